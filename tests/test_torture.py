@@ -38,7 +38,7 @@ def test_a_file_of_every_kind_is_read_by_every_command_that_can(corpus, kind):
     name = corpus.OF_KIND[kind.name]
     assert name in corpus.MADE
     read = words(line for lines in corpus.READ.values() for line in lines)
-    own = words(corpus.READ.get(name, ()))
+    own = words(line for file in (name, corpus.SECOND.get(kind.name)) for line in corpus.READ.get(file, ()))
     for page, command in (("apply", "apply"), ("sample", "sample"), ("finish", "merge")):
         assert not getattr(kind, page) or any(line[:2] == [command, "EVIL"] for line in own), f"no line '{command} EVIL' for {name}"
     for option in kind.judged_by[:1]:

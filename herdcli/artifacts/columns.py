@@ -189,8 +189,8 @@ def _parsed(table: Any, name: str, where: str, asked: Asked) -> Any:
     """
     column = table.column(name)
     texts = column.slice(0, 1000).to_pylist()
-    wrong = [row for row, text in enumerate(texts) if not _parses(text)]
-    if not texts or len(wrong) * 2 >= len(texts) or all(not text for text in texts):
+    there = [text for text in texts if text and text.strip()]
+    if 2 * sum(not _parses(text) for text in there) >= len(there):
         return table
     texts = texts if len(texts) == len(column) else column.to_pylist()
     wrong = [row for row, text in enumerate(texts) if not _parses(text)]

@@ -204,6 +204,10 @@ def _one_hot(values: Array, name: str, known: Recoding, where: str, note: Tell, 
     return hot if base is None else np.delete(hot, place[base], axis=1)
 
 
+def _few(levels: tuple[str, ...]) -> str:
+    return ", ".join(levels[:5]) + (" …" if len(levels) > 5 else "")
+
+
 def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, *, kept: bool) -> Array:
     """(n,) the places of levels; NaN for an empty cell if such are kept.  Raises DataError for empty cells else, and for other levels."""
     place = {level: index for index, level in enumerate(levels)} | (dict.fromkeys(MARKS - set(levels), np.nan) if kept else {})
@@ -214,7 +218,8 @@ def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, *, kep
         rows = int(np.isin(values, unknown).sum())
         listed = ", ".join(repr(text) for text in unknown[:5]) + (" …" if len(unknown) > 5 else "")
         raise DataError(
-            f"{listed} of column '{name}' ({grouped(rows)} {'row' if rows == 1 else 'rows'}) occurs in no training row", where=where
+            f"{listed} of column '{name}' ({grouped(rows)} {'row' if rows == 1 else 'rows'}) is none of its states: {_few(levels)}",
+            where=where,
         )
     made = np.array([place[text] for text in values.tolist()])
     return made if made.dtype.kind == "f" else made.astype(np.uint8)

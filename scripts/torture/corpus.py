@@ -102,6 +102,8 @@ OF_KIND: dict[str, str] = {
     "dataset-shard": "evidence1.h5",
 }
 
+SECOND = {"network": "free.h5"}  # another file of a kind, for the commands that refuse the first
+
 # file -> the commands that read it, EVIL in its place; `info`, `check` and `eval` read every one
 READ: dict[str, tuple[str, ...]] = {
     "bin.h5": (
@@ -192,7 +194,6 @@ READ: dict[str, tuple[str, ...]] = {
         "ups-infer EVIL --ignore-observed --algorithm double-loop --iterations 5 -o out.h5",
         "ups-infer EVIL --ignore-observed --algorithm junction-tree -o out.h5",
         "ups-infer EVIL --ignore-observed --query mpe -o out.h5",
-        "sample EVIL --count 3 --burn-in 3 --thin 1 -o out.h5",
         "network convert EVIL -o out.uai",
     ),
     "free.h5": ("sample EVIL --count 3 --burn-in 3 --thin 1 -o out.h5",),
@@ -250,6 +251,8 @@ VARIED: dict[str, tuple[str, str, dict[str, str | None]]] = {
         {
             **dict.fromkeys(("bp", "frontier", "junction-tree", "mean-field", "structured-mean-field", "tap", "tree-reweighted"), RESTED),
             "double-loop": RESTED,
+            "tree-ep": RESTED,
+            "loop-corrected": RESTED,
             "auto": AT_ONCE,
             "enumerate": AT_ONCE,
             "ups-t": AT_ONCE,

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from herdcli import artifacts
-from herdcli.artifacts import lazy
+from herdcli.artifacts import header, lazy
 from herdcli.cli.fit_mrf import reading
 from herdcli.markov.model import counts
 
@@ -245,3 +245,21 @@ def test_a_shard_resumes_and_has_an_estimate(run, storages):
     assert run(*line, "-q", "-o", "again.h5", "--checkpoint", "state", "--resume", "--every", "1").code == 0
     assert Path("again.h5").read_bytes() == Path("shard.h5").read_bytes()
     assert run(*line, "--dry-run").out.startswith("counting: 4 steps, about ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("holdout", 9, "has held-out rows with a state that their variable does not have"),
+        ("holdout_split", 3, "holdout_split has 3, allowed is 1 … 2"),
+    ],
+)
+def test_shards_with_held_out_rows_that_no_variable_has(run, storages, name, value, told):
+    """A file that somebody has changed and sealed."""
+    shards(run, ["fit-mrf", storages(STATES, split=SPLIT)[0], "--smoothing", "1"], 2)
+    with h5py.File("shard-1.h5", "r+") as file:
+        file[f"parts/0/{name}"][...] = value
+    header.seal_file("shard-1.h5", "network-shard")
+    ended = run("merge", "shard-1.h5", "shard-2.h5", "-o", "out.h5")
+    assert ended.code == 65, ended.err
+    assert told in ended.err

@@ -92,7 +92,7 @@ def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
             "t.csv: column 'colour' has missing values, and text has no mean\n"
             "hint: --missing drop; --algorithm bayes learns from rows with gaps, by EM\n",
         ),
-        (("--split", ".6,.2,.2"), "teal,3,yes", 65, "t.csv: 'teal' of column 'colour' (1 row) occurs in no training row\n"),
+        (("--split", ".6,.2,.2"), "teal,3,yes", 65, "t.csv: 'teal' of column 'colour' (1 row) is none of its states: blue, green, red\n"),
         (
             ("--base", "net.uai"),
             "",
@@ -110,3 +110,41 @@ def test_what_text_cannot_be(herd, tmp_path, options, gap, code, says):
     (tmp_path / "net.uai").write_text("MARKOV\n3\n4 3 2\n0\n")
     ended = herd("fit-mrf", "t.csv", *options, "-o", "t.h5")
     assert (ended.code, ended.err[-len(says) :]) == (code, says), ended.err
+
+
+ASIA = (
+    "network t { }\nvariable smoke { type discrete [ 2 ] { yes, no }; }\nvariable cough { type discrete [ 3 ] { dry, wet, none }; }\n"
+    "probability ( smoke ) { table .25, .75; }\nprobability ( cough | smoke ) { (yes) .2, .3, .5; (no) .1, .1, .8; }\n"
+)
+
+
+def test_rows_of_evidence_are_read_by_the_names_of_states(herd, tmp_path):
+    """An empty cell is no evidence, also where most are, and places of states are taken as before."""
+    (tmp_path / "t.bif").write_text(ASIA)
+    (tmp_path / "named.csv").write_text("cough,smoke\n,yes\n,\nwet,\n,\n")
+    (tmp_path / "placed.csv").write_text("cough,smoke\n-1,0\n,\n1,-1\n-1,-1\n")
+    for name in ("named", "placed"):
+        ended = herd("ups-infer", "t.bif", "--evidence-rows", f"{name}.csv", "-q", "-o", f"{name}.out.csv")
+        assert (ended.code, ended.err) == (0, "")
+    assert (tmp_path / "named.out.csv").read_bytes() == (tmp_path / "placed.out.csv").read_bytes()
+    found = np.genfromtxt(tmp_path / "named.out.csv", delimiter=",", skip_header=1)
+    title = (tmp_path / "named.out.csv").read_text().partition("\n")[0]
+    assert title == "smoke=yes,smoke=no,cough=dry,cough=wet,cough=none,log_z"
+    np.testing.assert_allclose(found[0, :5], [1, 0, 0.2, 0.3, 0.5], atol=1e-12)
+    np.testing.assert_allclose(found[2, :5], [0.5, 0.5, 0, 1, 0], atol=1e-12)  # .25 · .3 = .75 · .1
+    np.testing.assert_allclose(found[:, 5], np.log([0.25, 1, 0.15, 1]), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("smoke\nmaybe\n", "'maybe' of column 'smoke' (1 row) is none of its states: yes, no"),
+        ("smoke,cough\nyes,3\nno,0\n", "row 0 gives cough the state 3, it has 0 to 2, or −1"),
+    ],
+)
+def test_rows_of_evidence_with_states_that_are_none(herd, tmp_path, rows, message):
+    (tmp_path / "t.bif").write_text(ASIA)
+    (tmp_path / "e.csv").write_text(rows)
+    ended = herd("ups-infer", "t.bif", "--evidence-rows", "e.csv", "-o", "m.csv")
+    assert ended.code == 65
+    assert message in ended.err

@@ -13,6 +13,7 @@ from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
+    from herdcli.artifacts.recoding import Recoding
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ups_infer.request import Request
@@ -30,9 +31,12 @@ def infer_rows(session: Session, loaded: Artifact, network: Network, request: Re
     if network.observations():
         raise BadUsage("--evidence-rows takes no observed marginals", hint="--ignore-observed")
     assert request.evidence_rows is not None
-    found = session.load(request.evidence_rows, "evidence", kinds={"dataset"})
+    if not session.recoding:
+        session.recoding = _named(network)
+    found = session.load(request.evidence_rows, "evidence", kinds={"dataset"}, missing=True)
     data = found.value
     dense = data.X.toarray() if data.is_sparse else np.asarray(data.X)
+    dense = np.where(np.isnan(dense), -1, dense)
     names = data.feature_names or [f"x{i}" for i in range(dense.shape[1])]
     if (dense % 1 != 0).any():
         raise DataError("evidence must be whole numbers: a state, or −1 for none", where=found.name)
@@ -44,7 +48,10 @@ def infer_rows(session: Session, loaded: Artifact, network: Network, request: Re
     session.require_memory(size, what)
     session.console.note(what.rstrip(","))
     units = shards.units(session, batch.count, "blocks of rows")
-    columns = [f"{network.name(i)}={x}" for i, states in enumerate(network.cardinality.tolist()) for x in range(states)]
+    states = network.states or [str(x) for count in network.cardinality.tolist() for x in range(count)]
+    columns = [
+        f"{network.name(i)}={x}" for i, x in zip(np.repeat(np.arange(network.count), network.cardinality).tolist(), states, strict=True)
+    ]
     made = RowsShard(
         place=session.place,
         units=batch.count,
@@ -52,6 +59,16 @@ def infer_rows(session: Session, loaded: Artifact, network: Network, request: Re
         rest=Columns([*columns, "log_z"], network.count) if session.place.first else None,
     )
     shards.close(session, made, "blocks of rows", finish, replace(loaded, value=None), request)
+
+
+def _named(network: Network) -> Recoding:
+    """The names of states, by variable, which columns of text have."""
+    from herdcli.artifacts.recoding import Recoding
+
+    if network.states is None:
+        return Recoding(codes=True)
+    parts = np.split(np.array(network.states), np.cumsum(network.cardinality)[:-1])
+    return Recoding({network.name(i): tuple(part.tolist()) for i, part in enumerate(parts)}, codes=True)
 
 
 def finish(session: Session, whole: RowsShard, history: History, request: Request) -> None:

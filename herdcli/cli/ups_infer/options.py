@@ -72,7 +72,8 @@ def evidence_options(command: Command) -> Command:
             "--evidence-rows",
             metavar="FILE",
             default=None,
-            help="A table of evidence, a column for each variable (a state, or −1 for none): the result is a table of marginals.",
+            help="A table of evidence, a column for each variable (a state or its name; −1 or nothing for none): the result is a table "
+            "of marginals.",
         ),
     ):
         command = option(command)

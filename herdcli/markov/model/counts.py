@@ -40,7 +40,7 @@ class Tally:
     cells: Array = array("T", "counts of the states of larger clusters", kind="f", finite=True)
     values: Array = array("v", "up to three of the values that rows had before they were states", kind="f", finite=True)
     holdout: Array = array("h N", "states of rows that are not learned from", kind="u")
-    holdout_split: Array = array("h", "1 valid, 2 test", kind="u")
+    holdout_split: Array = array("h", "1 valid, 2 test", kind="u", low=1, high=2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,8 @@ class CountsShard(Shard):
         for part in self.parts:
             if len(part.table) != int(part.states.sum()):
                 raise DataError(f"has a table of {len(part.table)} states, its variables have {int(part.states.sum())}")
+            if len(part.holdout) and (part.holdout >= part.states).any():
+                raise DataError("has held-out rows with a state that their variable does not have")
 
 
 @dataclass(frozen=True)

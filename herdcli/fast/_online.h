@@ -341,8 +341,10 @@ static void online_with_bias(const int64_t *pointer, const int32_t *restrict ind
         out_pointer[row] = at;
         out_index[at] = 0;
         out[at++] = 1.0;
-        memcpy(out_index + at, index + begin, sizeof(int32_t) * (size_t)count);
-        memcpy(out + at, x + begin, sizeof(double) * (size_t)count);
+        if (count) { /* rows without any entry at all have no arrays to copy from */
+            memcpy(out_index + at, index + begin, sizeof(int32_t) * (size_t)count);
+            memcpy(out + at, x + begin, sizeof(double) * (size_t)count);
+        }
         at += count;
     }
     out_pointer[rows] = at;

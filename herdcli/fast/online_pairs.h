@@ -55,7 +55,7 @@ static int64_t online_products(const int64_t *pointer, const int32_t *index, con
 {
     int64_t made = 0;
     int bits = 1;
-    while ((uint64_t)mask + 1 >> bits)
+    while (((uint64_t)mask + 1) >> bits)
         bits++;
     out_pointer[0] = 0;
     for (int64_t row = first; row < last; row++) {

@@ -352,6 +352,8 @@ def test_a_constant_feature_stands_in_front_of_each_row(first):
             assert value[at[row] : at[row + 1]].tolist() == [1.0, *made["value"][begin:end].tolist()]
         with pytest.raises(ValueError, match="do not fit each other"):
             side.with_bias(made["pointer"] + 1, made["index"], made["value"])
+        nothing = side.with_bias(np.zeros(3, dtype=np.int64), made["index"][:0], made["value"][:0])
+        assert [part.tolist() for part in nothing] == [[0, 1, 2], [0, 0], [1.0, 1.0]]
 
 
 @pytest.mark.parametrize("bits", [3, 18, 30])

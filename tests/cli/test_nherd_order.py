@@ -52,7 +52,7 @@ def test_rows_in_no_order_stay_as_they_are(herd, tmp_path, write):
     ],
 )
 def test_an_order_that_spoils_learning_is_found(y, found):
-    from herdcli.cli.nherd_train.order import sorted_by
+    from herdcli.online.order import sorted_by
 
     assert sorted_by(y) == found
 

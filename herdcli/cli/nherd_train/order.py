@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from herdcli.artifacts.lazy import Lazy
 from herdcli.errors import HerdError
 
@@ -15,14 +13,14 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.cli.nherd_train.request import Request
     from herdcli.online.model import Settings
-    from herdcli.schema import Array
 
-FEWER = 10  # times fewer changes from row to row than a mixed order has
 WORDS = {"classification": "class", "regression": "what is predicted", "multilabel": "their labels"}
 
 
 def mixed(session: Session, rows: Rows, settings: Settings, request: Request) -> tuple[Rows, Settings]:
     """The rows and the settings they are learned with: shuffled where the file has them sorted, unless --in-order wants them so."""
+    from herdcli.online.order import sorted_by
+
     y = rows.y[rows.split == 0]
     if settings.shuffle or not sorted_by(y):
         return rows, settings
@@ -39,18 +37,3 @@ def mixed(session: Session, rows: Rows, settings: Settings, request: Request) ->
             raise
         rows = replace(rows, X=rows.X[:])
     return rows, replace(settings, shuffle=True)
-
-
-def sorted_by(y: Array) -> bool:
-    """Do labels (n,), sets of labels (n, C) or numbers (n,) change far less from row to row than they would in a mixed order?"""
-    if len(y) < 2:
-        return False
-    if y.dtype.kind == "f":
-        # E|Y − Y'| of two rows at random is 2 Σ (2i − n − 1) y_(i) / (n(n − 1)), Gini's mean difference.
-        ranked, n = np.sort(y), len(y)
-        drawn = 2.0 * float((2.0 * np.arange(1, n + 1) - n - 1.0) @ ranked) / (n * (n - 1.0))
-        return bool(float(np.mean(np.abs(np.diff(y)))) * FEWER < drawn)
-    if y.ndim == 2:
-        y = np.unique(y, axis=0, return_inverse=True)[1].reshape(-1)
-    changes = np.count_nonzero(np.diff(y))
-    return bool(changes * FEWER < len(y) * (1 - np.sum((np.bincount(y) / len(y)) ** 2)))

@@ -120,8 +120,11 @@ def cut(
         declared = levels
     if declared is None and threshold is None and are_counts(data):
         return 1.0, None
-    low, high = require_range(data, declared, "more than two values and no value_range, so no threshold can be set")
     used = default if threshold is None else threshold
+    if declared is None and _have_scales_of_their_own(data, used):
+        message = "/X has columns of different scales and no value_range, so no one threshold can be set"
+        raise BadUsage(message, hint="herd convert --binarize median cuts every column in halves")
+    low, high = require_range(data, declared, "more than two values and no value_range, so no threshold can be set")
     return low + used * (high - low), used
 
 
@@ -204,6 +207,16 @@ def _extremes(data: Dataset) -> tuple[float, float]:
         known["extremes"] = float(min(low for low, _ in seen)), float(max(high for _, high in seen))
     found: tuple[float, float] = known["extremes"]
     return found
+
+
+def _have_scales_of_their_own(data: Dataset, threshold: float) -> bool:
+    """Would a threshold between the lowest and the highest value of all leave half of the columns or more without a second value?"""
+    if data.is_sparse:
+        return False
+    low, high = _extremes(data)
+    on = [at_least(block, low + threshold * (high - low)) for _, block in _row_blocks(data.X)]
+    some, every = (np.array([kind(block, axis=0) for block in on]) for kind in (np.any, np.all))
+    return bool(2 * (some.any(axis=0) & ~every.all(axis=0)).sum() <= data.X.shape[1])
 
 
 def _two_levels(data: Dataset) -> tuple[float, float] | None:

@@ -1,4 +1,4 @@
-"""Rows of grey values as rows of zeros and ones, drawn once."""
+"""Rows of grey values or real numbers as rows of zeros and ones: drawn once, or cut column by column."""
 
 from __future__ import annotations
 
@@ -22,3 +22,24 @@ def drawn(X: Array, limits: tuple[float, float], seed: int) -> Array:
         shares = (X[rows].astype(np.float64) - low) / (high - low)
         on[rows] = generator(seed, Stream.BINARIZED, step=number).random(shares.shape) < shares
     return on
+
+
+def cuts(X: Array) -> Array:
+    """The values (D,) that divide the columns of X (n, D) nearest to halves: about as many rows are at or above one as below it.
+
+    A column's cut is one of its values.  It is its upper median, or the next value above that where the share of rows from there
+    upwards is nearer to a half and not zero: a column of zeros and ones is cut at 1.
+    """
+    found = np.empty(X.shape[1], dtype=X.dtype)
+    for number, column in enumerate(X.T):
+        values = np.sort(column)
+        found[number] = median = values[len(values) // 2]
+        first, after = np.searchsorted(values, median, "left"), np.searchsorted(values, median, "right")
+        if after < len(values) and (first == 0 or abs(len(values) - 2 * after) < abs(len(values) - 2 * first)):
+            found[number] = values[after]
+    return found
+
+
+def at_or_above(X: Array, least: Array) -> Array:
+    """uint8 (n, D), 1 where a value of X (n, D) is at or above the one of its column in least (D,)."""
+    return (X >= least).astype(np.uint8)

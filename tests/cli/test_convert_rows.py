@@ -122,7 +122,7 @@ def test_options_without_effect_are_named(tmp_path, capsys):
     assert ended.value.code == 0
     err = capsys.readouterr().err
     assert "--count has no effect without --patches or --segments\n" in err
-    assert "--seed has no effect without --patches, --segments, --split, --hold-out or --binarize\n" in err
+    assert "--seed has no effect without --patches, --segments, --split, --hold-out or --binarize stochastic\n" in err
 
 
 @pytest.mark.slow
@@ -168,3 +168,41 @@ def test_bits_need_a_range(convert):
         "herd convert: in.npz: /X has no value_range, so its values are not proportions\n"
         "hint: the attribute value_range of the data set declares it\n",
     )
+
+
+def test_columns_are_cut_in_halves_of_their_training_rows(convert):
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.normal(300, 90, 99), random.random(99), np.arange(99) % 10 == 0, np.arange(99) % 10 > 0, np.full(99, 7.0)])
+    split = (np.arange(99) >= 60).astype(np.uint8) * 2
+    made = convert({"X": X, "split": split}, "--binarize", "median")
+    assert (made.X.dtype, made.units, made.value_range.tolist()) == (np.uint8, "binary", [0, 1])
+    assert np.array_equal(made.X[:, 0], X[:, 0] >= np.sort(X[:60, 0])[30])  # those of the training rows alone
+    assert made.X[:60, :2].mean(axis=0).tolist() == [0.5, 0.5]
+    assert np.array_equal(made.X[:, 2:4], X[:, 2:4])  # zeros and ones stay, whichever there are more of
+    assert np.ptp(made.X[:, 4]) == 0
+    drawn = convert({"X": X}, "--binarize", "median", "--split", ".5,0,.5")
+    assert drawn.X[drawn.split == 0, :2].sum(axis=0).tolist() == [25, 25]  # of 50 training rows, which the split is drawn before
+
+
+def test_the_cut_is_the_one_nearest_to_halves():
+    from herdcli.rows.binary import cuts
+
+    random = np.random.default_rng(1)
+    for n in (1, 2, 3, 8, 15):
+        X = random.integers(0, 4, (n, 30)).astype(float)
+        for column, cut in zip(X.T, cuts(X), strict=True):
+            assert cut in column
+            away = {value: abs(2 * (column >= value).sum() - n) for value in np.unique(column)[1:]}
+            assert not away or abs(2 * (column >= cut).sum() - n) == min(away.values())
+
+
+def test_columns_of_different_scales_are_no_matter_of_one_threshold(tmp_path, capsys):
+    (tmp_path / "wine.csv").write_text("alcohol,proline,hue\n" + "".join(f"{12 + i / 9:g},{600 + 50 * i},{i / 40}\n" for i in range(20)))
+    for command, more in (("fit-mrf", ""), ("herd", ""), ("fit-rbm", "; real numbers: --visible-units gaussian --standardize")):
+        with pytest.raises(SystemExit) as ended:
+            main([command, str(tmp_path / "wine.csv"), "-o", str(tmp_path / "out.h5")])
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.replace(f"{tmp_path}/", "") == (
+            f"herd {command}: wine.csv: /X has columns of different scales and no value_range, so no one threshold can be set\n"
+            f"hint: herd convert --binarize median cuts every column in halves{more}\n"
+        )

@@ -10,7 +10,7 @@ from herdcli.artifacts.blocks import UNBOUNDED
 from herdcli.artifacts.files import output_format
 from herdcli.artifacts.inputs import open_source
 from herdcli.cli.convert.images import normalized
-from herdcli.cli.convert.rows import changed
+from herdcli.cli.convert.rows import changed, halved
 from herdcli.cli.convert.splits import partitioned
 from herdcli.cli.frame import outputs
 from herdcli.kinds import exporting
@@ -33,6 +33,8 @@ def convert(session: Session, request: Request) -> None:
         return
     value = changed(session, normalized(session, data, request), data.name, request)
     value = partitioned(value, request)
+    if request.binarize == "median":
+        value = halved(session, value, data.name)
     rows, columns = value.X.shape
     if value.is_sparse and target in ("csv", "netcdf"):
         session.require_memory(

@@ -44,9 +44,10 @@ def row_options(command: Command) -> Command:
         click.option("--log", is_flag=True, help="Replace every intensity x by log(1 + x)."),
         click.option(
             "--binarize",
-            type=click.Choice(["stochastic"]),
+            type=click.Choice(["median", "stochastic"]),
             default=None,
-            help="Draw each value as 1 with the probability that it is as a share of the value range, else 0; with the seed.",
+            help="Zeros and ones. median: 1 from a cut upwards that divides the column's training rows nearest to halves. "
+            "stochastic: drawn with the seed, 1 with the probability that the value is as a share of the value range.",
         ),
         click.option("-m", "--count", type=click.IntRange(1), default=None, help="How many patches or segments.  [default: 10000]"),
         click.option(

@@ -1,4 +1,4 @@
-"""`herd convert` with other rows: patches of pictures, segments of signals, the transpose, logarithms of intensities, drawn bits."""
+"""`herd convert` with other rows: patches of pictures, segments of signals, the transpose, logarithms of intensities, bits."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from herdcli.artifacts import Dataset
 from herdcli.artifacts.preparation import require_range
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.ica.whitening import log_intensities
-from herdcli.rows.binary import drawn
+from herdcli.rows.binary import at_or_above, cuts, drawn
 from herdcli.rows.patches import patches, segments
 from herdcli.schema import Array
+from herdcli.splits import TRAIN
 
 if TYPE_CHECKING:
     from herdcli.cli.convert.request import Request
@@ -29,8 +30,8 @@ def changed(session: Session, data: Dataset, where: str, request: Request) -> Da
         raise BadUsage("--patches and --segments cut in different ways", hint="ask for one at a time")
     if not (size or length):
         session.ignored("count", "without --patches or --segments")
-        if not (request.split or request.hold_outs or request.binarize):
-            session.ignored("seed", "without --patches, --segments, --split, --hold-out or --binarize")
+        if not (request.split or request.hold_outs or request.binarize == "stochastic"):
+            session.ignored("seed", "without --patches, --segments, --split, --hold-out or --binarize stochastic")
     if (size or length or request.log) and data.is_sparse:
         raise DataError("/X is sparse; pictures and signals must be dense", where=where)
     if request.transpose:
@@ -43,23 +44,44 @@ def changed(session: Session, data: Dataset, where: str, request: Request) -> Da
         limits = None if data.value_range is None or min(data.value_range) < 0 else log_intensities(np.array([data.value_range]))[0]
         kind = np.float64 if data.X.dtype.itemsize > 4 else np.float32
         data = replace(data, X=log_intensities(data.X).astype(kind), units="real", value_range=limits)
-    return _binarized(session, data, where, request.seed) if request.binarize else data
+    return _drawn(session, data, where, request.seed) if request.binarize == "stochastic" else data
 
 
-def _binarized(session: Session, data: Dataset, where: str, seed: int) -> Dataset:
+def halved(session: Session, data: Dataset, where: str) -> Dataset:
+    """Rows of zeros and ones: each column cut where its training rows are divided nearest to halves."""
+    _room_for_bits(session, data, where)
+    training = slice(None) if data.split is None else data.split == TRAIN
+    rows = data.X[training]
+    if not len(rows):
+        raise DataError("has no training rows, which --binarize median cuts in halves", where=where)
+    on = at_or_above(data.X, cuts(rows))
+    if constant := int((on == on[0]).all(axis=0).sum()):
+        session.console.note(f"{constant} of {on.shape[1]} columns have one value only")
+    return _bits(data, on)
+
+
+def _drawn(session: Session, data: Dataset, where: str, seed: int) -> Dataset:
     """Rows of zeros and ones, drawn with the values' shares of the value range as probabilities."""
-    if data.is_sparse:
-        raise DataError(
-            "/X is sparse; --binarize draws every entry of dense rows", where=where, hint="fit-rbm --threshold cuts sparse rows"
-        )
-    session.require_memory(data.X.size, f"{data.X.shape[0]} × {data.X.shape[1]} drawn values")
+    _room_for_bits(session, data, where)
     try:
         limits = require_range(data, data.value_range)
     except HerdError as error:
         error.where = error.where or where
         error.hint = "the attribute value_range of the data set declares it" if isinstance(error, BadUsage) else error.hint
         raise
-    return replace(data, X=drawn(data.X, limits, seed), units="binary", value_range=np.array([0, 1]))
+    return _bits(data, drawn(data.X, limits, seed))
+
+
+def _room_for_bits(session: Session, data: Dataset, where: str) -> None:
+    if data.is_sparse:
+        raise DataError(
+            "/X is sparse; --binarize makes every entry of dense rows", where=where, hint="fit-rbm --threshold cuts sparse rows"
+        )
+    session.require_memory(data.X.size, f"{data.X.shape[0]} × {data.X.shape[1]} zeros and ones")
+
+
+def _bits(data: Dataset, on: Array) -> Dataset:
+    return replace(data, X=on, units="binary", value_range=np.array([0, 1]))
 
 
 def _transposed(session: Session, data: Dataset) -> Dataset:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,13 @@ ONCE = (
 )
 
 
-def pytest_report_header() -> str:
+def pytest_report_header() -> str | list[str]:
     """Say which package and which kernels are under test."""
     import herdcli
     from herdcli import fast
 
-    return f"herdcli: {Path(herdcli.__file__).parent}, {fast.kernels()} kernels"
+    here = f"herdcli: {Path(herdcli.__file__).parent}, {fast.kernels()} kernels"
+    return [here, "left to the run on the compiled loops: " + " ".join(ONCE)] if _second_run() else here
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,19 +48,26 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"HERD_KERNELS={wanted}, but the {fast.kernels()} kernels are in use")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first, so that no worker is left with them at the end; what needs no second kind of loops once."""
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """What needs no second kind of loops is left to the run on the compiled ones, where there are both."""
+    if collection_path.suffix != ".py" or not _second_run():
+        return None
+    name = collection_path.relative_to(SOURCE / "tests").with_suffix("").as_posix()
+    return any(fnmatchcase(name, pattern) for pattern in ONCE) or None
+
+
+@cache
+def _second_run() -> bool:
     from importlib.util import find_spec
 
     from herdcli import fast
 
+    return os.environ.get("HERD_KERNELS") == "python" and all(find_spec(f"herdcli.fast._{topic}") for topic in fast.TWINS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first, so that no worker is left with them at the end."""
     items.sort(key=lambda item: item.path.name not in ("test_readme.py", "test_docs.py"))
-    if os.environ.get("HERD_KERNELS") == "python" and all(find_spec(f"herdcli.fast._{topic}") for topic in fast.TWINS):
-        elsewhere = pytest.mark.skip(reason="runs on the compiled loops, which are here too")
-        for item in items:
-            name = item.path.relative_to(SOURCE / "tests").with_suffix("").as_posix()
-            if any(fnmatchcase(name, pattern) for pattern in ONCE):
-                item.add_marker(elsewhere)
 
 
 @pytest.fixture(scope="session")

@@ -59,7 +59,7 @@ def test_threads_kernels_and_resuming_leave_the_bytes_alone(herd, patterns, tmp_
     plain = herd("herd", patterns, "--per-class", *OPTIONS).out
     assert plain
     assert herd("herd", patterns, "--per-class", *OPTIONS, "-j", 2).out == plain
-    assert herd("herd", patterns, "--per-class", *OPTIONS, env={"HERD_KERNELS": "python"}).out == plain
+    assert herd("herd", patterns, "--per-class", *OPTIONS, kernels="python").out == plain
     kept = herd("herd", patterns, "--per-class", *OPTIONS, "--checkpoint", "state.h5", "--every", 1)
     assert kept.out == plain
     assert not (tmp_path / "state.h5").exists()

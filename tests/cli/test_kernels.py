@@ -31,6 +31,7 @@ nherd-train small.h5 --covariance full --C 1
 nherd-train small.h5 --algorithm arow --C 1 --passes 2
 nherd-train small.h5 --kernel gaussian --C 1
 nherd-train rows.svm --bits 8
+nherd-train rows.svm --bias
 ica points.csv
 ica points.csv --algorithm infomax --rates 0.01x20
 ica points.csv --algorithm ebm --filters 5 --rates 0.01x9

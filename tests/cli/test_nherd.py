@@ -122,13 +122,6 @@ def test_rows_keep_their_parts_when_a_classifier_is_applied(herd, tmp_path):
     assert load(str(tmp_path / "q.h5")).value.split is None
 
 
-def test_both_kernels_write_the_same_bytes(herd, text, tmp_path):
-    for kernels in ("python", "cython"):
-        if herd("nherd-train", "-q", "train.svm", "--bias", "-o", f"{kernels}.h5", env={"HERD_KERNELS": kernels}).code == 2:
-            pytest.skip("the compiled loops are not built")
-    assert (tmp_path / "python.h5").read_bytes() == (tmp_path / "cython.h5").read_bytes()
-
-
 def test_vowpal_wabbit_text_and_its_names(herd, text, tmp_path):
     (tmp_path / "train.vw").write_bytes(vw(text.read_bytes()))
     assert herd("nherd-train", "-q", "train.vw", "--bits", "12", "--inverse-map", "--no-bias", "-o", "v.h5").code == 0

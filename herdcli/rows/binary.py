@@ -42,4 +42,4 @@ def cuts(X: Array) -> Array:
 
 def at_or_above(X: Array, least: Array) -> Array:
     """uint8 (n, D), 1 where a value of X (n, D) is at or above the one of its column in least (D,)."""
-    return (X >= least).astype(np.uint8)
+    return np.greater_equal(X, least).astype(np.uint8)

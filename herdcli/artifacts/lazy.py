@@ -145,6 +145,11 @@ def stays(source: Source) -> bool:
     return source.regular and source.size >= LEAST and source.head.startswith((b"\x89HDF", b"herd-artifact"))
 
 
+def large(source: Source) -> bool:
+    """Whether an input is a large file that is not compressed."""
+    return source.regular and source.size >= LEAST
+
+
 def in_groups(source: Source) -> bool:
     """Whether an input is a large Parquet file, whose rows are read group by group."""
     return source.regular and source.size >= LEAST and source.head.startswith(b"PAR1")

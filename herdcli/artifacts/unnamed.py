@@ -10,9 +10,12 @@ import os
 import tempfile
 from typing import IO
 
+import numpy as np
+
 from herdcli.errors import DataError, WriteFailed
 from herdcli.schema import Array
 
+LEAST = 1 << 24  # bytes that need no file
 HINT = "make room, or set TMPDIR to a folder with room"
 
 
@@ -43,3 +46,30 @@ def get(file: IO[bytes], place: int, made: Array, what: str) -> Array:
             raise DataError(f"the file of {what} in $TMPDIR was cut off")
         left, place = left[got:], place + got
     return made
+
+
+class Blocks:
+    """Arrays of numbers of 8 bytes, put behind one another: in memory up to LEAST bytes, the others in a file; any part is read again."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._size = self._held = 0
+
+    def put(self, array: Array) -> Array | int:
+        """An array, or the place where it is in the file."""
+        if self._held + array.nbytes <= LEAST:
+            self._held += array.nbytes
+            return array
+        self._file = self._file or unnamed()
+        place = self._size
+        put(self._file, place, np.ascontiguousarray(array), "figures")
+        self._size += array.nbytes
+        return place
+
+    def get(self, held: Array | int, count: int, row: int) -> Array:
+        """Row `row`, (count,), of an array (rows, count) that was put."""
+        if not isinstance(held, int):
+            found: Array = held[row]
+            return found
+        assert self._file is not None
+        return get(self._file, held + row * count * 8, np.empty(count, dtype=np.uint64), "figures")

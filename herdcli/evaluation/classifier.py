@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.evaluation.kept import Kept, area, marked
 from herdcli.online.model import Classifier
 from herdcli.online.predict import probabilities, winners
 from herdcli.online.sets import members
@@ -39,7 +40,60 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
-def metrics(value: Classifier, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
+class Judged:
+    """Examples that a classifier has judged, block by block: counts, and in `kept` a few numbers of each that figures need all of.
+
+    confusion (classes, classes)  examples by true and predicted class.      on  test or calibration, whichever examples they are.
+    """
+
+    def __init__(self, model: Classifier, kept: Kept | None = None, *, on: str = "test") -> None:
+        self.model, self.kept, self.on = model, Kept() if kept is None else kept, on
+        size = len(model.classes)
+        self.confusion = np.zeros((size, size), dtype=np.int64)
+        self.gaps, self.held, self.sizes, self.finite = np.zeros(BINS), 0, 0, True
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.kept.count
+
+    def add(self, score: Array, variance: Array, y: Array) -> None:
+        """The next examples: scores and variances (n, C), true classes (n,)."""
+        p, predicted = probabilities(score, variance, self.model.scale, self.model.link), winners(score)
+        size, rows = p.shape[1], np.arange(len(y))
+        self.finite = self.finite and bool(np.isfinite(p).all())
+        self.confusion += np.bincount(y * size + predicted, minlength=size * size).reshape(size, size)
+        self.gaps = _gaps(p.max(axis=1), predicted == y, self.gaps)
+        # Of two classes both columns have the same square, and one of them is counted.
+        square = ((p - np.eye(size)[y]) ** 2).sum(axis=1)
+        areas = [marked(p[:, z], y == z) for z in ([1] if size == 2 else range(size))]
+        self.kept.append([np.log(np.maximum(p[rows, y], 1e-15)), square, *areas])
+        if self.model.coverage is not None and self.on == "test":
+            among = members(score, variance, self.model.coverage.threshold)
+            self.held, self.sizes = self.held + int(among[rows, y].sum()), self.sizes + int(among.sum())
+
+    def figures(self) -> dict[str, Any]:
+        """What `metrics` says of them."""
+        found: dict[str, Any] = {"rows": self.rows, "judged_on": self.on}
+        found["error"] = (self.rows - int(np.trace(self.confusion))) / self.rows
+        found["error_majority"] = 1.0 - float(self.confusion.sum(axis=1).max()) / self.rows
+        found["auc"] = self._auc()
+        found["log_loss"] = float(-np.mean(self.kept.column(0)))
+        found["brier"] = float(np.mean(self.kept.column(1)) / (2 if len(self.confusion) == 2 else 1))
+        found["calibration_error"] = float(np.abs(self.gaps).sum() / self.rows)
+        if self.model.coverage is not None and self.on == "test":
+            found |= {"coverage": self.held / self.rows, "set_size": self.sizes / self.rows}
+        return found
+
+    def _auc(self) -> float | None:
+        """Area under the ROC curve by ranks, ties counted half; None where a class does not occur."""
+        count = 1 if len(self.confusion) == 2 else len(self.confusion)
+        found = [area(self.kept.column(2 + z, np.uint64)) for z in range(count)]
+        known = [each for each in found if each is not None]
+        return float(np.mean(known)) if known else None
+
+
+def metrics(value: Classifier | Judged, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
     """Every column of `COLUMNS`; None where the artifact has no held-out rows.
 
     error_majority     of the commonest class of these rows for all of them.
@@ -47,31 +101,28 @@ def metrics(value: Classifier, settings: Any, *, map: Any = map, progress: Any =
     coverage, set_size  of the sets of `herd apply --want sets`, on test rows alone: those that calibrated it decided their size.
     calibration_error  expected calibration error of the likeliest class, 15 bins of equal width.
     """
+    model, found = value.model if isinstance(value, Judged) else value, examined(value)
     result: dict[str, Any] = dict.fromkeys(COLUMNS)
-    if value.running.seen:
-        result["progressive_error"] = value.running.wrong / value.running.seen
-        result["progressive_loss"] = value.running.loss / value.running.seen
-    if value.coverage is not None and value.coverage.examples:
-        result["progressive_coverage"] = value.coverage.reached
-        result["progressive_set_size"] = value.coverage.mean_size(numbers=False)
-    if value.holdout is None:
-        return result
-    p, y, predicted = judged(value)
-    result |= {"rows": len(y), "judged_on": "test" if (value.holdout.split == TEST).any() else "calibration"}
-    right, own, top = predicted == y, p[np.arange(len(y)), y], p.max(axis=1)
-    truth = np.eye(p.shape[1])[y]
-    result["error"] = float(np.mean(~right))
-    result["error_majority"] = 1.0 - float(np.bincount(y).max()) / len(y)
-    result["auc"] = auc(p, y)
-    result["log_loss"] = float(-np.mean(np.log(np.maximum(own, 1e-15))))
-    # Of two classes both columns have the same square, and one of them is counted.
-    result["brier"] = float(np.mean(((p - truth) ** 2).sum(axis=1)) / (2 if p.shape[1] == 2 else 1))
-    result["calibration_error"] = calibration_error(top, right)
-    if value.coverage is not None and result["judged_on"] == "test":
-        chosen = value.holdout.split == TEST
-        held = members(value.holdout.score[chosen], value.holdout.variance[chosen], value.coverage.threshold)
-        result |= {"coverage": float(held[np.arange(len(y)), y].mean()), "set_size": float(held.sum(axis=1).mean())}
-    return result
+    if model.running.seen:
+        result["progressive_error"] = model.running.wrong / model.running.seen
+        result["progressive_loss"] = model.running.loss / model.running.seen
+    if model.coverage is not None and model.coverage.examples:
+        result["progressive_coverage"] = model.coverage.reached
+        result["progressive_set_size"] = model.coverage.mean_size(numbers=False)
+    return result if found is None else result | found.figures()
+
+
+def examined(value: Classifier | Judged) -> Judged | None:
+    """The held-out rows that figures are made of, judged; None where the artifact has none."""
+    if isinstance(value, Judged):
+        return value
+    held = value.holdout
+    if held is None:
+        return None
+    on = "test" if (held.split == TEST).any() else "calibration"
+    found, chosen = Judged(value, on=on), held.split == (TEST if on == "test" else CALIBRATION)
+    found.add(held.score[chosen], held.variance[chosen], held.y[chosen])
+    return found
 
 
 def judged(value: Classifier) -> tuple[Array, Array, Array]:
@@ -84,30 +135,15 @@ def judged(value: Classifier) -> tuple[Array, Array, Array]:
     return probabilities(score, held.variance[chosen], value.scale, value.link), held.y[chosen], winners(score)
 
 
-def auc(p: Array, y: Array) -> float | None:
-    """Area under the ROC curve by ranks, ties counted half; None where a class does not occur."""
-    classes = [1] if p.shape[1] == 2 else range(p.shape[1])
-    found = [_auc(p[:, z], y == z) for z in classes]
-    known = [area for area in found if area is not None]
-    return float(np.mean(known)) if known else None
-
-
-def _auc(score: Array, positive: Array) -> float | None:
-    count, total = int(positive.sum()), len(positive)
-    if count in (0, total):
-        return None
-    _, place, sizes = np.unique(score, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(sizes) - (sizes - 1) / 2.0)[place]
-    # Mann & Whitney: the positives' ranks sum to n(n + 1)/2 among themselves and one for each negative below them; ties have mean ranks,
-    # and count half.
-    return float((rank[positive].sum() - count * (count + 1) / 2) / (count * (total - count)))
-
-
 def calibration_error(confidence: Array, right: Array) -> float:
     """Mean distance between confidence and share of right answers over bins of confidence, weighted by their rows."""
+    return float(np.abs(_gaps(confidence, right, np.zeros(BINS))).sum() / len(right))
+
+
+def _gaps(confidence: Array, right: Array, before: Array) -> Array:
+    """Σ of confidence less 1 of right answers in each bin (15,), on top of that of the examples before."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    gap = np.bincount(bins, weights=confidence - right, minlength=BINS)
-    return float(np.abs(gap).sum() / len(right))
+    return np.bincount(np.append(np.arange(BINS), bins), weights=np.append(before, confidence - right), minlength=BINS)
 
 
 def confusion(value: Classifier) -> list[Row]:

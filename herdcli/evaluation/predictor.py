@@ -12,6 +12,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.evaluation import plots, style
+from herdcli.evaluation.kept import Kept
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.strongest import largest, names_of, weights_of
 from herdcli.online.numbers import Predictor, deviations
@@ -27,34 +28,68 @@ STRONGEST = 30
 Map = Callable[..., Any]
 
 
-def metrics(value: Predictor, settings: Any, *, map: Map = map, progress: Any = None) -> dict[str, Any]:
+class Judged:
+    """Outcomes that a predictor has judged, block by block; `kept` holds outcome, residual and log-likelihood of each.
+
+    on  test or calibration, whichever rows they are.
+    """
+
+    def __init__(self, model: Predictor, kept: Kept | None = None, *, on: str = "test") -> None:
+        self.model, self.kept, self.on = model, Kept() if kept is None else kept, on
+        self.near = self.held = 0
+
+    def add(self, score: Array, variance: Array, y: Array) -> None:
+        """The next examples: predictions and their variances (n, 1), outcomes (n,)."""
+        deviation = deviations(self.model, variance)
+        residual = y - score[:, 0]
+        z = residual / deviation
+        self.kept.append([y, residual, -0.5 * z**2 - np.log(deviation)])
+        self.near += int(np.count_nonzero(np.abs(z) <= WITHIN))
+        if self.model.coverage is not None and self.on == "test":
+            self.held += int(np.count_nonzero(np.abs(residual) <= self.model.coverage.threshold))
+
+    def figures(self) -> dict[str, Any]:
+        """What `metrics` says of them."""
+        rows, spread, residual = self.kept.count, float(np.std(self.kept.column(0))), self.kept.column(1)
+        rmse = float(np.sqrt(np.mean(residual**2)))
+        found: dict[str, Any] = {"rows": rows, "judged_on": self.on, "rmse": rmse, "rmse_mean": spread}
+        found |= {"mae": float(np.mean(np.abs(residual, out=residual))), "r2": 1.0 - (rmse / spread) ** 2 if spread > 0 else None}
+        found["coverage_95"] = self.near / rows
+        found["log_likelihood"] = float(np.mean(self.kept.column(2))) - 0.5 * float(np.log(2 * np.pi))
+        sets = self.model.coverage
+        if sets is not None and self.on == "test":
+            found |= {"coverage": self.held / rows, "width": 2.0 * sets.threshold if np.isfinite(sets.threshold) else None}
+        return found
+
+
+def metrics(value: Predictor | Judged, settings: Any, *, map: Map = map, progress: Any = None) -> dict[str, Any]:
     """Every column of `COLUMNS`; None where the artifact has no held-out rows.
 
     rmse_mean       of the mean of these rows for all of them.   r2  1 − (rmse/rmse_mean)².
     coverage, width of the intervals of `herd apply --want sets`, on test rows alone; a width only where they have two ends.
     coverage_95     share of rows within 1.96 of their standard deviations.   log_likelihood  nats a row under N(m, deviation²).
     """
+    model, found = value.model if isinstance(value, Judged) else value, _examined(value)
     result: dict[str, Any] = dict.fromkeys(COLUMNS)
-    if seen := value.running.seen:
-        result |= {"progressive_rmse": (value.running.loss / seen) ** 0.5, "progressive_mae": value.absolute / seen}
-    sets = value.coverage
-    if sets is not None and sets.examples:
-        result |= {"progressive_coverage": sets.reached, "progressive_width": sets.mean_size(numbers=True)}
-    if value.holdout is None:
-        return result
-    y, m, deviation = judged(value)
-    residual, spread = y - m, float(np.std(y))
-    rmse = float(np.sqrt(np.mean(residual**2)))
-    z = residual / deviation
-    result |= {"rows": len(y), "judged_on": "test" if (value.holdout.split == TEST).any() else "calibration"}
-    result |= {"rmse": rmse, "rmse_mean": spread, "mae": float(np.mean(np.abs(residual)))}
-    result["r2"] = 1.0 - (rmse / spread) ** 2 if spread > 0 else None
-    result["coverage_95"] = float(np.mean(np.abs(z) <= WITHIN))
-    result["log_likelihood"] = float(np.mean(-0.5 * z**2 - np.log(deviation))) - 0.5 * float(np.log(2 * np.pi))
-    if sets is not None and result["judged_on"] == "test":
-        result["coverage"] = float(np.mean(np.abs(residual) <= sets.threshold))
-        result["width"] = 2.0 * sets.threshold if np.isfinite(sets.threshold) else None
-    return result
+    if seen := model.running.seen:
+        result |= {"progressive_rmse": (model.running.loss / seen) ** 0.5, "progressive_mae": model.absolute / seen}
+    if model.coverage is not None and model.coverage.examples:
+        result["progressive_coverage"] = model.coverage.reached
+        result["progressive_width"] = model.coverage.mean_size(numbers=True)
+    return result if found is None else result | found.figures()
+
+
+def _examined(value: Predictor | Judged) -> Judged | None:
+    """The held-out rows that figures are made of, judged; None where the artifact has none."""
+    if isinstance(value, Judged):
+        return value
+    held = value.holdout
+    if held is None:
+        return None
+    on = "test" if (held.split == TEST).any() else "calibration"
+    found, chosen = Judged(value, on=on), held.split == (TEST if on == "test" else CALIBRATION)
+    found.add(held.score[chosen], held.variance[chosen], held.y[chosen])
+    return found
 
 
 def judged(value: Predictor) -> tuple[Array, Array, Array]:

@@ -201,20 +201,21 @@ def of_classifier(row: Row, value: Any) -> str:
     """Of classifiers: errors beside the commonest class's, ranks beside chance, log-loss beside that of the shares."""
     if row.get("error") is None:
         return NO_ROWS
-    from herdcli.evaluation.classifier import judged
+    from herdcli.evaluation.classifier import examined
 
-    p, y, predicted = judged(value)
-    if not np.isfinite(p).all():
+    found = examined(value)
+    assert found is not None
+    if not found.finite:
         return DIVERGED
-    shares = np.bincount(y, minlength=p.shape[1]) / len(y)
+    shares, count = found.confusion.sum(axis=1) / found.rows, found.rows
     majority, error = 1.0 - float(shares.max()), float(row["error"])
-    spread = math.sqrt(max(majority * (1.0 - majority), 1e-12) / len(y))
-    if (predicted == predicted[0]).all() and (y != y[0]).any():
+    spread = math.sqrt(max(majority * (1.0 - majority), 1e-12) / count)
+    if np.count_nonzero(found.confusion.any(axis=0)) == 1 and np.count_nonzero(shares) > 1:
         return "one class"
     if error > majority + ERRORS * spread:
         return "worse than majority"
     auc = row.get("auc")
-    if error > majority - ERRORS * spread and (auc is None or abs(auc - 0.5) < max(0.1, _auc_error(shares, len(y)))):
+    if error > majority - ERRORS * spread and (auc is None or abs(auc - 0.5) < max(0.1, _auc_error(shares, count))):
         return "no better than chance"
     entropy = float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
     if row["log_loss"] > entropy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -52,14 +53,15 @@ def test_a_model_overfits_where_other_rows_gain_less_than_a_third():
     assert not verdicts.overfits(None, -10.0, -25.0)
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, p: np.ndarray, y: np.ndarray) -> str | None:
-    """The verdict on class probabilities (n, 2)."""
+def judged(monkeypatch, p, y):
+    """The verdict on a classifier of two classes that says these probabilities."""
     from herdcli.evaluation import classifier as figures
 
-    monkeypatch.setattr(figures, "judged", lambda value: (p, y, p.argmax(axis=1)))
-    right = p[np.arange(len(y)), y]
-    row = {"error": float(np.mean(p.argmax(axis=1) != y)), "auc": figures.auc(p, y), "log_loss": float(-np.log(right).mean())}
-    return verdicts.of_classifier(row, None)
+    monkeypatch.setattr(figures, "probabilities", lambda *_: p)
+    monkeypatch.setattr(figures, "winners", lambda score: score.argmax(axis=1))
+    found = figures.Judged(SimpleNamespace(classes=["0", "1"], scale=1.0, link="normal", coverage=None))
+    found.add(p, p, y)
+    return verdicts.of_classifier(found.figures(), found)
 
 
 def test_classifiers(monkeypatch):

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts import provenance
+from herdcli.cli.frame import scores
 from herdcli.cli.frame.scores import rescored
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation import classifier, table
@@ -55,5 +56,7 @@ def _result(artifact: Artifact) -> Row:
 
 
 def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A classifier judged on the examples of --data; without the option as it is."""
-    return rescored(session, artifact, request.data)
+    """A classifier judged on the examples of --data; without the option as it is.  Pictures, and figures of labels, need all scores."""
+    if request.data is None or request.plots or request.report or artifact.kind == "tagger":
+        return rescored(session, artifact, request.data)
+    return scores.judged(session, artifact, request.data)

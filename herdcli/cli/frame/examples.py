@@ -6,7 +6,7 @@ import contextlib
 import fnmatch
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any, BinaryIO
@@ -25,6 +25,7 @@ from herdcli.schema import Array
 
 PIECE = 1 << 20
 UNBOUNDED = 1 << 62
+UNLABELLED, UNLABELLED_HINT = "no labels 'y' to learn from", "--label COLUMN names the labels of a table"
 _NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _SVMLIGHT = re.compile(_NUMBER + rb"(?:\s+(?:qid|\d+):\S+)+\s*(?:#.*)?")
 _VW = re.compile(rb"[^|,;\t]*\|(?:\S+)?(?:\s|$).*", re.DOTALL)
@@ -76,11 +77,12 @@ def opened(
     input_format: str | None,
     label: str | None,
     lazily: bool = False,
+    tables: bool = False,
     task: str = "classification",
 ) -> Iterator[Examples]:
     """Examples of a file or stdin, compressed or not.  Their identity is in `session.inputs` once they have been read.
 
-    lazily  the rows of a large HDF5 file stay in it, for whoever takes them in their order.
+    lazily  the rows of a large HDF5 file stay in it, for whoever takes them in their order; with `tables` those of Parquet and CSV too.
     task    what is learned of them: classes, numbers or sets of labels.
     """
     session.refuse_stdin_twice(path)
@@ -93,9 +95,9 @@ def opened(
             with _text(session, source, form, role, passes) as examples:
                 yield examples
             return
-        if source.regular and lazily and task == "classification" and _stays(session, source, label):
+        if source.regular and lazily and task == "classification" and _stays(session, source, label, tables):
             with ranges.opened(path, input_format=input_format, note=session.console.note, verified=session.shard is None) as found:
-                kept = None if found is None else lazy.dataset(found)
+                kept = None if found is None else lazy.table(found, declared=True) if tables else lazy.dataset(found)
                 if found is not None and kept is not None and kept.y is not None:
                     session.inputs[role] = found.artifact
                     yield Examples(source.name, data=replace(found.artifact, value=kept))
@@ -108,10 +110,10 @@ def opened(
         yield Examples(source.name, data=data)
 
 
-def _stays(session: Session, source: Source, label: str | None) -> bool:
-    """Whether a file's rows can stay in it: it is large, HDF5, and its rows are taken as they are."""
+def _stays(session: Session, source: Source, label: str | None, tables: bool) -> bool:
+    """Whether a file's rows can stay in it: it is large, HDF5 or also a table, and its rows are taken as they are."""
     plain = session.missing is None and "categorical" not in session.given and label in (None, "y")
-    return plain and lazy.stays(source)
+    return plain and (lazy.large(source) if tables else lazy.stays(source))
 
 
 def _loaded(session: Session, path: str, name: str, role: str, input_format: str | None, label: str | None, task: str) -> Artifact:
@@ -295,7 +297,7 @@ def classification(
     """The task that a data set and the options about classes make.  Raises DataError where labels are missing or of one class."""
     value = data.value
     if value.y is None:
-        raise DataError("no labels 'y' to learn from", where=data.name, hint="--label COLUMN names the labels of a table")
+        raise DataError(UNLABELLED, where=data.name, hint=UNLABELLED_HINT)
     names, y = _named(value)
     if not value.class_names and classes is None:
         check_classes(np.unique(value.y).tolist(), data.name, max_classes)
@@ -313,12 +315,43 @@ def classification(
         inside = {index for pattern in positive.split(",") for index in _matching(pattern, names, "--positive")}
         names, y = ["rest", positive], np.isin(y, list(inside)).astype(np.int64)
     y = y[keep]
-    if len(np.unique(y)) < 2:
-        label = names[int(y[0])] if len(y) else "none"
-        raise DataError(f"every example has label {label}; a classifier needs at least two classes", where=data.name)
+    _require_several(y, names, data.name)
     X = value.X if keep.all() else value.X.taken(keep) if isinstance(value.X, lazy.Lazy) else value.X[keep]
     weight = None if value.weight is None else value.weight[keep]
     return Rows(X, y, parts[keep], names, weight, value.feature_names)
+
+
+def _require_several(y: Array, names: list[str], where: str) -> None:
+    if len(np.unique(y)) < 2:
+        label = names[int(y[0])] if len(y) else "none"
+        raise DataError(f"every example has label {label}; a classifier needs at least two classes", where=where)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Labels of the rows of a data set as indices of a model's classes, looked up where some are asked for.
+
+    y (n,) as they are stored;  values (k,) the different ones, rising;  place (k,) of each among the classes.
+    """
+
+    y: Array
+    values: Array
+    place: Array
+
+    def __getitem__(self, rows: slice) -> Array:
+        return self.place[np.searchsorted(self.values, self.y[rows])]
+
+
+def told(data: Artifact, classes: Sequence[str]) -> Told:
+    """The labels of a data set that a model is judged by.  Raises DataError where they are missing, of one class, or unknown to it."""
+    y: Array | None = data.value.y
+    if y is None:
+        raise DataError(UNLABELLED, where=data.name, hint=UNLABELLED_HINT)
+    values = np.unique(np.concatenate([np.unique(y[start : start + PIECE]) for start in range(0, len(y), PIECE)]))
+    names = [data.value.class_names[int(value)] if data.value.class_names else str(value) for value in values]
+    _, place = _declared(list(classes), names, np.arange(len(names)), data.name)
+    _require_several(place, list(classes), data.name)
+    return Told(y, values, place)
 
 
 def _named(value: Any) -> tuple[list[str], Array]:

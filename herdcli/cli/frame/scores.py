@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +29,11 @@ from herdcli.splits import TEST
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
+    from herdcli.evaluation.classifier import Judged
+    from herdcli.evaluation.predictor import Judged as JudgedNumbers
     from herdcli.schema import Array
+
+    Judgement = tuple[Array, Array, Array]
 
 ROWS = 1000
 UNBOUNDED = 1 << 30  # labels of examples that are judged
@@ -37,28 +43,48 @@ def scored(
     session: Session, model: Classifier, path: str, *, labelled: bool, input_format: str | None = None, label: str | None = None
 ) -> tuple[Array, Array, Array, Array | None]:
     """Scores, variances (n, C), class indices and parts (n,) of the examples of a file; text has no parts (None)."""
-    score_of = scorer(model)
     scores, variances, labels = [], [], []
-    lazily = labelled and not session.recoding  # gaps and texts are filled in where a file is read whole
-    task, form = model.settings.task, input_format
-    with examples.opened(session, path, role="data", passes=1, input_format=form, label=label, lazily=lazily, task=task) as given:
-        try:
-            for block in _blocks(session, given, model, labelled, label=label):
-                score, variance = score_of(block)
-                scores.append(score)
-                variances.append(variance)
-                labels.append(block.label)
-        except DataError as error:
-            error.where = error.where or given.name
-            raise
-        given.finish()
-        if not scores:
-            raise DataError("there are no lines of data", where=given.name)
+    with judging(session, model, path, labelled=labelled, input_format=input_format, label=label) as (given, blocks):
+        for score, variance, own in blocks:
+            scores.append(score)
+            variances.append(variance)
+            labels.append(own)
     split = None if given.data is None else given.data.value.split
     if isinstance(model, Tagger) and labelled:
         widest = max(each.shape[1] for each in labels)
         labels = [with_labels(each, widest) for each in labels]
     return np.concatenate(scores), np.concatenate(variances), np.concatenate(labels), split
+
+
+@contextmanager
+def judging(
+    session: Session,
+    model: Classifier,
+    path: str,
+    *,
+    labelled: bool,
+    input_format: str | None = None,
+    label: str | None = None,
+) -> Iterator[tuple[examples.Examples, Iterator[Judgement]]]:
+    """The examples of a file, and block by block their scores and variances (r, C) and labels (r, …)."""
+    lazily = labelled and not session.recoding  # gaps and texts are filled in where a file is read whole
+    read = partial(examples.opened, session, path, role="data", passes=1, input_format=input_format, label=label)
+    with read(lazily=lazily, tables=True, task=model.settings.task) as given:
+        yield given, _judged(session, given, model, labelled, label)
+
+
+def _judged(session: Session, given: examples.Examples, model: Classifier, labelled: bool, label: str | None) -> Iterator[Judgement]:
+    score_of, there = scorer(model), False
+    try:
+        for block in _blocks(session, given, model, labelled, label=label):
+            there = True
+            yield *score_of(block), block.label
+    except DataError as error:
+        error.where = error.where or given.name
+        raise
+    given.finish()
+    if not there:
+        raise DataError("there are no lines of data", where=given.name)
 
 
 def row_of(
@@ -128,7 +154,7 @@ def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool, c
         task = answers.numbers(data, label=column, split=None, seed=0)
         data = replace(data, value=replace(data.value, X=task.X, feature_names=task.feature_names))
     elif labelled:
-        task = examples.classification(data, split=None, seed=0, only=None, positive=None, classes=",".join(model.classes))
+        told = examples.told(data, model.classes)
     if model.bits:
         raise DataError(f"is a data set, the model hashes text into 2^{model.bits} columns", where=data.name)
     X = data.value.X
@@ -136,12 +162,12 @@ def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool, c
     width = X.shape[1] if order is None else len(order.columns)
     if width != had and not (hasattr(X, "indptr") and model.text):
         raise DataError(f"/X has {width} columns, the model has {had} features", where=data.name)
-    label = np.zeros(X.shape[0], dtype=np.int64)
+    label: Any = np.broadcast_to(np.int64(0), X.shape[0])
     if labelled:
-        label = task.y
+        label = task.y if isinstance(model, (Predictor, Tagger)) else told
     for start in range(0, X.shape[0], ROWS):
         rows = slice(start, start + ROWS)
-        yield from_rows(taken(X[rows], order), label[rows], slice(None))
+        yield from_rows(taken(X[rows], order), np.array(label[rows]), slice(None))
 
 
 def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact:
@@ -161,3 +187,17 @@ def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact
         return replace(artifact, value=replace(wide, holdout=replace(wide.holdout, y=label)))
     held = Holdout(score, variance, label.astype(np.int64), split)
     return replace(artifact, value=replace(model, holdout=held))
+
+
+def judged(session: Session, artifact: Artifact, path: str) -> Artifact:
+    """A classifier or predictor with what its figures need of the labelled examples of another file, of which no scores are kept."""
+    from herdcli.artifacts.unnamed import Blocks
+    from herdcli.evaluation import classifier, predictor
+    from herdcli.evaluation.kept import Kept
+
+    model: Classifier = artifact.value
+    made: Judged | JudgedNumbers = (predictor if isinstance(model, Predictor) else classifier).Judged(model, Kept(Blocks()))
+    with judging(session, model, path, labelled=True) as (_, blocks):
+        for score, variance, label in blocks:
+            made.add(score, variance, label)
+    return replace(artifact, value=made)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -162,7 +162,7 @@ def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool, c
     width = X.shape[1] if order is None else len(order.columns)
     if width != had and not (hasattr(X, "indptr") and model.text):
         raise DataError(f"/X has {width} columns, the model has {had} features", where=data.name)
-    label: Any = np.broadcast_to(np.int64(0), X.shape[0])
+    label: Array | examples.Told = np.broadcast_to(np.int64(0), X.shape[0])
     if labelled:
         label = task.y if isinstance(model, (Predictor, Tagger)) else told
     for start in range(0, X.shape[0], ROWS):

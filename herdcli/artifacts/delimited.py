@@ -123,29 +123,33 @@ def _plain(text: str) -> str:
     return " ".join(text.replace("CSV parse error: ", "").split())[:200]
 
 
-def write(path: Any, data: Dataset) -> None:
-    """Write a data set as CSV with a header: features, further columns, then y (class names if there are any), split, weight."""
+def write(path: Any, data: Dataset, leading: str = "") -> None:
+    """Write a data set as CSV with a header: features, further columns, then y (class names if there are any), split, weight.
+
+    leading  a further column that stands before the features.
+    """
     with open(path, "wb") as out:
-        append(out, data, titles=True)
+        append(out, data, titles=True, leading=leading)
 
 
-def append(out: BinaryIO, data: Dataset, *, titles: bool = False) -> None:
+def append(out: BinaryIO, data: Dataset, *, titles: bool = False, leading: str = "") -> None:
     """Write the rows of a data set to a CSV file that is open, after their titles if these are asked for."""
     import pyarrow as pa
     from pyarrow import csv
 
     names = data.feature_names or [f"x{column}" for column in range(data.X.shape[1])]
     roles = _roles(data)
+    first = {leading: roles.pop(leading)} if leading else {}
     if titles:
-        taken = {name for name in names if name.lower() in ("y", "split", "weight") or name in roles} if roles else set()
-        words = [f"{name}_" if name in taken else name for name in names] + list(roles)
+        taken = {name for name in names if name.lower() in ("y", "split", "weight") or name in roles | first} if roles | first else set()
+        words = [*first, *(f"{name}_" if name in taken else name for name in names), *roles]
         out.write((",".join(_quoted(word) for word in words) + "\n").encode())
     step = max(1, BLOCK_ELEMENTS // len(names))
     for start in range(0, data.X.shape[0], step):
         rows = slice(start, start + step)
         block = data.X[rows].toarray() if data.is_sparse else data.X[rows]
         block = block.astype(np.uint8) if block.dtype.kind == "b" else block
-        arrays = [array(block[:, column]) for column in range(len(names))]
+        arrays = [array(values[rows]) for values in first.values()] + [array(block[:, column]) for column in range(len(names))]
         arrays += [array(values[rows]) for values in roles.values()]
         table = pa.Table.from_arrays(arrays, names=[str(index) for index in range(len(arrays))])
         buffer = io.BytesIO()

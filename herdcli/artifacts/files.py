@@ -312,12 +312,14 @@ def save(
     clobber: bool = True,
     recoding: Recoding | None = None,
     missing: bool = False,
+    leading: str = "",
 ) -> Written:
     """Write a value as an artifact; "-" is stdout.
 
     format  hdf5 or parquet (sealed), csv, npz, npy or svmlight (exports of data sets); by the suffix of
     `path` if not given, else hdf5.  recoding: kept beside the value in HDF5.
-    missing: a data set may have NaN.  Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
+    missing: a data set may have NaN.  leading: which of its further columns stands first in a table, where others stand after the features.
+    Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
     """
     kind = kind_of(value)
     form = output_format(path, format, kind.name)
@@ -325,24 +327,26 @@ def save(
         validate(value, missing=missing)
     packed = sniff.packing(path) if form == "csv" else None
     with publish(path, clobber=clobber, binary=form not in TEXT) as temporary:
-        _write(temporary, form, kind, value, history, {"recoding": recoding.to_json()} if recoding else {})
+        _write(temporary, form, kind, value, history, {"recoding": recoding.to_json()} if recoding else {}, leading)
         if packed:
             pack(temporary, packed)
         size = os.stat(temporary).st_size
     return Written(kind.name, size)
 
 
-def _write(path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], more: dict[str, str]) -> None:
+def _write(
+    path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], more: dict[str, str], leading: str
+) -> None:
     if form == "hdf5":
         hdf5.write(path, kind.name, kind.version, value, history, **more)
     elif form == "parquet":
         from herdcli.artifacts import tables
 
-        tables.write(path, kind, value, history, **more)
+        tables.write(path, kind, value, history, leading, **more)
     elif form == "csv":
         from herdcli.artifacts import delimited
 
-        delimited.write(path, value)
+        delimited.write(path, value, leading)
     elif form in kind.exports:
         named(kind.exports[form])(path, value)
     elif form == "wav":

@@ -28,12 +28,18 @@ FORMAT_MARK = b'"format": "herd"'
 ROW_GROUP_BYTES = 1 << 26
 
 
-def write(path: str | os.PathLike[str], kind: Kind, value: Any, history: list[dict[str, Any]], **extra: str) -> None:
-    """Write an artifact whose arrays share their rows as sealed Parquet.  extra: kept beside the value."""
+def write(path: str | os.PathLike[str], kind: Kind, value: Any, history: list[dict[str, Any]], leading: str = "", **extra: str) -> None:
+    """Write an artifact whose arrays share their rows as sealed Parquet.  leading: a further column that stands first.
+
+    extra: kept beside the value.
+    """
     import pyarrow.parquet as pq
 
     check(value)
     table, fields = tabular.to_table(value)
+    if leading:
+        first = tabular.further(leading)
+        table = table.select([first, *(name for name in table.column_names if name != first)])
     attributes = {
         "format": "herd",
         "format-version": hdf5.FORMAT_VERSION,

@@ -66,6 +66,11 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
     return pa.Table.from_arrays(list(columns.values()), names=list(columns)), beside
 
 
+def further(name: str) -> str:
+    """What a further column of a data set is called in its table."""
+    return f"columns/{name}"
+
+
 def _by_feature(data: Dataset, field: str) -> bool:
     """Are the rows written a column for each feature?  Not sparse ones, nor those of very many features."""
     return field == "X" and not data.is_sparse and data.X.shape[1] <= MOST_COLUMNS
@@ -74,7 +79,7 @@ def _by_feature(data: Dataset, field: str) -> bool:
 def _features(data: Dataset, beside: dict[str, Any]) -> dict[str, Any]:
     """A column for each feature; names that are not unique, or those of something else, are told apart by what is appended."""
 
-    taken = {"y", "split", "weight", *(f"columns/{name}" for name in data.columns or {})}
+    taken = {"y", "split", "weight", *(further(name) for name in data.columns or {})}
     titles: list[str] = []
     for name in data.feature_names or [f"x{index}" for index in range(data.X.shape[1])]:
         while name in taken:

@@ -43,7 +43,7 @@ def three(tmp_path):
         ("mmap:x1", "map", "MMAP\n1 1 2\n"),
         ("mmap:x2,x1", "map", "MMAP\n2 2 0 1 0\n"),
         ("log-z", "pr", f"PR\n{math.log10(108)!r}\n"),
-        ("mpe", "csv", 'state,variable\n1,"x0"\n0,"x1"\n0,"x2"\n'),
+        ("mpe", "csv", 'variable,state\n"x0",1\n"x1",0\n"x2",0\n'),
     ],
 )
 def test_answers_as_text(herd, three, query, form, expected):
@@ -63,9 +63,10 @@ def test_tables_of_joints_marginals_and_sensitivities(herd, three, tmp_path):
     expected = {(0, 0): 1 * 6 + 2 * 4 + 3 * 2, (0, 1): 4 * 6 + 5 * 4 + 6 * 2, (1, 0): 1 + 0 + 9, (1, 1): 4 + 0 + 18}
     assert {(a, b): p * 108 for a, b, p in rows} == pytest.approx(expected)
     marginals = herd("ups-infer", "three.uai", "--format", "csv").out.decode().splitlines()
-    assert marginals[0] == "p0,p1,p2,variable"
-    assert float(marginals[1].split(",")[0]) == pytest.approx(30 / 108)
-    assert marginals[1].endswith(',nan,"x0"')
+    assert marginals[0] == "variable,p0,p1,p2"
+    assert float(marginals[1].split(",")[1]) == pytest.approx(30 / 108)
+    assert marginals[1].startswith('"x0",')
+    assert marginals[1].endswith(",nan")
     slopes = herd("ups-infer", "rain.bif", "--query", "sensitivity:wet=yes", "--format", "csv").out.decode().splitlines()
     assert slopes[0] == "factor,cell,value,derivative"
     assert float(slopes[3].split(",")[3]) == pytest.approx(0.2 * (1 - 0.42))  # ∂/∂θ of θ·.2/(.8 + .2(θ + .1)) beside .24, at .9
@@ -74,6 +75,7 @@ def test_tables_of_joints_marginals_and_sensitivities(herd, three, tmp_path):
 def test_parquet_reads_back(herd, three, tmp_path):
     assert herd("ups-infer", "three.uai", "-o", "m.parquet").code == 0
     found = parquet.read_table(tmp_path / "m.parquet").to_pydict()
+    assert list(found) == ["columns/variable", "p0", "p1", "p2"]
     assert found["columns/variable"] == ["x0", "x1", "x2"]
     assert found["p1"] == pytest.approx([78 / 108, 28 / 108, 32 / 108])
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
+from herdcli.markov.formats import networks
+from herdcli.markov.model import generate, network
 
 TWO = b"MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n"
 
@@ -212,6 +214,25 @@ def test_errors_against_a_reference(shell, tmp_path):
     assert missed.code == 1
     other = shell("herd network tree --nodes 3 | herd ups-infer | herd eval - --reference exact.mar")
     assert "has 3 variables, the reference has 25" in other.err
+
+
+def test_auto_goes_on_where_a_candidate_fails_and_blames_no_zeros(herd, tmp_path):
+    # Two leaves say that x100 is 0, two that it is 1, with odds of 1e600, which no message holds; the network is possible for all that.
+    lattice = generate.make("grid", rows=10, columns=10, sigma_w=1.0)
+    sure = np.array([[1e300, 1e-300], [1e300, 1e-300]])
+    leaves = [((101 + k, 100), sure if k < 2 else sure[:, ::-1]) for k in range(4)]
+    text = networks.write_uai(network.build([2] * 105, [*lattice.factors(), *leaves]))
+    (tmp_path / "odds.uai").write_text(text)
+    done = herd("ups-infer", "odds.uai", "--max-memory", "60k", "--format", "pr")
+    assert done.code == 1
+    told = [line for line in done.err.splitlines() if "auto: " in line]
+    assert told[1] == "ups-infer: auto: gbp fails: the beliefs of gbp have no state left"
+    assert "ups-infer: auto: bp fails: the message from x100 to x103 is zero everywhere" in told
+    assert "ups-infer: auto: ups fails: the beliefs of the regions have no state left" in told
+    assert told[-1] == "herd ups-infer: auto: nothing that was tried gave an answer"
+    assert "100 variables" not in done.err
+    exact = herd("ups-infer", "odds.uai", "--format", "pr").out.split()
+    assert float(exact[1]) > 0
 
 
 def test_auto_says_what_it_chose_and_what_it_tried(shell):

@@ -48,6 +48,25 @@ def test_chains_that_have_mixed_are_the_answer_where_regions_and_propagation_dis
     assert choose(given, asked, sampled=False)[0] == ["gbp", "bp", "tree-ep"]
 
 
+def test_a_candidate_that_fails_is_charged_and_the_next_one_answers():
+    given = generate.make("grid", rows=6, columns=6)
+    choice = Choice(given, Settings(algorithm="auto", tolerance=1e-6), "as it is too large", 1e8)
+    turn = choice.attempts()
+    first = next(turn)
+    choice.add(first, None, 7)
+    assert choice.left == 1e8 - first.cost(7)
+    tried = [(first.name, first.settings.damping)]
+    for attempt in turn:
+        tried.append((attempt.name, attempt.settings.damping))
+        failed = attempt.name == "gbp"
+        found = None if failed else solve(attempt.method or algorithms.method(given, attempt.settings))
+        choice.add(attempt, found, 1)
+    assert tried[:3] == [("gbp", 0.5), ("gbp", 0.75), ("bp", 0.0)]
+    assert choice.best()[1] in choice.found
+    assert "gbp" not in choice.found
+    assert mean_error(choice.best()[0], solve(algorithms.method(given, Settings()))) < 0.05
+
+
 def test_without_effort_it_is_propagation_and_then_ups():
     strong = generate.make("grid", rows=10, columns=10, sigma_w=5.0, sigma_b=1.0, seed=2)
     tried, _, name, _ = choose(strong, Settings(algorithm="auto", tolerance=1e-6, iterations=40), effort=0)

@@ -58,13 +58,18 @@ def check_beside(session: Session, path: str, *, binary: bool = True) -> None:
 
 
 def artifact(
-    session: Session, value: object, summary: str, *, history: History = None, format: str | None = None, missing: bool = False
+    session: Session, value: object, summary: str, *, history: History = None, format: str | None = None, missing: bool = False, leading: str = ""
 ) -> None:
-    """Write the one artifact of a run to -o.  history: of the input that this stage follows; missing: rows may have gaps."""
+    """Write the one artifact of a run to -o.  history: of the input that this stage follows; missing: rows may have gaps.
+
+    leading: the further column that stands first in a table.
+    """
     records = list(history.artifact.history) if isinstance(history, Restored) else [*(history.history if history else ()), session.record()]
     _tell_of_sound(session, value, format)
     recoding = None if session.command in ("apply", "eval", "sample") else session.recoding  # whose columns are others
-    written = artifacts.save(session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing)
+    written = artifacts.save(
+        session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing, leading=leading
+    )
     _finished(session, summary, f"{written.kind} {readable(written.size)}")
     session.at_end(partial(_judge, session, written.kind, value))
 

@@ -124,7 +124,7 @@ def likeliest(session: Session, loaded: Artifact, given: tuple[Network, dict[int
         outputs.text(session, results.write_states(states, asked.kind == "mpe"), summary, form)
     elif form in tables.TABLES:
         names_of = [loaded.value.name(i) for i in states]
-        made = tables.table({"state": np.array(list(states.values()))}, {"variable": names_of} | _state_names(loaded.value, states))
+        made = tables.table({"state": np.array(list(states.values()))}, {tables.VARIABLE: names_of} | _state_names(loaded.value, states))
         tables.save(session, made, summary, form, loaded)
     else:
         _beliefs(session, loaded, given, found, summary, request)

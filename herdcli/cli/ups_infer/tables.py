@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 TABLES = ("csv", "parquet")
+VARIABLE = "variable"
 
 
 def save(session: Session, made: Dataset, summary: str, form: str, history: History) -> None:
-    """A table to -o; cells that a row does not have are empty."""
-    outputs.artifact(session, made, summary, history=history, format=form, missing=True)
+    """A table to -o, what a row is about first; cells that a row does not have are empty."""
+    leading = VARIABLE if VARIABLE in (made.columns or {}) else ""
+    outputs.artifact(session, made, summary, history=history, format=form, missing=True, leading=leading)
 
 
 def marginals(found: Beliefs) -> Dataset:
@@ -33,11 +35,11 @@ def marginals(found: Beliefs) -> Dataset:
     columns = {f"p{k}": p[:, k] for k in range(p.shape[1])}
     if found.assignment is not None:
         columns = {"state": np.where(found.assignment < 0, np.nan, found.assignment)} | columns
-    return table(columns, {"variable": names_of(found)})
+    return table(columns, {VARIABLE: names_of(found)})
 
 
 def table(numbers: Mapping[str, Array], words: Mapping[str, Sequence[str]] | None = None) -> Dataset:
-    """Columns of numbers, and after them those of text."""
+    """Columns of numbers, and those of text."""
     from herdcli.artifacts.dataset import Dataset
 
     X = np.column_stack([np.asarray(column, dtype=np.float64) for column in numbers.values()])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.errors import Diverged, NegativeResult
+from herdcli.errors import Diverged
 from herdcli.markov.bethe import starts
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model import regions
@@ -194,7 +194,9 @@ class DoubleLoop(ToTolerance[State, Settings]):
         if np.isnan(beliefs).any():
             if self.settings.algorithm == "gbp":
                 raise Diverged("the beliefs of gbp have no state left", hint="--damping 0.5, or --algorithm double-loop, which converges")
-            raise NegativeResult("no state has a probability: the zeros of the factors contradict each other")
+            # Zeros that contradict each other, or numbers further apart than a float64 holds: which of them it is, only an exact answer knows.
+            hint = "--algorithm junction-tree tells whether the zeros contradict each other, or its values are too far apart"
+            raise Diverged("the beliefs of the regions have no state left", hint=hint)
         kept = 1 - self.settings.damping if self.settings.algorithm == "gbp" else 1.0
         multiplier += np.where(np.isneginf(change), 0.0, kept * change)
         for part in each.parts:

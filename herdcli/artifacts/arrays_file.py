@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from dataclasses import field
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -24,10 +24,10 @@ def room() -> int:
 
 @dataclass
 class ArraysFile:
-    """Arrays of float64.  The place of one that is dropped is taken by the next of its size."""
+    """Arrays of numbers.  The place of one that is dropped is taken by the next of its size."""
 
     end: int = 0
-    places: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)  # number -> where it begins, and its shape
+    places: dict[int, tuple[int, tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)  # number -> where it begins, shape and type
     free: dict[int, list[int]] = field(default_factory=dict)  # size -> places
     file: IO[bytes] = field(default_factory=unnamed)
 
@@ -35,22 +35,22 @@ class ArraysFile:
         """Keep one, in place of what was kept by this number."""
         if k in self.places:
             self.drop(k)
-        whole = np.ascontiguousarray(message, dtype=np.float64)
+        whole = np.ascontiguousarray(message)
         places = self.free.get(whole.nbytes)
         place = places.pop() if places else self.end
         self.end = max(self.end, place + whole.nbytes)
-        self.places[k] = place, message.shape
+        self.places[k] = place, message.shape, whole.dtype
         put(self.file, place, whole, "messages")
 
     def get(self, k: int) -> Array:
         """One that is kept."""
-        place, shape = self.places[k]
-        return get(self.file, place, np.empty(shape), "messages")
+        place, shape, kind = self.places[k]
+        return get(self.file, place, np.empty(shape, dtype=kind), "messages")
 
     def drop(self, k: int) -> None:
         """Forget one."""
-        place, shape = self.places.pop(k)
-        self.free.setdefault(8 * int(np.prod(shape, dtype=np.int64)), []).append(place)
+        place, shape, kind = self.places.pop(k)
+        self.free.setdefault(kind.itemsize * int(np.prod(shape, dtype=np.int64)), []).append(place)
 
     def close(self) -> None:
         """The file vanishes."""

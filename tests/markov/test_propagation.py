@@ -22,7 +22,6 @@ from herdcli.markov.exact import (
     enumeration,
     junction_tree,
     messages,
-    methods,
     propagation,
     sparse,
 )
@@ -205,7 +204,7 @@ def few_columns(monkeypatch):
     monkeypatch.setattr(sparse, "LEAST", 1)
     monkeypatch.setattr(columns, "SHARE", 1)
     monkeypatch.setattr(columns, "CHUNK", 8)
-    monkeypatch.setattr(methods, "COUNTED", (0, 1 << 36))
+    monkeypatch.setattr(sparse, "COUNTED", (0, 1 << 36))
 
 
 @pytest.mark.parametrize("share", [1, 2])
@@ -273,7 +272,7 @@ def test_ranks_of_columns():
 
 def test_a_tree_that_zeros_make_small_is_counted_before_it_is_refused(monkeypatch):
     """A ring of copies among 8 states: of each message an eighth at most is possible, and it is told with its size."""
-    monkeypatch.setattr(methods, "COUNTED", (0, 1 << 36))
+    monkeypatch.setattr(sparse, "COUNTED", (0, 1 << 36))
     near = (np.abs(np.subtract.outer(np.arange(64), np.arange(64))) <= 1).astype(float)
     given = network.build([64] * 6, [((i, (i + 1) % 6), near) for i in range(6)])
     method = algorithms.method(given, Settings())

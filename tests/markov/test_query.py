@@ -11,6 +11,7 @@ from small_networks import brute_force, random_network, summed, weights
 from herdcli.algorithm import solve
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import cliques
+from herdcli.markov.exact.one_pass import one_pass
 from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
@@ -48,7 +49,7 @@ def test_marginal_map_sums_before_it_maximises(seed, zeros):
     truth = summed(given, ASKED)
     search = solve(exact.search(given, 4, 0, maximised=ASKED))
     assert set(search.order[-len(ASKED) :].tolist()) == set(ASKED)
-    found = solve(exact.Maximising(given, search, tuple(ASKED)))
+    found = solve(exact.Maximising(one_pass(given, search.order, ASKED)))
     assert found.value == pytest.approx(math.log(max(truth.values())), abs=1e-12)
     assert truth[tuple(found.states[i] for i in ASKED)] == pytest.approx(max(truth.values()), rel=1e-12)
 

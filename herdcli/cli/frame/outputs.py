@@ -58,7 +58,14 @@ def check_beside(session: Session, path: str, *, binary: bool = True) -> None:
 
 
 def artifact(
-    session: Session, value: object, summary: str, *, history: History = None, format: str | None = None, missing: bool = False, leading: str = ""
+    session: Session,
+    value: object,
+    summary: str,
+    *,
+    history: History = None,
+    format: str | None = None,
+    missing: bool = False,
+    leading: str = "",
 ) -> None:
     """Write the one artifact of a run to -o.  history: of the input that this stage follows; missing: rows may have gaps.
 

@@ -43,7 +43,7 @@ def infer_rows(session: Session, loaded: Artifact, network: Network, request: Re
     variables = [results.variable(network, name) for name in names]
     if len(set(variables)) < len(variables):
         raise DataError("two columns stand for the same variable", where=found.name)
-    batch = Batch(network, variables, dense.astype(np.int64), orders=request.orders, seed=request.seed)
+    batch = Batch(network, variables, dense.astype(np.int64), orders=request.orders, seed=request.seed, map=session.map)
     size, what = batch.bytes_needed()
     session.require_memory(size, what)
     session.console.note(what.rstrip(","))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ups_infer.request import Request
+    from herdcli.markov.exact.one_pass import OnePass
     from herdcli.markov.model.network import Network
     from herdcli.markov.query.asked import Query
     from herdcli.markov.query.exact import Likeliest
@@ -101,9 +104,28 @@ def _limit(session: Session) -> int:
     return session.max_memory or memory.default_limit()
 
 
-def _told(session: Session, search: object, size: int) -> None:
-    cells = max(1.0, getattr(search, "cells", 1.0))
-    session.console.note(f"auto: elimination, 2^{math.log2(cells):.1f} table cells, {size / 1e6:.3g} MB")
+def _work(
+    session: Session, network: Network, request: Request, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
+) -> tuple[OnePass | None, int, str]:
+    """One pass by the best order, where there is any; its bytes, and what the user is told of it."""
+    from herdcli.cli.ups_infer import room
+    from herdcli.markov.exact.one_pass import OnePass
+    from herdcli.markov.query import exact
+
+    orders = exact.search(network, request.orders, request.seed, maximised=maximised, kept=kept)
+    search = session.aside(orders, label="orders")
+    if not search.complete:
+        return None, 1 << 60, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells"
+    return room.for_pass(session, OnePass(orders.trimmed, search.order.tolist(), maximised, kept))
+
+
+def _required(session: Session, found: tuple[OnePass | None, int, str]) -> OnePass:
+    """The pass, which is told.  Raises DataError where it does not fit the memory allowed."""
+    work, size, what = found
+    session.require_memory(size, f"{what.rpartition(', ')[0] if work else what},")
+    assert work is not None
+    session.console.note(f"auto: {what}")
+    return work
 
 
 def likeliest(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
@@ -139,14 +161,14 @@ def _state_names(network: Network, states: dict[int, int]) -> dict[str, list[str
 
 def _found(session: Session, network: Network, names: list[int], request: Request, *, whole: bool) -> Likeliest:
     """The likeliest states of some variables, or of all."""
-    from herdcli.markov.query import exact, orders
+    from herdcli.markov.query import exact
 
-    search = session.aside(exact.search(network, request.orders, request.seed, maximised=names), label="orders")
-    size = orders.bytes_needed(search) if search.complete else 1 << 60
-    if request.algorithm != "max-product" and (size <= _limit(session) or request.algorithm == "junction-tree"):
-        session.require_memory(size, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells,")
-        _told(session, search, size)
-        return session.run(exact.Maximising(network, search, tuple(names)), label="elimination")
+    every = range(network.count) if whole else names
+    found = _work(session, network, request, maximised=every)
+    if request.algorithm != "max-product" and (found[1] <= _limit(session) or request.algorithm == "junction-tree"):
+        work = _required(session, found)
+        best = session.run(exact.Maximising(work, session.map), label="elimination", after=lambda _: work.remaining())
+        return replace(best, states={i: best.states[i] for i in names})
     return _approximate(session, network, request) if whole else _climbed(session, network, names, request)
 
 
@@ -198,15 +220,12 @@ def joint(session: Session, loaded: Artifact, given: tuple[Network, dict[int, in
     """The table of some variables, a row a state of theirs."""
     from herdcli.markov.model.beliefs import assemble
     from herdcli.markov.model.network import build
-    from herdcli.markov.query import exact, orders
+    from herdcli.markov.query import exact
 
     network, evidence = given
     names = _variables(loaded.value, parse(request.query), evidence)
-    search = session.aside(exact.search(network, request.orders, request.seed, kept=names), label="orders")
-    size = orders.bytes_needed(search) if search.complete else 1 << 60
-    session.require_memory(size, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells,")
-    _told(session, search, size)
-    p, log_z = session.run(exact.Joint(network, search, tuple(names)), label="elimination")
+    work = _required(session, _work(session, network, request, kept=names))
+    p, log_z = session.run(exact.Joint(work, session.map), label="elimination", after=lambda _: work.remaining())
     titles = [loaded.value.name(i) for i in names]
     summary = f"{p.size} states of {', '.join(titles)}, log Z {log_z:.10g}"
     if form in tables.TABLES:
@@ -223,21 +242,18 @@ def joint(session: Session, loaded: Artifact, given: tuple[Network, dict[int, in
 def log_z(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """log Z by elimination, which needs no marginals and so half the work."""
     from herdcli.markov.formats import results
-    from herdcli.markov.query import exact, orders
+    from herdcli.markov.query import exact
 
     network, _ = given
     if request.algorithm not in EXACT:
         hint = f"--algorithm {request.algorithm} --format pr gives its log Z"
         raise BadUsage(f"--query log-z is exact, --algorithm {request.algorithm} is not", hint=hint)
-    search = session.aside(exact.search(network, request.orders, request.seed), label="orders")
-    size = orders.bytes_needed(search) if search.complete else 1 << 60
     try:
-        session.require_memory(size, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells,")
+        work = _required(session, _work(session, network, request))
     except DataError as error:
         error.hint = "--query bounds encloses log Z; --format pr without --query approximates it"
         raise
-    _told(session, search, size)
-    value = session.run(exact.LogZ(network, search), label="elimination")
+    value = session.run(exact.LogZ(work, session.map), label="elimination", after=lambda _: work.remaining())
     summary = f"{network.count} variables, log Z {value:.10g}"
     if form == "pr":
         outputs.text(session, results.write_pr(value), summary, form)
@@ -248,8 +264,6 @@ def log_z(session: Session, loaded: Artifact, given: tuple[Network, dict[int, in
 
 def bounds(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """Numbers that enclose log Z: tree-reweighted propagation and mini-buckets above, mean field and a likely state below."""
-    from dataclasses import replace
-
     from herdcli.markov.mean.bound import mean_field_bound
     from herdcli.markov.method import Settings
     from herdcli.markov.model.beliefs import assemble

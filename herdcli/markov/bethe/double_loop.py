@@ -194,7 +194,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
         if np.isnan(beliefs).any():
             if self.settings.algorithm == "gbp":
                 raise Diverged("the beliefs of gbp have no state left", hint="--damping 0.5, or --algorithm double-loop, which converges")
-            # Zeros that contradict each other, or numbers further apart than a float64 holds: which of them it is, only an exact answer knows.
+            # Zeros that contradict each other, or numbers further apart than a float64 holds; an exact answer alone knows which of the two.
             hint = "--algorithm junction-tree tells whether the zeros contradict each other, or its values are too far apart"
             raise Diverged("the beliefs of the regions have no state left", hint=hint)
         kept = 1 - self.settings.damping if self.settings.algorithm == "gbp" else 1.0

@@ -14,6 +14,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SLAB = 1 << 18  # table cells
+SLABS = 16 * SLAB  # numbers of slabs, and of what is summed from them, at any time
 FEW = 1 << 8  # table cells that are folded at once
 SMALL = 1 << 12  # table cells of factors that are multiplied together beforehand
 
@@ -202,3 +203,14 @@ def folded(table: Array, axes: tuple[int, ...], by: np.ufunc) -> Array:
         else:
             table = by.reduce(table, axis=1)
     return table.reshape(kept)
+
+
+def highest(table: Array) -> tuple[Array, Array]:
+    """The maximum over the first axis, and where it is: the first of equals, in the fewest bytes that hold it."""
+    states = table.shape[0]
+    at = np.zeros(table.shape[1:], dtype=np.min_scalar_type(max(1, states - 1)))
+    top = np.array(table[0])
+    for state in range(1, states):
+        np.copyto(at, state, where=table[state] > top)
+        np.maximum(top, table[state], out=top)
+    return top, at

@@ -1,7 +1,7 @@
 """Marginals under many sets of evidence at once: the rows are one variable more, and one junction tree answers for all.
 
 Each variable is joined to the row variable by a factor that is 1 for the states its evidence allows, so that every clique holds
-the row variable, which is eliminated last; the marginal of a variable and the row variable, row by row, is the answer.
+the row variable, which is eliminated last; the marginal of a variable and the row variable, row by row, is the answer (`rows`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from copy import copy
 
 import numpy as np
 
-from herdcli.errors import DataError, NegativeResult
-from herdcli.markov.exact import cliques, junction_tree
-from herdcli.markov.exact.junction_tree import log_sum
-from herdcli.markov.method import Stepwise
-from herdcli.markov.model.network import MOST_AXES, Factor, Network, build, reduced
+from herdcli.errors import DataError
+from herdcli.markov.exact import cliques
+from herdcli.markov.exact.arithmetic import SLABS
+from herdcli.markov.exact.rows import ImpossibleRow, propagate_rows
+from herdcli.markov.method import Map, Stepwise
+from herdcli.markov.model import support
+from herdcli.markov.model.network import MOST_AXES, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -65,7 +67,8 @@ class Batch(Stepwise[State]):
 
     state = State
 
-    def __init__(self, network: Network, variables: list[int], evidence: Array, *, orders: int, seed: int) -> None:
+    def __init__(self, network: Network, variables: list[int], evidence: Array, *, orders: int, seed: int, map: Map = map) -> None:
+        self.map = map
         self.network, self.variables, self.evidence = network, variables, evidence
         for column, i in enumerate(variables):
             wrong = (evidence[:, column] < -1) | (evidence[:, column] >= network.cardinality[i])
@@ -73,8 +76,9 @@ class Batch(Stepwise[State]):
                 row = int(np.argmax(wrong))
                 states = int(network.cardinality[i])
                 raise DataError(f"row {row} gives {network.name(i)} the state {evidence[row, column]}, it has 0 to {states - 1}, or −1")
-        found = cliques.search(network, seed, orders)
-        self.order, self.width, self.cells = found.order, found.width, max(1.0, found.cells)
+        self.trimmed = support.trimmed(network)
+        found = cliques.search(self.trimmed.network, seed, orders)
+        self.order, self.width, self.cells, self.messages = found.order, found.width, max(1.0, found.cells), found.messages
         self.possible = found.complete and found.width + 2 <= MOST_AXES
         self.rows = max(1, min(len(evidence), int(BLOCK / self.cells)))
         self.count = -(-len(evidence) // self.rows)
@@ -93,7 +97,8 @@ class Batch(Stepwise[State]):
 
     def bytes_needed(self) -> tuple[int, str]:
         """Of the tables of a block of rows."""
-        size = 40.0 * self.cells * self.rows if self.possible else 2.0**60
+        numbers = 2 * self.messages + min(3 * self.cells, SLABS / self.rows) + 4 * float(self.network.cardinality.sum())
+        size = 8.0 * numbers * self.rows if self.possible else 2.0**60
         return int(min(size, 2.0**60)), f"the junction tree, treewidth {self.width} and 2^{math.log2(self.cells):.1f} table cells a row,"
 
     def init(self) -> State:
@@ -109,47 +114,38 @@ class Batch(Stepwise[State]):
         """The next block of rows."""
         start = self.own[state.step] * self.rows
         block = self._evidence_of(self.own[state.step])
-        count, last = len(block), self.network.count
         column = {i: k for k, i in enumerate(self.variables)}
-        factors: list[Factor] = []
-        for i, states in enumerate(self.network.cardinality.tolist()):
-            table = np.ones((states, count))
+        allowed = []
+        for i, states in enumerate(self.trimmed.network.cardinality.tolist()):
+            possible = np.ones((states, len(block)), dtype=bool)
             if i in column:
                 given = block[:, column[i]]
-                table = ((given == np.arange(states)[:, None]) | (given == -1)).astype(np.float64)
-            factors.append(((i, last), table))
-        whole = build(
-            [*self.network.cardinality.tolist(), count], [*factors, *(reduced(self.network, factor) for factor in self.network.factors())]
-        )
+                possible = (given == self._stays(i)[:, None]) | (given == -1)
+            allowed.append(possible)
         try:
-            found = junction_tree.calibrate(whole, junction_tree.plan(whole, np.append(self.order, last), whole=True))
-        except NegativeResult:
-            raise _impossible(start) from None
-        self._read(found, start, state)
+            found = propagate_rows(self.trimmed.network, self.order, allowed, map=self.map)
+        except ImpossibleRow as error:
+            raise ImpossibleRow(start + error.row) from None
+        rows = slice(state.step * self.rows, state.step * self.rows + len(block))
+        state.marginals[rows] = np.concatenate(self._whole(found.marginals)).T
+        state.log_z[rows] = found.log_z
         state.step += 1
         return state
 
-    def _read(self, found: junction_tree.Calibrated, start: int, state: State) -> None:
-        """Normalised row by row, in logarithms, as rows may differ by any factor."""
-        rows = slice(state.step * self.rows, (state.step + 1) * self.rows)
-        offset = np.concatenate(([0], np.cumsum(self.network.cardinality)))
-        for scope, table in zip(found.tree.scopes[:-1], found.tables, strict=False):
-            # The last axis is the row variable, the first the one that is eliminated here.  Σ over all else is P(x_i, evidence of
-            # row r) for each r, whose sum over x_i is Z of the row; every clique gives the same, as each holds the row variable.
-            logs = log_sum(table, tuple(range(1, table.ndim - 1)))
-            top = logs.max(axis=0)
-            if (top == -np.inf).any():
-                raise _impossible(start + int(np.argmax(top == -np.inf)))
-            p = np.exp(logs - top)
-            i = scope[0]
-            state.marginals[rows, offset[i] : offset[i + 1]] = (p / p.sum(axis=0)).T
-            state.log_z[rows] = np.log(p.sum(axis=0)) + top
+    def _stays(self, i: int) -> Array:
+        """The states of a variable that the zeros leave possible."""
+        if self.trimmed.kept is None:
+            return np.arange(int(self.network.cardinality[i]))
+        return np.flatnonzero(self.trimmed.kept[i])
+
+    def _whole(self, marginals: list[Array]) -> list[Array]:
+        """(states, rows) of each variable over all its states."""
+        made = [np.zeros((int(states), p.shape[1])) for states, p in zip(self.network.cardinality, marginals, strict=True)]
+        for i, (whole, p) in enumerate(zip(made, marginals, strict=True)):
+            whole[self._stays(i)] = p
+        return made
 
     def result(self, state: State) -> list[Answers]:
         """The finished blocks one by one."""
         cuts = [self.rows * (place + 1) for place in range(self.steps - 1)]
         return [Answers(*parts) for parts in zip(np.split(state.marginals, cuts), np.split(state.log_z, cuts), strict=True)]
-
-
-def _impossible(row: int) -> NegativeResult:
-    return NegativeResult(f"the evidence of row {row} has probability 0")

@@ -180,3 +180,15 @@ def _most_kept(tree: Tree, sizes: Sequence[int], sequence: Sequence[int], cuts: 
         most = max(most, before + sum(sizes[k] for k in sequence[low:high]))
         before += sum(sizes[k] for k in left)
     return most
+
+
+def passing(tree: Tree, network: Network, among: Among | None = None) -> tuple[list[int], int, int]:
+    """Of one pass towards the root: cliques in turn, and the most numbers that wait at once; and what one clique needs of them."""
+    sizes = separators(tree, network, among)
+    sequence = _post_order(tree, sizes)
+    children, waiting, most = _children(tree), 0, 0
+    for k in sequence:
+        waiting += sizes[k]
+        most = max(most, waiting)
+        waiting -= sum(sizes[c] for c in children[k])
+    return sequence, most, min(most, _together(tree, sizes, among))

@@ -19,11 +19,10 @@ from herdcli.markov.method import Map, Result, Settings, Stepwise, ToTolerance
 from herdcli.markov.model import support
 from herdcli.markov.model.beliefs import Trace
 from herdcli.markov.model.network import Network
+from herdcli.markov.model.support import Trimmed
 from herdcli.records import dataclass
 
 TRIAL = 1 << 18  # cells
-COUNTED = (1 << 22, 1 << 36)  # cells of trees whose possible states are counted
-SLABS = 16 * arithmetic.SLAB  # numbers of slabs, and of what is summed from them, at any time
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,9 @@ class JunctionTree(Stepwise[Search]):
 
     state = Search
 
-    def __init__(self, network: Network, settings: Settings, map: Map = map) -> None:
+    def __init__(self, network: Network, settings: Settings, map: Map = map, trimmed: Trimmed | None = None) -> None:
         self.settings, self.steps, self.map = settings, elimination.MORE * settings.orders, map
-        self.trimmed = support.trimmed(network)
+        self.trimmed = trimmed or support.trimmed(network)
         self.network = self.trimmed.network
         self.graph = elimination.moral_graph(self.network)
         self.begun: Search | None = None
@@ -93,10 +92,8 @@ class JunctionTree(Stepwise[Search]):
 
     def columns(self, tree: Tree, state: Search) -> list[Columns | None]:
         """The possible states of messages, where there is much to compute and zeros that make it less."""
-        if not COUNTED[0] <= state.cells <= COUNTED[1]:
-            return [None] * len(tree.scopes)
         if self.counted is None or self.counted[0] != tree.scopes:
-            self.counted = tree.scopes, sparse.possible(self.network, tree)
+            self.counted = tree.scopes, sparse.counted(self.network, tree, state.cells)
         return self.counted[1]
 
     def tree(self, state: Search) -> Tree:
@@ -111,7 +108,7 @@ class JunctionTree(Stepwise[Search]):
         """Messages that are kept, and slabs of the largest clique, with what is summed from them."""
         states = self.network.cardinality.tolist()
         largest = max((math.prod(states[i] for i in scope) for scope in tree.scopes), default=0)
-        return kept + min(3 * largest, SLABS)
+        return kept + min(3 * largest, arithmetic.SLABS)
 
     def smaller(self, state: Search) -> list[Small]:
         """Ways to propagate in less memory than `bytes_needed` says, the fastest first."""

@@ -13,27 +13,22 @@ FloatingPointError, and all begins again in logarithms: what is not zero is neve
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, pairwise
-from typing import TypeVar
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import sparse
-from herdcli.markov.exact.arithmetic import SMALL, Arithmetic, Linear, Logarithmic, combined, slab, slabs
-from herdcli.markov.exact.columns import Columns, lookup
-from herdcli.markov.exact.junction_tree import Tree, free_scopes
+from herdcli.markov.exact.arithmetic import SMALL, Arithmetic, Linear, Logarithmic, slab, slabs
+from herdcli.markov.exact.columns import Columns
+from herdcli.markov.exact.junction_tree import Tree
 from herdcli.markov.exact.messages import Kept, Messages, Schedule, waiting_at
+from herdcli.markov.exact.products import IMPOSSIBLE, Products
 from herdcli.markov.method import Map
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
-
-CHUNK = 16  # slabs given to the workers at a time
-T = TypeVar("T")
-R = TypeVar("R")
-IMPOSSIBLE = "no state has a probability: the evidence, or the zeros of the factors, contradict each other"
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ def propagate(
         return Run(network, tree, plan, whole, kept, map, some, Logarithmic()).found()
 
 
-class Run:
+class Run(Products):
     """One propagation."""
 
     def __init__(
@@ -89,164 +84,81 @@ class Run:
         columns: Sequence[Columns | None],
         arithmetic: Arithmetic,
     ) -> None:
-        self.network, self.tree, self.plan, self.whole = network, tree, plan, whole
-        self.messages, self.map, self.columns, self.by = messages, map, columns, arithmetic
-        self.states: list[int] = network.cardinality.tolist()
-        self.scales: list[float] = [0.0] * len(tree.scopes)
-        self.constants: list[float] = []
-        self.scopes = list(free_scopes(network, network.cardinality > 1))
-        self.homes: list[list[int]] = [[] for _ in tree.scopes]
-        for a, k in enumerate(tree.home):
-            self.homes[k].append(a)
-        self.children: list[list[int]] = [[] for _ in tree.scopes]
-        for k, p in enumerate(tree.parent):
-            if p >= 0:
-                self.children[p].append(k)
-        with self.by.held():
-            self.factors = [self._factors_of(k) for k in range(len(tree.scopes))]
+        super().__init__(network, tree, messages, map, columns, arithmetic)
+        self.plan, self.whole = plan, whole
+        self.waiting = waiting_at(tree, plan.sequence, plan.cuts)
+        self.wanted: list[list[tuple[int, list[int]]]] = [[(a, self.scopes[a]) for a in own] if whole else [] for own in self.homes]
         self.nodes: list[Array] = [np.empty(0)] * network.count
         self.marginals: dict[int, Array] = {}
-
-    def _factors_of(self, k: int) -> list[Array]:
-        """The factors that live in a clique, scaled, small ones multiplied together."""
-        parts = []
-        for a in self.homes[k]:
-            low, high = int(self.network.table_offset[a]), int(self.network.table_offset[a + 1])
-            scope = self.scopes[a]
-            table, scale = self.by.scaled(self.by.of(self.network.table[low:high]))
-            self.constants.append(scale)
-            axes = sorted(range(len(scope)), key=lambda axis: self.tree.position[scope[axis]])
-            shaped = table.reshape([self.states[i] for i in scope]).transpose(axes)
-            parts.append(self._placed(np.ascontiguousarray(shaped), [scope[axis] for axis in axes], k))
-        return combined(parts, self.by)
-
-    def _placed(self, table: Array, scope: list[int], k: int) -> Array:
-        """A table seen with the axes of clique k; both scopes are in elimination order."""
-        inside = set(scope)
-        return table.reshape([self.states[i] if i in inside else 1 for i in self.tree.scopes[k]])
 
     def found(self) -> Found:
         """Both passes."""
         with self.by.held():
-            return self._found()
+            self._collect_all()
+            log_z = math.fsum([*self.scales, *self.constants])
+            if log_z == -math.inf:
+                raise NegativeResult(IMPOSSIBLE)
+            self._distribute_all()
+            return Found(self.nodes, self._factor_marginals(), log_z)
 
-    def _found(self) -> Found:
-        sequence, cuts = self.plan.sequence, self.plan.cuts
-        stretches = [sequence[low:high] for low, high in pairwise(cuts)]
-        waiting = waiting_at(self.tree, sequence, cuts)
-        for t, stretch in enumerate(stretches):
+    def _collect_all(self) -> None:
+        """Towards the root."""
+        for t, stretch in enumerate(self._stretches()):
             self._collect(stretch)
-            if t < len(stretches) - 1:
-                left = set(waiting[t])
+            if t < len(self.waiting) - 1:
+                left = set(self.waiting[t])
                 for k in stretch:
                     if k not in left:
                         self.messages.drop(k)
-        log_z = math.fsum([*self.scales, *self.constants])
-        if log_z == -math.inf:
-            raise NegativeResult(IMPOSSIBLE)
+
+    def _stretches(self) -> list[list[int]]:
+        return [self.plan.sequence[low:high] for low, high in pairwise(self.plan.cuts)]
+
+    def _distribute_all(self) -> None:
+        """From the root; all but the last stretch are collected once more."""
+        stretches = self._stretches()
         for t in range(len(stretches) - 1, -1, -1):
             if t < len(stretches) - 1:
-                told = set(waiting[t])  # by their parents, which come after the stretch: nothing in it needs what they sent
+                told = set(self.waiting[t])  # by their parents, which come after the stretch: nothing in it needs what they sent
                 self._collect([k for k in stretches[t] if k not in told])
             for k in reversed(stretches[t]):
                 self._distribute(k)
                 self.messages.drop(k)
-        return Found(self.nodes, self._factor_marginals(), log_z)
 
     def _collect(self, stretch: list[int]) -> None:
         """The messages of some cliques to their parents."""
         for k in stretch:
             # 2.21: the product of a clique's factors and of what its children
             # sent, summed over what the parent does not have.
-            up = self._up(k) if self.columns[k] is None else self._up_by_columns(k)
-            message, self.scales[k] = self.by.scaled(up)
-            if self.scales[k] == -math.inf:
-                raise NegativeResult(IMPOSSIBLE)
-            self.messages.put(k, message)
+            self.messages.put(k, self._scaled(k, self.up(k, self.summed)[0]))
 
-    def _up(self, k: int) -> Array:
-        parts, shape = self._parts(k), self._shape(k)
-        if math.prod(shape) <= SMALL:
-            return self.by.total(slab(parts, shape, (), self.by), (0,))
-        up = np.empty(shape[1:])
+    def _scaled(self, k: int, sent: Array) -> Array:
+        """What clique k sends, with maximum 1."""
+        message, self.scales[k] = self.by.scaled(sent)
+        if self.scales[k] == -math.inf:
+            raise NegativeResult(IMPOSSIBLE)
+        return message
 
-        def summed(prefix: tuple[int, ...]) -> Array:
-            with self.by.held():
-                return self.by.total(slab(parts, shape, prefix, self.by), (0,))
+    def _told(self, above: Array) -> Array:
+        """What a child is told, with maximum 1."""
+        return self.by.scaled(above)[0]
 
-        for prefix, piece in self._over(slabs(shape), summed):
-            up[prefix] = piece
-        return up
-
-    def _up_by_columns(self, k: int) -> Array:
-        parts, states, columns = self._looked_up(k), self._shape(k)[0], self._columns(k)
-        up = np.empty(columns.count)
-
-        def summed(piece: tuple[int, Array]) -> Array:
-            with self.by.held():
-                return self.by.total(sparse.product(parts, states, piece[1], self.by), (0,))
-
-        for (low, column), sums in self._over(columns.pieces(), summed):
-            up[low : low + len(column)] = sums
-        return up
-
-    def _columns(self, k: int) -> Columns:
-        found = self.columns[k]
-        assert found is not None
-        return found
-
-    def _shape(self, k: int) -> tuple[int, ...]:
-        return tuple(self.states[i] for i in self.tree.scopes[k])
-
-    def _axes(self, k: int, variables: Iterable[int]) -> tuple[int, ...]:
-        """Where some variables are among those of clique k."""
-        place = {i: axis for axis, i in enumerate(self.tree.scopes[k])}
-        return tuple(sorted(place[i] for i in variables))
-
-    def _parts(self, k: int) -> list[Array]:
-        """What clique k multiplies, as tables with its axes."""
-        arrived = [self._placed(self._whole(c), self.tree.scopes[c][1:], k) for c in self.children[k]]
-        return [*self.factors[k], *arrived]
-
-    def _whole(self, c: int) -> Array:
-        """The message of clique c with its impossible states."""
-        message, columns = self.messages.get(c), self.columns[c]
-        if columns is None:
-            return message
-        made = np.full(columns.size, self.by.none)
-        made[columns.all()] = message
-        return made
-
-    def _looked_up(self, k: int) -> list[sparse.Part]:
-        """What clique k multiplies, as tables that its columns look their factors up in."""
-        shape = self._shape(k)
-        parts = [
-            sparse.Part(lookup(shape, [axis for axis, size in enumerate(table.shape) if size > 1]), table.reshape(-1), None)
-            for table in self.factors[k]
-        ]
-        for c in self.children[k]:
-            message = self.messages.get(c).reshape(-1)
-            parts.append(sparse.Part(lookup(shape, self._axes(k, self.tree.scopes[c][1:])), message, self.columns[c]))
-        return parts
-
-    def _over(self, where: Iterable[T], make: Callable[[T], R]) -> Iterator[tuple[T, R]]:
-        """(a place, what is made of it) for all, in order; the workers make some at a time."""
-        places = iter(where)
-        while some := list(islice(places, CHUNK)):
-            yield from zip(some, self.map(make, some) if len(some) > 1 else [make(some[0])], strict=True)
+    def _normalised(self, table: Array) -> Array:
+        """A marginal."""
+        return self.by.normalised(table)
 
     def _distribute(self, k: int) -> None:
         """Marginals of a clique, and what its children are told."""
-        own = self.homes[k] if self.whole else []
+        own = self.wanted[k]
         wanted = [self._axes(k, self.tree.scopes[c][1:]) for c in self.children[k]]
-        wanted += [self._axes(k, self.scopes[a]) for a in own] + [(0,)]
+        wanted += [self._axes(k, scope) for _, scope in own] + [(0,)]
         made = self._marginals(k, wanted) if self.columns[k] is None else self._marginals_by_columns(k, wanted)
         for c, above in zip(self.children[k], made, strict=False):
             # Hugin (2.24): divided by what the child sent, what is left is
             # what all others say; 0/0 is 0.
-            self.messages.put(c, self.by.scaled(self.by.over(above, self.messages.get(c)))[0])
-        for a, table in zip(own, made[len(self.children[k]) :], strict=False):
-            self.marginals[a] = self.by.normalised(table)
+            self.messages.put(c, self._told(self.by.over(above, self.messages.get(c))))
+        for (a, _), table in zip(own, made[len(self.children[k]) :], strict=False):
+            self.marginals[a] = self._normalised(table)
         self.nodes[self.tree.scopes[k][0]] = self.by.normalised(made[-1])
 
     def _marginals(self, k: int, wanted: list[tuple[int, ...]]) -> list[Array]:

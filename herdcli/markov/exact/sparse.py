@@ -17,6 +17,8 @@ from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
+COUNTED = (1 << 22, 1 << 36)  # cells of trees whose possible states are counted
+
 
 @dataclass(frozen=True)
 class Part:
@@ -83,6 +85,11 @@ def goal(shape: tuple[int, ...], axes: tuple[int, ...], columns: Columns | None,
     kept = tuple(shape[axis] for axis in axes)
     cells = int(np.prod(kept, dtype=np.int64)) if columns is None else columns.count
     return Goal(lookup(shape, axes), kept, np.full(cells, by.none), columns)
+
+
+def counted(network: Network, tree: Tree, cells: float) -> list[Columns | None]:
+    """The possible states of messages, where there is much to compute and zeros that make it less."""
+    return possible(network, tree) if COUNTED[0] <= cells <= COUNTED[1] else [None] * len(tree.scopes)
 
 
 def possible(network: Network, tree: Tree) -> list[Columns | None]:

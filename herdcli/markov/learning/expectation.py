@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from herdcli.algorithm import Progress
-from herdcli.errors import DataError, NegativeResult
-from herdcli.markov.exact import cliques, junction_tree
-from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.errors import DataError
+from herdcli.markov.exact import cliques
+from herdcli.markov.exact.rows import ImpossibleRow, propagate_rows
 from herdcli.markov.learning.directed import Cases, Parents, counts, network, table
-from herdcli.markov.model.network import MOST_AXES, Factor, Network, build, reduced
+from herdcli.markov.model.network import MOST_AXES, Network
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -94,32 +94,15 @@ class ExpectationMaximisation:
 
     def _block(self, given: Network, rows: slice, found: list[Array]) -> float:
         """The rows are one variable more, in every clique; the marginal of a family and the row variable is that of each row."""
-        x, weight, last = self.x[rows], self.weight[rows], given.count
-        factors: list[Factor] = []
-        for i, states in enumerate(given.cardinality.tolist()):
-            allowed = (x[:, i] == np.arange(states)[:, None]) | (x[:, i] < 0)
-            factors.append(((i, last), allowed.astype(np.float64)))
-        whole = build([*given.cardinality.tolist(), len(x)], [*factors, *(reduced(given, factor) for factor in given.factors())])
+        x, weight = self.x[rows], self.weight[rows]
+        allowed = [(x[:, i] == np.arange(states)[:, None]) | (x[:, i] < 0) for i, states in enumerate(given.cardinality.tolist())]
         try:
-            calibrated = junction_tree.calibrate(whole, junction_tree.plan(whole, np.append(self.search.order, last), whole=True))
-        except NegativeResult:
-            raise DataError("no training row is possible under the structure's zeros", hint="--smoothing 1") from None
-        likelihood = None
-        for a, scope in enumerate(self.scopes):
-            k = calibrated.tree.home[given.count + a]
-            clique = calibrated.tree.scopes[k]
-            wanted = [i for i in scope if given.cardinality[i] > 1]
-            logs = log_sum(calibrated.tables[k], tuple(axis for axis, i in enumerate(clique) if i not in wanted and i != last))
-            kept = [i for i in clique if i in wanted]
-            rows_log = log_sum(logs, tuple(range(logs.ndim - 1)))
-            if (rows_log == -np.inf).any():
-                raise DataError("a training row is impossible under the tables of the start", hint="--smoothing 1")
-            likelihood = float(weight @ rows_log)
-            # Σ_r w_r P(family, r)/P(r): each row's marginal is divided by the row's own probability.
-            mean = np.exp(logs - rows_log) @ weight
-            found[a] += mean.transpose([kept.index(i) for i in wanted]).reshape(self.shapes[a])
-        assert likelihood is not None
-        return likelihood
+            made = propagate_rows(given, self.search.order, allowed, families=True)
+        except ImpossibleRow:
+            raise DataError("a training row is impossible under the tables of the start", hint="--smoothing 1") from None
+        for expected, p in zip(found, made.marginals, strict=True):
+            expected += (p @ weight).reshape(expected.shape)  # Σ_r w_r P(family | row r)
+        return float(weight @ made.log_z)
 
     def met(self, state: State) -> bool:
         """Did the last step gain less than the tolerance, a row?"""

@@ -8,17 +8,18 @@ Source: Dechter (1999); Park & Darwiche (2004) for marginal MAP, whose sums must
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from herdcli.algorithm import Progress
-from herdcli.errors import NegativeResult
 from herdcli.markov.exact import cliques, junction_tree
+from herdcli.markov.exact.one_pass import OnePass, one_pass
+from herdcli.markov.method import Map
+from herdcli.markov.model import support
 from herdcli.markov.model.network import Network
-from herdcli.markov.query.orders import STAYS, Orders, Staged, bytes_needed
-from herdcli.markov.query.tables import IMPOSSIBLE, eliminate, positions, product
+from herdcli.markov.query.orders import STAYS, Orders
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -47,34 +48,35 @@ def stages(network: Network, *, maximised: Sequence[int] = (), kept: Sequence[in
 
 
 def search(network: Network, orders: int, seed: int, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> Orders:
-    """The search for an order that answers."""
-    return Orders(network, stages(network, maximised=maximised, kept=kept), orders, seed)
+    """The search for an order that answers.  Raises NegativeResult where the network's zeros leave a variable no state."""
+    return Orders(support.trimmed(network), stages(network, maximised=maximised, kept=kept), orders, seed)
 
 
 def likeliest(network: Network, order: Sequence[int], maximised: Sequence[int]) -> Likeliest:
     """The best states of the maximised variables, all others summed out.  Raises NegativeResult where nothing is possible."""
-    found = eliminate(network, order, frozenset(maximised))
-    value = found.value()
-    name = "max-elimination" if len(set(maximised)) == network.count else "constrained-elimination"
-    return Likeliest(found.states(), value, value, True, name)
+    return _likeliest(one_pass(network, order, maximised), map)
+
+
+def _likeliest(work: OnePass, map: Map) -> Likeliest:
+    found = work.answer(map)
+    name = "max-elimination" if len(work.maximised) == work.network.count else "constrained-elimination"
+    return Likeliest(found.states, found.value, found.value, True, name)
 
 
 def log_z(network: Network, order: Sequence[int]) -> float:
     """log Z by sums alone."""
-    return eliminate(network, order).value()
+    return one_pass(network, order).answer().value
 
 
 def joint(network: Network, order: Sequence[int], kept: Sequence[int]) -> tuple[Array, float]:
     """P over the kept variables, axes as they are named, and log Z.  Raises NegativeResult where nothing is possible."""
-    states = network.cardinality.tolist()
-    left = product(eliminate(network, order).rest, positions(network, order), states, kept)
-    top = float(left.logs.max())
-    if top == -np.inf:
-        raise NegativeResult(IMPOSSIBLE)
-    p = np.exp(left.logs - top)
-    total = float(p.sum())
-    made: Array = (p / total).transpose([left.scope.index(i) for i in kept])
-    return made, top + float(np.log(total))
+    return _joint(one_pass(network, order, kept=kept), map)
+
+
+def _joint(work: OnePass, map: Map) -> tuple[Array, float]:
+    found = work.answer(map)
+    total = float(found.rest.sum())
+    return found.rest / total, found.value + math.log(total)
 
 
 @dataclass
@@ -88,8 +90,8 @@ class Found:
 class Answer:
     """What runs by an order share."""
 
-    network: Network
-    search: Staged
+    work: OnePass
+    map: Map = map
 
     @property
     def state(self) -> type[Found]:
@@ -109,49 +111,36 @@ class Answer:
         return state.step >= 0
 
     def memory(self) -> int:
-        """Bytes of the tables."""
-        return bytes_needed(self.search)
+        """Bytes of messages and best states."""
+        return self.work.bytes_needed()
 
     def progress(self, state: Found) -> Progress:
         """Nothing to show."""
         return Progress(state.step, 0)
 
-    @property
-    def order(self) -> list[int]:
-        """The order that was found."""
-        return [int(i) for i in self.search.order]
 
-
-@dataclass(frozen=True)
 class Maximising(Answer):
     """`likeliest` as an algorithm."""
 
-    maximised: tuple[int, ...]
-
     def result(self, state: Found) -> Likeliest:
         """The best states of the asked variables."""
-        found = likeliest(self.network, self.order, self.maximised)
-        return replace(found, states={i: found.states[i] for i in self.maximised})
+        return _likeliest(self.work, self.map)
 
 
-@dataclass(frozen=True)
 class Joint(Answer):
     """`joint` as an algorithm."""
 
-    kept: tuple[int, ...]
-
     def result(self, state: Found) -> tuple[Array, float]:
         """The table, and log Z."""
-        return joint(self.network, self.order, self.kept)
+        return _joint(self.work, self.map)
 
 
-@dataclass(frozen=True)
 class LogZ(Answer):
     """`log_z` as an algorithm."""
 
     def result(self, state: Found) -> float:
         """log Z."""
-        return log_z(self.network, self.order)
+        return self.work.answer(self.map).value
 
 
 def marginals(network: Network, orders: int, seed: int) -> list[Array]:

@@ -13,10 +13,13 @@ from itertools import combinations
 
 import numpy as np
 
-from herdcli.algorithm import Progress
-from herdcli.markov.exact.cliques import search
+from herdcli.algorithm import Progress, solve
 from herdcli.markov.exact.elimination import HOPELESS, Graph, moral_graph
+from herdcli.markov.exact.methods import JunctionTree
+from herdcli.markov.exact.methods import Orders as JunctionTreeOrders
+from herdcli.markov.method import Settings
 from herdcli.markov.model.network import MOST_AXES, Network
+from herdcli.markov.model.support import Trimmed
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -41,12 +44,20 @@ class Staged:
 
 @dataclass(frozen=True)
 class Orders:
-    """The search as an algorithm.  stage (N,)  when each variable leaves, −1 for those that stay."""
+    """The search as an algorithm, on a network without states that its zeros make impossible.
 
-    network: Network
+    stage (N,)  when each variable leaves, −1 for those that stay.
+    """
+
+    trimmed: Trimmed
     stage: tuple[int, ...]
     steps: int
     seed: int
+
+    @property
+    def network(self) -> Network:
+        """What orders are of."""
+        return self.trimmed.network
 
     @property
     def state(self) -> type[Staged]:
@@ -55,12 +66,14 @@ class Orders:
 
     def init(self) -> Staged:
         """Nothing found yet; where no variable must wait for another, the order that the junction tree would take."""
-        if len(set(self.stage)) == 1 and STAYS not in self.stage:
-            found = search(self.network, self.seed, self.steps)
+        stages = {stage for stage, states in zip(self.stage, self.network.cardinality.tolist(), strict=True) if states > 1}
+        if len(stages) <= 1 and STAYS not in stages:
+            settings = Settings(algorithm="junction-tree", orders=self.steps, seed=self.seed)
+            tree = JunctionTree(self.network, settings, trimmed=self.trimmed)
+            found = solve(JunctionTreeOrders(tree))
             if found.complete:
-                return Staged(
-                    found.order, *_along(moral_graph(self.network), self.network.cardinality.tolist(), found.order), True, self.steps
-                )
+                order = np.argsort(np.array(tree.tree(found).position))
+                return Staged(order, *_along(moral_graph(self.network), self.network.cardinality.tolist(), order), True, self.steps)
         return Staged(np.empty(0, dtype=np.int64), 0.0, 0.0, 0, False, 0)
 
     def step(self, state: Staged) -> Staged:

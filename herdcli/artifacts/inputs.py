@@ -49,6 +49,12 @@ class Source:
         self._hash: header.Hash | None = None
         self._skip = 0
         self._drained: Path | None = None
+        self._begun = _state(self._descriptor) if regular else None
+
+    def require_unchanged(self) -> None:
+        """Raise DataError where a regular file has been written to since it was opened; one that has another name now is the same."""
+        if self._begun is not None and _state(self._descriptor) != self._begun:
+            raise DataError("changed while the run was going on", where=self.name, hint="run it again")
 
     @property
     def sha256(self) -> str:
@@ -116,6 +122,12 @@ class Source:
             if self._limit is not None and self.size > self._limit:
                 memory.require(self.size, self._limit, where=self.name)
             yield piece
+
+
+def _state(descriptor: int) -> tuple[int, int]:
+    """Bytes of a file, and when they were last written to."""
+    found = os.fstat(descriptor)
+    return found.st_size, found.st_mtime_ns
 
 
 class _Tap(io.RawIOBase):

@@ -200,7 +200,7 @@ def table(ranges: Ranges, *, declared: bool = False) -> Dataset | None:
             parts += [] if getattr(part, name) is None else [getattr(part, name)]
         if text:
             rows.append(part.X, None)
-    kept = replace(ranges, parts=[(0, _PutBy(rows, ranges.names), ranges.artifact.name)]) if text else ranges
+    kept = replace(ranges, parts=[(0, _PutBy(rows, ranges.names), ranges.artifact.name)], sources=[]) if text else ranges
     whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in further.items() if parts}
     if names:
         whole |= {"y": np.argsort(np.argsort(list(names)))[whole["y"]], "class_names": sorted(names)}

@@ -31,6 +31,7 @@ from herdcli.schema import Array
 
 BATCH_BYTES = 8 << 20
 STRETCH = 1 << 14  # lines that are read at one time
+ROLES = ("X", "split", "weight", "feature_names", "class_names")  # what names in HDF5 mean, whoever asks for them
 Note = Callable[[str], None]
 
 
@@ -58,6 +59,7 @@ class Ranges:
     artifact   what the record says of them; its `value` has no rows, but their names.
     as_stored  rows are not reckoned with: values of any size, and booleans.      gaps  NaN is a value that is missing.
     splits     rows come with what they are split into, which all of them together say.
+    sources    where the parts are from, which must not change meanwhile.
     """
 
     artifact: Artifact
@@ -68,6 +70,7 @@ class Ranges:
     gaps: bool = False
     splits: bool = False
     note: Note = silent
+    sources: list[Source] = field(default_factory=list)
     _split: list[Array | None] = field(default_factory=list)
 
     @property
@@ -84,7 +87,10 @@ class Ranges:
             first, reader, name = self.parts[place]
             end = min(stop, first + reader.count)
             if end > start:
-                found.append(self._checked(reader.read(start - first, end - first, silent), name, start - first))
+                try:
+                    found.append(self._checked(reader.read(start - first, end - first, silent), name, start - first))
+                finally:
+                    self._require_unchanged(place)
             start, place = max(start, end), place + 1
         whole, split = found[0] if len(found) == 1 else _joined(found), self.split() if self.splits else None
         return replace(whole, split=None if split is None else split[begin:stop])
@@ -103,6 +109,11 @@ class Ranges:
             numbers = whole is not None and whole.dtype != np.uint8
             self._split.append(split_of(whole, self.artifact.name, self.note).astype(np.uint8) if numbers and whole is not None else whole)
         return self._split[0]
+
+    def _require_unchanged(self, place: int) -> None:
+        """Raise DataError where the rows of a file may be others than those that were read before."""
+        for source in self.sources[place : place + 1]:
+            source.require_unchanged()
 
     def _checked(self, data: Dataset, where: str, row: int) -> Dataset:
         if data.feature_names != self.names or data.X.shape[1] != self.artifact.value.X.shape[1]:
@@ -164,7 +175,7 @@ def several(path: str) -> bool:
 
 
 def _opened(paths: list[str], path: str, asked: Asked, input_format: str | None, verified: bool, held: ExitStack) -> Ranges | None:
-    found: list[tuple[Artifact, Reader]] = []
+    found: list[tuple[Artifact, Reader, Source]] = []
     for each in paths:
         one = _one(each, replace(asked, note=silent) if found else asked, input_format, verified, held)
         if one is None:
@@ -176,13 +187,13 @@ def _opened(paths: list[str], path: str, asked: Asked, input_format: str | None,
     first = found[0][0]
     width, names = first.value.X.shape[1], first.value.feature_names
     starts, parts = 0, []
-    for artifact, reader in found:
+    for artifact, reader, _ in found:
         if (artifact.value.feature_names, artifact.value.X.shape[1]) != (names, width):
             raise DataError(f"has other columns than {first.name}", where=artifact.name)
         parts.append((starts, reader, artifact.name))
         starts += reader.count
-    whole = first if len(found) == 1 else _together([artifact for artifact, _ in found], path)
-    return Ranges(whole, starts, parts, names, note=asked.note)
+    whole = first if len(found) == 1 else _together([artifact for artifact, _, _ in found], path)
+    return Ranges(whole, starts, parts, names, note=asked.note, sources=[source for _, _, source in found])
 
 
 def _together(found: list[Artifact], path: str) -> Artifact:
@@ -191,7 +202,7 @@ def _together(found: list[Artifact], path: str) -> Artifact:
     return replace(found[0], sha256=digest, name=path, size=sum(artifact.size for artifact in found), history=[], sealed=False)
 
 
-def _one(path: str, asked: Asked, input_format: str | None, verified: bool, held: ExitStack) -> tuple[Artifact, Reader] | None:
+def _one(path: str, asked: Asked, input_format: str | None, verified: bool, held: ExitStack) -> tuple[Artifact, Reader, Source] | None:
     """One file, and how its rows are read."""
     if os.path.isdir(path) or path == "-":
         return None
@@ -201,7 +212,7 @@ def _one(path: str, asked: Asked, input_format: str | None, verified: bool, held
     form = sniff.checked(input_format) if input_format else sniff.tell(source.head, source.name)
     if form not in READERS:
         return None
-    made = READERS[form](source, path, asked, verified, held)
+    made = READERS[form](source, held.enter_context(source.file()), asked, verified, held)
     if made is None:
         return None
     reader, digest, history, sealed, recoding = made
@@ -211,7 +222,7 @@ def _one(path: str, asked: Asked, input_format: str | None, verified: bool, held
     if set(head.columns or ()) - set(asked.keep) or head.is_sparse:  # columns of text, which become numbers by what all rows hold
         return None
     value = Dataset(np.empty((0, head.X.shape[1])), feature_names=head.feature_names)
-    return Artifact("dataset", value, history, digest, source.name, source.size, sealed, recoding), reader
+    return Artifact("dataset", value, history, digest, source.name, source.size, sealed, recoding), reader, source
 
 
 Made = tuple[Reader, str, list[dict[str, Any]], bool, Recoding]
@@ -298,6 +309,7 @@ class Hdf5:
     """Rows of a dense matrix.
 
     further  arrays over all rows, and names.  others  whether the file has further columns.  declared  what is said of all rows.
+    kept     columns that were asked for, of a file without seal.
     """
 
     X: Any
@@ -306,11 +318,13 @@ class Hdf5:
     count: int
     others: bool = False
     declared: dict[str, Any] = field(default_factory=dict)  # of all rows: their value range, their shape as pictures
+    kept: dict[str, Any] = field(default_factory=dict)
 
     def read(self, start: int, stop: int, note: Note) -> Dataset:
         """Rows [start, stop)."""
         parts = {name: item[start:stop] if name in ("y", "split", "weight") else item for name, item in self.further.items()}
-        return Dataset(np.ascontiguousarray(self.X[start:stop]), **parts)
+        columns = {name: item[start:stop] for name, item in self.kept.items()}
+        return Dataset(np.ascontiguousarray(self.X[start:stop]), **parts, columns=columns or None)
 
     def split(self) -> Array | None:
         """The array of that name."""
@@ -332,7 +346,8 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
     if sealed is None and (anndata.is_anndata(file) or "MATLAB_class" in X.attrs):  # whose rows have other names, or lie across
         return None
     own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
-    if asked.label is None and "y" in file and file["y"].dtype.kind in "iu":
+    kept = {} if sealed is not None else _numbers(file, asked.keep, len(X))
+    if asked.label is None and "y" in file and "y" not in kept and file["y"].dtype.kind in "iu":
         own["y"] = file["y"]
     for name in ("y", "split", "weight"):
         if name in own and len(own[name]) != len(X):
@@ -346,8 +361,14 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
     past = hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
     recoding = Recoding.from_json(str(past["recoding"]), where=where) if "recoding" in past else Recoding()
     digest = lines.digest(source, path, fresh=verified) if sealed is None else sealed.sha256
-    reader = Hdf5(X, where, further, len(X), "columns" in file, declared)
+    reader = Hdf5(X, where, further, len(X), "columns" in file, declared, kept)
     return reader, digest, past.get("history", []), sealed is not None, recoding
+
+
+def _numbers(file: Any, names: Collection[str], rows: int) -> dict[str, Any]:
+    """Columns of numbers that a file keeps beside its rows, but for those that number texts."""
+    found = {name: file[name] for name in names if name in file and f"{name}_names" not in file and name not in ROLES}
+    return {name: item for name, item in found.items() if getattr(item, "shape", None) == (rows,) and item.dtype.kind in "fiu"}
 
 
 def known(declared: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import h5py
 import numpy as np
 import pyarrow as pa
@@ -157,7 +159,9 @@ def test_bad_values_and_changed_files_are_named_with_their_rows(tmp_path):
         found.read(1, 2)
     assert "gap.csv" in failed.value.where
     with opened(tmp_path / "text.csv") as found:
-        (tmp_path / "text.csv").write_text("a,b\n1,2\n")
+        before = (tmp_path / "text.csv").stat().st_mtime_ns
+        (tmp_path / "text.csv").write_text("a,b\n1,2\n1,22222\n")  # as many bytes
+        os.utime(tmp_path / "text.csv", ns=(before, before))
         with pytest.raises(DataError, match="has fewer rows than when they were counted"):
             found.read(1, 3)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import h5py
@@ -10,6 +11,7 @@ import pytest
 
 from herdcli.artifacts import lazy, load
 from herdcli.cli.ica import inputs
+from herdcli.ica import maximum_likelihood
 
 ROWS = 20_000  # five blocks of 4,096, the last one short
 RANDOM = np.random.default_rng(5)
@@ -154,3 +156,22 @@ def test_what_must_be_in_memory_is_read_into_it(run, monkeypatch):
         file["X"].attrs["MATLAB_class"] = b"single"
     assert run("ica", "across.h5", "-o", "a.h5").code == 0
     assert load("a.h5").value.rows == 100
+
+
+def test_a_file_that_changes_between_two_passes_is_told(run, streaming, tmp_path, monkeypatch):
+    """With workers or without: a pass over other rows than those of the pass before would fit neither."""
+    unsealed(run)
+    streaming()
+    before = maximum_likelihood.MaximumLikelihood.step
+
+    def changed(self, state):
+        with open("in.h5", "r+b") as file:
+            file.seek(-1, 2)
+            file.write(b"\0")
+        os.utime("in.h5", ns=(1, 1))
+        return before(self, state)
+
+    monkeypatch.setattr(maximum_likelihood.MaximumLikelihood, "step", changed)
+    ended = run("ica", "in.h5", "-q", "-o", "out.h5")
+    assert (ended.code, ended.err) == (65, "herd ica: in.h5: changed while the run was going on\nhint: run it again\n")
+    assert not (tmp_path / "out.h5").exists()

@@ -78,7 +78,19 @@ def test_parts_of_several_files_are_dealt_to_shards(run, files):
 
 def test_what_several_files_lack_is_told(run, files):
     ended = run("regress", "part-*.h5", "--target", "c", "-q", "-o", "model.h5")
-    told = "part-*.h5: have no column 'c' beside their rows\nhint: columns of Parquet and CSV can be named\n"
+    told = (
+        "part-*.h5: have no column 'c' beside their rows\nhint: columns of Parquet and CSV can be named, and datasets of HDF5 beside /X\n"
+    )
     assert (ended.code, ended.err) == (65, f"herd regress: {told}")
     ended = run("nherd-train", "none-*.parquet", "-q", "-o", "model.h5")
     assert (ended.code, ended.err.partition("\n")[0]) == (66, "herd nherd-train: none-*.parquet: there is no such file")
+
+
+def test_numbers_that_several_files_keep_beside_their_rows_are_columns(run, tmp_path):
+    for name, part in (("rows.h5", slice(0, ROWS)), ("part-0.h5", slice(0, 25)), ("part-1.h5", slice(25, ROWS))):
+        with h5py.File(tmp_path / name, "w") as file:
+            file["X"], file["y"], file["exposure"] = X[part, :2], X[part, 2], X[part, 1] / 2
+    for source, output in (("rows.h5", "one.h5"), ("part-*.h5", "several.h5")):
+        ended = run("regress", source, "--offset", "exposure", "-q", "-o", output)
+        assert ended.code == 0, ended.err
+    assert arrays("several.h5") == arrays("one.h5")

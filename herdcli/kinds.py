@@ -345,6 +345,13 @@ KINDS: dict[str, Kind] = {
             request="herdcli.cli.fit_mrf.request.Request",
         ),
         Kind(
+            name="regression-shard",
+            versions=("herdcli.regression.sums.RegressionShard",),
+            plain=SHARD,
+            finish="herdcli.cli.regress.summed.finish",
+            request="herdcli.cli.regress.request.Request",
+        ),
+        Kind(
             name="dataset-shard",
             versions=("herdcli.markov.exact.batch.RowsShard",),
             plain=SHARD,

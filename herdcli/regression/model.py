@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -202,50 +203,90 @@ def assembled(
     within = ended["deviance"] / ended["mass"] if problem.family.name == "gaussian" else dispersion
     repeated = aliased(ended["gram"])[:-1]
     standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated)
-    K, p = fit.theta.shape
     if whitened is None:
         reached, kept = likelihood(problem, fit.theta, max(within, 1e-300), map), {}
     else:
         reached, kept = covariance.log_likelihood(whitened[1], ended["deviance"]), covariance.as_record(whitened[1], whitened[0])
+    figures = Figures(
+        rows=ended["rows"],
+        mass=ended["mass"],
+        deviance=ended["deviance"],
+        dispersion=float(dispersion),
+        null_deviance=null["deviance"],
+        null_dispersion=null["pearson"] / max(null["rows"] - 1, 1) if problem.family.dispersed else 1.0,
+        null_intercept=least[:, 0].copy(),
+        log_likelihood=reached,
+        standard_error=standard,
+        robust_error=robust,
+        aliased=repeated,
+    )
+    return stated(problem, fit, figures, names=names, classes=classes, target=target, seed=seed, **kept)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is said of a fit besides its coefficients, as `GeneralisedLinear` has it.  standard_error, robust_error  (q,)."""
+
+    rows: int
+    mass: float
+    deviance: float
+    dispersion: float
+    null_deviance: float
+    null_dispersion: float
+    null_intercept: Array
+    log_likelihood: float
+    standard_error: Array
+    robust_error: Array
+    aliased: Array
+
+
+def stated(
+    problem: Problem,
+    fit: Fit,
+    figures: Figures,
+    *,
+    names: Sequence[str] | None,
+    classes: list[str] | None,
+    target: str,
+    seed: int,
+    **kept: Any,
+) -> GeneralisedLinear:
+    """The artifact of a fit and its figures.  kept  what it says of the errors' covariance."""
+    found = {each.name: getattr(figures, each.name) for each in fields(Figures)}
+    found |= {name: found[name].reshape(fit.theta.shape) for name in ("standard_error", "robust_error")}
     return GeneralisedLinear(
         coefficients=fit.theta[:, :-1].copy(),
         intercept=fit.theta[:, -1].copy(),
-        standard_error=standard.reshape(K, p),
-        robust_error=robust.reshape(K, p),
-        aliased=repeated,
         trace=fit.trace,
         family=problem.family.name,
         l1=problem.l1,
         l2=problem.l2,
         scale=float(getattr(problem.family, "scale", 1.0)),
-        dispersion=float(dispersion),
-        null_dispersion=null["pearson"] / max(null["rows"] - 1, 1) if problem.family.dispersed else 1.0,
-        null_intercept=least[:, 0].copy(),
-        log_likelihood=reached,
-        deviance=ended["deviance"],
-        null_deviance=null["deviance"],
-        rows=ended["rows"],
-        mass=ended["mass"],
         converged=fit.converged,
         separated=fit.separated,
         seed=seed,
         target=target,
         feature_names=None if names is None else list(names),
         classes=classes,
+        **found,
         **kept,
     )
 
 
-def errors(problem: Problem, fit: Fit, scores: Array, dispersion: float, repeated: Array) -> tuple[Array, Array]:
-    """Standard errors (q,) from the curvature, and the sandwich's; NaN where a penalty, separation or repeated columns leave none."""
+def errors(problem: Problem, fit: Fit, scores: Array, dispersion: float, repeated: Array, back: Array | None = None) -> tuple[Array, Array]:
+    """Standard errors (q,) from the curvature, and the sandwich's; NaN where a penalty, separation or repeated columns leave none.
+
+    back  (q, q): the coefficients are `back` times those that curvature and scores are of; None: these themselves.
+    """
     q = fit.theta.size
     nothing = np.full(q, np.nan)
     if problem.l1 or problem.l2 or fit.separated:
         return nothing, nothing
     # Cov θ̂ = φ H⁻¹ where the family is right, since the scores' covariance is then φH; else H⁻¹ (Σ s s') H⁻¹ (Huber 1967, White 1980).
     bread = inverse(fit.curvature)
-    standard = np.sqrt(np.maximum(np.diag(bread) * dispersion, 0.0))
-    robust = np.sqrt(np.maximum(np.diag(bread @ scores @ bread), 0.0))
+    left, right = (bread, bread) if back is None else (back @ bread, bread @ back.T)
+    standard = np.sqrt(np.maximum(np.diag(bread if back is None else left @ back.T) * dispersion, 0.0))
+    robust = np.sqrt(np.maximum(np.diag(left @ scores @ right), 0.0))
     told = np.tile(np.append(repeated, False), problem.outputs)
     standard[told], robust[told] = np.nan, np.nan
     return standard, robust

@@ -60,6 +60,8 @@ MADE: dict[str, str] = {
     "parts2.h5": "nherd-train real.h5 --parts 2 --shuffle --shard 2/2",
     "counts1.h5": "fit-mrf rows.csv --smoothing 1 --label label --shard 1/2",
     "counts2.h5": "fit-mrf rows.csv --smoothing 1 --label label --shard 2/2",
+    "sums1.h5": "regress points.csv --target b --one-pass --shard 1/2",
+    "sums2.h5": "regress points.csv --target b --one-pass --shard 2/2",
     "beliefs1.h5": "ups-infer network.h5 --ignore-observed --algorithm bp --restarts 1 --iterations 20 --shard 1/2",
     "beliefs2.h5": "ups-infer network.h5 --ignore-observed --algorithm bp --restarts 1 --iterations 20 --shard 2/2",
     "evidence1.h5": "ups-infer network.h5 --ignore-observed --evidence-rows evidence.csv --shard 1/2",
@@ -98,6 +100,7 @@ OF_KIND: dict[str, str] = {
     "sketch-shard": "sketch1.h5",
     "classifier-shard": "parts1.h5",
     "network-shard": "counts1.h5",
+    "regression-shard": "sums1.h5",
     "beliefs-shard": "beliefs1.h5",
     "dataset-shard": "evidence1.h5",
 }
@@ -149,6 +152,7 @@ READ: dict[str, tuple[str, ...]] = {
     "sketch1.h5": ("merge EVIL sketch2.h5 -o out.h5",),
     "parts1.h5": ("merge EVIL parts2.h5 -o out.h5",),
     "counts1.h5": ("merge EVIL counts2.h5 -o out.h5",),
+    "sums1.h5": ("merge EVIL sums2.h5 -o out.h5",),
     "beliefs1.h5": ("merge EVIL beliefs2.h5 -o out.h5",),
     "evidence1.h5": ("merge EVIL evidence2.h5 -o out.h5",),
     "rbm.h5": (

@@ -31,6 +31,7 @@ RUNS = {
     "groups": ["kernel-herd", "digits.h5", "--by", "y", "-m", "5"],
     "starts": ["ups-infer", "grid.h5", "--algorithm", "bp", "--restarts", "6"],
     "blocks of rows": ["ups-infer", "grid.h5", "--evidence-rows", "evidence.csv"],
+    "sums of blocks": ["regress", "numbers.csv", "--one-pass"],
 }
 
 
@@ -41,6 +42,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "data" / "digits.h5", folder)
     assert herd(folder, "network", "grid", "-o", "grid.h5").code == 0
     (folder / "evidence.csv").write_text("x0,x3\n0,1\n1,-1\n1,1\n")
+    (folder / "numbers.csv").write_text("a,b,y\n" + "".join(f"{n % 17},{n % 5},{n % 7}\n" for n in range(9000)))
     assert herd(folder, *LONG, "-o", "long.h5").code == 0
     return folder
 

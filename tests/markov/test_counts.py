@@ -8,8 +8,9 @@ import pytest
 from herdcli.errors import DataError
 from herdcli.markov.learning import fitted
 from herdcli.markov.model.constraints import Rows, pairs
-from herdcli.markov.model.counts import Block, Layout, added, counts, grown, tally
+from herdcli.markov.model.counts import Block, added, counts, grown, tally
 from herdcli.markov.model.network import build
+from herdcli.numerics.units import Layout
 
 RANDOM = np.random.default_rng(2)
 X = np.stack([RANDOM.integers(0, 2, 90), RANDOM.integers(0, 4, 90), RANDOM.integers(0, 3, 90)], axis=1)

@@ -64,7 +64,7 @@ def _counted(session: Session, request: Request, rows: Counted) -> None:
     base = inputs.base_of(session, request, rows.names, nodes, rows.states)
     regions = inputs.regions(session, rows.names, nodes, request)
     units = shards.units(session, rows.layout.units, "blocks of rows")
-    counting = Counting(rows.layout, rows.source, units, larger(scopes, base), session.map)
+    counting = Counting(rows.layout, units, rows.source, larger(scopes, base), session.map)
     parts = (session.run if session.shard else session.aside)(counting, label="counting") if units else []
     made = CountsShard(
         place=session.place,

@@ -14,8 +14,9 @@ from herdcli.artifacts import lazy, preparation, ranges
 from herdcli.artifacts.dataset import UNITS, Dataset
 from herdcli.cli.fit_mrf import inputs
 from herdcli.errors import DataError, HerdError
-from herdcli.markov.model.counts import Block, Layout
+from herdcli.markov.model.counts import Block
 from herdcli.numerics.blocks import BLOCK
+from herdcli.numerics.units import Layout
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:

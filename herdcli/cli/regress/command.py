@@ -8,10 +8,8 @@ import click
 
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
-    IN_ROUNDS,
     checkpoint_options,
     cleaning_options,
-    cluster_options,
     input_argument,
     input_format_option,
     output_options,
@@ -19,6 +17,7 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
+from herdcli.cli.frame.shards import shard_option
 from herdcli.cli.regress.request import FAMILIES, Request
 
 if TYPE_CHECKING:
@@ -56,6 +55,11 @@ if TYPE_CHECKING:
     "columns, or in A and B; or a file with the covariance of all rows.",
 )
 @click.option("--sequence", metavar="COLUMN", default=None, help="Which sequence a row of --gls ar1 is of.  [default: sequence]")
+@click.option(
+    "--one-pass",
+    is_flag=True,
+    help="gaussian: fit sums of products, which one pass over the rows makes; rows stay in their files, and --shard divides them.",
+)
 @click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of passes over the rows.")
 @click.option(
     "--split",
@@ -76,8 +80,7 @@ if TYPE_CHECKING:
     cleaning_options,
     seed_option,
     threads_option,
-    cluster_options,
-    IN_ROUNDS,
+    shard_option,
     checkpoint_options,
     output_options,
 )
@@ -95,8 +98,12 @@ def command(session: Session, request: Request) -> None:
     falls; herd warns of separable classes and repeated columns.  Columns of text lose their first level to the intercept
     unless there is a penalty.
     """
-    from herdcli.cli.regress import errors, inputs, runs
+    from herdcli.cli.regress import errors, inputs, runs, summed
 
+    summed.check(session, request)
     runs.check(session, request)
+    if request.one_pass:
+        summed.run(session, request)
+        return
     asked = errors.parsed(request)
     runs.run(session, inputs.read(session, request, in_time=asked is not None and asked.name == "ar1"), request)

@@ -49,16 +49,11 @@ class Inputs:
 
 def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs:
     """The columns that the options name; in_time: of rows in time, whose splits follow each other."""
-    wanted = [name for name in (LABELS, request.target, request.offset, request.weights, request.sequence) if name]
-    artifact = _loaded(session, request.source, wanted, request.input_format, [SEQUENCE] if in_time else [])
-    data = _based(session, artifact, request)
+    artifact = _loaded(session, request.source, wanted(request), request.input_format, [SEQUENCE] if in_time else [])
     target = request.target or LABELS
-    y, classes, data = _target(data, target, artifact.name, named=request.target is not None)
+    data, y, offset, weight, classes = parted(_based(session, artifact, request), request, artifact.name)
     if classes is None and request.family in (None, "softmax") and not request.gls:
         y, classes = _as_classes(y)
-    offset, data = column(data, request.offset, "--offset", artifact.name)
-    weight, data = column(data, request.weights, "--weights", artifact.name)
-    weight = data.weight if request.weights is None else weight
     try:
         steps = None
         if in_time:
@@ -69,8 +64,20 @@ def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs
     except DataError as error:
         error.where = error.where or artifact.name
         raise
-    nothing = np.zeros(len(y)) if offset is None else offset
-    return Inputs(X, y, nothing, weight, split, data.feature_names, classes, target, replace(artifact, value=None), steps)
+    return Inputs(X, y, offset, weight, split, data.feature_names, classes, target, replace(artifact, value=None), steps)
+
+
+def wanted(request: Request) -> list[str]:
+    """The columns beside the features."""
+    return [name for name in (LABELS, request.target, request.offset, request.weights, request.sequence) if name]
+
+
+def parted(data: Dataset, request: Request, where: str) -> tuple[Dataset, Array, Array, Array | None, list[str] | None]:
+    """The features of rows, their target (n,), offset (n,) and weights (n,), and the names of the target's values where it has any."""
+    y, classes, data = _target(data, request.target or LABELS, where, named=request.target is not None)
+    offset, data = column(data, request.offset, "--offset", where)
+    weight, data = column(data, request.weights, "--weights", where)
+    return data, y, np.zeros(len(y)) if offset is None else offset, data.weight if request.weights is None else weight, classes
 
 
 def _based(session: Session, artifact: Artifact, request: Request) -> Dataset:

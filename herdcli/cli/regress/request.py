@@ -29,3 +29,4 @@ class Request:
     seed: int
     gls: str | None = where_changed(None, lambda value: value if str(value).partition(":")[0] in FORMS else "file")
     sequence: str | None = where_given()
+    one_pass: bool = where_changed(False)

@@ -12,6 +12,7 @@ from herdcli.cli.regress.errors import independent, parsed
 from herdcli.errors import DataError, NotConverged
 
 if TYPE_CHECKING:
+    from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.cli.regress.inputs import Inputs
     from herdcli.cli.regress.request import Request
@@ -27,7 +28,7 @@ def check(session: Session, request: Request) -> None:
     errors = parsed(request)
     if errors is None or errors.name != "ar1":
         session.ignored("sequence", "without --gls ar1")
-    if _table_format(session) is None:
+    if _table_format(session) is None or session.shard is not None:
         outputs.check(session, "regression")
     else:
         outputs.check_text(session)
@@ -74,8 +75,8 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
         map=session.map,
     )
     value = _with_holdout(value, inputs, variance)
-    _write(session, value, inputs)
-    _warn(session, value, request)
+    write(session, value, inputs.history)
+    warn(session, value, request)
 
 
 def _with_holdout(value: GeneralisedLinear, inputs: Inputs, variance: Array | None) -> GeneralisedLinear:
@@ -124,19 +125,20 @@ def _family(session: Session, inputs: Inputs, request: Request) -> Family:
     return family(chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0, scale=request.gamma_scale)
 
 
-def _write(session: Session, value: GeneralisedLinear, inputs: Inputs) -> None:
+def write(session: Session, value: GeneralisedLinear, history: History) -> None:
+    """Save the regression, or the table of its coefficients."""
     explained = 1 - value.deviance / value.null_deviance if value.null_deviance > 0 else float("nan")
     summary = f"{value.family}, {value.rows} rows × {value.coefficients.shape[1]} columns, deviance explained {explained:.4g}"
     form = _table_format(session)
     if form is None:
-        outputs.artifact(session, value, summary, history=inputs.history)
+        outputs.artifact(session, value, summary, history=history)
         return
     from herdcli.evaluation import table
 
     outputs.text(session, table.FORMATS[form](value.table()), summary, "table")
 
 
-def _warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
+def warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
     """What a user has to know before they believe a number."""
     if value.aliased.any() and not value.l2:  # under a ridge all columns have coefficients of their own
         names = [name for name, hit in zip(value.names(), value.aliased, strict=False) if hit]

@@ -13,15 +13,13 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from herdcli.algorithm import Counted, Progress
 from herdcli.errors import DataError
 from herdcli.markov.model.network import Network
-from herdcli.numerics.blocks import BLOCK
+from herdcli.numerics.units import AT_ONCE, ByUnits
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
 
-WIDE, UNITS, UNITS_OF_WIDE = 256, 64, 16  # columns; units at most, and of more columns, whose tables of pairs are large
 Scope = tuple[int, ...]
 Map = Callable[..., Iterable[Any]]
 
@@ -169,32 +167,6 @@ def added(parts: Iterable[Tally], scopes: Sequence[Scope]) -> Tally:
     return found
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How blocks make units: 2^k neighbours, so that there are few."""
-
-    rows: int
-    columns: int
-
-    @property
-    def blocks(self) -> int:
-        """Of all rows."""
-        return -(-self.rows // BLOCK)
-
-    @property
-    def size(self) -> int:
-        """Blocks of a unit."""
-        size, most = 1, UNITS if self.columns <= WIDE else UNITS_OF_WIDE
-        while -(-self.blocks // size) > most:
-            size *= 2
-        return size
-
-    @property
-    def units(self) -> int:
-        """How many there are."""
-        return -(-self.blocks // self.size)
-
-
 class Source(Protocol):
     """Where rows come from."""
 
@@ -212,12 +184,10 @@ class State:
 
 
 @dataclass(frozen=True)
-class Counting(Counted[State]):
+class Counting(ByUnits[State]):
     """The units of these numbers, as an algorithm: a unit a step."""
 
-    layout: Layout
     source: Source
-    units: Sequence[int]
     scopes: tuple[Scope, ...]
     map: Map = map
 
@@ -226,43 +196,19 @@ class Counting(Counted[State]):
         """The type of its states."""
         return State
 
-    @property
-    def steps(self) -> int:
-        """Units."""
-        return len(self.units)
-
     def init(self) -> State:
         """Nothing counted."""
         return State(0)
 
-    def step(self, state: State) -> State:
-        """One unit."""
-        first = self.units[state.step] * self.layout.size
-        last = min(first + self.layout.size, self.layout.blocks)
-        state.parts = [*state.parts, added(self._tallies(first, last), self.scopes)]
-        state.step += 1
-        return state
+    def part(self, own: range) -> Tally:
+        """The counts of a unit."""
+        return added(self._tallies(own), self.scopes)
 
-    def _tallies(self, first: int, last: int) -> Iterable[Tally]:
+    def _tallies(self, own: range) -> Iterable[Tally]:
         """Of blocks, a few at a time, so that no more are in memory."""
-        for start in range(first, last, AT_ONCE):
-            blocks = list(self.source.take(start, min(start + AT_ONCE, last)))
+        for start in range(own.start, own.stop, AT_ONCE):
+            blocks = list(self.source.take(start, min(start + AT_ONCE, own.stop)))
             yield from self.map(tally, blocks, [self.scopes] * len(blocks))
-
-    def memory(self) -> int:
-        """Of the rows at work; the states are not known before."""
-        return 16 * AT_ONCE * BLOCK * self.layout.columns
-
-    def progress(self, state: State) -> Progress:
-        """How many rows were counted."""
-        return Progress(state.step, self.steps, f"{sum(part.rows for part in state.parts)} rows")
-
-    def result(self, state: State) -> list[Tally]:
-        """The units."""
-        return state.parts
-
-
-AT_ONCE = 4
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,89 @@
+"""Blocks of rows as units of work that are dealt to shards: 2^k neighbours each, so that there are few, and one of them a step."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from herdcli.algorithm import Counted, Progress
+from herdcli.numerics import blocks
+from herdcli.records import dataclass
+
+WIDE, UNITS, UNITS_OF_WIDE = 256, 64, 16  # columns; units at most, and of more columns, whose sums are large
+AT_ONCE = 4  # blocks that are in memory
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the blocks of rows make units."""
+
+    rows: int
+    columns: int
+
+    @property
+    def blocks(self) -> int:
+        """Of all rows."""
+        return -(-self.rows // blocks.BLOCK)
+
+    @property
+    def size(self) -> int:
+        """Blocks of a unit."""
+        size, most = 1, UNITS if self.columns <= WIDE else UNITS_OF_WIDE
+        while -(-self.blocks // size) > most:
+            size *= 2
+        return size
+
+    @property
+    def units(self) -> int:
+        """How many there are."""
+        return -(-self.blocks // self.size)
+
+    def of(self, unit: int) -> range:
+        """The blocks of a unit."""
+        return range(unit * self.size, min((unit + 1) * self.size, self.blocks))
+
+
+class Parted(Protocol):
+    """What the state of such a run is: the number of units that are done, and what each of them made."""
+
+    step: int
+    parts: list[Any]
+
+
+S = TypeVar("S", bound=Parted)
+
+
+@dataclass(frozen=True)
+class ByUnits(Counted[S], Generic[S]):
+    """The units of these numbers, as an algorithm: a unit a step."""
+
+    layout: Layout
+    units: Sequence[int]
+
+    @abstractmethod
+    def part(self, own: range) -> Any:
+        """What the blocks of a unit make; its `rows` are how many it is of."""
+
+    @property
+    def steps(self) -> int:
+        """Units."""
+        return len(self.units)
+
+    def step(self, state: S) -> S:
+        """One unit."""
+        state.parts = [*state.parts, self.part(self.layout.of(self.units[state.step]))]
+        state.step += 1
+        return state
+
+    def memory(self) -> int:
+        """Of the rows at work; what comes of them is small, or not known before."""
+        return 16 * AT_ONCE * blocks.BLOCK * self.layout.columns
+
+    def progress(self, state: S) -> Progress:
+        """How many rows were gone over."""
+        return Progress(state.step, self.steps, f"{sum(part.rows for part in state.parts)} rows")
+
+    def result(self, state: S) -> list[Any]:
+        """What each unit made."""
+        return state.parts

@@ -86,21 +86,56 @@ def annealed(
 ) -> list[Estimate]:
     """log Z by populations from mixtures that know the modes, each run with twice the temperatures of the last.
 
-    Runs end once each model's last two agree, or when a run would have more than `most` temperatures.
+    Runs end once each model's last two agree with each other and with chains that are annealed back from the data, or when a run would
+    have more than `most` temperatures.  What the way there misses in every run, all runs agree without: rows of the data may know of it.
     """
     places = range(len(models))
     bases = tuple(map(lambda m: modes.base_of(models[m], own[m], _some(models[m], rows[m]), seed, m), places))
     pilots = list(map(lambda m: walk.pilot(models[m], bases[m], seed, m), places))
     runs: list[list[Estimate]] = []
-    while len(runs) < FIRST_LEVELS or not all(_settled(bases[m], [run[m] for run in runs]) for m in places):
+    while True:
         betas = tuple(walk.refined(pilot, len(runs)) for pilot in pilots)
-        if len(runs) >= FIRST_LEVELS and max(len(part) - 1 for part in betas) > most:
-            break
+        over = max(len(part) - 1 for part in betas) > most
+        if len(runs) >= FIRST_LEVELS and (over or all(_settled(bases[m], [run[m] for run in runs]) for m in places)):
+            temperatures = min(most, max(AIS_TEMPERATURES, *(one.temperatures or 0 for one in runs[-1])))
+            seen = _from_data(models, own, rows, chains, temperatures, seed, map, progress)
+            if over or not any(_missed(runs[-1][m], seen[m]) for m in places):
+                return [_judged(bases[m], [run[m] for run in runs], seen[m]) for m in places]
         problem = populations.Problem(tuple(models), bases, betas, chains, seed, len(runs))
         found = solve(populations.Populations(problem, map), watch=progress)
         runs.append(found.estimates)
         bases = found.bases
-    return [_judged(bases[m], [run[m] for run in runs]) for m in places]
+
+
+def _from_data(
+    models: Sequence[Harmonium],
+    own: Sequence[Array],
+    rows: Sequence[Array],
+    chains: int,
+    temperatures: int,
+    seed: int,
+    map: Map,
+    progress: Watch | None,
+) -> list[Estimate | None]:
+    """log Z of each model by chains that begin at its rows, walk at the model itself, and are annealed back; None without rows."""
+    known = [m for m, part in enumerate(rows) if part.shape[0]]
+    found: list[Estimate | None] = [None] * len(models)
+    if known:
+        starts = tuple(_spread(rows[m], chains) for m in known)
+        given = tuple(models[m] for m in known), tuple(own[m] for m in known)
+        problem = annealing.Problem(*given, chains, temperatures, seed, known=starts)
+        for m, estimate in zip(known, solve(Annealing(problem, map), watch=progress), strict=True):
+            found[m] = estimate
+    return found
+
+
+def _missed(run: Estimate, seen: Estimate | None) -> bool:
+    """Whether chains that began at the data say of a larger Z than a run and both errors allow for: the run did not meet all mass there is.
+
+    With a share s of the model's mass where these chains are, and a share r of the paths of the way there that end in it, they say
+    log Z + log s − log r.  Less than the run says is no evidence against it: s is small where the model is not like the data.
+    """
+    return seen is not None and seen.log_partition > run.log_partition and not _agree(run, seen)
 
 
 def _some(h: Harmonium, rows: Any) -> Array:
@@ -127,10 +162,13 @@ def _settled(base: modes.Base, runs: Sequence[Estimate]) -> bool:
     return _sound(base, runs) and runs[-1].standard_error <= NARROW
 
 
-def _judged(base: modes.Base, runs: Sequence[Estimate]) -> Estimate:
-    """The last run's estimate; where runs disagree its interval reaches to what the one before it said."""
-    last, before = runs[-1], runs[-2]
-    sound = _sound(base, runs)
-    # An interval of STUDENT times this reaches as far as the run before.
-    drift = 0.0 if sound else abs(last.log_partition - before.log_partition) / populations.STUDENT
+def _judged(base: modes.Base, runs: Sequence[Estimate], seen: Estimate | None = None) -> Estimate:
+    """The last run's estimate; where runs disagree, or the data know of more, its interval reaches to what is said there."""
+    last, others = runs[-1], [runs[-2]]
+    missed = _missed(last, seen)
+    if seen is not None and missed:
+        others.append(seen)
+    sound = _sound(base, runs) and not missed
+    # An interval of STUDENT times this reaches as far as the others.
+    drift = 0.0 if sound else max(abs(last.log_partition - other.log_partition) for other in others) / populations.STUDENT
     return replace(last, standard_error=max(last.standard_error, drift), reliable=sound)

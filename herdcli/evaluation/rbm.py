@@ -60,7 +60,8 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
                        spread of the test rows is not in it.
     log_likelihood_low, log_likelihood_high  its 95 % interval, likewise of the error of log Z alone.
-    log_z              `exact`, `annealed`, or `not reliable`: too few chains count, successive runs disagree, or a bound is broken.
+    log_z              `exact`, `annealed`, or `not reliable`: too few chains count, successive runs disagree, a bound is broken, or chains
+                       that are annealed back from the rows tell of a larger Z.
     log_likelihood_conservative  where it is not reliable: a mean that errs downwards, of rows annealed back (RAISE).
     effective_chains, temperatures  of annealing; None if exact.
     independent        log-likelihood of the test rows under independent columns with the training rows' means.
@@ -138,7 +139,8 @@ def by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> 
 
 def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None) -> dict[str, Value]:
     models = {m: value.harmonium(m) for m in groups}
-    bases = {m: h.b for m, h in models.items()} | base_rates(value, groups)
+    # Annealing is unbiased from any start: where base rates are not known, those of the rows that are judged serve as well.
+    bases = {m: h.visible.base_rate(groups[m]) for m, h in models.items()} | base_rates(value, groups)
     ways = log_partitions(models, bases, groups | _validation(value), settings, map, progress)
     if value.tracked_log_z is not None and value.tracked_se is not None:
         ways["_tracked"] = {m: Estimate(float(value.tracked_log_z[m]), float(value.tracked_se[m])) for m in groups}

@@ -99,13 +99,28 @@ def test_standard_error_combines_models_by_their_rows(monkeypatch):
     assert rbm.metrics(value, SMALL)["log_likelihood_se"] == pytest.approx(expected)
 
 
+def test_annealing_starts_at_the_rows_that_are_judged_where_nothing_else_is_known(monkeypatch):
+    value, seen = artifact(), {}
+    rows = np.array([[1, 0, 0, 0, 0, 0]] * 6, dtype=np.uint8)
+    value = replace(value, base_rates=None, holdout=Rows(rows, np.full(6, 2)))
+
+    def caught(models, bases, *_):
+        seen.update(bases)
+        return {"": {0: Estimate(0.0, 0.0)}}
+
+    monkeypatch.setattr(rbm, "log_partitions", caught)
+    rbm.metrics(value, SMALL)
+    np.testing.assert_allclose(seen[0], np.log([7] + [1 / 7] * 5))
+
+
 def test_large_models_are_annealed_with_progress_or_refused():
     value = artifact(hidden=26)
     value = replace(value, W=np.zeros((1, 26, 26), np.float32), b=np.zeros((1, 26), np.float32))
     value = replace(value, holdout=Rows(np.zeros((4, 26), np.uint8), np.array([1, 1, 2, 2])))
     calls = []
     found = rbm.metrics(value, SMALL, progress=calls.append)
-    assert calls[-1] == Progress(20, 20, "β 1.00")  # 200 temperatures, the most allowed
+    assert Progress(20, 20, "β 1.00") in calls  # 200 temperatures, the most allowed
+    assert calls[-1] == Progress(20, 20, "β 0.00")  # and back from the data
     assert found["log_likelihood"] == pytest.approx(-26 * np.log(2), abs=4 * found["log_likelihood_se"] + 1e-6)
     with pytest.raises(BadUsage, match="at most 25 units"):
         rbm.metrics(value, replace(SMALL, likelihood="exact"))

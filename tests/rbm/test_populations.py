@@ -63,6 +63,20 @@ def test_a_mode_that_only_the_bound_knows_makes_an_estimate_unreliable():
     assert not partition._judged(blind, runs).reliable
 
 
+def test_mass_that_only_the_data_know_makes_an_estimate_unreliable(monkeypatch):
+    """Runs that start at base rates alone miss the units that are all on, agree with each other, and count their chains as equal."""
+    h, rows = two_phases()
+    exact, own = enumeration.log_partition_exact(h), h.visible.base_rate(rows)
+    monkeypatch.setattr(modes, "base_of", lambda h, own, *_: modes.Base.of(h, own[None]))
+    (sure,) = partition.annealed((h,), (own,), (np.empty((0, 40)),), 64, 400, 0, map, None)
+    assert sure.reliable  # as it was with any rows:
+    assert sure.log_partition < exact - 10
+    for known, reliable in ((rows, True), (np.ones((30, 40)), False)):  # rows of the other kind alone tell of it
+        (found,) = partition.annealed((h,), (own,), (known,), 64, 400, 0, map, None)
+        assert found.reliable == reliable
+    assert found.log_partition + populations.STUDENT * found.standard_error > exact - 0.5
+
+
 @pytest.mark.parametrize(("visible", "hidden"), [("binary", "spin"), ("spin", "rate:2"), ("rate:3", "binary"), ("softmax:3", "binary")])
 def test_variational_bounds_stay_below_and_never_fall(visible, hidden):
     h = model(visible, hidden, (6, 5), scale=0.8)

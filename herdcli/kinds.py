@@ -346,7 +346,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="regression-shard",
-            versions=("herdcli.regression.sums.RegressionShard",),
+            versions=("herdcli.regression.summing.RegressionShard",),
             plain=SHARD,
             finish="herdcli.cli.regress.summed.finish",
             request="herdcli.cli.regress.request.Request",

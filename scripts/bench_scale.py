@@ -161,6 +161,7 @@ STREAMED = {  # commands whose peaks do not grow with the rows; that of eval doe
     "fit-rbm --on-disk": (*("fit-rbm", "ROWS", "--on-disk", "--visible-units", "gaussian", "--hidden", 8, "--epochs", 1), *OF_RBM),
     "rbm: eval --data": ("eval", "rbm-ROWS", "--data", "ROWS", "-j", 1, "-o", "out.json"),
     "fit-mrf": ("fit-mrf", "ROWS", *OF_COUNTS),
+    "regress --one-pass": ("regress", "ROWS", "--one-pass", "-j", 1, "-o", "out.h5"),
     "Parquet: apply to CSV": ("apply", "learned.h5", "TABLE", "-j", 1, "-o", "out.csv"),
     "em --on-disk": ("em", "ROWS", "--on-disk", "--model", "kmeans", "--components", 4, "--iterations", 2, "-j", 1, "-o", "out.h5"),
 }
@@ -192,6 +193,7 @@ EMPTY = {
     "kernel-herd --by": ("kernel-herd", "digits.h5", "--by", "y", "-m", 3),
     "kernel-herd --block-rows": ("kernel-herd", "digits.h5", "-m", 3, "--block-rows", 500),
     "nherd-train --parts": ("nherd-train", "digits.h5", "--parts", 4),
+    "regress --one-pass": ("regress", "numbers.csv", "--one-pass"),
 }
 
 
@@ -206,6 +208,7 @@ def empty(asked: argparse.Namespace, folder: Path) -> bool:
         return min(found)
 
     run(folder, "data", "digits", "-o", "digits.h5")
+    (folder / "numbers.csv").write_text("a,b,y\n" + "".join(f"{n % 17},{n % 5},{n % 7}\n" for n in range(1000)))
     alone, good = least([sys.executable, "-c", "import numpy, h5py"]), True
     print(f"numpy and h5py: {alone:.2f} CPU s")
     for name, words in EMPTY.items():

@@ -1,8 +1,6 @@
 """Least squares from sums of one pass over the rows, which whoever has some of them can make.
 
-A block is 4,096 rows counted from row 0, of which the training rows are summed up, in the fixed tree of `numerics.blocks`.  Rows are
-u = (x − c, 1, y − offset − the pilot's prediction), with c the means and the pilot a fit of the first block, so that the sums lose no
-digits where columns are far from 0 or the target is close to its prediction:
+With u = (x − c, 1, y − offset − the pilot's prediction) as of `herdcli.regression.summing`:
 
     M = Σ w u u',     residuals at θ:  e'u,  e = (pilot − θ, 1),     deviance  e'Me,     slope  −(Me)_z,     curvature  M_zz.
 
@@ -12,211 +10,20 @@ columns alone.  Source: Makin, sec. 5.1.1; White (1980) for the errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import field, replace
-from typing import Any, ClassVar, Protocol
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.blocks import Map, Statistics, Sums, Tree
-from herdcli.numerics.units import AT_ONCE, ByUnits
+from herdcli.numerics.blocks import Statistics, Sums
 from herdcli.records import dataclass
 from herdcli.regression.families import Gaussian
-from herdcli.regression.fit import Elsewhere, Fit, Problem, aliased, solved
+from herdcli.regression.fit import Elsewhere, Fit, Problem, aliased
 from herdcli.regression.model import Figures, GeneralisedLinear, HeldOut, errors
-from herdcli.schema import Array, array
-from herdcli.shards import Shard
-
-ROBUST = 24  # columns up to which products of four are summed up: 378² numbers
-HELD = 100_000  # rows for evaluation that stay with the model, evenly spread over more
-
-
-@dataclass(frozen=True)
-class Block:
-    """Rows from number `first` on: X (m, D), target and offset (m,), weights (m,), split (m,): 0 train; `kept`: which are held out."""
-
-    first: int
-    X: Array
-    y: Array
-    offset: Array
-    weight: Array | None
-    split: Array
-    kept: Array
-
-
-@dataclass(frozen=True)
-class Pilot:
-    """Where rows are looked at from.  centre (D,); theta (D + 1,), the intercept at the centre last."""
-
-    centre: Array
-    theta: Array
-
-    def entries(self, block: Block) -> Array:
-        """u (m, D + 2) of the rows of a block."""
-        u = np.empty((len(block.X), block.X.shape[1] + 2))
-        u[:, :-2] = block.X - self.centre
-        u[:, -2] = 1.0
-        u[:, -1] = block.y - block.offset - u[:, :-1] @ self.theta
-        return u
-
-
-@dataclass(frozen=True)
-class Part:
-    """Sums of some training rows, and the rows beside them that are kept for evaluation."""
-
-    rows: int
-    second: Array = array("q q", "Σ w u u'", kind="f", finite=True)
-    fourth: Array = array("t t", "Σ w² v v', v the products of two entries of u", kind="f", finite=True)
-    X: Array = array("h D", "held-out rows", kind="f", finite=True)
-    y: Array = array("h", "their target", kind="f", finite=True)
-    offset: Array = array("h", "their offset", kind="f", finite=True)
-    weight: Array = array("h", "their weights", kind="f", finite=True, low=0)
-    split: Array = array("h", "1 valid, 2 test", kind="iu", low=1, high=2)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegressionShard(Shard):
-    """Sums of some of the units, and what all shards of a run have alike.  weighted  whether rows have weights."""
-
-    parts: list[Part]
-    target: str
-    weighted: bool
-    centre: Array = array("D", "what columns are centred at", kind="f", finite=True)
-    pilot: Array = array("p", "coefficients of the pilot fit, the intercept last", kind="f", finite=True)
-    names: list[str] | None = None
-
-    def validate(self) -> None:
-        """Raise DataError for what no shard can be, and for sums of other columns than its own."""
-        super().validate()
-        columns = len(self.centre)
-        if len(self.pilot) != columns + 1 or (self.names is not None and len(self.names) != columns):
-            raise DataError(f"has a pilot of {len(self.pilot) - 1} columns, and centres of {columns}")
-        sizes = columns + 2, products(columns + 2)[0].size if columns <= ROBUST else 0
-        for part in self.parts:
-            found = len(part.second), len(part.fourth)
-            if found != sizes or part.X.shape[1] != columns or part.rows < 0:
-                raise DataError(f"has sums of {found[0]} and {found[1]} entries, expected {sizes[0]} and {sizes[1]} of {columns} columns")
-
-
-def products(entries: int) -> tuple[Array, Array]:
-    """Which two entries each product is of, a ≤ b, (t,) each."""
-    a, b = np.triu_indices(entries)
-    return a, b
-
-
-def pilot(head: Block) -> Pilot:
-    """From the rows of the first block, whatever part they are of."""
-    low, mean = head.X.min(axis=0), head.X.mean(axis=0)
-    # what a column of one value is less its mean may be the mean's rounding; less itself it is 0
-    centre = np.where(low == head.X.max(axis=0), low, mean)
-    columns, level = len(centre), (head.y - head.offset).mean()
-    begun = Pilot(centre, np.append(np.zeros(columns), level))
-    if len(head.X) < 2 * (columns + 1):
-        return begun
-    u = begun.entries(head)
-    gram = u.T @ u
-    # Least squares of the residuals: (Z'Z)⁻¹ Z'r, added to what they are residuals of.
-    return replace(begun, theta=begun.theta + solved(gram[:-1, :-1], gram[:-1, -1]))
-
-
-def part(block: Block, of: Pilot) -> Part:
-    """The sums of a block.  Raises DataError for weights and targets that cannot be summed up."""
-    _check(block)
-    train = block.split == 0
-    own = replace(block, X=block.X[train], y=block.y[train], offset=block.offset[train])
-    u = of.entries(own)
-    weighted = u if block.weight is None else u * block.weight[train][:, None]
-    size = 0
-    if block.X.shape[1] <= ROBUST:
-        a, b = products(u.shape[1])
-        size = a.size
-    fourth = np.zeros((size, size))
-    if size:
-        v = weighted[:, a] * u[:, b]
-        fourth = v.T @ v
-    held = block.kept
-    weight = np.ones(int(held.sum())) if block.weight is None else block.weight[held]
-    return Part(len(u), weighted.T @ u, fourth, block.X[held], block.y[held], block.offset[held], weight, block.split[held])
-
-
-def _check(block: Block) -> None:
-    if not np.isfinite(block.y).all():
-        row = int(np.argmin(np.isfinite(block.y)))
-        raise DataError(f"the target has {block.y[row]:g} in row {block.first + row}; it must be finite")
-    if block.weight is not None and not (np.isfinite(block.weight).all() and (block.weight >= 0).all()):
-        raise DataError("weights must be finite, not negative, and not all 0")
-
-
-def kept(split: Array) -> Array:
-    """Which rows (n,) bool are kept for evaluation: those of split 1 and 2, or HELD of them, evenly spread."""
-    places = np.flatnonzero((split == 1) | (split == 2))
-    if len(places) > HELD:
-        places = places[np.arange(HELD) * len(places) // HELD]
-    found = np.zeros(len(split), dtype=bool)
-    found[places] = True
-    return found
-
-
-def added(parts: Iterable[Part]) -> Part:
-    """All parts in their order, sums in the fixed tree."""
-    tree, every = Tree(), list[Part]()
-    for each in parts:
-        every.append(replace(each, second=each.second[:0], fourth=each.fourth[:0]))
-        tree.push({"rows": np.array([each.rows]), "second": each.second.copy(), "fourth": each.fourth.copy()})
-    sums = tree.total()
-    rows = {name: np.concatenate([getattr(each, name) for each in every]) for name in ("X", "y", "offset", "weight", "split")}
-    return Part(int(sums["rows"][0]), sums["second"], sums["fourth"], **rows)
-
-
-class Source(Protocol):
-    """Where rows come from."""
-
-    def take(self, first: int, last: int) -> Iterable[Block]:
-        """Blocks first … last − 1, one after the other."""
-
-
-@dataclass
-class State:
-    """The units so far."""
-
-    step: int
-    parts: list[Part] = field(default_factory=list)
-    grows: ClassVar[tuple[str, ...]] = ("parts",)
-
-
-@dataclass(frozen=True)
-class Summing(ByUnits[State]):
-    """The sums of units of these numbers, as an algorithm."""
-
-    source: Source
-    pilot: Pilot
-    map: Map = map
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
-
-    def init(self) -> State:
-        """Nothing summed up."""
-        return State(0)
-
-    def part(self, own: range) -> Part:
-        """The sums of a unit."""
-        return added(self._parts(own))
-
-    def _parts(self, own: range) -> Iterator[Part]:
-        """Of blocks, a few at a time, so that no more are in memory."""
-        for start in range(own.start, own.stop, AT_ONCE):
-            blocks = list(self.source.take(start, min(start + AT_ONCE, own.stop)))
-            yield from self.map(part, blocks, [self.pilot] * len(blocks))
-
-    def memory(self) -> int:
-        """Of the rows at work and the sums in the tree."""
-        q = self.layout.columns + 2
-        sums = q * q + (products(q)[0].size ** 2 if self.layout.columns <= ROBUST else 0)
-        return super().memory() + 8 * sums * (len(self.units) + self.layout.size.bit_length())
+from herdcli.regression.summing import Part, Pilot, added, products
+from herdcli.schema import Array
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from herdcli import artifacts
 from herdcli.artifacts import lazy
 from herdcli.cli.regress import summed
 from herdcli.numerics import blocks as blocks_of
-from herdcli.regression import sums
+from herdcli.regression import summing
 
 ROWS = 61  # blocks of eight below, the last one short
 RANDOM = np.random.default_rng(11)
@@ -129,7 +129,7 @@ def test_what_all_rows_must_be_seen_for_is_read_whole_by_every_shard(run, storag
 
 def test_more_rows_than_are_kept_for_evaluation(run, storages, monkeypatch):
     storages()
-    monkeypatch.setattr(sums, "HELD", 5)
+    monkeypatch.setattr(summing, "HELD", 5)
     ended = run("regress", "rows.csv", *LINE, "-o", "whole.h5")
     assert "5 of 24 rows beside the training rows, evenly spread, stay with the model" in ended.err
     assert len(artifacts.load("whole.h5").value.holdout.y) == 5

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
+from herdcli.artifacts import lazy
 from herdcli.cli.frame import spreading
 from herdcli.cli.frame.session import Session
 from herdcli.cli.main import cli
 from herdcli.cluster import tasks, wire
+from herdcli.errors import DataError
 from herdcli.numerics.blocks import Source, Statistics, Sums
 
 EM = ["--iterations", "3", "--tolerance", "0"]
@@ -142,3 +146,32 @@ def test_minibatches_of_workers_make_the_bytes_of_one_process(models, name, monk
     cli.main([*command, str(tmp_path / "dealt.h5"), "--cluster", "local:2"], prog_name="herd", standalone_mode=False, obj=[])
     assert (tmp_path / "dealt.h5").read_bytes() == (tmp_path / "one.h5").read_bytes()
     assert [each.asked >= 8 for each in away] == [True]
+
+
+def test_rows_that_change_between_rounds_end_the_run_and_lose_nothing(tmp_path, monkeypatch):
+    """A large file is read again where a worker took its rows with it; put back as it was, the run goes on from its last round."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lazy, "LEAST", 1)
+    with h5py.File("rows.h5", "w") as file:
+        file["X"] = np.random.default_rng(2).laplace(size=(9000, 3))
+    words = ["ica", "rows.h5", "--iterations", "8", "-q"]
+    cli.main([*words, "-o", "one.h5"], prog_name="herd", standalone_mode=False, obj=[])
+    content, before = Path("rows.h5").read_bytes(), os.stat("rows.h5")
+
+    class Lost(Away):
+        def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+            if self.asked == 9:
+                Path("rows.h5").write_bytes(content[:-8] + bytes(8))
+                os.utime("rows.h5", ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+            return super().sums(statistics, first)
+
+    monkeypatch.setattr(spreading, "spread", lambda session, source: Lost(source))
+    line = [*words, "-o", "dealt.h5", "--checkpoint", "run.state", "--every", "1"]
+    with pytest.raises(DataError) as error:
+        cli.main(line, prog_name="herd", standalone_mode=False, obj=[])
+    assert str(error.value) == "rows.h5: changed while the run was going on"
+    assert not Path("dealt.h5").exists()
+    Path("rows.h5").write_bytes(content)
+    monkeypatch.setattr(spreading, "spread", lambda session, source: Away(source))
+    cli.main([*line, "--resume"], prog_name="herd", standalone_mode=False, obj=[])
+    assert Path("dealt.h5").read_bytes() == Path("one.h5").read_bytes()

@@ -10,7 +10,7 @@ import pytest
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Table
-from herdcli.regression import fit, model, sums
+from herdcli.regression import fit, model, summing, sums
 from herdcli.regression.families import Gaussian
 from herdcli.shards import Place
 
@@ -26,15 +26,15 @@ FIGURES += ["deviance", "dispersion", "null_deviance", "null_dispersion", "log_l
 
 
 def blocks(X, y=Y, weight=None, size=64):
-    kept = sums.kept(SPLIT)
+    kept = summing.kept(SPLIT)
     for first in range(0, ROWS, size):
         own = slice(first, first + size)
-        yield sums.Block(first, X[own], y[own], OFFSET[own], None if weight is None else weight[own], SPLIT[own], kept[own])
+        yield summing.Block(first, X[own], y[own], OFFSET[own], None if weight is None else weight[own], SPLIT[own], kept[own])
 
 
 def summed(X, y=Y, weight=None, l1=0.0, l2=0.0):
-    pilot = sums.pilot(next(blocks(X, y, weight)))
-    whole = sums.whole([sums.part(block, pilot) for block in blocks(X, y, weight)])
+    pilot = summing.pilot(next(blocks(X, y, weight)))
+    whole = sums.whole([summing.part(block, pilot) for block in blocks(X, y, weight)])
     found = sums.Summed(whole.second, pilot)
     problem = found.problem(l1, l2)
     ended, figures = sums.closed(whole, found, problem, solve(fit.Regression(problem, found.start(), elsewhere=found)))
@@ -87,7 +87,7 @@ def test_columns_that_say_nothing_new_are_told():
 
 
 def test_robust_errors_are_those_of_few_columns(monkeypatch):
-    monkeypatch.setattr(sums, "ROBUST", 2)
+    monkeypatch.setattr(summing, "ROBUST", 2)
     ours, theirs = summed(X), of_rows(X)
     assert np.isnan(ours.robust_error).all()
     np.testing.assert_allclose(ours.standard_error, theirs.standard_error, rtol=1e-9)
@@ -95,15 +95,15 @@ def test_robust_errors_are_those_of_few_columns(monkeypatch):
 
 def test_few_rows_have_no_pilot_but_their_means():
     head = next(blocks(X, size=7))
-    assert sums.pilot(head).theta.tolist() == [0.0, 0.0, 0.0, float((head.y - head.offset).mean())]
-    assert sums.pilot(next(blocks(X, size=8))).theta[0] != 0.0
+    assert summing.pilot(head).theta.tolist() == [0.0, 0.0, 0.0, float((head.y - head.offset).mean())]
+    assert summing.pilot(next(blocks(X, size=8))).theta[0] != 0.0
 
 
 def test_rows_that_are_kept_are_spread_evenly(monkeypatch):
     split = np.array([0, 1, 2, 3, 1, 1, 2, 0, 2])
-    assert sums.kept(split).nonzero()[0].tolist() == [1, 2, 4, 5, 6, 8]
-    monkeypatch.setattr(sums, "HELD", 3)
-    assert sums.kept(split).nonzero()[0].tolist() == [1, 4, 6]
+    assert summing.kept(split).nonzero()[0].tolist() == [1, 2, 4, 5, 6, 8]
+    monkeypatch.setattr(summing, "HELD", 3)
+    assert summing.kept(split).nonzero()[0].tolist() == [1, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_rows_that_are_kept_are_spread_evenly(monkeypatch):
 def test_rows_that_cannot_be_summed_up(change, told):
     head = next(blocks(X))
     with pytest.raises(DataError) as error:
-        sums.part(replace(head, **change), sums.pilot(head))
+        summing.part(replace(head, **change), summing.pilot(head))
     assert error.value.message == told
 
 
@@ -131,7 +131,7 @@ def test_rows_that_cannot_be_summed_up(change, told):
 def test_sums_of_nothing(change, told):
     head = next(blocks(X))
     with pytest.raises(DataError) as error:
-        sums.whole([sums.part(replace(head, **change), sums.pilot(head))])
+        sums.whole([summing.part(replace(head, **change), summing.pilot(head))])
     assert error.value.message == told
 
 
@@ -145,9 +145,9 @@ def test_sums_of_nothing(change, told):
 )
 def test_shards_that_cannot_be(change, told):
     head = next(blocks(X))
-    pilot = sums.pilot(head)
-    made = sums.RegressionShard(
-        place=Place(), units=1, parts=[sums.part(head, pilot)], target="y", weighted=False, centre=pilot.centre, pilot=pilot.theta
+    pilot = summing.pilot(head)
+    made = summing.RegressionShard(
+        place=Place(), units=1, parts=[summing.part(head, pilot)], target="y", weighted=False, centre=pilot.centre, pilot=pilot.theta
     )
     made.validate()
     with pytest.raises(DataError) as error:

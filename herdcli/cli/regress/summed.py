@@ -18,7 +18,7 @@ from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.numerics.blocks import BLOCK
 from herdcli.numerics.units import Layout
 from herdcli.records import dataclass
-from herdcli.regression.sums import Block, kept
+from herdcli.regression.summing import Block, kept
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.cli.regress.request import Request
-    from herdcli.regression.sums import RegressionShard
+    from herdcli.regression.summing import RegressionShard
     from herdcli.schema import Array
 
 ROUNDS = "--cluster WHERE keeps the rows with workers; of --family gaussian shards make sums, with --one-pass"
@@ -87,6 +87,7 @@ class Rows:
     source: InMemory | Stretches
     split: Array
     kept: Array
+    columns: int
     names: list[str] | None
     weighted: bool
     history: Artifact
@@ -105,23 +106,25 @@ def run(session: Session, request: Request) -> None:
 
 
 def _summed(session: Session, request: Request, rows: Rows) -> None:
-    from herdcli.regression import sums
+    from herdcli.regression import summing
 
-    head = next(iter(rows.source.take(0, 1)))
-    layout = Layout(len(rows.split), head.X.shape[1])
+    layout = Layout(len(rows.split), rows.columns)
     held = int(rows.kept.sum())
     if held < (beside := int(((rows.split == 1) | (rows.split == 2)).sum())):
         session.console.note(f"{held} of {beside} rows beside the training rows, evenly spread, stay with the model")
-    pilot = sums.pilot(head)
     units = shards.units(session, layout.units, "blocks of rows")
-    summing = sums.Summing(layout, units, rows.source, pilot, session.map)
-    if units and layout.columns > sums.ROBUST:
-        session.console.note(f"sums of more than {sums.ROBUST} columns give no robust errors")
-    run = session.run if session.shard else session.aside
-    made = sums.RegressionShard(
+    pilot, parts = summing.Pilot.none(rows.columns), list[summing.Part]()
+    if units or session.dealt is not None:
+        pilot = summing.pilot(next(iter(rows.source.take(0, 1))))
+    if units:
+        run = session.run if session.shard else session.aside
+        parts = run(summing.Summing(layout, units, rows.source, pilot, session.map), label="summing up")
+        if layout.columns > summing.ROBUST:
+            session.console.note(f"sums of more than {summing.ROBUST} columns give no robust errors")
+    made = summing.RegressionShard(
         place=session.place,
         units=layout.units,
-        parts=run(summing, label="summing up") if units else [],
+        parts=parts,
         target=request.target or inputs.LABELS,
         weighted=rows.weighted,
         centre=pilot.centre,
@@ -136,9 +139,10 @@ def finish(session: Session, whole: RegressionShard, history: History, request: 
     from herdcli.regression import sums
     from herdcli.regression.fit import Regression
     from herdcli.regression.model import stated
+    from herdcli.regression.summing import Pilot
 
     found = sums.whole(whole.parts)
-    summed = sums.Summed(found.second, sums.Pilot(whole.centre, whole.pilot))
+    summed = sums.Summed(found.second, Pilot(whole.centre, whole.pilot))
     problem = summed.problem(request.l1, request.l2)
     fit = session.run(
         Regression(problem, summed.start(), request.iterations, elsewhere=summed),
@@ -180,7 +184,7 @@ def _in_stretches(session: Session, request: Request, found: Ranges) -> Rows | N
         error.where = error.where or artifact.name
         raise
     held = kept(split)
-    return Rows(Stretches(found, request, split, held), split, held, data.feature_names, weight is not None, artifact)
+    return Rows(Stretches(found, request, split, held), split, held, data.X.shape[1], data.feature_names, weight is not None, artifact)
 
 
 def _in_memory(session: Session, request: Request) -> Rows:
@@ -188,7 +192,7 @@ def _in_memory(session: Session, request: Request) -> Rows:
     rows = inputs.read(session, request)
     _require_numbers(rows.classes, request, rows.history.name)
     held = kept(rows.split)
-    return Rows(InMemory(rows, held), rows.split, held, rows.names, rows.weight is not None, rows.history)
+    return Rows(InMemory(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history)
 
 
 def _require_numbers(classes: list[str] | None, request: Request, where: str) -> None:

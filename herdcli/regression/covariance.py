@@ -21,6 +21,7 @@ from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Block, Blocks, Map, Sums, Table, total
 from herdcli.records import dataclass
+from herdcli.regression.centring import moved
 from herdcli.regression.families import Gaussian, family
 from herdcli.regression.fit import Problem, Regression, solved
 from herdcli.schema import Array
@@ -220,7 +221,8 @@ def log_likelihood(found: Whitened, deviance: float) -> float:
     return -0.5 * (n * float(np.log(2 * np.pi * max(deviance / n, 1e-300))) + n + found.log_determinant)
 
 
-def as_record(found: Whitened, name: str) -> dict[str, Any]:
-    """What the artifact keeps of Ω."""
+def as_record(found: Whitened, name: str, centre: Array | None = None) -> dict[str, Any]:
+    """What the artifact keeps of Ω.  centre  (D,) what its columns are less."""
+    gamma = found.gamma if found.gamma is None or centre is None else moved(found.gamma[None, :], centre)[0]
     correlation = float("nan") if found.correlation is None else found.correlation
-    return {"gls": name, "correlation": correlation, "log_variance": found.gamma, "covariance_parameters": found.parameters}
+    return {"gls": name, "correlation": correlation, "log_variance": gamma, "covariance_parameters": found.parameters}

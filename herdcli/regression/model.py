@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Blocks, Map, total
 from herdcli.records import dataclass
-from herdcli.regression import covariance
+from herdcli.regression import centring, covariance
 from herdcli.regression.families import Family, family
 from herdcli.regression.fit import Fit, Problem, Regression, aliased, closing, inverse, likelihood
 from herdcli.schema import Array, array
@@ -187,11 +187,13 @@ def assembled(
     target: str,
     seed: int,
     whitened: tuple[str, covariance.Whitened] | None = None,
+    centre: Array | None = None,
     map: Map = map,
 ) -> GeneralisedLinear:
     """The artifact of a fit, after the passes that its figures take: the null model, errors, likelihood.
 
     whitened  the form of the errors' covariance and what made the problem's rows independent, under generalised least squares.
+    centre    (D,) what the problem's columns are less.
     """
     ended = closing(problem, fit.theta, map)
     alone = Problem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant)
@@ -202,11 +204,12 @@ def assembled(
     # the Gaussian's likelihood has its maximum at σ² = RSS/Σw; a gamma's φ is Pearson's
     within = ended["deviance"] / ended["mass"] if problem.family.name == "gaussian" else dispersion
     repeated = aliased(ended["gram"])[:-1]
-    standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated)
+    to_zero = None if centre is None else centring.back(problem.outputs, centre)
+    standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated, to_zero)
     if whitened is None:
         reached, kept = likelihood(problem, fit.theta, max(within, 1e-300), map), {}
     else:
-        reached, kept = covariance.log_likelihood(whitened[1], ended["deviance"]), covariance.as_record(whitened[1], whitened[0])
+        reached, kept = covariance.log_likelihood(whitened[1], ended["deviance"]), covariance.as_record(whitened[1], whitened[0], centre)
     figures = Figures(
         rows=ended["rows"],
         mass=ended["mass"],
@@ -220,6 +223,8 @@ def assembled(
         robust_error=robust,
         aliased=repeated,
     )
+    if centre is not None:
+        fit = replace(fit, theta=centring.moved(fit.theta, centre))
     return stated(problem, fit, figures, names=names, classes=classes, target=target, seed=seed, **kept)
 
 

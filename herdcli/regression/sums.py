@@ -19,6 +19,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Statistics, Sums
 from herdcli.records import dataclass
+from herdcli.regression.centring import back, moved
 from herdcli.regression.families import Gaussian
 from herdcli.regression.fit import Elsewhere, Fit, Problem, aliased
 from herdcli.regression.model import Figures, GeneralisedLinear, HeldOut, errors
@@ -45,11 +46,11 @@ class Summed:
         """Those of `fit.Slopes`."""
         theta: Array = statistics.theta[0]  # type: ignore[attr-defined]
         e = self.errors(theta)
-        moved = self.second @ e
+        product = self.second @ e
         found = {
             "mass": self.second[-2:-1, -2].copy(),
             "loss": np.array([0.5 * self.deviance(theta)]),
-            "gradient": -moved[:-1],
+            "gradient": -product[:-1],
             "curvature": self.second[:-1, :-1].copy(),
             "wrong": np.array([np.inf]),
         }
@@ -95,11 +96,9 @@ def closed(of: Part, summed: Summed, problem: Problem, fit: Fit) -> tuple[Fit, F
     null, deviance = summed.start()[0], summed.deviance(theta)
     without, freedom = summed.deviance(null), max(of.rows - len(theta), 1)
     within = max(deviance / mass, 1e-300)
-    # θ where columns are 0 is back θ at the centre: α = a − c'β.
-    back = np.eye(len(theta))
-    back[-1, :-1] = -summed.pilot.centre
+    centre = summed.pilot.centre
     repeated = aliased(of.second[:-1, :-1])[:-1]
-    standard, robust = errors(problem, fit, scores(of, summed.errors(theta)), deviance / freedom, repeated, back)
+    standard, robust = errors(problem, fit, scores(of, summed.errors(theta)), deviance / freedom, repeated, back(1, centre))
     figures = Figures(
         rows=of.rows,
         mass=mass,
@@ -114,8 +113,7 @@ def closed(of: Part, summed: Summed, problem: Problem, fit: Fit) -> tuple[Fit, F
         robust_error=robust,
         aliased=repeated,
     )
-    moved = np.append(theta[:-1], theta[-1] - summed.pilot.centre @ theta[:-1])
-    return replace(fit, theta=moved[None, :]), figures
+    return replace(fit, theta=moved(fit.theta, centre)), figures
 
 
 def scores(of: Part, e: Array) -> Array:

@@ -324,3 +324,40 @@ def test_residuals_are_drawn(herd, table, tmp_path, family):
     ended = herd("eval", "n.h5", "--plot", "residuals", "none.svg")
     assert ended.code == 65
     assert ended.err.endswith("there are no held-out rows to draw\nhint: herd regress --split .6,.2,.2\n")
+
+
+FAR = {
+    "numbers": ["--target", "y"],
+    "errors in time": ["--target", "y", "--gls", "ar1"],
+    "errors of several variances": ["--target", "y", "--gls", "variance:t"],
+    "classes": ["--target", "kind"],
+    "classes with a penalty": ["--target", "kind", "--l2", "0.01"],
+    "one pass": ["--target", "y", "--one-pass"],
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_columns_far_from_zero_have_coefficients(run, tmp_path, name):
+    """A column two million times further from 0 than it varies, as times in seconds are: they were taken for constants."""
+    random, found = np.random.default_rng(8), []
+    X = random.normal(size=(400, 2))
+    y = X @ [1.0, -2.0] + 0.5 * random.normal(size=400)
+    target = y if "y" in FAR[name] else np.where(y > 1, "up", np.where(y < -1, "down", "level"))
+    for away in (0.0, 2.0**21):
+        rows = [f"{a!r},{b!r},{c}" for a, b, c in zip((X[:, 0] + away).tolist(), X[:, 1].tolist(), target.tolist(), strict=True)]
+        (tmp_path / "rows.csv").write_text("\n".join([f"t,b,{FAR[name][1]}", *rows]) + "\n")
+        ended = run("regress", "rows.csv", *FAR[name], "-q", "-o", "out.h5")
+        assert (ended.code, ended.err) == (0, "")
+        found.append(artifacts.load("out.h5").value)
+    near, far = found
+    assert not far.aliased.any()
+    np.testing.assert_allclose(far.intercept, near.intercept - 2.0**21 * near.coefficients[:, 0], rtol=1e-6)
+    for one in ("coefficients", "deviance", "log_likelihood"):
+        np.testing.assert_allclose(getattr(far, one), getattr(near, one), rtol=2e-5, err_msg=one)
+    for one in ("standard_error", "robust_error"):  # at the intercept they are those of rows far away
+        np.testing.assert_allclose(getattr(far, one)[:, :-1], getattr(near, one)[:, :-1], rtol=2e-5, err_msg=one)
+    if near.log_variance is not None:
+        np.testing.assert_allclose(far.log_variance[:-1], near.log_variance[:-1], rtol=2e-5)
+        np.testing.assert_allclose(far.log_variance[-1], near.log_variance[-1] - 2.0**21 * near.log_variance[0], rtol=1e-5)
+    a, b = (value.distribution().mean(value.holdout.predictor) for value in (near, far))
+    np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-6)

@@ -12,7 +12,7 @@ from scipy.special import digamma
 from herdcli.algorithm import Progress, solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import Table
-from herdcli.regression import families, fit, model
+from herdcli.regression import centring, families, fit, model
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 2))
@@ -324,3 +324,20 @@ def test_parts_that_do_not_belong_together_are_refused(wrong: dict[str, object],
         replace(value, **wrong).validate()
     for K in (2, 3):
         replace(value, family="softmax", classes=["a", "b", "c"], coefficients=np.zeros((K, 2))).validate()
+
+
+# columns far from 0 -------------------------------------------------------------------------------
+
+
+def test_columns_far_from_zero_are_those_whose_squares_would_not_say_how_they_vary():
+    rows = RANDOM.normal(size=(9000, 4)) * [1.0, 1.0, 0.0, 1e-7] + [1e3, 1e5, 7.3, 1e5]
+    rows[::2] = 0.0
+    chosen = np.arange(9000) % 2 == 1
+    centre = centring.far(rows, chosen)
+    assert centre is not None
+    np.testing.assert_allclose(centre, [0.0, 1e5, 0.0, 0.0], rtol=1e-6)
+    assert centring.far(rows[:, [0, 2]], chosen) is None
+    assert centring.far(rows, np.ones(9000, dtype=bool)) is None
+    theta = np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(centring.moved(theta, centre)[:, -1], [5.0 - 2.0 * centre[1], 1.0 - centre[1]])
+    np.testing.assert_allclose(centring.back(2, centre) @ theta.ravel(), centring.moved(theta, centre).ravel())

@@ -41,6 +41,7 @@ def _table_format(session: Session) -> str | None:
 def run(session: Session, inputs: Inputs, request: Request) -> None:
     """Fit the training rows, keep what the model says of the others, write it."""
     from herdcli.numerics.blocks import Blocks, Table
+    from herdcli.regression import centring
     from herdcli.regression.fit import Problem, Regression
     from herdcli.regression.model import assembled, started
 
@@ -51,12 +52,14 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     distribution.require(inputs.y)
     outputs_of = getattr(distribution, "free", 1)
     errors, whitened, variance = parsed(request), None, None
+    centre = centring.far(inputs.X, training)
+    near = inputs if centre is None else replace(inputs, X=inputs.X - centre)
     if errors is not None:
-        found, variance = independent(session, inputs, errors)
+        found, variance = independent(session, near, errors)
         whitened, problem = (errors.name, found), found.columns.problem()
     else:
         weight = None if inputs.weight is None else inputs.weight[training]
-        columns = np.column_stack([inputs.X[training], inputs.y[training], inputs.offset[training]])
+        columns = np.column_stack([near.X[training], inputs.y[training], inputs.offset[training]])
         problem = Problem(Table(columns, weight=weight), distribution, outputs_of, inputs.X.shape[1], request.l1, request.l2)
     source = spreading.spread(session, Blocks(problem.rows))
     fit = session.run(
@@ -72,6 +75,7 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
         target=inputs.target,
         seed=request.seed,
         whitened=whitened,
+        centre=centre,
         map=session.map,
     )
     value = _with_holdout(value, inputs, variance)

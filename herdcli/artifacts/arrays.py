@@ -99,6 +99,7 @@ def from_arrays(arrays: Mapping[str, Array], *, where: str, asked: Asked, hint: 
     ignored = sorted(set(arrays) - used - {other for pair in kept.items() for other in pair if other} - {"images"})
     if ignored:
         asked.note(f"{where}: ignored {', '.join(ignored)}")
+    roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
     return assemble(X, roles, declared, where=where, note=asked.note, columns={column: arrays[column] for column in kept})
 
 

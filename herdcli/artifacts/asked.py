@@ -22,6 +22,7 @@ class Asked:
     gaps     further columns of numbers that may lack some, NaN then.
     texts    columns of text come along, as further columns, for `recoding` to make numbers of; else they are told and left out.
     layer    of an AnnData file: the layer that holds the rows instead of X.
+    labels   False: nobody asks for the rows' own labels, so that their column is left out, whatever it holds.
     stretch  the rows are some of several: numbers of parts mean what those of all rows together do, and stay as they are.
     """
 
@@ -35,6 +36,7 @@ class Asked:
     layer: str | None = None
     required: Collection[str] = ()
     stretch: bool = False
+    labels: bool = True
 
     @staticmethod
     def of(limit: int | None, note: Callable[[str], None] | None, **more: object) -> Asked:

@@ -22,18 +22,40 @@ import numpy as np
 
 from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import DataError
-from herdcli.schema import Array, as_reckoned
+from herdcli.schema import Array, as_reckoned, spec_of
 
 SCALARS = (bool, int, float, str)
 _TEXT = h5py.string_dtype("utf-8")
 
 
-def write(group: Any, value: Any) -> None:
-    """Write every field of a dataclass into an HDF5 group."""
+def write(group: Any, value: Any, *, rows: int | None = None) -> None:
+    """Write every field of a dataclass into an HDF5 group.
+
+    rows  of its arrays over rows "n", and of the arrays of its dicts, these are the first of so many, for which room is made.
+    """
     for declared in fields(value):
         item = getattr(value, declared.name)
         if item is not None:
-            _write_item(group, declared.name, item)
+            _write_item(group, declared.name, item, rows if _over_rows(declared, item) else None)
+
+
+def _over_rows(declared: Any, item: Any) -> bool:
+    spec = spec_of(declared)
+    return isinstance(item, dict) or (spec is not None and spec.dims[:1] == ("n",))
+
+
+def write_on(group: Any, value: Any, start: int) -> None:
+    """The next rows of a dataclass that was written with room for them, from `start` on."""
+    for declared in fields(value):
+        item = getattr(value, declared.name)
+        if item is not None and _over_rows(declared, item):
+            parts = {_escaped(key): part for key, part in item.items()} if isinstance(item, dict) else {declared.name: item}
+            for name, part in parts.items():
+                place = (group[declared.name] if isinstance(item, dict) else group)[name]
+                values = _texts(part) if part.dtype.kind in "OU" else part
+                if part.dtype.kind not in "OU" and part.dtype.newbyteorder("<") != place.dtype:
+                    raise TypeError(f"rows of field '{declared.name}' from {start} on hold {part.dtype}, those before {place.dtype}")
+                place[start : start + len(part)] = values
 
 
 def read(group: Any, cls: type[Any], *, where: str) -> Any:
@@ -54,13 +76,13 @@ def read(group: Any, cls: type[Any], *, where: str) -> Any:
     return cls(**values)
 
 
-def _write_item(group: Any, name: str, item: Any) -> None:
+def _write_item(group: Any, name: str, item: Any, rows: int | None = None) -> None:
     if isinstance(item, SCALARS) or (isinstance(item, np.generic) and not isinstance(item, np.void)):
         write_attribute(group, name, item)
     elif isinstance(item, h5py.Empty):
         group.attrs[name] = item
     elif isinstance(item, np.ndarray):
-        _write_array(group, name, item)
+        _write_array(group, name, item, rows)
     elif hasattr(item, "indptr"):
         _write_csr(group, name, item)
     elif is_dataclass(item):
@@ -68,7 +90,7 @@ def _write_item(group: Any, name: str, item: Any) -> None:
     elif isinstance(item, dict):
         inner = group.create_group(name, track_order=True, track_times=False)
         for key, part in item.items():
-            _write_item(inner, _escaped(key), h5py.Empty(np.float64) if part is None else part)
+            _write_item(inner, _escaped(key), h5py.Empty(np.float64) if part is None else part, rows)
     elif isinstance(item, (list, tuple)) and _is_plain(item):
         _write_array(group, name, np.array(item, dtype=object if item and isinstance(item[0], str) else None))
     elif isinstance(item, (list, tuple)):
@@ -123,14 +145,21 @@ def _checked_text(text: str) -> str:
     return text
 
 
-def _write_array(group: Any, name: str, item: Array) -> None:
-    if item.dtype.kind in "OU":
-        texts = np.array([_checked_text(str(text)) for text in item.ravel()], dtype=object).reshape(item.shape)
-        group.create_dataset(name, data=texts, dtype=_TEXT, track_times=False)
-    elif item.dtype.kind in "fiub":
-        group.create_dataset(name, data=item, dtype=item.dtype.newbyteorder("<"), track_times=False)
-    else:
+def _write_array(group: Any, name: str, item: Array, rows: int | None = None) -> None:
+    if item.dtype.kind not in "OUfiub":
         raise TypeError(f"field '{name}' holds {item.dtype}, which artifacts cannot carry")
+    texts = item.dtype.kind in "OU"
+    values, dtype = (_texts(item), _TEXT) if texts else (item, item.dtype.newbyteorder("<"))
+    if rows is None:
+        group.create_dataset(name, data=values, dtype=dtype, track_times=False)
+    else:
+        group.create_dataset(name, shape=(rows, *item.shape[1:]), dtype=dtype, track_times=False)[: len(item)] = values
+
+
+def _texts(item: Array) -> Array:
+    """Texts as HDF5 takes them."""
+    found: Array = np.array([_checked_text(str(text)) for text in item.ravel()], dtype=object).reshape(item.shape)
+    return found
 
 
 def _write_csr(group: Any, name: str, item: Any) -> None:

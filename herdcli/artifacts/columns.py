@@ -53,14 +53,15 @@ def from_table(
     ignored = [name for name in ignored if name not in worded]
     if ignored:
         note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
-    if roles.get("y") not in (None, "y"):
+    if asked.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
     if "weight" in roles and not attributes:  # a file of herd's own says what it holds
         note(f"{where}: column '{roles['weight']}' holds the weights of rows, and is no feature (as data it needs another name)")
     X = features if isinstance(features, np.ndarray) else _matrix(table, features, where, missing=missing)
-    unlabelled = _absent(table.column(roles["y"])) if missing and "y" in roles else np.zeros(0, dtype=bool)
+    unlabelled = _absent(table.column(roles["y"])) if missing and asked.labels and "y" in roles else np.zeros(0, dtype=bool)
     if unlabelled.all():
         roles = {role: name for role, name in roles.items() if role != "y" or not len(unlabelled)}
+    roles = {role: name for role, name in roles.items() if asked.labels or role != "y"}
     parts = {role: _role(_filled(table, name, unlabelled) if role == "y" else table, name, where) for role, name in roles.items()}
     declared = attributes.get("feature_names")
     if declared is None and isinstance(features, list) and not any(_numbered(features, letter) for letter in "xf"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -43,11 +43,35 @@ class Dataset:
         return hasattr(self.X, "indptr")
 
 
-def taken(data: Dataset, rows: Array) -> Dataset:
+def taken(data: Dataset, rows: Array | slice) -> Dataset:
     """The data set with these rows (k,) alone, in this order."""
     parts = {name: item[rows] for name in ("X", "y", "split", "weight") if (item := getattr(data, name)) is not None}
     columns = None if data.columns is None else {name: values[rows] for name, values in data.columns.items()}
     return replace(data, **parts, columns=columns)
+
+
+def joined(parts: Sequence[Dataset]) -> Dataset:
+    """One data set of dense ones that follow each other and have the same fields."""
+    if len(parts) == 1:
+        return parts[0]
+    over = {name: [getattr(part, name) for part in parts] for name in ("X", "y", "split", "weight")}
+    found: dict[str, Any] = {name: np.concatenate(items) for name, items in over.items() if items[0] is not None}
+    further = {name: np.concatenate([(part.columns or {})[name] for part in parts]) for name in parts[0].columns or {}}
+    return replace(parts[0], **found, columns=further or None)
+
+
+def taken_together(parts: Iterable[Dataset], size: int) -> Iterator[Dataset]:
+    """Dense data sets that follow each other, as ones of so many rows each; the last has what is left."""
+    held: list[Dataset] = []
+    count = 0
+    for part in parts:
+        held, count = [*held, part], count + len(part.X)
+        while count >= size:
+            whole = joined(held)
+            yield taken(whole, slice(0, size))
+            held, count = ([taken(whole, slice(size, count))] if count > size else []), count - size
+    if held:
+        yield joined(held)
 
 
 def validate(data: Dataset, *, where: str | None = None, missing: bool = False, gaps: Collection[str] = ()) -> None:

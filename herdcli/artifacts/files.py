@@ -66,6 +66,7 @@ def load(
     gaps: Collection[str] = (),
     fills: bool = False,
     layer: str | None = None,
+    labels: bool = True,
     prepare: Prepare | None = None,
 ) -> Artifact:
     """Read an artifact or a data set of any known format; "-" is stdin.
@@ -81,6 +82,7 @@ def load(
     gaps          further columns of numbers that may lack some, NaN then.
     fills         gaps are let in for `prepare`, which has to remove them.
     layer         of an AnnData file: the layer that holds the rows.
+    labels        False: the rows' own labels are not asked for, and left out, whatever their column holds.
     prepare       (data set, names of its columns of text, name) -> the data set in numbers, with what was learned for it.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
@@ -94,6 +96,7 @@ def load(
         gaps=gaps,
         texts=prepare is not None,
         layer=layer,
+        labels=labels,
     )
     artifact = _read_folder(path, options) if os.path.isdir(path) else None
     if artifact is None:
@@ -335,7 +338,7 @@ def save(
 
 
 def _write(
-    path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], more: dict[str, str], leading: str
+    path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], more: dict[str, Any], leading: str
 ) -> None:
     if form == "hdf5":
         hdf5.write(path, kind.name, kind.version, value, history, **more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -17,8 +18,21 @@ RESERVED = frozenset({"format", "format-version", "kind", "kind-version", "gener
 FORMAT_VERSION = 1
 
 
-def write(path: str | os.PathLike[str], kind: str, version: int, value: Any, history: list[dict[str, Any]], **extra: str) -> header.Seal:
-    """Write a sealed artifact to a temporary file.  extra: further root attributes."""
+def write(
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    value: Any,
+    history: list[dict[str, Any]],
+    *,
+    rows: int | None = None,
+    more: Iterable[Any] = (),
+    **extra: str,
+) -> header.Seal:
+    """Write a sealed artifact to a temporary file.  extra: further root attributes.
+
+    rows  its rows are the first of so many, and `more` has the others, in values of the same kind; the bytes are those of one value.
+    """
     check(value)
     clash = RESERVED & {declared.name for declared in fields(value)}
     if clash:
@@ -35,7 +49,11 @@ def write(path: str | os.PathLike[str], kind: str, version: int, value: Any, his
     with created(path, libver=("v110", "v110"), userblock_size=header.BLOCK, track_times=False) as file:
         for name, item in attributes.items():
             codec.write_attribute(file, name, item)
-        codec.write(file, value)
+        codec.write(file, value, rows=rows)
+        start = 0 if rows is None else len(value.X)
+        for part in more:
+            codec.write_on(file, part, start)
+            start += len(part.X)
     return header.seal_file(path, kind)
 
 

@@ -48,12 +48,12 @@ class Lazy:
     def taken(self, rows: Array) -> Lazy:
         """Some of the rows, (n,) bool or their places in rising order, which stay in the file."""
         places = np.flatnonzero(rows) if rows.dtype.kind == "b" else rows
-        return Lazy(self.ranges, places if self.chosen is None else self.chosen[places], columns=self.columns)
+        return replace(self, chosen=places if self.chosen is None else self.chosen[places], known={})
 
     def with_columns(self, columns: Array | list[int]) -> Lazy:
         """The rows with some of their columns (d,), in this order."""
         chosen = np.asarray(columns)
-        return Lazy(self.ranges, self.chosen, columns=chosen if self.columns is None else self.columns[chosen])
+        return replace(self, columns=chosen if self.columns is None else self.columns[chosen], known={})
 
     def __getitem__(self, rows: Array | slice) -> Array:
         """Rows read: a slice, or (n,) places in rising order."""
@@ -73,6 +73,17 @@ class Lazy:
     def _read(self, start: int, stop: int) -> Array:
         X = np.asarray(self.ranges.read(start, stop).X)
         return X if self.columns is None else X[:, self.columns]
+
+
+@dataclass(frozen=True)
+class Filled(Lazy):
+    """Rows with numbers in the place of NaN: one for all columns, or one of each column that is taken."""
+
+    fill: Array = field(default_factory=lambda: np.zeros(()))
+
+    def _read(self, start: int, stop: int) -> Array:
+        X = super()._read(start, stop)
+        return np.where(np.isnan(X), self.fill, X)
 
 
 def _stretches(numbers: Array) -> Iterator[Array]:
@@ -203,8 +214,15 @@ def table(ranges: Ranges, *, declared: bool = False) -> Dataset | None:
     kept = replace(ranges, parts=[(0, _PutBy(rows, ranges.names), ranges.artifact.name)], sources=[]) if text else ranges
     whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in further.items() if parts}
     if names:
-        whole |= {"y": np.argsort(np.argsort(list(names)))[whole["y"]], "class_names": sorted(names)}
+        whole |= {"y": np.argsort(np.argsort(list(names))).astype(np.int32)[whole["y"]], "class_names": sorted(names)}
     return Dataset(Lazy(kept), feature_names=ranges.names, split=split, **whole | said)
+
+
+def stretch(data: Dataset, start: int, stop: int) -> Dataset:
+    """Some rows of a data set whose rows stay in their file."""
+    part = slice(start, stop)
+    found: dict[str, Any] = {name: item[part] for name in ("X", "y", "split", "weight") if (item := getattr(data, name)) is not None}
+    return replace(data, **found)
 
 
 def _numbered(part: Dataset, names: dict[str, int]) -> Dataset:

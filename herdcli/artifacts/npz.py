@@ -43,6 +43,7 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
     ignored = sorted(set(arrays) - used)
     if ignored:
         note(f"{where}: ignored {', '.join(ignored)}")
+    roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
     attributes = pictures | {name: _plain(arrays[name]) for name in ATTRIBUTES if name in arrays}
     return assemble(X, roles, attributes, where=where, note=note, columns=further)
 

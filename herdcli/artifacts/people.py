@@ -50,7 +50,8 @@ def read(file: Any, name: str, asked: Asked) -> Dataset:
     if ignored:
         note(f"{name}: ignored {', '.join(ignored)}")
     X, pictures = (_read_csr(file), {}) if sparse else flattened(codec.read_array(datasets["/X"]))
-    parts = {role: codec.read_array(datasets[path], text=object) for role, path in columns.items()}
+    read = {role: path for role, path in columns.items() if asked.labels or role != "y"}
+    parts = {role: codec.read_array(datasets[path], text=object) for role, path in read.items()}
     if matlab:
         X, parts = X.T, {role: part.ravel() for role, part in parts.items()}
     further = {column: codec.read_array(datasets[f"/{column}"], text=object).ravel() for column in kept}

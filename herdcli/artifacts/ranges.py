@@ -17,9 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli.artifacts import anndata, codec, columns, guard, hdf5, header, lines, memory, people, sniff, tables
-from herdcli.artifacts.arrow import vector
+from herdcli.artifacts.arrow import dtype_of, vector
 from herdcli.artifacts.asked import Asked, silent
-from herdcli.artifacts.assemble import pair, split_of
+from herdcli.artifacts.assemble import labels, pair, split_of
 from herdcli.artifacts.blocks import plainly
 from herdcli.artifacts.dataset import Dataset, check_finite, reckonable
 from herdcli.artifacts.files import Artifact
@@ -71,6 +71,7 @@ class Ranges:
     splits: bool = False
     note: Note = silent
     sources: list[Source] = field(default_factory=list)
+    split_type: np.dtype[Any] = np.dtype(np.uint8)  # of the parts as the file read whole would have them; known with `split()`
     _split: list[Array | None] = field(default_factory=list)
 
     @property
@@ -106,8 +107,11 @@ class Ranges:
             parts = [reader.split() for _, reader, _ in self.parts]
             there = [part for part in parts if part is not None]
             whole = np.concatenate(there) if len(there) == len(parts) else None
-            numbers = whole is not None and whole.dtype != np.uint8
-            self._split.append(split_of(whole, self.artifact.name, self.note).astype(np.uint8) if numbers and whole is not None else whole)
+            if whole is not None and whole.dtype != np.uint8:
+                whole = split_of(whole, self.artifact.name, self.note)
+                self.split_type = whole.dtype if whole.dtype == np.uint8 else getattr(self.parts[0][1], "split_type", whole.dtype)
+                whole = whole.astype(np.uint8)
+            self._split.append(whole)
         return self._split[0]
 
     def _require_unchanged(self, place: int) -> None:
@@ -151,14 +155,24 @@ def _columns(parts: list[Dataset]) -> dict[str, Array] | None:
 
 @contextmanager
 def opened(
-    path: str, *, input_format: str | None, note: Note, verified: bool, label: str | None = None, keep: Collection[str] = ()
+    path: str,
+    *,
+    input_format: str | None,
+    note: Note,
+    verified: bool,
+    label: str | None = None,
+    keep: Collection[str] = (),
+    labels: bool = True,
+    missing: bool = False,
 ) -> Iterator[Ranges | None]:
     """The rows of a file, or of all files of a pattern such as 'rows-*.parquet'; None for what can only be read whole.
 
     verified  a sealed file is held against its seal; else its own word is taken for what is not read.      keep  further columns.
+    labels, missing  as of `Asked`.
     """
+    asked = Asked(note=note, label=label, texts=True, stretch=True, keep=keep, labels=labels, missing=missing)
     with ExitStack() as held:
-        yield _opened(_files(path), path, Asked(note=note, label=label, texts=True, stretch=True, keep=keep), input_format, verified, held)
+        yield _opened(_files(path), path, asked, input_format, verified, held)
 
 
 def _files(path: str) -> list[str]:
@@ -255,9 +269,18 @@ class _Parquet:
             table = pa.Table.from_batches(list(self._pieces(start, stop)))
         return columns.from_table(table, {}, where=self.where, asked=replace(self.asked, note=note))
 
+    @property
+    def split_type(self) -> np.dtype[Any]:
+        """Of whole numbers that stand for parts."""
+        kind = dtype_of(self.file.schema_arrow.field(self._own_split()).type)
+        return kind if kind.kind in "iu" else np.dtype(np.int64)
+
+    def _own_split(self) -> str | None:
+        return columns.roles_of(self.file.schema_arrow.names, self.asked.label, self.where).get("split")
+
     def split(self) -> Array | None:
         """The column of parts alone."""
-        own = columns.roles_of(self.file.schema_arrow.names, self.asked.label, self.where).get("split")
+        own = self._own_split()
         if own is None:
             return None
         with plainly("Parquet file", self.where):
@@ -317,6 +340,7 @@ class Hdf5:
     further: dict[str, Any]
     count: int
     others: bool = False
+    split_type: np.dtype[Any] = np.dtype(np.int64)  # of whole numbers that stand for parts
     declared: dict[str, Any] = field(default_factory=dict)  # of all rows: their value range, their shape as pictures
     kept: dict[str, Any] = field(default_factory=dict)
 
@@ -347,8 +371,10 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
         return None
     own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
     kept = {} if sealed is not None else _numbers(file, asked.keep, len(X))
-    if asked.label is None and "y" in file and "y" not in kept and file["y"].dtype.kind in "iu":
-        own["y"] = file["y"]
+    if not asked.labels:
+        own.pop("class_names", None)
+    elif not _with_labels(own, file, sealed is not None, asked, where):
+        return None
     for name in ("y", "split", "weight"):
         if name in own and len(own[name]) != len(X):
             raise DataError(f"/{name} has {len(own[name])} rows, /X has {len(X)}", where=where)
@@ -361,7 +387,8 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
     past = hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
     recoding = Recoding.from_json(str(past["recoding"]), where=where) if "recoding" in past else Recoding()
     digest = lines.digest(source, path, fresh=verified) if sealed is None else sealed.sha256
-    reader = Hdf5(X, where, further, len(X), "columns" in file, declared, kept)
+    split_type = own["split"].dtype if "split" in own and own["split"].dtype.kind in "iu" else np.dtype(np.int64)
+    reader = Hdf5(X, where, further, len(X), "columns" in file, split_type, declared, kept)
     return reader, digest, past.get("history", []), sealed is not None, recoding
 
 
@@ -369,6 +396,28 @@ def _numbers(file: Any, names: Collection[str], rows: int) -> dict[str, Any]:
     """Columns of numbers that a file keeps beside its rows, but for those that number texts."""
     found = {name: file[name] for name in names if name in file and f"{name}_names" not in file and name not in ROLES}
     return {name: item for name, item in found.items() if getattr(item, "shape", None) == (rows,) and item.dtype.kind in "fiu"}
+
+
+def _with_labels(own: dict[str, Any], file: Any, sealed: bool, asked: Asked, where: str) -> bool:
+    """Add the labels that the file read whole would have; False where these are no vector."""
+    top = [name for name in file if hasattr(file[name], "ndim")]
+    name = people.label_among(top, ["y"] if sealed else [each for each in people.LABELS if each not in asked.keep], None if sealed else asked.label, where)
+    if name is None:
+        return True
+    if file[name].ndim != 1:
+        return False
+    if file[name].dtype.kind in "iu":
+        own["y"] = file[name]
+        return True
+    names = own.get("class_names")
+    values = codec.read_array(file[name], text=object)
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.round(values)).all()):
+        asked.note(f"{where}: '{name}' holds real numbers, which are no labels, and is left out")
+        return True
+    own["y"], classes = labels(values, None if names is None else [str(text) for text in names], where=where)
+    if classes is not None:
+        own["class_names"] = np.array(classes, dtype=object)
+    return True
 
 
 def known(declared: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from herdcli import __version__
 from herdcli.artifacts import hdf5, header, memory, tabular
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.columns import from_table
-from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.dataset import Dataset, taken_together
 from herdcli.artifacts.recoding import Recoding
 from herdcli.errors import DataError, HerdError
 from herdcli.kinds import Kind, lookup, upgrade
@@ -40,6 +42,15 @@ def write(path: str | os.PathLike[str], kind: Kind, value: Any, history: list[di
     if leading:
         first = tabular.further(leading)
         table = table.select([first, *(name for name in table.column_names if name != first)])
+    rows = max(1, ROW_GROUP_BYTES * max(1, table.num_rows) // max(1, table.nbytes))
+    with pq.ParquetWriter(path, table.schema, compression="none", write_page_checksum=True, store_schema=True) as writer:
+        writer.write_table(table, row_group_size=rows)
+        writer.add_key_value_metadata(_metadata(kind, history, fields, extra))
+    seal_file(path)
+
+
+def _metadata(kind: Kind, history: list[dict[str, Any]], fields: dict[str, Any], extra: dict[str, str]) -> dict[str, str]:
+    """What stands beside the columns, with a place for the digest."""
     attributes = {
         "format": "herd",
         "format-version": hdf5.FORMAT_VERSION,
@@ -50,11 +61,25 @@ def write(path: str | os.PathLike[str], kind: Kind, value: Any, history: list[di
         "fields": fields,
         **extra,
     }
-    rows = max(1, ROW_GROUP_BYTES * max(1, table.num_rows) // max(1, table.nbytes))
+    text = json.dumps(attributes, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    return {KEY.decode(): text, DIGEST_KEY.decode(): ZEROS.decode()}
+
+
+def write_on(path: str | os.PathLike[str], kind: Kind, parts: Iterable[Dataset], rows: int, history: list[dict[str, Any]]) -> None:
+    """Write a data set of so many rows, which come in parts, as sealed Parquet: with the bytes that it would have as one."""
+    import pyarrow.parquet as pq
+
+    coming = iter(parts)
+    first = next(coming)
+    table, fields = tabular.to_table(first)
+    words = sum(column.chunk(0).dictionary.nbytes for column in table.columns if hasattr(column.type, "index_type"))
+    size = words + (table.nbytes - words) * rows // table.num_rows
+    groups = taken_together(chain([first], coming), max(1, ROW_GROUP_BYTES * rows // max(1, size)))
     with pq.ParquetWriter(path, table.schema, compression="none", write_page_checksum=True, store_schema=True) as writer:
-        writer.write_table(table, row_group_size=rows)
-        text = json.dumps(attributes, ensure_ascii=False, allow_nan=False, sort_keys=True)
-        writer.add_key_value_metadata({KEY.decode(): text, DIGEST_KEY.decode(): ZEROS.decode()})
+        for group in groups:
+            check(group)
+            writer.write_table(tabular.to_table(group)[0], row_group_size=max(1, len(group.X)))
+        writer.add_key_value_metadata(_metadata(kind, history, fields, {}))
     seal_file(path)
 
 

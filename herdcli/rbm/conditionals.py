@@ -29,8 +29,10 @@ CHAINS, BURN_IN, SWEEPS = 10, 100, 200  # of each row whose hidden layer has mor
 PART = 64  # rows whose chains are moved together
 
 
-def completed(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, map: Map = map) -> Array:
+def completed(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, first: int = 0, map: Map = map) -> Array:
     """Rows (n, D) in unit values with the entries that `known` (n, D) leaves out at their expectations given the others, float64.
+
+    first  how many rows, a multiple of PART, come before these.
 
     Exact where the hidden layer has at most 2^12 states, else by Gibbs sampling.  Raises DataError for a model that has no finite Z,
     and where some columns of one softmax unit are known and others not.
@@ -54,7 +56,7 @@ def completed(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, map: Ma
     def sampled(start: int) -> None:
         part = slice(start, start + PART)
         if not known[part].all():
-            result[part] = _by_gibbs(h, result[part], known[part], generator(seed, Stream.CONDITIONAL, unit=start))
+            result[part] = _by_gibbs(h, result[part], known[part], generator(seed, Stream.CONDITIONAL, unit=first + start))
 
     list(map(sampled, range(0, len(rows), PART)))
     return result

@@ -27,9 +27,14 @@ BLOCK = 1 << 17  # numbers in one block's work array: 1 MB, which stays in cache
 FEWEST, WIDEST = 32, 1 << 22  # rows of a block, as long as they have fewer numbers than that
 
 
+def block_size(width: int) -> int:
+    """Rows with about BLOCK numbers of `width` each; of wide rows FEWEST, which weights are read for."""
+    return max(BLOCK // max(1, width), min(FEWEST, WIDEST // max(1, width)), 1)
+
+
 def row_blocks(rows: int, width: int) -> Iterator[slice]:
-    """Slices of `rows` rows, each with about BLOCK numbers of `width` per row; of wide rows FEWEST, which weights are read for."""
-    size = max(BLOCK // max(1, width), min(FEWEST, WIDEST // max(1, width)), 1)
+    """Slices of `rows` rows, each of `block_size`."""
+    size = block_size(width)
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 

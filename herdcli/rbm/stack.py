@@ -24,7 +24,7 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import real
 from herdcli.rbm import learning
 from herdcli.rbm.gibbs import layer
-from herdcli.rbm.likelihood import Map, row_blocks
+from herdcli.rbm.likelihood import Map, block_size, row_blocks
 from herdcli.rbm.model import RBM, Harmonium, Trace
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import TwoState, family
@@ -90,12 +90,15 @@ class Problem:
         return Harmonium(W, b, c, family(settings.visible_units), family(settings.hidden_units))
 
 
-def states_above(models: Sequence[Harmonium], rows: Array, seed: int) -> Array:
-    """Hidden states (n, K) of the last model sampled given rows (n, D) of the first, in the type that learning takes."""
+def states_above(models: Sequence[Harmonium], rows: Array, seed: int, first: int = 0) -> Array:
+    """Hidden states (n, K) of the last model sampled given rows (n, D) of the first, in the type that learning takes.
+
+    first  how many rows, whole blocks of them, come before these.
+    """
     for depth, h in enumerate(models):
         hidden = np.empty((len(rows), len(h.c)), dtype=np.int8 if isinstance(h.hidden, TwoState) else np.float32)
         W, c, units = np.ascontiguousarray(h.W, dtype=np.float32), h.c.astype(np.float32), layer(h.hidden)
-        for number, block in enumerate(row_blocks(len(rows), sum(h.W.shape))):
+        for number, block in enumerate(row_blocks(len(rows), sum(h.W.shape)), first // block_size(sum(h.W.shape))):
             natural = real.product(np.asarray(rows[block], dtype=np.float32), W)
             states = np.empty_like(natural)
             units.sample(natural, c, states, generator(seed, Stream.DEEP, unit=depth, step=number))
@@ -104,9 +107,9 @@ def states_above(models: Sequence[Harmonium], rows: Array, seed: int) -> Array:
     return rows
 
 
-def shown_states(models: Sequence[Harmonium], rows: Array, seed: int) -> Array:
+def shown_states(models: Sequence[Harmonium], rows: Array, seed: int, first: int = 0) -> Array:
     """`states_above` of rows (n, D), counts of rate units as proportions: (n, K)."""
-    states = states_above(models, rows, seed)
+    states = states_above(models, rows, seed, first)
     return states if isinstance(models[-1].hidden, TwoState) else states / np.float32(models[-1].hidden.scale)
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
-from herdcli.artifacts import lazy
-from herdcli.cli.apply import streams
+from herdcli.artifacts import delimited, grown, lazy, load, save, tables
+from herdcli.artifacts.dataset import Dataset, taken
+from herdcli.cli.apply import inputs, streams
+from herdcli.cli.frame import scores
 from herdcli.cli.main import cli
 from herdcli.errors import DataError
+from herdcli.rbm import likelihood
 
 MODELS = {
     "mixture": ["em", "--components", "2", "--iterations", "3"],
@@ -29,20 +34,31 @@ def run(*words: object) -> None:
     cli.main([*map(str, words), "-q"], prog_name="herd", standalone_mode=False, obj=[])
 
 
-@pytest.mark.parametrize("kind", streams.OF_GROUPS)
-def test_groups_of_parquet_make_the_lines_of_all_rows(tmp_path, monkeypatch, kind):
+TABLES = {".parquet": lambda rows, path: parquet.write_table(rows, path, row_group_size=70), ".csv": csv.write_csv}
+
+
+@pytest.mark.parametrize("suffix", list(TABLES))
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_groups_and_lines_of_tables_make_the_lines_of_all_rows(tmp_path, monkeypatch, kind, suffix):
     X = np.random.default_rng(1).normal(size=(300, 3)).round(4)
-    rows = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": (X[:, 0] > 0).astype(int), "split": np.arange(300) // 200})
-    parquet.write_table(rows, tmp_path / "rows.parquet", row_group_size=70)
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1.0)
+    columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]} | ({} if kind in streams.GAPS else {"y": y}) | {"split": np.arange(300) // 200}
+    TABLES[suffix](pa.table(columns), tmp_path / f"rows{suffix}")
     monkeypatch.chdir(tmp_path)
     command, *options = MODELS[kind]
-    run(command, "rows.parquet", *options, "-o", "model.h5")
-    run("apply", "model.h5", "rows.parquet", "-o", "whole.csv")
-    monkeypatch.setattr(lazy, "LEAST", 1)
-    monkeypatch.setattr(streams, "STRETCH", 24 * 77)
-    monkeypatch.delattr(streams.delimited, "write")
-    run("apply", "model.h5", "rows.parquet", "-o", "streamed.csv")
+    run(command, f"rows{suffix}", *options, "-o", "model.h5")
+    run("apply", "model.h5", f"rows{suffix}", "-o", "whole.csv")
+    stretches(monkeypatch)
+    monkeypatch.delattr(delimited, "write")
+    run("apply", "model.h5", f"rows{suffix}", "-o", "streamed.csv")
     require_same_lines(tmp_path)
+
+
+def stretches(monkeypatch, rows=77, columns=3):
+    """Every file is large, and so many of its rows are read at one time, or whatever a model takes together."""
+    monkeypatch.setattr(lazy, "LEAST", 1)
+    monkeypatch.setattr(streams, "STRETCH", 8 * columns * rows)
+    monkeypatch.setattr(streams, "TOGETHER", {})
 
 
 WANTED = [("mixture", "responsibilities"), ("mixture", "completed"), ("factors", "scores"), ("ica", "energies")]
@@ -65,11 +81,10 @@ def test_stretches_make_the_lines_of_all_rows(tmp_path, monkeypatch, kind, want)
     run(command, "train.h5", *options, "-o", "model.h5")
     wanted = ("--want", want) if want else ()
     run("apply", "model.h5", "rows.h5", *wanted, "-o", "whole.csv")
-    monkeypatch.setattr(lazy, "LEAST", 1)
-    monkeypatch.setattr(streams, "STRETCH", 24 * 77)
+    stretches(monkeypatch)
     made = list[int]()
-    append = streams.delimited.append
-    monkeypatch.setattr(streams.delimited, "append", lambda out, data, **how: (made.append(len(data.X)), append(out, data, **how)))
+    append = delimited.append
+    monkeypatch.setattr(delimited, "append", lambda out, data, **how: (made.append(len(data.X)), append(out, data, **how)))
     run("apply", "model.h5", "rows.h5", *wanted, "-o", "streamed.csv")
     assert made == [77, 77, 77, 69]
     require_same_lines(tmp_path)
@@ -94,8 +109,7 @@ def test_a_value_that_is_missing_where_none_may_be_is_told_by_its_row(tmp_path, 
             file["X"] = np.where(np.isin(np.arange(300), np.arange(300)[row])[:, None], np.nan, X)
     monkeypatch.chdir(tmp_path)
     run("em", "train.h5", "--model", "kmeans", "--components", "2", "-o", "model.h5")
-    monkeypatch.setattr(lazy, "LEAST", 1)
-    monkeypatch.setattr(streams, "STRETCH", 24 * 77)
+    stretches(monkeypatch)
     with pytest.raises(DataError, match=r"/X has 1 NaN row \(first: row 46\)") as told:
         run("apply", "model.h5", "rows.h5", "-o", "out.csv")
     assert told.value.where.endswith("rows.h5, rows from 154")
@@ -114,12 +128,15 @@ def test_rows_without_room_are_told_of_the_way_on_which_they_need_none(tmp_path,
     run(command, "train.h5", *options, "-o", "model.h5")
     asked = ("apply", "model.h5", "rows.h5", "--max-memory", "1M", "-o")
     with pytest.raises(DataError, match="more than the") as told:
-        run(*asked, "small.h5")
+        run(*asked, "small.npz")
     assert str(told.value.hint).startswith("raise --max-memory")  # a small file is read whole, whatever comes of it
     monkeypatch.setattr(lazy, "LEAST", 1)
     with pytest.raises(DataError, match="more than the") as told:
-        run(*asked, "out.h5")
-    assert told.value.hint == "-o FILE.csv reads and writes some rows at a time; or raise --max-memory if the machine has it"
+        run(*asked, "out.npz")
+    assert (
+        told.value.hint == "-o FILE.h5, .parquet or .csv reads and writes some rows at a time; or raise --max-memory if the machine has it"
+    )
+    run(*asked, "out.h5")
     run(*asked, "out.csv")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 5001
 
@@ -142,3 +159,138 @@ def test_a_classifier_is_judged_on_rows_that_stay_in_their_file(tmp_path, monkey
     run("eval", "model.h5", "--data", "other.h5", "-o", "stayed.json")
     assert read == [1000, 1000, 1000]
     assert (tmp_path / "stayed.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
+
+
+HARMONIUMS = {  # options of fit-rbm, and what apply can make of such models
+    "binary": (("--hidden", 4), ("features", "states", "energies", "completed")),
+    "gaussian": (("--hidden", 3, "--visible-units", "gaussian", "--learning-rate", ".001"), ("features", "energies", "completed")),
+    "classes": (("--hidden", 3, "--per-class"), ("classes", "energies", "features")),
+    "labels": (("--hidden", 4, "--labels", "generative"), ("classes", "features")),
+    "deep": (("--layers", "4,3"), ("features",)),
+}
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".parquet", ".csv"])
+@pytest.mark.parametrize(("units", "want"), [(units, want) for units, (_, wants) in HARMONIUMS.items() for want in wants])
+def test_harmoniums_make_the_bytes_of_all_rows(tmp_path, monkeypatch, units, want, suffix):
+    draw = np.random.default_rng(0)
+    X = (draw.random((300, 6)) < np.linspace(0.2, 0.8, 6)).astype(float) * 2.0
+    X = X + draw.normal(size=X.shape).round(3) if units == "gaussian" else X
+    y = (X.sum(axis=1) > 6).astype(np.int64)
+    table = pa.table({f"x{j}": column for j, column in enumerate(X.T)} | {"y": y, "split": np.arange(300) % 3})
+    if suffix == ".h5":
+        with h5py.File(tmp_path / "rows.h5", "w") as file:
+            file["X"], file["y"], file["split"] = X, y, np.arange(300) % 3
+            if want == "completed":
+                file["X"][draw.random(X.shape) < 0.1] = np.nan
+    else:
+        TABLES[suffix](table, tmp_path / f"rows{suffix}")
+    with h5py.File(tmp_path / "train.h5", "w") as file:
+        file["X"], file["y"] = np.nan_to_num(X), y
+    monkeypatch.chdir(tmp_path)
+    options, _ = HARMONIUMS[units]
+    run("fit-rbm", "train.h5", *options, "--epochs", 3, "-o", "model.h5")
+    asked = ("apply", "model.h5", f"rows{suffix}", "--want", want, "-o")
+    monkeypatch.setattr(likelihood, "BLOCK", 100)  # numbers of the rows that are taken together
+    monkeypatch.setattr(likelihood, "FEWEST", 1)
+    outputs = ("made.h5", "made.parquet", "made.csv") if suffix == ".h5" else ("made.h5",)
+    whole = {}
+    for name in outputs:
+        run(*asked, name)
+        whole[name] = (tmp_path / name).read_bytes()
+    if units == "gaussian" and want == "completed":
+        assert not np.isnan(load("made.h5").value.X).any()
+    stretches(monkeypatch, columns=6)
+    made, make = list[int](), grown.delimited.append
+    monkeypatch.setattr(grown, "validate", lambda part: made.append(len(part.X)))
+    assert make is delimited.append
+    for name in outputs:
+        run(*asked, name)
+        assert (tmp_path / name).read_bytes() == whole[name]
+    assert len(made) > 3
+    assert sum(made) == 300 * len(outputs)
+
+
+@pytest.mark.parametrize("name", ["made.h5", "made.parquet", "made.csv.gz"])
+@pytest.mark.parametrize("size", [7, 77, 299, 300])
+def test_what_is_written_in_stretches_has_the_bytes_of_one_piece(tmp_path, monkeypatch, name, size):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tables, "ROW_GROUP_BYTES", 4096)
+    draw = np.random.default_rng(0)
+    whole = Dataset(
+        draw.normal(size=(300, 5)).astype(np.float32),
+        y=draw.integers(0, 3, 300),
+        split=(np.arange(300) % 3).astype(np.uint8),
+        weight=draw.random(300),
+        feature_names=list("abcde"),
+        class_names=["one", "two", "three"],
+        value_range=np.array([0.0, 1.0]),
+    )
+    save(name, whole, [{"command": "apply"}])
+    expected = (tmp_path / name).read_bytes()
+    parts = [taken(whole, slice(start, start + size)) for start in range(0, 300, size)]
+    assert grown.save(name, iter(parts), 300, [{"command": "apply"}]).size == len(expected)
+    assert (tmp_path / name).read_bytes() == expected
+    assert load(name).value == whole or name.endswith(".gz")
+    texts = replace(whole, columns={"labels": np.array([f"l{'x' * (k % 5)}" for k in range(300)])})  # whose place in HDF5 may be another
+    parts = [taken(texts, slice(start, start + size)) for start in range(0, 300, size)]
+    grown.save(name, iter(parts), 300, [])
+    if not name.endswith(".gz"):
+        assert (load(name).value.columns or {})["labels"].tolist() == texts.columns["labels"].tolist()
+
+
+def test_a_stretch_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "made.h5").write_text("mine")
+
+    def parts():
+        yield Dataset(np.zeros((5, 2)))
+        raise DataError("no more")
+
+    with pytest.raises(DataError, match="no more"):
+        grown.save("made.h5", parts(), 10, [])
+    assert (tmp_path / "made.h5").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["made.h5"]
+    with pytest.raises(TypeError, match="rows of field 'X' from 5 on hold float32, those before float64"):
+        grown.save("made.h5", iter([Dataset(np.zeros((5, 2))), Dataset(np.zeros((5, 2), dtype=np.float32))]), 10, [])
+
+
+def test_rows_that_are_taken_together_are_those_of_the_scores():
+    assert {inputs.TOGETHER[kind] for kind in ("classifier", "tagger", "predictor")} == {scores.ROWS}
+
+
+def test_labels_of_other_types_stay_in_stretches(tmp_path, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    monkeypatch.chdir(tmp_path)
+    for name, y in (("floats", np.arange(300) % 3 * 1.0), ("texts", np.array([b"b", b"a"])[np.arange(300) % 2])):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["X"], file["labels" if name == "texts" else "y"] = X, y
+        run("em", f"{name}.h5", "--model", "fa", "--components", "1", "--iterations", "2", "-o", "model.h5")
+        run("apply", "model.h5", f"{name}.h5", "-o", "whole.csv")
+        with monkeypatch.context() as small:
+            stretches(small)
+            run("apply", "model.h5", f"{name}.h5", "-o", "streamed.csv")
+        require_same_lines(tmp_path)
+        assert (tmp_path / "streamed.csv").read_text().startswith("factor1,y\n")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".h5", ".npz"])
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+def test_labels_that_nobody_asks_for_may_be_anything(tmp_path, monkeypatch, task, suffix):
+    X = np.random.default_rng(0).normal(size=(300, 2)).round(3)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.csv").write_text("\n".join(["a,b,y", *(f"{a},{b},{int(a > b)}" for a, b in X)]) + "\n")
+    run("nherd-train", "train.csv", "--task", task, "-o", "model.h5")
+    columns = {"a": X[:, 0], "b": X[:, 1], "y": X[:, 0]}
+    if suffix in TABLES:
+        TABLES[suffix](pa.table(columns), tmp_path / f"rows{suffix}")
+    elif suffix == ".npz":
+        np.savez(tmp_path / "rows.npz", X=X, y=X[:, 0], feature_names=np.array(["a", "b"]))
+    else:
+        with h5py.File(tmp_path / "rows.h5", "w") as file:
+            file["X"], file["y"], file["feature_names"] = X, X[:, 0], [b"a", b"b"]
+    run("apply", "model.h5", "train.csv", "-o", "known.csv")
+    run("apply", "model.h5", f"rows{suffix}", "-o", "made.csv")
+    assert (tmp_path / "made.csv").read_bytes() == (tmp_path / "known.csv").read_bytes()
+    with pytest.raises(DataError, match="labels are whole numbers or text"):
+        run("fit-rbm", f"rows{suffix}", "--visible-units", "gaussian", "-o", "rbm.h5")

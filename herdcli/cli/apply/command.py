@@ -92,8 +92,8 @@ def command(session: Session, request: Request) -> None:
       herd apply digits.rbm.h5 digits.h5 --want classes -o classes.csv
 
     MODEL or DATA may be - for stdin, but not both.  Grey values are thresholded as the model's were.
-    Labels and splits of DATA are kept, so that the next stage can learn from the features.  Rows of a large HDF5 file
-    stay in it for -o FILE.csv and models of nherd-train, regress, ica and em (but hmm and lds).
+    Labels and splits of DATA are kept, so that the next stage can learn from the features.  Rows of a large HDF5, Parquet or CSV
+    file stay in it and are written as HDF5, Parquet or CSV some at a time, but those of models in time.
     """
     from herdcli.cli.apply import classifiers, explaining, streams
     from herdcli.cli.frame import exact, outputs

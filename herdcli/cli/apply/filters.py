@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
-from herdcli.cli.apply.inputs import rows
+from herdcli.cli.apply.inputs import TOGETHER, rows
 from herdcli.cli.frame.columns import by_name
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica.energy import energy_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from herdcli.ica.model import ICA
     from herdcli.schema import Array
 
-ROWS = 512  # that one worker takes at a time
+ROWS = TOGETHER["ica"]  # that one worker takes at a time
 
 
 def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:

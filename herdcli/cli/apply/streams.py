@@ -1,98 +1,117 @@
-"""`herd apply` of a large HDF5 or Parquet file: its rows stay in it, go through the model a stretch at a time, and leave as CSV."""
+"""`herd apply` of a large file: its rows stay in it, go through the model a stretch at a time, and into the file that is written."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import delimited, lazy, ranges, sniff
+from herdcli.artifacts import grown, lazy, ranges
 from herdcli.artifacts.blocks import UNBOUNDED
 from herdcli.artifacts.files import output_format
 from herdcli.artifacts.inputs import open_source
+from herdcli.cli.apply.inputs import TOGETHER
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.console import Console
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.artifacts.inputs import Source
     from herdcli.artifacts.ranges import Ranges
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.session import Session
 
     Applied = Callable[[Session, Artifact, Request], tuple[Dataset, str]]
 
-ROW_BY_ROW = (
-    "ica",
-    "mixture",
-    "kmeans",
-    "factors",
-    "classifier",
-    "regression",
-    "tagger",
-    "predictor",
-)  # kinds of which a row alone decides what it becomes
-OF_GROUPS = ("ica", "kmeans", "classifier")  # those whose rows, with no gaps and no further column, Parquet gives in stretches too
+HARMONIUMS = ("rbm", "dbn")
+ROW_BY_ROW = (*TOGETHER, *HARMONIUMS, "mixture", "kmeans", "factors", "regression")  # kinds of which a row alone decides what it becomes
+UNLABELLED = ("classifier", "regression", "tagger", "predictor")  # those that say nothing of the rows' own labels
 GAPS = ("mixture", "factors")  # those that can do with rows that have gaps
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
 
 
 def streamed(session: Session, fitted: Artifact, request: Request, applied: Applied) -> bool:
-    """Whether the rows went from a large file through the model into text; False where they have to be read whole."""
-    if not _text(session) or not _plain(session, fitted, request):
+    """Whether the rows went from a large file through the model into another; False where they have to be read whole."""
+    if not (_written_so(session) and _could(session, fitted, request)):
         return False
-    if ranges.several(request.source):
-        return False
-    with open_source(request.source, limit=UNBOUNDED) as source:
-        if not _stays(source, fitted):
+    form, gaps = request.input_format, fitted.kind in GAPS or request.want == "completed"
+    labels = fitted.kind not in UNLABELLED
+    with ranges.opened(
+        request.source, input_format=form, note=session.console.note, verified=True, labels=labels, missing=fitted.kind in GAPS
+    ) as found:
+        if found is None:
             return False
-    with ranges.opened(request.source, input_format=request.input_format, note=session.console.note, verified=True) as found:
-        if found is None or not (lazy.dataset(found) is not None or _numbers_alone(found)):
+        found.gaps, session.inputs["data"] = gaps, found.artifact
+        parts = (
+            _mapped(session, fitted, request, found) if fitted.kind in HARMONIUMS else _stretches(session, fitted, request, applied, found)
+        )
+        first, said = next(parts, (None, ""))
+        if first is None:
             return False
-        found.splits = True
-        found.gaps, session.inputs["data"] = fitted.kind in GAPS, found.artifact
-        stretches = _stretches(session, fitted, request, applied, found)
-        first, said = next(stretches)
-        summary = f"{found.count}{said.removeprefix(str(len(first.X)))}"
-        outputs.pieces(session, partial(_write, first, stretches), summary, "dataset")
+        made = (_as_whole(part, found) for part in chain([first], (part for part, _ in parts)))
+        outputs.stretches(session, made, found.count, said, history=fitted)
     return True
 
 
-def _stays(source: Source, fitted: Artifact) -> bool:
-    """Whether the rows of an input can stay in it for this model."""
-    return lazy.stays(source) or (fitted.kind in OF_GROUPS and lazy.in_groups(source))
+def _as_whole(part: Dataset, rows: Ranges) -> Dataset:
+    """With the parts of its rows in the type that the file read whole would have given them."""
+    return part if part.split is None else replace(part, split=part.split.astype(rows.split_type))
 
 
-def _numbers_alone(found: Ranges) -> bool:
-    """Whether Parquet says nothing of its rows that a stretch of them does not: labels of text are numbered by all."""
-    return hasattr(found.parts[0][1], "pictured") and not found.read(0, 1).class_names
+def _mapped(session: Session, fitted: Artifact, request: Request, rows: Ranges) -> Iterator[tuple[Dataset, str]]:
+    """What a harmonium makes of one stretch of rows after the other, some things of which all tell; nothing of rows to be read whole."""
+    from herdcli.cli.apply import harmoniums
+
+    value = lazy.table(rows, declared=True)
+    if value is None:
+        return
+    session.stretch = replace(rows.artifact, value=value)
+    try:
+        found = harmoniums.mapped(session, fitted, request)
+    finally:
+        session.stretch = None
+    size = _size(value.X.shape[1], found.unit)
+    for start in range(0, found.count, size):
+        yield found.make(slice(start, min(start + size, found.count))), found.said
+
+
+def _size(columns: int, unit: int) -> int:
+    """Rows of a stretch: as many as are read together, or some times so many."""
+    return max(1, STRETCH // (8 * columns * unit)) * unit
 
 
 def _stretches(session: Session, fitted: Artifact, request: Request, applied: Applied, rows: Ranges) -> Iterator[tuple[Dataset, str]]:
     """What the model makes of one stretch of rows after the other; what is said of the first is said once."""
-    size = max(1, STRETCH // (8 * rows.artifact.value.X.shape[1]))
+    taken = _taken(fitted, rows)
+    if taken is None:
+        return
+    size = _size(rows.artifact.value.X.shape[1], TOGETHER.get(fitted.kind, 1))
     console, quiet = session.console, Console(session.command, -1)
     for start in range(0, rows.count, size):
-        session.stretch = replace(rows.artifact, value=rows.read(start, start + size))
+        session.stretch = replace(rows.artifact, value=taken(start, min(start + size, rows.count)))
         session.console = quiet if start else console
         try:
-            yield applied(session, fitted, request)
+            made, said = applied(session, fitted, request)
         finally:
             session.console, session.stretch = console, None
+        yield made, f"{rows.count}{said.removeprefix(str(len(made.X)))}"
 
 
-def _write(first: Dataset, others: Iterator[tuple[Dataset, str]], target: Path) -> None:
-    """CSV with one header."""
-    with open(target, "wb") as out:
-        delimited.append(out, first, titles=True)
-        for made, _ in others:
-            delimited.append(out, made)
+def _taken(fitted: Artifact, rows: Ranges) -> Callable[[int, int], Dataset] | None:
+    """What reads some of the rows as all of them would have them; None where only all can be read."""
+    if lazy.dataset(rows) is None:
+        if len(rows.parts) > 1 or not hasattr(rows.parts[0][1], "asked"):
+            return None
+        if rows.read(0, 1).y is not None:  # labels, whose numbers and type all rows decide
+            if fitted.kind in GAPS or (value := lazy.table(rows, declared=True)) is None:
+                return None
+            return lambda start, stop: lazy.stretch(value, start, stop)
+    rows.splits = True
+    return rows.read
 
 
 @contextmanager
@@ -101,27 +120,29 @@ def hinted(session: Session, fitted: Artifact, request: Request) -> Iterator[Non
     try:
         yield
     except DataError as error:
-        if error.hint is not None and error.hint.startswith("raise --max-memory") and _could(session, fitted, request):
-            error.hint = "-o FILE.csv reads and writes some rows at a time; or raise --max-memory if the machine has it"
+        unwritten = error.hint is not None and error.hint.startswith("raise --max-memory") and not _written_so(session)
+        if unwritten and _could(session, fitted, request):
+            error.hint = "-o FILE.h5, .parquet or .csv reads and writes some rows at a time; or raise --max-memory if the machine has it"
         raise
 
 
 def _could(session: Session, fitted: Artifact, request: Request) -> bool:
-    """Whether the rows of this input would stay in it if the output were CSV."""
-    if _text(session) or not _plain(session, fitted, request):
-        return False
-    if ranges.several(request.source):
+    """Whether the rows of this input may stay in it."""
+    if not _plain(session, fitted, request) or ranges.several(request.source):
         return False
     with open_source(request.source, limit=UNBOUNDED) as source:
-        return _stays(source, fitted)
+        return lazy.large(source)
 
 
-def _text(session: Session) -> bool:
-    return output_format(session.output, None, "dataset") == "csv" and not sniff.packing(session.output)
+def _written_so(session: Session) -> bool:
+    return output_format(session.output, None, "dataset") in grown.FORMS
 
 
 def _plain(session: Session, fitted: Artifact, request: Request) -> bool:
-    as_it_is = request.label in (None, "y") and request.input_format in (None, "hdf5", "parquet") and request.source != "-"
-    changes = (request.split, request.threshold, request.value_range, session.missing, "categorical" in session.given)
+    as_it_is = request.label in (None, "y") and request.input_format in (None, *ranges.READERS) and request.source != "-"
+    changes = any((session.missing, "categorical" in session.given, session.layer))
+    if fitted.kind not in HARMONIUMS:
+        changes = changes or any((request.split, request.threshold, request.value_range))
     in_time = request.want == "forecasts" or bool(fitted.recoding)  # or gaps and texts that become what all rows of training say
-    return fitted.kind in ROW_BY_ROW and as_it_is and not in_time and not any(changes)
+    deep = fitted.kind == "dbn" and request.want == "states"  # whose layers are drawn one after the other, each in blocks of its own
+    return fitted.kind in ROW_BY_ROW and as_it_is and not in_time and not deep and not changes

@@ -78,16 +78,17 @@ def opened(
     label: str | None,
     lazily: bool = False,
     tables: bool = False,
+    labels: bool = True,
     task: str = "classification",
 ) -> Iterator[Examples]:
     """Examples of a file or stdin, compressed or not.  Their identity is in `session.inputs` once they have been read.
 
     lazily  the rows of a large HDF5 file stay in it, for whoever takes them in their order; with `tables` those of Parquet and CSV too.
-    task    what is learned of them: classes, numbers or sets of labels.
+    task    what is learned of them: classes, numbers or sets of labels; without `labels` nobody asks for these.
     """
     session.refuse_stdin_twice(path)
     if ranges.several(path):
-        yield Examples(path, data=_loaded(session, path, path, role, input_format, label, task))
+        yield Examples(path, data=_loaded(session, path, path, role, input_format, label, task, labels))
         return
     with open_source(path, limit=UNBOUNDED) as source:
         form = text_format(source.head, source.name, input_format, task)
@@ -103,10 +104,10 @@ def opened(
                     yield Examples(source.name, data=replace(found.artifact, value=kept))
                     return
         if source.regular:
-            yield Examples(source.name, data=_loaded(session, path, path, role, input_format, label, task))
+            yield Examples(source.name, data=_loaded(session, path, path, role, input_format, label, task, labels))
             return
         with source.file() as drained:
-            data = _loaded(session, drained, source.name, role, input_format, label, task)
+            data = _loaded(session, drained, source.name, role, input_format, label, task, labels)
         yield Examples(source.name, data=data)
 
 
@@ -116,13 +117,15 @@ def _stays(session: Session, source: Source, label: str | None, tables: bool) ->
     return plain and (lazy.large(source) if tables else lazy.stays(source))
 
 
-def _loaded(session: Session, path: str, name: str, role: str, input_format: str | None, label: str | None, task: str) -> Artifact:
+def _loaded(
+    session: Session, path: str, name: str, role: str, input_format: str | None, label: str | None, task: str, labels: bool
+) -> Artifact:
     """A data set, under the name the user knows it by."""
     try:
         if task == "classification":
-            found = session.load(path, role, kinds={"dataset"}, input_format=input_format, label=label)
+            found = session.load(path, role, kinds={"dataset"}, input_format=input_format, label=label, labels=labels)
         else:
-            found = labelled.loaded(session, path, task, input_format, label)
+            found = labelled.loaded(session, path, task, input_format, label, labels=labels)
     except HerdError as error:
         if error.where and error.where.startswith(path):
             error.where = name + error.where[len(path) :]

@@ -19,11 +19,11 @@ def several(label: str | None) -> bool:
     return label is not None and any(mark in label for mark in ",*?")
 
 
-def loaded(session: Session, path: str, task: str, input_format: str | None, label: str | None) -> Artifact:
+def loaded(session: Session, path: str, task: str, input_format: str | None, label: str | None, *, labels: bool = True) -> Artifact:
     """A data set whose rows are to be learned as numbers (its target among the further columns), or as sets of labels."""
     if task == "multilabel":
         one = None if several(label) else label
-        return session.load(path, "data", kinds={"dataset"}, input_format=input_format, label=one)
+        return session.load(path, "data", kinds={"dataset"}, input_format=input_format, label=one, labels=labels)
     try:
         if label is not None:
             return session.load(path, "data", kinds={"dataset"}, input_format=input_format, keep=[label])

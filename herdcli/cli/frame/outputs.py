@@ -8,18 +8,19 @@ What goes to -o is the end of a run: the closing line is printed and the checkpo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli import artifacts
-from herdcli.artifacts import Artifact, sniff, streams
+from herdcli.artifacts import Artifact, grown, sniff, streams
 from herdcli.artifacts.wording import readable
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
+    from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
 
 
@@ -121,6 +122,12 @@ def pieces(session: Session, write: Callable[[Path], None], summary: str, what: 
     """Write a result that is text, a piece after the other.  what: its format, for the closing line."""
     _deliver(session, session.output, write, binary=False)
     _finished(session, summary, what)
+
+
+def stretches(session: Session, parts: Iterable[Dataset], rows: int, summary: str, *, history: Artifact) -> None:
+    """Write a data set of so many rows, which come in parts, to -o: what `artifact` makes of them together."""
+    written = grown.save(session.output, parts, rows, [*history.history, session.record()], clobber=session.clobber)
+    _finished(session, summary, f"{written.kind} {readable(written.size)}")
 
 
 def beside(session: Session, path: str, write: Callable[[Path], None], *, binary: bool = True) -> None:

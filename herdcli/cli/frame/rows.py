@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.artifacts import Artifact, preparation
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.lazy import Lazy
+from herdcli.artifacts.lazy import Converted, Lazy
 from herdcli.cli.frame import streamed
 from herdcli.cli.frame.session import Session
 from herdcli.errors import DataError, HerdError
@@ -289,3 +289,13 @@ def with_gaps(session: Session, model: RBM, artifact: Artifact, asked: object, m
     if units.group > 1:  # any value does: the first of a unit's columns
         X[~known] = np.broadcast_to(np.arange(X.shape[1]) % units.group == 0, X.shape)[~known]
     return rows_of(session, model, replace(artifact, value=replace(artifact.value, X=X)), asked, default=0.5), known
+
+
+def with_gaps_read(session: Session, model: RBM, artifact: Artifact, asked: object) -> tuple[Prepared, Converted]:
+    """The same of rows that stay in a file."""
+    from herdcli.cli.frame.columns import by_name
+    from herdcli.rbm.units import family
+
+    artifact = by_name(session, artifact, model.feature_names, model.W.shape[1])
+    filled, known = streamed.with_gaps(artifact.value.X, model, family(model.visible_units).group)
+    return rows_of(session, model, replace(artifact, value=replace(artifact.value, X=filled)), asked, default=0.5), known

@@ -68,7 +68,7 @@ def judging(
 ) -> Iterator[tuple[examples.Examples, Iterator[Judgement]]]:
     """The examples of a file, and block by block their scores and variances (r, C) and labels (r, …)."""
     lazily = labelled and not session.recoding  # gaps and texts are filled in where a file is read whole
-    read = partial(examples.opened, session, path, role="data", passes=1, input_format=input_format, label=label)
+    read = partial(examples.opened, session, path, role="data", passes=1, input_format=input_format, label=label, labels=labelled)
     with read(lazily=lazily, tables=True, task=model.settings.task) as given:
         yield given, _judged(session, given, model, labelled, label)
 
@@ -93,7 +93,7 @@ def row_of(
     """One example of a file, by its number from 1, as a block, and the names of hashed features (from 1) that its text has."""
     names: dict[int, str] = {}
     passed, found = 0, None
-    with examples.opened(session, path, role="data", passes=1, input_format=input_format, label=label) as given:
+    with examples.opened(session, path, role="data", passes=1, input_format=input_format, label=label, labels=False) as given:
         try:
             for block in _blocks(session, given, model, False, names):
                 if found is None and passed < row <= passed + block.rows:

@@ -193,6 +193,7 @@ class Session:
         gaps: Collection[str] = (),
         training: Callable[[Dataset], Array] | None = None,
         as_stored: bool = False,
+        labels: bool = True,
     ) -> Artifact:
         """Read an input and remember it for the record.
 
@@ -201,6 +202,7 @@ class Session:
         gaps      further columns of numbers that may lack some, NaN then.
         training  (n,) bool, the rows that levels and means are learned from; by default what --split and --seed make training rows.
         as_stored rows are not reckoned with: values of any size, and booleans.
+        labels    False: nobody asks for the rows' own labels.
         """
         from herdcli.cli.frame.cleaning import Cleaning
 
@@ -209,7 +211,7 @@ class Session:
         self.refuse_stdin_twice(path)
         path = self._readable_again(path)
         if kinds and "dataset" in kinds and ranges.several(path):
-            return self._together(path, role, keep, input_format=input_format, label=label, keep=(*keep, *also))
+            return self._together(path, role, keep, input_format=input_format, label=label, keep=(*keep, *also), labels=labels)
         cleaning = Cleaning(
             self.console, self.command, self.request, self.recoding, self.missing, self.categorical, able=missing, training=training
         )
@@ -227,6 +229,7 @@ class Session:
                 gaps=gaps,
                 fills=cleaning.fills,
                 layer=self.layer,
+                labels=labels,
                 prepare=cleaning.prepare(role),
             )
         except DataError as error:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.lazy import Converted, Lazy, PutBy
     from herdcli.cli.frame.session import Session
+    from herdcli.rbm.model import RBM
     from herdcli.rbm.units import Family
 
 UNBOUNDED = 1 << 62
@@ -100,6 +101,26 @@ def freed(
     made = converted(X, moved, np.float32)
     require_rows(units, made)
     return made, mean, scale
+
+
+def with_gaps(X: Lazy, model: RBM, group: int) -> tuple[Lazy, Converted]:
+    """Rows with a number that any unit takes in the place of NaN, and which of their entries are known, (n, D) bool.
+
+    group  columns of one unit.
+    """
+    from herdcli.rbm.conditionals import require_whole_units
+
+    known, least = lazy.Converted(X, lambda rows: ~np.isnan(np.asarray(rows, dtype=np.float64)), np.dtype(bool)), np.inf
+    for block in blocks(X):
+        rows = np.asarray(X[block], dtype=np.float64)
+        there = ~np.isnan(rows)
+        if X.shape[1] == model.W.shape[1]:
+            require_whole_units(model.harmonium(), there)
+        least = min(least, float(rows[there].min(initial=np.inf)))
+    fill = np.array(least if np.isfinite(least) else 0.0)
+    if group > 1:  # any value does: the first of a unit's columns
+        fill = (np.arange(X.shape[1]) % group == 0).astype(np.float64)
+    return lazy.Filled(X.ranges, X.chosen, columns=X.columns, fill=fill), known
 
 
 def _moments(rows: Converted) -> tuple[Array, Array]:

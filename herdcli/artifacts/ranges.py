@@ -401,7 +401,8 @@ def _numbers(file: Any, names: Collection[str], rows: int) -> dict[str, Any]:
 def _with_labels(own: dict[str, Any], file: Any, sealed: bool, asked: Asked, where: str) -> bool:
     """Add the labels that the file read whole would have; False where these are no vector."""
     top = [name for name in file if hasattr(file[name], "ndim")]
-    name = people.label_among(top, ["y"] if sealed else [each for each in people.LABELS if each not in asked.keep], None if sealed else asked.label, where)
+    candidates = ["y"] if sealed else [name for name in people.LABELS if name not in asked.keep]
+    name = people.label_among(top, candidates, None if sealed else asked.label, where)
     if name is None:
         return True
     if file[name].ndim != 1:

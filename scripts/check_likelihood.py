@@ -29,8 +29,7 @@ import numpy as np
 
 from herdcli import artifacts
 from herdcli.algorithm import solve
-from herdcli.evaluation import partition
-from herdcli.rbm import annealing, learning
+from herdcli.rbm import annealing, learning, repeated
 from herdcli.rbm.enumeration import log_partition_exact
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.populations import STUDENT
@@ -100,7 +99,7 @@ def main() -> int:
         train, held = rows[: len(rows) * 3 // 4], rows[len(rows) * 3 // 4 :]
         h = trained(train, hidden, algorithm, rate, seed)
         own, exact = h.visible.base_rate(train), log_partition_exact(h)
-        (estimate,) = partition.annealed((h,), (own,), (held,), 100, partition.MOST_TEMPERATURES, seed, map, None)
+        (estimate,) = repeated.annealed((h,), (own,), (held,), 100, repeated.MOST_TEMPERATURES, seed, map, None)
         error, half, once = estimate.log_partition - exact, STUDENT * estimate.standard_error, plain(h, own)
         found.append((abs(error) <= half, half, estimate.reliable, abs(once.log_partition - exact) <= 2 * once.standard_error))
         said = (name, hidden, algorithm, rate, seed, f"{exact:.3f}", f"{error:+.4f}", f"{half:.4f}", f"{estimate.effective:.1f}")

@@ -1,34 +1,23 @@
-"""log Z of harmoniums for `herd eval`: summed where it can be, else annealed until successive runs agree."""
+"""log Z of harmoniums for `herd eval`: summed where it can be, else annealed, by default until successive runs agree."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from herdcli.algorithm import Watch, solve
 from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.numerics import real
-from herdcli.numerics.rows import dense
-from herdcli.rbm import annealing, modes, populations, walk
+from herdcli.rbm import annealing
 from herdcli.rbm.annealing import Annealing, Estimate
 from herdcli.rbm.enumeration import enumerable, log_partition_exact
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
+from herdcli.rbm.repeated import AIS_TEMPERATURES, LEAST_EFFECTIVE, MOST_TEMPERATURES, annealed, starts_of
 from herdcli.schema import Array
 
 Ways = dict[str, dict[int, Estimate]]
-
-LEAST_EFFECTIVE = 20.0  # chains without which an estimate is not relied on
-AGREED = 0.1  # nats that successive runs may differ by beyond their errors
-NARROW = 0.15  # nats: standard error below which runs are not made longer
-FIRST_LEVELS = 3  # runs that are made in any case: the first sets the shares that the second starts with
-KNOWN_ROWS = 200  # rows of the data that mean-field solutions are sought from
-AIS_TEMPERATURES, MOST_TEMPERATURES = 1000, 5000
 
 
 def log_partitions(
@@ -59,116 +48,11 @@ def log_partitions(
         most = settings.temperatures or MOST_TEMPERATURES
         found[""] = annealed(each, own, rows, settings.chains, most, settings.seed, map, progress)
     if settings.reverse:
-        starts = tuple(_spread(part, settings.chains) for part in rows)
+        starts = tuple(starts_of(part, settings.chains) for part in rows)
         found["_reverse"] = solve(Annealing(replace(problem, known=starts), map), watch=progress)
     return {way: dict(zip(models, estimates, strict=True)) for way, estimates in found.items()}
-
-
-def _spread(rows: Any, count: int) -> Array:
-    """So many rows that annealing back begins at, evenly spread, as an array; rows where there are none."""
-    return dense(rows[np.linspace(0, rows.shape[0] - 1, count).astype(int)] if rows.shape[0] else rows)
 
 
 def trusted(found: Estimate) -> Estimate:
     """The estimate of a single run, reliable if enough chains count."""
     return replace(found, reliable=(found.effective or 0.0) >= LEAST_EFFECTIVE)
-
-
-def annealed(
-    models: Sequence[Harmonium],
-    own: Sequence[Array],
-    rows: Sequence[Array],
-    chains: int,
-    most: int,
-    seed: int,
-    map: Map,
-    progress: Watch | None,
-) -> list[Estimate]:
-    """log Z by populations from mixtures that know the modes, each run with twice the temperatures of the last.
-
-    Runs end once each model's last two agree with each other and with chains that are annealed back from the data, or when a run would
-    have more than `most` temperatures.  What the way there misses in every run, all runs agree without: rows of the data may know of it.
-    """
-    places = range(len(models))
-    bases = tuple(map(lambda m: modes.base_of(models[m], own[m], _some(models[m], rows[m]), seed, m), places))
-    pilots = list(map(lambda m: walk.pilot(models[m], bases[m], seed, m), places))
-    runs: list[list[Estimate]] = []
-    while True:
-        betas = tuple(walk.refined(pilot, len(runs)) for pilot in pilots)
-        over = max(len(part) - 1 for part in betas) > most
-        if len(runs) >= FIRST_LEVELS and (over or all(_settled(bases[m], [run[m] for run in runs]) for m in places)):
-            temperatures = min(most, max(AIS_TEMPERATURES, *(one.temperatures or 0 for one in runs[-1])))
-            seen = _from_data(models, own, rows, chains, temperatures, seed, map, progress)
-            if over or not any(_missed(runs[-1][m], seen[m]) for m in places):
-                return [_judged(bases[m], [run[m] for run in runs], seen[m]) for m in places]
-        problem = populations.Problem(tuple(models), bases, betas, chains, seed, len(runs))
-        found = solve(populations.Populations(problem, map), watch=progress)
-        runs.append(found.estimates)
-        bases = found.bases
-
-
-def _from_data(
-    models: Sequence[Harmonium],
-    own: Sequence[Array],
-    rows: Sequence[Array],
-    chains: int,
-    temperatures: int,
-    seed: int,
-    map: Map,
-    progress: Watch | None,
-) -> list[Estimate | None]:
-    """log Z of each model by chains that begin at its rows, walk at the model itself, and are annealed back; None without rows."""
-    known = [m for m, part in enumerate(rows) if part.shape[0]]
-    found: list[Estimate | None] = [None] * len(models)
-    if known:
-        starts = tuple(_spread(rows[m], chains) for m in known)
-        given = tuple(models[m] for m in known), tuple(own[m] for m in known)
-        problem = annealing.Problem(*given, chains, temperatures, seed, known=starts)
-        for m, estimate in zip(known, solve(Annealing(problem, map), watch=progress), strict=True):
-            found[m] = estimate
-    return found
-
-
-def _missed(run: Estimate, seen: Estimate | None) -> bool:
-    """Whether chains that began at the data say of a larger Z than a run and both errors allow for: the run did not meet all mass there is.
-
-    With a share s of the model's mass where these chains are, and a share r of the paths of the way there that end in it, they say
-    log Z + log s − log r.  Less than the run says is no evidence against it: s is small where the model is not like the data.
-    """
-    return seen is not None and seen.log_partition > run.log_partition and not _agree(run, seen)
-
-
-def _some(h: Harmonium, rows: Any) -> Array:
-    """At most KNOWN_ROWS rows, evenly spread, in the values that units can take."""
-    if not rows.shape[0]:
-        return np.empty((0, h.W.shape[0]))
-    return h.visible.discrete(np.asarray(dense(rows[:: -(-rows.shape[0] // KNOWN_ROWS)]), dtype=np.float64))
-
-
-def _agree(one: Estimate, other: Estimate) -> bool:
-    """Whether two runs differ by no more than their 95 % intervals and AGREED."""
-    allowed = AGREED + populations.STUDENT * float(real.hypot(one.standard_error, other.standard_error))
-    return abs(one.log_partition - other.log_partition) <= allowed
-
-
-def _sound(base: modes.Base, runs: Sequence[Estimate]) -> bool:
-    """Enough chains count, the last two runs agree, and log Z is not below a bound that is known."""
-    last = runs[-1]
-    above = last.log_partition + populations.STUDENT * last.standard_error + AGREED >= base.bound
-    return (last.effective or 0.0) >= LEAST_EFFECTIVE and above and all(_agree(*pair) for pair in pairwise(runs[-2:]))
-
-
-def _settled(base: modes.Base, runs: Sequence[Estimate]) -> bool:
-    return _sound(base, runs) and runs[-1].standard_error <= NARROW
-
-
-def _judged(base: modes.Base, runs: Sequence[Estimate], seen: Estimate | None = None) -> Estimate:
-    """The last run's estimate; where runs disagree, or the data know of more, its interval reaches to what is said there."""
-    last, others = runs[-1], [runs[-2]]
-    missed = _missed(last, seen)
-    if seen is not None and missed:
-        others.append(seen)
-    sound = _sound(base, runs) and not missed
-    # An interval of STUDENT times this reaches as far as the others.
-    drift = 0.0 if sound else max(abs(last.log_partition - other.log_partition) for other in others) / populations.STUDENT
-    return replace(last, standard_error=max(last.standard_error, drift), reliable=sound)

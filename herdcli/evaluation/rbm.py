@@ -19,10 +19,10 @@ from herdcli.evaluation.partition import log_partitions
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.numerics import real
-from herdcli.numerics.rows import blocks, dense, stored
+from herdcli.numerics.rows import blocks
 from herdcli.numerics.streamed import Streamed
 from herdcli.rbm import words
-from herdcli.rbm.annealing import Estimate, conservative
+from herdcli.rbm.annealing import BACK_TEMPERATURES, Estimate, lowered
 from herdcli.rbm.labels import log_posterior
 from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
@@ -48,7 +48,6 @@ COLUMNS = (
     "error_1nn",
     "error_majority",
 )
-CONSERVATIVE_ROWS, BACK_TEMPERATURES = 100, 2000
 MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K
 
 
@@ -62,7 +61,8 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     log_likelihood_low, log_likelihood_high  its 95 % interval, likewise of the error of log Z alone.
     log_z              `exact`, `annealed`, or `not reliable`: too few chains count, successive runs disagree, a bound is broken, or chains
                        that are annealed back from the rows tell of a larger Z.
-    log_likelihood_conservative  where it is not reliable: a mean that errs downwards, of rows annealed back (RAISE).
+    log_likelihood_conservative  where it is not reliable: a mean that errs downwards, by rows annealed back (RAISE); never above the
+                       estimate itself.
     effective_chains, temperatures  of annealing; None if exact.
     independent        log-likelihood of the test rows under independent columns with the training rows' means.
     log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
@@ -169,21 +169,25 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
         result[f"log_likelihood{suffix}"] = sums["log_likelihood"] / total + float(shift)
         result[f"log_likelihood{suffix}_se"] = float(error)
     if not all(one.reliable for one in ways[""].values()):
-        result["log_likelihood_conservative"] = _conservative(models, bases, groups, settings, map) - _scale(value)
+        lower = _lowered(models, bases, groups, ways[""], settings, map)
+        result["log_likelihood_conservative"] = sums["log_likelihood"] / total + lower
     return result | _trust(ways[""], float(sums["log_likelihood"] / total), float(result["log_likelihood_se"] or 0.0))
 
 
-def _conservative(
-    models: Mapping[int, Harmonium], bases: Mapping[int, Array], groups: dict[int, Any], settings: EvaluationSettings, map: Map
+def _lowered(
+    models: Mapping[int, Harmonium],
+    bases: Mapping[int, Array],
+    groups: dict[int, Any],
+    found: Mapping[int, Estimate],
+    settings: EvaluationSettings,
+    map: Map,
 ) -> float:
-    """A mean log-likelihood that errs downwards, of at most CONSERVATIVE_ROWS evenly spread rows of each model, by annealing them back."""
-    total = sum(int(rows.shape[0]) for rows in groups.values())
-    found = 0.0
-    for m, h in models.items():
-        rows = np.asarray(dense(stored(groups[m], slice(None, None, -(-int(groups[m].shape[0]) // CONSERVATIVE_ROWS)))), dtype=np.float64)
-        each = conservative(h, h.visible.discrete(rows), bases[m], settings.temperatures or BACK_TEMPERATURES, settings.seed, m, map=map)
-        found += float(each.mean()) * int(groups[m].shape[0]) / total
-    return found
+    """What the mean log-likelihood of all rows has to be lower by so that it errs downwards, of some rows of each model annealed back."""
+    total, temperatures = sum(int(rows.shape[0]) for rows in groups.values()), settings.temperatures or BACK_TEMPERATURES
+    return sum(
+        lowered(h, groups[m], found[m].log_partition, bases[m], temperatures, settings.seed, m, map=map) * int(groups[m].shape[0]) / total
+        for m, h in models.items()
+    )
 
 
 def _pseudo_likelihood(h: Harmonium, rows: Any, map: Map) -> float:

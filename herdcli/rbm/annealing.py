@@ -15,14 +15,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage
 from herdcli.numerics import real
+from herdcli.numerics.rows import dense, stored
 from herdcli.rbm.gibbs import Sweeper, layer
-from herdcli.rbm.likelihood import Map
+from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import Family, TwoState
 from herdcli.records import dataclass
@@ -30,6 +32,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 TEMPERATURES_PER_STEP = 10
+BACK_ROWS, BACK_TEMPERATURES = 100, 2000  # that are annealed back from where they stand
 LONG = 1000  # sweeps at the model before chains are annealed back
 
 
@@ -148,6 +151,19 @@ def conservative(h: Harmonium, rows: Array, base: Array, temperatures: int, seed
     # f_K(v)/Z_0 · Π f_{k−1}(x_{k−1})/f_k(x_{k−1}); by Jensen's inequality its mean logarithm is at most log p(v).  f_K(v) is e^{−F(v)}.
     found: Array = state.log_weights[0] - h.free_energy(rows) - _start(h, base)
     return found
+
+
+def lowered(
+    h: Harmonium, rows: Any, log_partition: float, base: Array, temperatures: int, seed: int, unit: int = 0, *, map: Map = map
+) -> float:
+    """By how much, at most 0, a mean log-likelihood of rows (n, D) by an estimate of log Z has to be lower so that it errs downwards.
+
+    At most BACK_ROWS evenly spread rows are annealed back.  They are compared with themselves: which rows they are matters little.  The
+    bound is on the chains' own distribution; where the model has a mode that they miss and the estimate does not, the estimate is lower.
+    """
+    some = h.visible.discrete(np.asarray(dense(stored(rows, slice(None, None, -(-int(rows.shape[0]) // BACK_ROWS)))), dtype=np.float64))
+    own = log_likelihood(h, some, log_partition, map=map)
+    return min(0.0, float((conservative(h, some, base, temperatures, seed, unit, map=map) - own).mean()))
 
 
 def _start(h: Harmonium, base: Array) -> float:

@@ -18,7 +18,7 @@ from herdcli.numerics.streamed import Streamed
 from herdcli.rbm import heldout, transform
 from herdcli.rbm.groups import Groups
 from herdcli.rbm.learning import Settings, State
-from herdcli.rbm.model import RBM, Elsewhere, Harmonium, Kept, Rows, Trace
+from herdcli.rbm.model import RBM, Elsewhere, Harmonium, Kept, Rows, Sizes, Trace
 from herdcli.rbm.problem import Begun
 from herdcli.rbm.units import family
 from herdcli.rbm.validation import FIGURES
@@ -69,6 +69,7 @@ class Frame:
     feature_names: list[str] | None = None
     label_names: list[str] | None = None  # of rows with their labels as the last visible unit
     elsewhere: Elsewhere | None = None  # where held-out rows are too many to be kept
+    sizes: Sizes | None = None  # that the number of hidden units was chosen from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +184,18 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
     energies = [model.training_energy for model in final]
     known = [model.base_rates for model in final if model.base_rates is not None]
     settings = {name: value for name, value in vars(rest.settings).items() if name != "hidden"}
-    seen = ("holdout", "elsewhere", "classes", "image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
+    seen = (
+        "holdout",
+        "elsewhere",
+        "classes",
+        "image_shape",
+        "threshold",
+        "value_range",
+        "column_mean",
+        "column_scale",
+        "feature_names",
+        "sizes",
+    )
     return RBM(
         W=np.stack([model.W for model in final]),
         b=np.stack([model.b for model in final]),

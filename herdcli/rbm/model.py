@@ -91,6 +91,28 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """Numbers of hidden units that were tried, and what rows held out said of the models; a figure for each, in nats a row."""
+
+    hidden: list[int]
+    log_likelihood: list[float]  # of validation rows; of models that tell labels log p(y | v)
+    judged: list[float]  # the same as far as it can be relied on: the highest was chosen, of equal ones the smallest number
+    training: list[float]  # of training rows
+    log_z: list[str]  # exact, annealed, not reliable, labels or diverged
+
+    def validate(self) -> None:
+        """Raise DataError unless there is a figure of every number."""
+        lengths = {len(part) for part in vars(self).values()}
+        if len(lengths) > 1 or not self.hidden:
+            raise DataError("/sizes are not of one length")
+
+    @property
+    def best(self) -> int:
+        """Which of them was chosen."""
+        return max(range(len(self.hidden)), key=lambda number: (self.judged[number], -number))
+
+
+@dataclass(frozen=True)
 class Kept:
     """The state that learning continues from, besides parameters."""
 
@@ -185,6 +207,7 @@ class RBM(RBM1):
     learn_variances: bool = False  # column_scale was learned
     labels: list[str] | None = None  # names of what the last visible unit's columns stand for
     kept: Kept | None = None
+    sizes: Sizes | None = None  # that the number of hidden units was chosen from
     elsewhere: Elsewhere | None = None  # in the place of `holdout`
     tracked_log_z: Array | None = array("C", "log Z of the models as it was kept along the updates, nats", kind="f", optional=True)
     tracked_se: Array | None = array("C", "its standard error", kind="f", optional=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.rbm import enumeration
-from herdcli.rbm.annealing import conservative
+from herdcli.rbm.annealing import conservative, lowered
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
@@ -41,3 +41,23 @@ def test_modes_that_chains_miss_cost_likelihood_and_never_add_any():
     found = conservative(h, rows, np.zeros(12), 200, 0).mean()
     assert exact > -0.3
     assert -3.0 < found < exact
+
+
+def test_a_mode_that_chains_miss_and_the_estimate_knows_raises_no_likelihood():
+    """Rows in a small mode near the base, and nearly all mass in one that no chain gets to: the fault was a bound above the likelihood."""
+    h = Harmonium(np.full((40, 12), 1.5), np.full(40, -8.0), np.full(12, -32.0), family("binary"), family("binary"))
+    rows = (np.random.default_rng(0).random((200, 40)) < 0.01).astype(np.float64)
+    log_z, base = enumeration.log_partition_exact(h), h.visible.base_rate(rows)
+    exact = log_likelihood(h, rows, log_z).mean()
+    assert conservative(h, rows[:50], base, 200, 0).mean() > exact + 5
+    assert lowered(h, rows, log_z, base, 200, 0) == 0.0
+    assert lowered(h, rows, log_z - 20.0, base, 200, 0) < -3  # too little mass: chains that know but the small mode say so
+
+
+def test_rows_annealed_back_are_compared_with_themselves():
+    """All the same, whichever rows they are: of a hundred out of rows that differ a lot the plain mean would be off by nats."""
+    h = model("binary", "binary", 2.0)
+    rows = np.random.default_rng(1).integers(0, 2, (1000, 6)).astype(np.float64)
+    log_z = enumeration.log_partition_exact(h)
+    assert -0.2 < lowered(h, rows, log_z, np.zeros(6), 2000, 0) <= 0.0
+    assert lowered(h, rows, log_z - 3.0, np.zeros(6), 2000, 0) == pytest.approx(-3.0, abs=0.2)

@@ -11,8 +11,7 @@ import pytest
 from herdcli import fast, iterate
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
-from herdcli.evaluation import partition
-from herdcli.rbm import annealing, enumeration, modes, populations, walk
+from herdcli.rbm import annealing, enumeration, modes, populations, repeated, walk
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
 from herdcli.rbm.walk import Walk
@@ -43,7 +42,7 @@ def test_annealing_once_is_wrong_about_two_phases_and_populations_are_not():
     assert sure.log_partition < exact - 10  # the fault: this is what was printed,
     assert sure.standard_error < 0.2  # with this error
     for seed in range(3):
-        (found,) = partition.annealed((h,), (own,), (rows,), 50, 800, seed, map, None)
+        (found,) = repeated.annealed((h,), (own,), (rows,), 50, 800, seed, map, None)
         assert not found.reliable or abs(found.log_partition - exact) < 0.05 + populations.STUDENT * found.standard_error
         assert abs(found.log_partition - exact) < 1
 
@@ -60,7 +59,7 @@ def test_a_mode_that_only_the_bound_knows_makes_an_estimate_unreliable():
         problem = populations.Problem((h,), (blind,), (walk.refined(np.linspace(0, 1, 51), level),), 64, level=level)
         runs += solve(populations.Populations(problem)).estimates
     assert runs[-1].log_partition < exact - 10
-    assert not partition._judged(blind, runs).reliable
+    assert not repeated._judged(blind, runs).reliable
 
 
 def test_mass_that_only_the_data_know_makes_an_estimate_unreliable(monkeypatch):
@@ -68,11 +67,11 @@ def test_mass_that_only_the_data_know_makes_an_estimate_unreliable(monkeypatch):
     h, rows = two_phases()
     exact, own = enumeration.log_partition_exact(h), h.visible.base_rate(rows)
     monkeypatch.setattr(modes, "base_of", lambda h, own, *_: modes.Base.of(h, own[None]))
-    (sure,) = partition.annealed((h,), (own,), (np.empty((0, 40)),), 64, 400, 0, map, None)
+    (sure,) = repeated.annealed((h,), (own,), (np.empty((0, 40)),), 64, 400, 0, map, None)
     assert sure.reliable  # as it was with any rows:
     assert sure.log_partition < exact - 10
     for known, reliable in ((rows, True), (np.ones((30, 40)), False)):  # rows of the other kind alone tell of it
-        (found,) = partition.annealed((h,), (own,), (known,), 64, 400, 0, map, None)
+        (found,) = repeated.annealed((h,), (own,), (known,), 64, 400, 0, map, None)
         assert found.reliable == reliable
     assert found.log_partition + populations.STUDENT * found.standard_error > exact - 0.5
 
@@ -96,7 +95,7 @@ def test_variational_bounds_stay_below_and_never_fall(visible, hidden):
 def test_populations_agree_with_enumeration(visible, hidden):
     h = model(visible, hidden, (6, 5), scale=0.2 if "gaussian" in (visible, hidden) else 0.7)
     exact, own = enumeration.log_partition_exact(h), np.zeros(6)
-    (found,) = partition.annealed((h,), (own,), (np.empty((0, 6)),), 100, 2000, 0, map, None)
+    (found,) = repeated.annealed((h,), (own,), (np.empty((0, 6)),), 100, 2000, 0, map, None)
     assert found.reliable
     assert 0 < found.standard_error < 0.2
     assert found.log_partition == pytest.approx(exact, abs=populations.STUDENT * found.standard_error + 0.02)

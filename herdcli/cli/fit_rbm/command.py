@@ -9,6 +9,7 @@ import click
 from herdcli.cli.fit_rbm.options import (
     ALGORITHMS,
     BATCH_SIZE,
+    HIDDEN,
     layer_options,
     pairs_option,
     recurrent_options,
@@ -37,7 +38,13 @@ if TYPE_CHECKING:
 
 @click.command("fit-rbm", cls=Command)
 @input_argument
-@click.option("--hidden", type=click.IntRange(1), default=100, show_default=True, help="Hidden units.")
+@click.option(
+    "--hidden",
+    type=HIDDEN,
+    default=100,
+    show_default=True,
+    help="Hidden units.  auto: models of 4 to 500 are learned, and the one that explains validation rows best is kept.",
+)
 @click.option(
     "--algorithm",
     type=click.Choice(ALGORITHMS),
@@ -103,6 +110,7 @@ def command(session: Session, request: Request) -> None:
 
     \b
       herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
+      herd data digits | herd fit-rbm --hidden auto | herd eval
       herd data digits | herd fit-rbm --per-class --hidden 16 | herd eval
       herd data digits | herd fit-rbm --layers 64,64 --epochs 10 -o deep.h5
       herd data digits | herd convert --split 9,0,3 -o few.h5

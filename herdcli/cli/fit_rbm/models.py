@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from herdcli.cli.fit_rbm import in_rounds, torn
+from herdcli.cli.fit_rbm import in_rounds, sizes, torn
 from herdcli.cli.fit_rbm.labelled import beside_labels, joined
 from herdcli.cli.fit_rbm.remarks import note_best, note_left, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import exact, outputs, shards
@@ -56,6 +56,8 @@ def fit_models(session: Session, request: Request) -> None:
     outputs.check(session, "rbm")
     if request.draw_missing:
         torn.refuse(session, request)
+    if request.hidden == "auto":
+        sizes.refuse(session)
     given = _continued(session, request) if request.model else _afresh(session, request)
     rows, settings = given.rows, given.settings
     exact.refuse_units(session, settings.visible_units, settings.hidden_units)
@@ -64,7 +66,7 @@ def fit_models(session: Session, request: Request) -> None:
         groups.training_rows(),
         settings,
         groups.X[groups.held] if settings.average_scores else None,
-        valid=_held(groups, settings),
+        valid=_held(groups, settings, needed=request.hidden == "auto"),
         begun=None if given.earlier is None else classes.begun(given.earlier),
         known=torn.of_models(groups, given.known),
     )
@@ -78,8 +80,8 @@ def fit_models(session: Session, request: Request) -> None:
     parts: list[Learned] = []
     learned: dict[str, object] = rows.as_seen()
     if own is not None:
-        parts, scales = _learned(session, request, groups, own, units, given, away)
-        learned |= scales
+        parts, more = _learned(session, request, groups, own, units, given, away)
+        learned |= more
     seen = beside_labels(learned, given.labels)
     made = classes.RBMShard(
         place=session.place,
@@ -92,9 +94,9 @@ def fit_models(session: Session, request: Request) -> None:
     shards.close(session, made, "models", finish, given.history, request)
 
 
-def _held(groups: Groups, settings: Settings) -> Sequence[Selected | Streamed] | None:
+def _held(groups: Groups, settings: Settings, *, needed: bool) -> Sequence[Selected | Streamed] | None:
     """The validation rows of each model where they are looked at; where the tracked likelihood alone would show them, if there are any."""
-    if settings.every:
+    if settings.every or needed:
         return groups.validation_rows()
     try:
         return groups.validation_rows() if settings.track_likelihood else None
@@ -175,18 +177,26 @@ def _continued(session: Session, request: Request) -> Inputs:
 
 def _learned(
     session: Session, request: Request, groups: Groups, problem: Problem, units: Sequence[int], given: Inputs, away: Away | None
-) -> tuple[list[Learned], dict[str, Array]]:
-    """The models of a problem, which have these numbers, and what columns were freed of where that was learned."""
+) -> tuple[list[Learned], dict[str, Any]]:
+    """The models of a problem, which have these numbers, and what else was learned: the numbers of hidden units that were tried, and what
+    columns were freed of."""
     from herdcli.rbm import classes
     from herdcli.rbm.learning import Learning
 
-    longer = None if problem.settings.average_scores else (partial(_shorter, session, request, given), partial(_gone_on, session, problem))
-    state = session.run(Learning(problem, session.map, away), label="learning", longer=longer)
-    seen = {} if state.log_scale is None else classes.rescaled(groups, state, given.rows.column_mean, given.rows.column_scale)
+    more: dict[str, Any] = {}
+    if request.hidden == "auto":
+        found = sizes.chosen(session, problem, len(groups.names))
+        state, more["sizes"] = found.state, found.sizes
+    else:
+        going_on = partial(_shorter, session, request, given), partial(_gone_on, session, problem)
+        longer = None if problem.settings.average_scores else going_on
+        state = session.run(Learning(problem, session.map, away), label="learning", longer=longer)
+    if state.log_scale is not None:
+        more |= classes.rescaled(groups, state, given.rows.column_mean, given.rows.column_scale)
     made = classes.learned(groups, state, problem.settings, units, scored=given.scored, keep=bool(request.keep_state), map=session.map)
     if problem.known is not None:
         made = [replace(one, training_energy=None) for one in made]  # what is there of a row has another free energy than the row
-    return made, seen
+    return made, more
 
 
 def _shorter(session: Session, request: Request, given: Inputs, state: State) -> Request:
@@ -226,6 +236,6 @@ def finish(session: Session, whole: RBMShard, history: History, request: Request
     outputs.artifact(
         session,
         model,
-        f"{models}{settings.hidden} hidden, {'at most ' if settings.patience else ''}{settings.epochs} epochs",
+        f"{models}{model.W.shape[2]} hidden, {'at most ' if settings.patience else ''}{settings.epochs} epochs",
         history=history,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from herdcli.cli.frame.options import Command, Parsed
@@ -19,6 +21,24 @@ def _parse_batch_size(text: str) -> int:
 
 
 BATCH_SIZE = Parsed("n|all", _parse_batch_size)
+
+
+class _Hidden(click.IntRange):
+    """A number of units, or `auto`."""
+
+    name = "n|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "auto":
+            return value
+        try:
+            int(value)
+        except (TypeError, ValueError):
+            raise click.BadParameter(f"'{value}' is neither a number of units nor 'auto'", ctx, param) from None
+        return super().convert(value, param, ctx)
+
+
+HIDDEN = _Hidden(1)
 
 
 def _parse_sizes(text: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from herdcli.cli.frame.request import as_file, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
@@ -71,7 +71,7 @@ class Request:
 
     source: str = unrecorded()
     input_format: str | None = unrecorded()
-    hidden: int
+    hidden: int | Literal["auto"]
     algorithm: str
     steps: int
     chains: int | None
@@ -131,6 +131,8 @@ class Request:
         """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""
         if self.on_disk and (other := self.unstreamed()):
             raise BadUsage(f"--on-disk and {_typed(other)} exclude each other", hint="--on-disk is of a single rbm")
+        if self.hidden == "auto":
+            self._refuse_for_sizes()
         for name in ("recurrent", "pairs", "layers", "below"):
             if getattr(self, name) and "words" in (self.visible_units, self.units):
                 raise BadUsage(f"{_typed(name)} knows no words", hint="--visible-units words is of a single rbm, or of one for each class")
@@ -143,15 +145,32 @@ class Request:
             return Layered(**vars(self))
         return self if self.model is None else replace(self, typed=tuple(sorted(given & vars(self).keys())))
 
+    def _refuse_for_sizes(self) -> None:
+        """Raise BadUsage for what has no one number of hidden units, or no likelihood to choose it by."""
+        for name in ("recurrent", "pairs", "layers", "below", "model"):
+            if getattr(self, name):
+                hint = (
+                    "the model decides: leave out --hidden"
+                    if name == "model"
+                    else "--hidden auto is of a single rbm, or of one for each class"
+                )
+                raise BadUsage(f"--hidden auto and {_typed(name)} exclude each other", hint=hint)
+        if "words" in (self.visible_units, self.units):
+            message = "--hidden auto knows no words: their annealed likelihoods have no bar of reliability to choose by"
+            raise BadUsage(message, hint="--hidden 10, 20 …, and herd eval of each")
+
     def unstreamed(self) -> str | None:
         """The option that needs all rows in memory, if there is one."""
         return next((name for name in IN_MEMORY if getattr(self, name)), None)
 
     def settings(self) -> Settings:
         """The settings of the learning, with Settings' own rate and centring where none were typed."""
+        from herdcli.rbm.ladder import LADDER
         from herdcli.rbm.settings import Settings
 
-        layers = {name: getattr(self, name) or self.units for name in ("visible_units", "hidden_units")}
+        layers: dict[str, object] = {name: getattr(self, name) or self.units for name in ("visible_units", "hidden_units")}
+        if self.hidden == "auto":
+            layers["hidden"] = LADDER[-1]  # what may come
         return settings(Settings, self, **layers, average_scores=(self.average_scores or 0) if self.per_class else 0)
 
     def continued(self, session: Session, model: RBM) -> Settings:

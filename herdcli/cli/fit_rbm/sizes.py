@@ -1,0 +1,33 @@
+"""`herd fit-rbm --hidden auto`: the number of hidden units is chosen by rows held out; how is in herdcli.rbm.ladder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.rbm.ladder import Chosen
+    from herdcli.rbm.problem import Problem
+
+
+def refuse(session: Session) -> None:
+    """Raise BadUsage where the run is to be divided: sizes follow from those before them."""
+    for name in ("shard", "cluster"):
+        if getattr(session, name) is not None:
+            hint = f"leave out --{name}, or give --hidden a number"
+            raise BadUsage(f"--hidden auto and --{name} exclude each other: sizes are learned one after the other", hint=hint)
+
+
+def chosen(session: Session, problem: Problem, models: int) -> Chosen:
+    """The models of the best size, of which and of the others the user is told.  models  how many of them rows held out judge."""
+    from herdcli.rbm.ladder import Climb, told
+
+    found = session.run(Climb(problem, models, session.map), label="learning")
+    said, more = told(found.sizes)
+    for line in said:
+        session.console.note(line)
+    for line in more:
+        session.console.detail(line)
+    return found

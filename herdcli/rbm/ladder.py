@@ -1,0 +1,270 @@
+"""--hidden auto: models of more and more hidden units, each learned as if it had been asked for, until rows held out say that it is enough.
+
+Sizes go up a ladder, each about twice the last.  Every size is learned to its end before it is judged: a short run would favour small
+models, which learn faster, and those that have not had the time to learn their rows by heart.  As sizes double, all of them together cost
+about twice the largest.  The best is the result, with nothing learned again.  The climb ends once STALE sizes explain rows held out no
+better than the best before them and the rows that they learned from better: they learn by heart.  A size that explains both worse has
+only learned badly (CD-1 leaves mass where its chains never get to), and says nothing of larger ones.
+
+What a size is judged by errs downwards, since an estimate of log Z from chains that miss a mode makes a model look better than it is: the
+exact log-likelihood where log Z can be summed, the lower end of its 95 % interval where it is annealed, and where the annealed one is not
+reliable no more than the likelihood of rows that are annealed back from where they stand (RAISE; Burda, Grosse & Salakhutdinov 2015).
+Models that are learned to tell labels are judged by the exact mean of log p(y | v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from herdcli.algorithm import Progress
+from herdcli.errors import BadUsage, Diverged
+from herdcli.numerics import real
+from herdcli.rbm import learning
+from herdcli.rbm.annealing import BACK_TEMPERATURES, Estimate, lowered
+from herdcli.rbm.enumeration import is_gaussian, log_partition_exact, states_of
+from herdcli.rbm.labels import log_posterior
+from herdcli.rbm.likelihood import Map, log_likelihood
+from herdcli.rbm.model import Harmonium, Sizes
+from herdcli.rbm.populations import STUDENT
+from herdcli.rbm.problem import Problem
+from herdcli.rbm.proper import fault
+from herdcli.rbm.repeated import MOST_TEMPERATURES, annealed
+from herdcli.rbm.settings import Settings
+from herdcli.rbm.units import Labelled, discrete
+from herdcli.rbm.validation import spread
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+LADDER = (4, 8, 16, 32, 64, 125, 250, 500)
+STALE = 2  # sizes that learn by heart, after which no larger ones are tried
+MOST_ROWS = 10_000  # of each model that it is judged by, evenly spread
+SUMMED = 20  # log2 of the states up to which log Z is summed
+CHAINS = 100
+DIGITS = 3  # decimals of a nat that sizes are compared by
+
+
+@dataclass
+class Size:
+    """A size that was tried: mean log-likelihood of the rows held out, what it is judged by, the same of training rows, and how it came."""
+
+    hidden: int
+    log_likelihood: float
+    judged: float
+    training: float
+    log_z: str
+
+
+@dataclass
+class State:
+    """The size that is being learned, those that were judged, and the best of them."""
+
+    grows: ClassVar[tuple[str, ...]] = ("current", "best", "tried")  # each size has shapes of its own
+    step: int
+    current: learning.State
+    best: learning.State | None = None
+    tried: list[Size] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The best size: its settings, its models as they were learned, and all that were tried."""
+
+    settings: Settings
+    state: learning.State
+    sizes: Sizes
+
+
+@dataclass(frozen=True)
+class Climb:
+    """The algorithm; a step is one of `learning.Learning` of one size, or its judgement.
+
+    problem  with the validation rows of every model; its number of hidden units is of no account.
+    models   how many of the problem's models are judged, the first ones; 0: all.  map  as of `learning.Learning`.
+    """
+
+    problem: Problem
+    models: int = 0
+    map: Map = map
+    sizes: tuple[int, ...] = LADDER
+    _runs: dict[int, learning.Learning] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    def _run(self, number: int) -> learning.Learning:
+        """The learning of one size, kept while it is used."""
+        if number not in self._runs:
+            self._runs.clear()
+            settings = replace(self.problem.settings, hidden=self._hidden(number))
+            self._runs[number] = learning.Learning(replace(self.problem, settings=settings), self.map)
+        return self._runs[number]
+
+    def _hidden(self, number: int) -> int:
+        """Columns of the hidden layer, a whole number of units."""
+        group = self.problem.hidden.group
+        return -(-self.sizes[number] // group) * group
+
+    def memory(self) -> int:
+        """Bytes of the largest size, beside which the best before it is kept."""
+        return sum(self._run(number).memory() for number in range(len(self.sizes))[-2:])
+
+    def like(self) -> State:
+        """The first size, without its start."""
+        return State(0, self._run(0).like())
+
+    def init(self) -> State:
+        """The first size at its start.  Raises BadUsage without rows to judge by."""
+        if self.problem.valid is None:
+            raise BadUsage("there are no rows to choose the number of hidden units by", hint="--split .6,.2,.2 holds some out")
+        return State(0, self._run(0).init())
+
+    def done(self, state: State) -> bool:
+        """Whether the top is reached, or sizes above the best learn by heart."""
+        tried = state.tried
+        best = _best(tried)
+        by_heart = sum(1 for each in tried[best + 1 :] if not each.training < tried[best].training)
+        return len(tried) == len(self.sizes) or (by_heart >= STALE and tried[best].judged > -np.inf)
+
+    def step(self, state: State) -> State:
+        """A minibatch of every model of the present size; after its last one the size is judged, and the next begins.
+
+        Raises Diverged if no size is a distribution in the end.
+        """
+        run = self._run(len(state.tried))
+        try:
+            if not run.done(state.current):
+                state.current = run.step(state.current)
+                state.step += 1
+                return state
+            state.current = run.result(state.current)
+            size = judged(run.problem, state.current, self.models or len(run.problem.rows), self.map)
+        except Diverged as error:
+            size = Size(run.problem.settings.hidden, -np.inf, -np.inf, -np.inf, "diverged")
+            if len(state.tried) + 1 == len(self.sizes) and state.best is None:
+                raise error
+        state.tried.append(size)
+        if size.judged > -np.inf and _best(state.tried) == len(state.tried) - 1:
+            state.best = state.current
+        if not self.done(state):
+            state.current = self._run(len(state.tried)).init()
+        state.step += 1
+        return state
+
+    def progress(self, state: State) -> Progress:
+        """With the size that is being learned, and the best so far."""
+        if self.done(state):
+            return Progress(state.step, state.step)
+        run = self._run(len(state.tried))
+        inside = "judged" if run.done(state.current) else run.progress(state.current).figure
+        figure = f"{run.problem.settings.hidden} hidden" + (f", {inside}" if inside else "")
+        if state.best is not None:
+            best = state.tried[_best(state.tried)]
+            figure += f", best {best.hidden}: {best.judged:.2f}"
+        return Progress(state.step, len(self.sizes) * (run.steps + 1), figure, self._share(state, run))
+
+    def _share(self, state: State, run: learning.Learning) -> float:
+        """Of the work of all sizes: a minibatch takes time for its weights, and some besides."""
+        costs = np.array(self.sizes, dtype=np.float64) + 50.0
+        number = len(state.tried)
+        return float((costs[:number].sum() + state.current.step / (run.steps + 1) * costs[number]) / costs.sum())
+
+    def result(self, state: State) -> Chosen:
+        """The best size."""
+        if state.best is None:
+            raise Diverged("no number of hidden units gave a distribution", hint="lower the learning rate")
+        columns = {name: [getattr(each, name) for each in state.tried] for name in vars(state.tried[0])}
+        settings = replace(self.problem.settings, hidden=state.tried[_best(state.tried)].hidden)
+        return Chosen(settings, state.best, Sizes(**columns))
+
+
+def _best(tried: Sequence[Size]) -> int:
+    """Which of the sizes is the best, of equal ones the smallest; −1 where there is none."""
+    return max(range(len(tried)), key=lambda number: (tried[number].judged, -number), default=-1)
+
+
+def judged(problem: Problem, state: learning.State, models: int, map: Map = map) -> Size:
+    """What rows held out say of the first so many models of a fit, each row under its own model."""
+    assert problem.valid is not None
+    held, seen = ([_values(problem, state, m, rows[m]) for m in range(models)] for rows in (problem.valid, problem.rows))
+    found = [_harmonium(problem, state, m) for m in range(models)]
+    hidden, seed = problem.settings.hidden, problem.settings.seed
+    if problem.settings.joint in ("discriminative", "hybrid"):
+        told_apart = [_mean([_of_labels(h, rows, map) for h, rows in zip(found, part, strict=True)], part) for part in (held, seen)]
+        return Size(hidden, told_apart[0], told_apart[0], told_apart[1], "labels")
+    if any(fault(h.visible, h.hidden, h.W) for h in found):
+        raise Diverged("the model is no distribution")
+    bases = [problem.rates(m) for m in range(models)]
+    estimates = _partitions(found, bases, held, seed, map)
+    scale = 0.0 if state.log_scale is None else float(state.log_scale[0].sum(dtype=np.float64))
+
+    def means(part: Sequence[Any]) -> list[float]:
+        pairs = zip(found, part, estimates, strict=True)
+        return [float(log_likelihood(h, rows, one.log_partition, map=map).mean()) - scale for h, rows, one in pairs]
+
+    own, low = means(held), []
+    for m, (value, one) in enumerate(zip(own, estimates, strict=True)):
+        low.append(value - STUDENT * one.standard_error)
+        if not one.reliable:
+            back = lowered(found[m], held[m], one.log_partition, bases[m], BACK_TEMPERATURES, seed, m, map=map)
+            low[-1] = min(low[-1], value + back)
+    exact = all(one.effective is None for one in estimates)
+    way = "exact" if exact else "annealed" if all(one.reliable for one in estimates) else "not reliable"
+    return Size(hidden, _mean(own, held), _mean(low, held), _mean(means(seen), seen), way)
+
+
+def _mean(values: Sequence[float], rows: Sequence[Any]) -> float:
+    """The mean over all rows of means of the models' rows."""
+    counts = np.array([part.shape[0] for part in rows], dtype=np.float64)
+    return round(float(real.dot(counts, np.array(values))) / float(counts.sum()), DIGITS)
+
+
+def _harmonium(problem: Problem, state: learning.State, m: int) -> Harmonium:
+    """Model m of a fit in float64."""
+    W, b, c = (np.asarray(part[m], dtype=np.float64) for part in (state.W, state.b, state.c))
+    return Harmonium(W, b, c, problem.visible, problem.hidden)
+
+
+def _values(problem: Problem, state: learning.State, m: int, rows: Any) -> Any:
+    """At most MOST_ROWS rows of model m in values that its units can take, divided by the deviations where those are learned."""
+    some = spread(rows, MOST_ROWS)
+    if state.log_scale is not None:
+        some = np.asarray(some, dtype=np.float64) * real.exp(-state.log_scale[m].astype(np.float64))
+    return discrete(problem.visible, some)
+
+
+def _of_labels(h: Harmonium, rows: Array, map: Map) -> float:
+    """The mean of log p(y | v) of rows with their labels (n, D + C)."""
+    assert isinstance(h.visible, Labelled)
+    C = h.visible.labels.group
+    found = log_posterior(h, rows[:, :-C], map=map)
+    return float(found[np.arange(len(rows)), np.asarray(rows[:, -C:]).argmax(axis=1)].mean())
+
+
+def _partitions(found: Sequence[Harmonium], bases: Sequence[Array], held: Sequence[Any], seed: int, map: Map) -> list[Estimate]:
+    """log Z of each model."""
+    h = found[0]
+    fewest = min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1]))
+    if fewest <= SUMMED or is_gaussian(h):
+        return [Estimate(log_partition_exact(each, map=map), 0.0) for each in found]
+    return annealed(found, bases, held, CHAINS, MOST_TEMPERATURES, seed, map, None)
+
+
+def told(sizes: Sizes) -> tuple[list[str], list[str]]:
+    """What is said of a climb: the number that was chosen and the figures of all, and a line of each for those who want to know more."""
+    best = sizes.best
+    what = "a label of validation rows" if sizes.log_z[best] == "labels" else "a validation row"
+    top = "; more than the largest may do better" if sizes.hidden[best] == LADDER[-1] else ""
+    first = f"--hidden auto: {sizes.hidden[best]} hidden units, {sizes.judged[best]:.2f} nats {what}{top}"
+    lines = []
+    for hidden, value, low, way in zip(sizes.hidden, sizes.log_likelihood, sizes.judged, sizes.log_z, strict=True):
+        at_least = f", at least {low:.2f}" if low != value else ""
+        said = "diverged" if way == "diverged" else f"{value:.2f} nats{at_least}" + ("" if way == "labels" else f" (log Z {way})")
+        lines.append(f"{hidden} hidden: {said}")
+    figures = ", ".join(f"{hidden}: {low:.2f}" for hidden, low in zip(sizes.hidden, sizes.judged, strict=True))
+    return [first, f"tried {figures}"], lines

@@ -106,7 +106,7 @@ KINDS: dict[str, Kind] = {
             quick="herdcli.evaluation.quick.of_rbm",
             judged_by=("data",),
             **HARMONIUMS,
-            plots=_plots("rbm_plots", "filters", "reconstructions", "samples", "trace", "validation", "tracked"),
+            plots=_plots("rbm_plots", "filters", "reconstructions", "samples", "trace", "validation", "told", "tracked"),
         ),
         Kind(
             name="rbm-pairs",

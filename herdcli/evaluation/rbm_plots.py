@@ -94,6 +94,15 @@ def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> p
     return plots.curves(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows as learning goes on")
 
 
+def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+    """The share of validation rows whose class or label was told wrongly, along the epochs."""
+    found = value.trace
+    if found is None or found.validated is None or found.error is None:
+        raise DataError("there is no trace of errors: fit-rbm --validate-every 1 with --per-class or --labels keeps one")
+    lines = {"error": (found.validated, 100.0 * found.error)}
+    return plots.curves(lines, x="epoch", y="% of validation rows", title="validation rows told wrongly as learning goes on")
+
+
 def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """Log-likelihoods by the log Z that was kept along the updates: of training and validation rows, or a curve for each class."""
     found = value.trace

@@ -16,12 +16,12 @@ from herdcli.numerics.rows import Selected, is_sparse
 from herdcli.numerics.scores import Scores, align
 from herdcli.numerics.streamed import Streamed
 from herdcli.rbm import heldout, transform
-from herdcli.rbm.groups import Groups
+from herdcli.rbm.groups import Groups, evenly
 from herdcli.rbm.learning import Settings, State
 from herdcli.rbm.model import RBM, Elsewhere, Harmonium, Kept, Rows, Sizes, Trace
 from herdcli.rbm.problem import Begun
 from herdcli.rbm.units import family
-from herdcli.rbm.validation import FIGURES
+from herdcli.rbm.validation import FIGURES, MOST
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -48,6 +48,8 @@ class Learned:
     nearest: Array | None = array("r", "classes of the training rows nearest to its share of the rows", kind="iu", optional=True)
     validation: Array | None = array("V 3", "validation.FIGURES of each look at validation rows", kind="f", optional=True)
     best_epoch: int | None = None
+    error: Array | None = array("V", "of a model of rows with labels: State.best.error", kind="f", optional=True)
+    densities: Array | None = array("V t", "log p(v, class) of validation rows of all classes at each look", kind="f", optional=True)
     kept: Kept | None = None  # of this model alone
     tracked: Array | None = array("E 4", "trajectory.FIGURES of each epoch", kind="f", optional=True)
 
@@ -116,11 +118,23 @@ def learned(
             nearest=near,
             validation=None if state.best is None else state.best.figures[:, m],
             best_epoch=int(state.best.epoch[m]) if state.best is not None and settings.patience else None,
+            error=None if state.best is None or state.best.error is None else state.best.error[:, m],
+            densities=_joint(state, m, settings, len(rows[unit])),
             kept=_kept(state, m) if keep and fold < 0 else None,
             tracked=None if state.track is None else state.track.figures[:, m],
         )
 
     return [finished(m, unit) for m, unit in enumerate(units)]
+
+
+def _joint(state: State, m: int, settings: Settings, rows: int) -> Array | None:
+    """log p(v) + log n of the rows that models of classes tell apart, at each look; a model that has stopped is as it was kept."""
+    if state.best is None or state.best.densities is None:
+        return None
+    found = state.best.densities[:, m].copy()
+    if state.best.stopped[m]:
+        found[-(-state.best.stopped[m] // settings.every) :] = found[-(-state.best.epoch[m] // settings.every) - 1]
+    return found + np.float32(real.log(rows))
 
 
 def _mean_energy(model: Harmonium, rows: Selected | Streamed, map: Map) -> float:
@@ -200,7 +214,7 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
         W=np.stack([model.W for model in final]),
         b=np.stack([model.b for model in final]),
         c=np.stack([model.c for model in final]),
-        trace=_trace(final, rest.settings),
+        trace=_trace(final, rest.settings, rest.scores),
         **_tracked(final, rest.settings),
         best_epoch=None if final[0].best_epoch is None else np.array([model.best_epoch for model in final], dtype=np.int64),
         kept=_joined([model.kept for model in final if model.kept is not None]),
@@ -220,7 +234,7 @@ def _scores(labels: Scores, models: Sequence[Learned], folds: int) -> Scores:
     return replace(labels, energy=energy, nearest=np.concatenate(near)) if len(near) == len(models) else replace(labels, energy=energy)
 
 
-def _trace(final: Sequence[Learned], settings: Settings) -> Trace:
+def _trace(final: Sequence[Learned], settings: Settings, scores: Scores | None) -> Trace:
     """What the learning of the models looked like."""
     errors = np.stack([model.trace for model in final], axis=1)
     looks = [model.validation for model in final if model.validation is not None]
@@ -230,7 +244,19 @@ def _trace(final: Sequence[Learned], settings: Settings) -> Trace:
         return Trace(errors, **columns)
     epochs = np.minimum(settings.every * np.arange(1, settings.looks + 1), settings.epochs)
     columns |= {name: np.stack([look[:, n] for look in looks], axis=1) for n, name in enumerate(FIGURES)}
-    return Trace(errors, epochs, **columns)
+    return Trace(errors, epochs, **columns, error=final[0].error if scores is None else _told_wrongly(final, scores))
+
+
+def _told_wrongly(final: Sequence[Learned], labels: Scores) -> Array | None:
+    """The share of validation rows (V,) whose class is not the one that they are most probable of, with log Z as each look knows it."""
+    known = [model.densities for model in final if model.densities is not None]
+    if len(known) < len(final):
+        return None
+    joint = np.stack(known, axis=-1)
+    shown = evenly(labels.y[labels.split == VALID], MOST)
+    lost = np.isnan(joint).any(axis=(1, 2))
+    wrong: Array = np.where(lost, np.nan, (joint.argmax(axis=-1) != shown).mean(axis=1))
+    return wrong
 
 
 def _tracked(final: Sequence[Learned], settings: Settings) -> dict[str, Any]:

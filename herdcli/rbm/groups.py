@@ -69,10 +69,21 @@ class Groups:
                 raise DataError(f"{owner} has no validation rows", hint="--split .6,.2,.2 holds some out")
         return own * (self.folds + 1)
 
+    def told_rows(self, most: int) -> Selected | None:
+        """At most so many of the validation rows of all classes, evenly spread; None where there is one class."""
+        if self.streamed or len(self.names) < 2:
+            return None
+        return Selected(self.X, evenly(self.valid, most))
+
     @property
     def valid(self) -> Array:
         """(n_valid,) indices of the validation rows, in the order (n,) of the rows."""
         return np.flatnonzero(self.split == VALID)
+
+
+def evenly(places: Array, most: int) -> Array:
+    """At most so many of some places (n,)."""
+    return places[:: max(1, -(-len(places) // most))]
 
 
 def largest(y: Array, split: Array) -> int:

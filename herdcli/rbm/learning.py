@@ -173,7 +173,7 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
         chain=chain if settings.persistent else None,
         hidden_mean=np.tile(problem.hidden.mean(np.zeros(K)).astype(np.float32), (M, 1)) if means else None,
         energy=None if problem.scored is None else np.zeros((len(problem.scored), M)),
-        best=_unseen(W, b, c, settings.looks) if settings.every else None,
+        best=_unseen(problem, W, b, c) if settings.every else None,
         mean=Mean(np.zeros_like(W), np.zeros_like(b), np.zeros_like(c)) if settings.average else None,
         log_scale=np.zeros_like(b) if settings.learn_variances else None,
         track=_tracked(W, b, c, settings.epochs) if settings.track_likelihood else None,
@@ -216,10 +216,16 @@ def _tracks_begun(problem: Problem, state: State, track: Track) -> None:
         track.figures[: len(problem.begun.tracked)] = problem.begun.tracked
 
 
-def _unseen(W: Array, b: Array, c: Array, looks: int) -> Best:
-    count = len(W)
+def _unseen(problem: Problem, W: Array, b: Array, c: Array) -> Best:
+    """What looks at rows held out will show."""
+    count, looks = len(W), problem.settings.looks
     figures = np.full((looks, count, len(validation.FIGURES)), np.nan)
-    return Best(W.copy(), b.copy(), c.copy(), figures, np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64))
+    best = Best(W.copy(), b.copy(), c.copy(), figures, np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64))
+    if problem.settings.joint != "none":
+        best.error = np.full((looks, count), np.nan)
+    if problem.told is not None:
+        best.densities = np.full((looks, count, len(problem.told)), np.nan, dtype=np.float32)
+    return best
 
 
 def _gone_on(begun: Begun, state: State) -> State:

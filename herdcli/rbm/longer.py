@@ -16,7 +16,8 @@ def grown(state: State, settings: Settings) -> State:
     state.trace = _longer(state.trace, settings.epochs, 0.0)
     best, track = state.best, state.track
     if best is not None:
-        state.best = replace(best, figures=_longer(best.figures, settings.looks, np.nan))
+        looks = {name: part for name in ("figures", "error", "densities") if (part := getattr(best, name)) is not None}
+        state.best = replace(best, **{name: _longer(part, settings.looks, np.nan) for name, part in looks.items()})
     if track is not None:
         state.track = replace(track, figures=_longer(track.figures, settings.epochs, np.nan))
     return state

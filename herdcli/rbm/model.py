@@ -84,6 +84,7 @@ class Trace:
     log_likelihood: Array | None = array("V C", "of validation rows, exact or annealed, nats a row", kind="f", optional=True)
     pseudo_likelihood: Array | None = array("V C", "the same", kind="f", optional=True)
     free_energy_gap: Array | None = array("V C", "of validation rows above training rows, nats", kind="f", optional=True)
+    error: Array | None = array("V", "share of validation rows whose class or label was told wrongly", kind="f", optional=True)
     tracked_log_z: Array | None = array("E C", "log Z as it was kept along the updates, nats", kind="f", optional=True)
     tracked_se: Array | None = array("E C", "its standard error", kind="f", optional=True)
     tracked_training: Array | None = array("E C", "log-likelihood by it of at most 500 training rows, nats a row", kind="f", optional=True)

@@ -69,6 +69,7 @@ class Problem:
     units   the models' numbers, of which their random numbers are functions; None: 0 … M−1.
     most    rows of the largest model of all, where these are some of them; 0: of these.
     valid   rows held out of each model, which are looked at while it learns.
+    told    rows (n, D) of all classes, which models of classes tell apart at each look.
     begun   models that learning goes on from.
     known   which entries of the rows are known, (n_m, D) bool; None: all.
     Raises DataError unless every model has rows, all of one width, with values of the visible units.
@@ -81,6 +82,7 @@ class Problem:
     units: Sequence[int] | None = None
     most: int = 0
     valid: Sequence[Selected | Streamed] | None = None
+    told: Selected | None = None
     begun: Begun | None = None
     known: Sequence[Array | Selected] | None = None
     _orders: dict[int, tuple[int, Array | Shuffled]] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -100,7 +100,12 @@ def _look(problem: Problem, state: State, best: Best, m: int, epochs: int) -> No
     h, number = Harmonium(W, b, c, problem.visible, problem.hidden), -(-epochs // settings.every) - 1
     base = problem.rates(m)
     known = None if state.track is None else float(state.track.figures[epochs - 1, m, 0])
-    best.figures[number, m] = validation.figures(h, problem.valid[m], problem.rows[m], base, settings.seed, problem.unit(m), known)
+    log_z = validation.log_partition(h, base, settings.seed + problem.unit(m), known)
+    best.figures[number, m] = validation.figures(h, problem.valid[m], problem.rows[m], log_z)
+    if best.error is not None:
+        best.error[number, m] = validation.told_wrongly(h, problem.valid[m])
+    if best.densities is not None and problem.told is not None:
+        best.densities[number, m] = validation.densities(h, problem.told[:], log_z)
     if problem.known is not None:
         best.figures[number, m, 2] = np.nan  # what is there of a training row has another free energy than the row
     looks = criterion(best.figures)[:, m]

@@ -157,6 +157,18 @@ def test_the_trace_of_validation_rows_is_drawn_where_there_is_one(small: Path, r
     assert "pseudo-likelihood" in drawn
 
 
+def test_the_error_of_classes_is_drawn_along_the_epochs_where_there_is_one(small: Path, run: Run, tmp_path: Path) -> None:
+    fit(run, small, "--epochs", "2", "--validate-every", "1")
+    told = run("eval", "m.h5", "--plot", "told", "t.png")
+    assert (told.code, told.err.splitlines()[-1]) == (
+        65,
+        "herd eval: m.h5: there is no trace of errors: fit-rbm --validate-every 1 with --per-class or --labels keeps one",
+    )
+    fit(run, small, "--epochs", "4", "--validate-every", "2", "--per-class", out="v.h5")
+    assert run("eval", "v.h5", "--plot", "told", "t.svg").code == 0
+    assert "% of validation rows" in (tmp_path / "t.svg").read_text()
+
+
 def test_the_tracked_likelihood_is_a_column_of_eval_and_drawn(small: Path, run: Run, tmp_path: Path) -> None:
     fit(run, small, "--epochs", "4", "--track-likelihood", "--learning-rate", ".01")
     told = run("eval", "m.h5", "--plot", "tracked", "t.svg")

@@ -294,7 +294,7 @@ def test_blocks_of_rows_by_hand() -> None:
 @pytest.mark.parametrize("shape", [(13, 14), (14, 13)])
 def test_small_layers_are_summed_for_a_look(shape: tuple[int, int]) -> None:
     h, rows = of(*shape), np.random.default_rng(0).integers(0, 2, (5, shape[0]))
-    found = validation.figures(h, rows, rows[:2], np.zeros(shape[0]), 0, 0)
+    found = validation.figures(h, rows, rows[:2], validation.log_partition(h, np.zeros(shape[0]), 0, None))
     assert found[0] == pytest.approx(likelihood.log_likelihood(h, rows, enumeration.log_partition_exact(h)).mean(), abs=1e-10)
     assert found[1] == pytest.approx(likelihood.pseudo_likelihood(h, rows).mean(), abs=1e-10)
     assert found[2] == pytest.approx(h.free_energy(rows).mean() - h.free_energy(rows[:2]).mean(), abs=1e-10)
@@ -302,7 +302,7 @@ def test_small_layers_are_summed_for_a_look(shape: tuple[int, int]) -> None:
 
 def test_a_model_without_figures_has_none() -> None:
     h = replace(of(3, 2, "gaussian", "gaussian"), W=np.eye(3, 2) * 2)
-    found = validation.figures(h, np.ones((4, 3)), np.zeros((2, 3)), np.zeros(3), 0, 0)
+    found = validation.figures(h, np.ones((4, 3)), np.zeros((2, 3)), validation.log_partition(h, np.zeros(3), 0, None))
     assert np.isnan(found[:2]).all()
     assert found[2] == pytest.approx(h.free_energy(np.ones((1, 3)))[0] - h.free_energy(np.zeros((1, 3)))[0])
 

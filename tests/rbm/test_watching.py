@@ -12,6 +12,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import classes, learning, validation
 from herdcli.rbm.enumeration import log_partition_exact
 from herdcli.rbm.groups import Groups, group
+from herdcli.rbm.labels import log_posterior, with_labels
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.problem import Problem
@@ -28,7 +29,7 @@ def groups(names: int = 1) -> Groups:
 
 def problem(settings: learning.Settings, given: Groups, begun: object = None) -> Problem:
     valid = given.validation_rows() if settings.every else None
-    return Problem(given.training_rows(), settings, valid=valid, begun=begun)
+    return Problem(given.training_rows(), settings, valid=valid, begun=begun, told=given.told_rows(validation.MOST) if valid else None)
 
 
 def fitted(settings: learning.Settings, names: int = 1, begun: object = None, keep: bool = False) -> object:
@@ -56,7 +57,7 @@ def test_an_annealed_look_is_near_the_exact_one() -> None:
     h = Harmonium(random.normal(0, 0.3, (14, 14)), np.zeros(14), np.zeros(14), family("binary"), family("binary"))
     rows = random.integers(0, 2, (50, 14))
     exact = log_likelihood(h, rows, log_partition_exact(h)).mean()
-    found = validation.figures(h, rows, rows, np.zeros(14), 0, 0)
+    found = validation.figures(h, rows, rows, validation.log_partition(h, np.zeros(14), 0, None))
     assert found[0] == pytest.approx(exact, abs=0.2)
     assert found[2] == 0.0
 
@@ -75,6 +76,49 @@ def test_patience_keeps_the_best_model_and_stops(names: int) -> None:
         held = ROWS[(SPLIT == 1) & (np.arange(90) // 45 % names == m)]
         h = watched.harmonium(m)
         assert log_likelihood(h, held, log_partition_exact(h)).mean() == pytest.approx(np.nanmax(figures), abs=1e-9)
+
+
+def wrong(model: object, y: np.ndarray) -> float:
+    """Of all validation rows, by Bayes' rule with exact log Z and the classes' shares of the training rows."""
+    held, shares = ROWS[SPLIT == 1], np.bincount(y[SPLIT == 0])
+    joint = [log_likelihood(h, held, log_partition_exact(h)) + np.log(share) for h, share in zip(model.harmoniums(), shares, strict=True)]
+    return float((np.argmax(joint, axis=0) != y[SPLIT == 1]).mean())
+
+
+@pytest.mark.parametrize("more", [{"validate_every": 2}, {"patience": 2, "learning_rate": 0.4, "momentum": 0.0}])
+def test_the_trace_has_the_error_of_classes(more: dict[str, float]) -> None:
+    y = (np.arange(90) // 45 + (np.random.default_rng(5).random(90) < 0.2)) % 2  # some rows are of the other class
+    given = group(ROWS.copy(), y, SPLIT, ["a", "b"], folds=0, seed=0)
+    settings = learning.Settings(hidden=8, epochs=60 if "patience" in more else 5, **CONSTANT | more)
+    state = solve(learning.Learning(problem(settings, given)))
+    model = classes.assemble(classes.learned(given, state, settings, range(2), scored=True), classes.frame(given, settings, scored=True))
+    error = model.trace.error
+    assert error.shape == model.trace.validated.shape
+    # At the last look all that stopped are as they were kept, and the others have just been looked at.
+    assert error[-1] == pytest.approx(wrong(model, y))
+    assert 0 < error[-1] < 0.45
+    if "patience" in more:
+        assert (state.best.stopped > 0).all()
+        assert not np.isnan(error).any()
+
+
+def test_the_trace_has_the_error_of_labels() -> None:
+    y = np.arange(90) // 45
+    joined = with_labels(ROWS, y, 2)
+    settings = learning.Settings(
+        hidden=3, epochs=6, validate_every=3, visible_units="binary+softmax:2", joint="generative", **CONSTANT | {"learning_rate": 0.01}
+    )
+    given = group(joined, np.broadcast_to(np.int64(0), 90), SPLIT, ["all"], folds=0, seed=0)
+    run = problem(settings, given)
+    assert run.told is None
+    state = solve(learning.Learning(run))
+    model = classes.assemble(
+        classes.learned(given, state, settings, [0], scored=False), classes.frame(given, settings, scored=False, label_names=["a", "b"])
+    )
+    found = log_posterior(model.harmonium(), ROWS[SPLIT == 1]).argmax(axis=1)
+    assert model.trace.error.shape == (2,)
+    assert model.trace.error[-1] == (found != y[SPLIT == 1]).mean()
+    assert model.trace.error[0] > 0
 
 
 def test_looking_changes_no_model() -> None:

@@ -52,6 +52,7 @@ def fit_models(session: Session, request: Request) -> None:
     from herdcli.rbm import classes
     from herdcli.rbm.groups import group
     from herdcli.rbm.learning import Learning, Problem
+    from herdcli.rbm.validation import MOST
 
     outputs.check(session, "rbm")
     if request.draw_missing:
@@ -67,6 +68,7 @@ def fit_models(session: Session, request: Request) -> None:
         settings,
         groups.X[groups.held] if settings.average_scores else None,
         valid=_held(groups, settings, needed=request.hidden == "auto"),
+        told=groups.told_rows(MOST) if settings.every and given.scored else None,
         begun=None if given.earlier is None else classes.begun(given.earlier),
         known=torn.of_models(groups, given.known),
     )

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     type=HIDDEN,
     default=100,
     show_default=True,
-    help="Hidden units.  auto: models of 4 to 500 are learned, and the one that explains validation rows best is kept.",
+    help="Hidden units.  auto: of 4 to 500 as many as explain validation rows best.",
 )
 @click.option(
     "--algorithm",
@@ -110,7 +110,6 @@ def command(session: Session, request: Request) -> None:
 
     \b
       herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
-      herd data digits | herd fit-rbm --hidden auto | herd eval
       herd data digits | herd fit-rbm --per-class --hidden 16 | herd eval
       herd data digits | herd fit-rbm --layers 64,64 --epochs 10 -o deep.h5
       herd data digits | herd convert --split 9,0,3 -o few.h5

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     type=HIDDEN,
     default=100,
     show_default=True,
-    help="Hidden units.  auto: of 4 to 500 as many as explain validation rows best.",
+    help="Hidden units; auto tries 4 to 500.",
 )
 @click.option(
     "--algorithm",

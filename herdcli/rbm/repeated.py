@@ -127,5 +127,5 @@ def _judged(base: modes.Base, runs: Sequence[Estimate], seen: Estimate | None = 
 
 
 def starts_of(rows: Any, count: int) -> Array:
-    """So many rows that annealing back begins at, evenly spread, as an array; rows where there are none."""
+    """So many of rows (n, D) that annealing back begins at, evenly spread, as an array; where there are none, none."""
     return dense(rows[np.linspace(0, rows.shape[0] - 1, count).astype(int)] if rows.shape[0] else rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_rbm import in_rounds, sizes, torn
 from herdcli.cli.fit_rbm.labelled import beside_labels, joined
@@ -179,13 +179,13 @@ def _continued(session: Session, request: Request) -> Inputs:
 
 def _learned(
     session: Session, request: Request, groups: Groups, problem: Problem, units: Sequence[int], given: Inputs, away: Away | None
-) -> tuple[list[Learned], dict[str, Any]]:
+) -> tuple[list[Learned], dict[str, object]]:
     """The models of a problem, which have these numbers, and what else was learned: the numbers of hidden units that were tried, and what
     columns were freed of."""
     from herdcli.rbm import classes
     from herdcli.rbm.learning import Learning
 
-    more: dict[str, Any] = {}
+    more: dict[str, object] = {}
     if request.hidden == "auto":
         found = sizes.chosen(session, problem, len(groups.names))
         state, more["sizes"] = found.state, found.sizes

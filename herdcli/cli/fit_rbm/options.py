@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from herdcli.cli.frame.options import Command, Parsed
@@ -23,22 +21,22 @@ def _parse_batch_size(text: str) -> int:
 BATCH_SIZE = Parsed("n|all", _parse_batch_size)
 
 
-class _Hidden(click.IntRange):
+class _Hidden(click.ParamType):  # type: ignore[type-arg]
     """A number of units, or `auto`."""
 
     name = "n|auto"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
         if value == "auto":
             return value
         try:
-            int(value)
+            int(str(value))
         except (TypeError, ValueError):
             raise click.BadParameter(f"'{value}' is neither a number of units nor 'auto'", ctx, param) from None
-        return super().convert(value, param, ctx)
+        return click.IntRange(1).convert(str(value), param, ctx)
 
 
-HIDDEN = _Hidden(1)
+HIDDEN = _Hidden()
 
 
 def _parse_sizes(text: str) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ class _Hidden(click.ParamType):  # type: ignore[type-arg]
             int(str(value))
         except (TypeError, ValueError):
             raise click.BadParameter(f"'{value}' is neither a number of units nor 'auto'", ctx, param) from None
-        return click.IntRange(1).convert(str(value), param, ctx)
+        return click.IntRange(1).convert(number, param, ctx)
 
 
 HIDDEN = _Hidden()

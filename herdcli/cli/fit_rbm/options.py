@@ -30,8 +30,8 @@ class _Hidden(click.ParamType):  # type: ignore[type-arg]
         if value == "auto":
             return value
         try:
-            int(str(value))
-        except (TypeError, ValueError):
+            number = int(str(value))
+        except ValueError:
             raise click.BadParameter(f"'{value}' is neither a number of units nor 'auto'", ctx, param) from None
         return click.IntRange(1).convert(number, param, ctx)
 

@@ -7,7 +7,8 @@ For each figure bach-figN.csv (long form: panel, method, t, and what is plotted)
 comes out of `herd kernel-herd … | herd eval --trace`; this file only writes inputs and draws.
 
 Figure 3: population herding on [0, 1], MMD against the number of atoms.  Left ν = 3 and a trigonometric density, middle
-ν = 3 and right ν = 1, both uniform.  Random is averaged over 10 seeds; "-proj" are the simplex weights of the same atoms.
+ν = 3 and right ν = 1, both uniform.  Random is averaged over 10 seeds, with the standard error of that mean; "-proj" are the simplex
+weights of the same atoms.
 Figure 4: the same from a sample of 1,000 rows: error on the rows (train) and against the density (test).
 Figure 5: signs of 100 Gaussian variables, features x and xx', candidates 10,000 draws.
 Figure 6: 10 independent bits with means U[−1, 1]; {1..5}/6 · 2√2/3; {1..5}/6 (of (1 + mean)/2): distance to the law of maximum entropy and
@@ -62,7 +63,9 @@ def figure3(folder: Path, count: int) -> Iterator[Row]:
                 for column, suffix in (("mmd", ""), ("projected_mmd", "-proj")):
                     values = [float(row[column]) for row in rows if row.get(column)]
                     if values:
-                        yield {"panel": panel, "method": rule + suffix, "t": int(rows[0]["t"]), "mmd": float(np.mean(values))}
+                        spread = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+                        figures = {"mmd": float(np.mean(values)), "standard_error": spread}
+                        yield {"panel": panel, "method": rule + suffix, "t": int(rows[0]["t"]), **figures}
 
 
 def figure4(folder: Path, count: int) -> Iterator[Row]:
@@ -185,8 +188,14 @@ def draw(path: Path, rows: list[Row]) -> None:
         for j, panel in enumerate(panels):
             axis = axes[i][j]
             for method in dict.fromkeys(row["method"] for row in rows if row["panel"] == panel):
-                points = [(row["t"], row[quantity]) for row in rows if row["panel"] == panel and row["method"] == method]
-                axis.loglog(*zip(*points, strict=True), "--" if str(method).endswith(("-proj", "train")) else "-", label=method)
+                own = [row for row in rows if row["panel"] == panel and row["method"] == method]
+                points = [(row["t"], row[quantity]) for row in own]
+                spread = [(row["t"], row[quantity], row["standard_error"]) for row in own if row.get("standard_error")]
+                label = f"{method} ± s. e." if spread else method
+                (line,) = axis.loglog(*zip(*points, strict=True), "--" if str(method).endswith(("-proj", "train")) else "-", label=label)
+                if spread:
+                    t, mean, error = np.array(spread).T
+                    axis.fill_between(t, mean - error, mean + error, color=line.get_color(), alpha=0.3, linewidth=0)
             axis.set(title=str(panel).replace("nu=", "ν = "), xlabel="atoms", ylabel=LABELS[quantity])
             axis.legend(fontsize=6)
     figure.tight_layout()

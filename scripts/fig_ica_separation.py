@@ -71,14 +71,14 @@ def draw(runs: Runs, mixings: list[str], folder: Path) -> None:
             mean, error = traces.mean(axis=0), traces.std(axis=0) / np.sqrt(len(traces))
             line.plot(ITERATIONS, mean, label=f"{name} ({len(traces)} runs)", color=COLOURS[name], linewidth=1.2)
             line.fill_between(ITERATIONS, mean - error, mean + error, color=COLOURS[name], alpha=0.25, linewidth=0)
-        line.set(xlabel="iteration", ylabel="Amari distance", title=mixing, yscale="log")
+        line.set(xlabel="iteration", ylabel="Amari distance, mean ± standard error", title=f"{mixing} mixing", yscale="log")
         line.grid(alpha=0.3, which="both")
         line.legend(fontsize=8)
         box.boxplot([traces[:, -1] for traces in groups.values()], tick_labels=list(groups), whis=1.5, flierprops={"marker": "+"})
         last = np.concatenate([traces[:, -1] for traces in groups.values()])
         near = last <= 2 * np.median(last)
         away = ", ".join(f"{value:.0f}" for value in sorted(last[~near]))  # runs that left a source unfound would make the boxes lines
-        label = f"{mixing}\noutside: {away}" if away else mixing
+        label = f"{mixing} mixing" + (f"\nruns above the axis: {away}" if away else "")
         box.set(ylabel="Amari distance after 10,000 iterations", title=label, ylim=(0.97 * last.min(), 1.03 * last[near].max()))
         box.grid(alpha=0.3, axis="y")
     for figure, name in ((curves, "ica-fig4-5.png"), (boxes, "ica-fig4-6.png")):

@@ -150,7 +150,8 @@ def draw(rows: list[Row], path: Path) -> None:
     panels[1].set_ylim(1e-5, 2)
     for panel in panels:
         panel.set_xlabel("largest clique of the junction graph")
-    panels[0].legend(title="solid: junction graph\ndotted: cluster variation", fontsize=8, title_fontsize=8)
+    told = "solid: junction graph\ndotted: cluster variation\ncircles: exact; bars: one standard deviation"
+    panels[0].legend(title=told, fontsize=8, title_fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
 

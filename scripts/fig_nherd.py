@@ -63,10 +63,13 @@ def figure_2(folder: Path) -> None:
             axis.plot([-4, 4], [(level + 4) / 2, (level - 4) / 2], "k" + style, lw=0.8)
         axis.set(title="full" if full else "diagonal (exact)", xlim=(-2.5, 2.5), ylim=(-2.5, 2.5), aspect="equal")
     for name, s in ellipses:
-        axes[2].plot(*(circle(1.0) * np.sqrt(s)).T, label=name)
-    axes[2].plot(*circle(1.0).T, "c--", lw=0.8)
-    axes[2].legend(fontsize=7)
-    axes[2].set(title="one update, five forms", aspect="equal")
+        axes[2].plot(*(circle(1.0) * np.sqrt(s) + mu).T, label=name)
+    axes[2].plot(*circle(1.0).T, "c--", lw=0.8, label="before")
+    axes[2].plot(*mu, "rs", label="mean after it")
+    axes[2].legend(fontsize=7, loc="lower left")
+    axes[2].set(ylim=(-1.6, 1.1), title="one update by ((1, 2), +1), five forms", aspect="equal")
+    for axis in axes:
+        axis.set(xlabel="first weight", ylabel="second weight")
     figure.tight_layout()
     figure.savefig(folder / "nherd-fig2.png", dpi=110)
 
@@ -103,7 +106,8 @@ def figure_4(tables: Path, folder: Path) -> None:
             axis.imshow(shares, cmap="RdYlBu", vmin=0, vmax=1)
             axis.set_xticks(range(len(NAMES)), NAMES, fontsize=6)
             axis.set_yticks(range(len(NAMES)), NAMES, fontsize=6)
-            axis.set_title(f"{title}, noise {noise:.0%}: row against column", fontsize=8)
+            axis.set_title(f"{title}, label noise {noise:.0%}", fontsize=8)
+    figure.suptitle("tasks that the row wins : loses against the column; blue: it wins most of those that are no tie", fontsize=9)
     write_csv(folder / "nherd-fig4.csv", table)
     figure.savefig(folder / "nherd-fig4.png", dpi=110)
 
@@ -121,13 +125,13 @@ def figure_5(tables: Path, folder: Path) -> None:
             axis.plot(*points.T, ".", label=group, ms=4)
         low = axis.get_xlim()[0]
         axis.plot([low, 1], [low, 1], "k-", lw=0.6)
-        axis.set(xlabel="accuracy of AROW_P", ylabel="accuracy of NHERD_P", title=f"noise {noise:.0%}")
+        axis.set(xlabel="accuracy of AROW_P", ylabel="accuracy of NHERD_P", title=f"label noise {noise:.0%}")
     axes[0].legend(fontsize=6)
     phonemes = read_csv(tables / "nherd-phoneme.csv")
     gain = [100 * ((1 - float(row["nherd_p"])) / (1 - float(row["arow_p"])) - 1) for row in phonemes]
     axes[3].bar(range(len(phonemes)), gain, color=["tab:blue" if float(row["p"]) < 0.001 else "lightgray" for row in phonemes])
     axes[3].set_xticks(range(len(phonemes)), [row["pair"] for row in phonemes], rotation=90, fontsize=7)
-    axes[3].set_title("phonemes, noise 30%; blue: p < 0.001", fontsize=10)
+    axes[3].set_title("phonemes, label noise 30%; blue: p < 0.001", fontsize=10)
     axes[3].set_ylabel("relative gain in accuracy of NHERD_P, %")
     figure.savefig(folder / "nherd-fig5.png", dpi=100)
 

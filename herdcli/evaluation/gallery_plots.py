@@ -84,7 +84,8 @@ def bars(table: list[dict[str, Any]]) -> plots.Figure:
         axes.set_ylabel("error rate (%)")
         if index == 0:
             axes.legend(fontsize="x-small")
-    figure.suptitle("probes whose person is not among the most similar 1, 2, 4, 8, 16 gallery images", fontsize="small")
+    told = "; lines: ± one standard error" if any(row.get("rank_1_se") for row in table) else ""
+    figure.suptitle(f"probes whose person is not among the most similar 1, 2, 4, 8, 16 gallery images{told}", fontsize="small")
     return figure
 
 

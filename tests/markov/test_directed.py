@@ -51,6 +51,35 @@ def test_complete_rows_give_the_closed_form_in_one_step(smoothing):
     assert state.step == 1
 
 
+def test_complete_rows_are_counted_whatever_the_treewidth():
+    random = np.random.default_rng(6)
+    cases = Cases(random.integers(0, 2, (50, 60)), np.ones(50), np.full(60, 2))
+    parents = tuple(tuple(sorted(random.choice(j, min(j, 5), replace=False).tolist())) for j in range(60))
+    method, state, tables = fitted(cases, parents, smoothing=1.0, iterations=1)
+    found, likelihood = method.expected(tables)
+    assert state.step == 1
+    assert all((part == directed.counts(cases, scope)).all() for part, scope in zip(found, method.scopes, strict=True))
+    by_row = sum(math.log(tables[j][tuple(row[i] for i in scope)]) for row in cases.x.tolist() for j, scope in enumerate(method.scopes))
+    assert likelihood == pytest.approx(by_row, rel=1e-12)
+
+
+def test_complete_rows_that_the_tables_rule_out_are_told():
+    method = ExpectationMaximisation(rows(0), CHAIN, smoothing=0.0, tolerance=1e-9, iterations=1)
+    tables = [np.zeros_like(part) for part in method.tables_of(method.init().tables)]
+    with pytest.raises(DataError, match=r"^a training row is impossible under the tables of the start$"):
+        method.expected(tables)
+
+
+def test_counts_are_of_rows_that_have_the_whole_scope():
+    cases = rows(7, 60, missing=0.3)
+    found = np.zeros((3, 2))
+    for row, weight in zip(cases.x.tolist(), cases.weight, strict=True):
+        if row[1] >= 0 and row[3] >= 0:
+            found[row[1], row[3]] += weight
+    assert (directed.counts(cases, (1, 3)) == found).all()
+    assert directed.counts(cases, ()) == cases.weight.sum()
+
+
 def test_states_of_the_parents_that_no_row_has_are_uniform_without_smoothing():
     assert directed.table(np.array([[0.0, 0.0], [1.0, 3.0]]), 0.0).tolist() == [[0.5, 0.5], [0.25, 0.75]]
     assert directed.table(np.array([[0.0, 0.0], [1.0, 3.0]]), 4.0).tolist() == [[0.5, 0.5], [2 / 6, 4 / 6]]

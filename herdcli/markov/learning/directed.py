@@ -39,10 +39,16 @@ class Cases:
 def counts(cases: Cases, scope: Sequence[int]) -> Array:
     """Weighted rows in each state of some variables, of rows that have values of all of them."""
     shape = [int(cases.cardinality[i]) for i in scope]
-    part = cases.x[:, list(scope)]
-    known = (part >= 0).all(axis=1)
-    cell = np.ravel_multi_index(tuple(part[known].T), shape) if scope else np.zeros(int(known.sum()), dtype=np.int64)
-    found: Array = np.bincount(cell, cases.weight[known], math.prod(shape)).reshape(shape)
+    cell, weight = np.zeros(len(cases.x), dtype=np.int64), cases.weight
+    known = np.ones(len(cases.x), dtype=bool)
+    for i, states in zip(scope, shape, strict=True):
+        column = cases.x[:, i]
+        if column.min(initial=0) < 0:
+            known &= column >= 0
+        cell = cell * states + column
+    if not known.all():
+        cell, weight = cell[known], weight[known]
+    found: Array = np.bincount(cell, weight, math.prod(shape)).reshape(shape)
     return found
 
 

@@ -1,7 +1,8 @@
 """Tables of a Bayesian network from rows with gaps, and with variables that no row has: expectation–maximisation.
 
 The expected number of rows in each state of a family is Σ_rows P(family | what the row has), and the tables are those of these
-numbers.  With smoothing the sum of log-likelihood and log prior never falls, without it the log-likelihood.
+numbers.  Rows without gaps are counted, whatever the treewidth.  With smoothing the sum of log-likelihood and log prior never falls,
+without it the log-likelihood.
 Source: Lauritzen (1995), "The EM algorithm for graphical association models with missing data"; Dempster, Laird & Rubin (1977).
 """
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from herdcli.algorithm import Progress
 from herdcli.errors import DataError
-from herdcli.markov.exact import cliques
+from herdcli.markov.exact import cliques, elimination
 from herdcli.markov.exact.rows import ImpossibleRow, propagate_rows
 from herdcli.markov.learning.directed import Cases, Parents, counts, network, table
 from herdcli.markov.model.network import MOST_AXES, Network
@@ -46,7 +47,13 @@ class ExpectationMaximisation:
         self.tolerance, self.steps, self.seed = tolerance, iterations, seed
         self.scopes = [(*of, i) for i, of in enumerate(parents)]
         self.shapes = [tuple(int(cases.cardinality[i]) for i in scope) for scope in self.scopes]
-        self.x, self.weight = _distinct(cases)
+        self.x, self.weight = (cases.x, cases.weight) if cases.complete else _distinct(cases)
+        self.search: elimination.Search | None = None
+        if not cases.complete:
+            self._prepare(seed, orders)  # rows with gaps are completed on a junction tree
+
+    def _prepare(self, seed: int, orders: int) -> None:
+        """The order of elimination, and how many rows are taken at once; DataError where no tree is small enough."""
         self.search = cliques.search(self._network([np.ones(shape) for shape in self.shapes]), seed, orders)
         if not self.search.complete or self.search.width + 2 > MOST_AXES:
             raise DataError(
@@ -85,6 +92,8 @@ class ExpectationMaximisation:
 
     def expected(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
         """Expected counts of each family, and the log-likelihood of all rows."""
+        if self.search is None:
+            return self._counted(tables)
         given = self._network(tables)
         found = [np.zeros(shape) for shape in self.shapes]
         total = 0.0
@@ -92,8 +101,16 @@ class ExpectationMaximisation:
             total += self._block(given, slice(start, start + self.rows), found)
         return found, total
 
+    def _counted(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
+        """Of rows without gaps, whose families are seen."""
+        found = [counts(self.cases, scope) for scope in self.scopes]
+        if any((part[many > 0] == 0).any() for part, many in zip(tables, found, strict=True)):
+            raise DataError("a training row is impossible under the tables of the start", hint="--smoothing 1")
+        return found, sum(float(many[many > 0] @ np.log(part[many > 0])) for part, many in zip(tables, found, strict=True))
+
     def _block(self, given: Network, rows: slice, found: list[Array]) -> float:
         """The rows are one variable more, in every clique; the marginal of a family and the row variable is that of each row."""
+        assert self.search is not None
         x, weight = self.x[rows], self.weight[rows]
         allowed = [(x[:, i] == np.arange(states)[:, None]) | (x[:, i] < 0) for i, states in enumerate(given.cardinality.tolist())]
         try:
@@ -115,7 +132,7 @@ class ExpectationMaximisation:
 
     def memory(self) -> int:
         """Bytes of the tables of a block of rows."""
-        return int(40 * self.search.cells * self.rows)
+        return 8 * self.cases.x.size if self.search is None else int(40 * self.search.cells * self.rows)
 
     def progress(self, state: State) -> Progress:
         """The log-likelihood so far."""

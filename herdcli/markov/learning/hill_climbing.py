@@ -26,13 +26,24 @@ class State:
     step: int
 
 
+@dataclass(frozen=True)
+class Graph:
+    """edge[i][j]  is i a parent of j?  below[i][j]  is there a path from i to j?  of[j]  the parents, worth[j]  the BIC of j's family."""
+
+    edge: list[list[bool]]
+    below: list[list[bool]]
+    of: list[tuple[int, ...]]
+    worth: list[float]
+
+
 class HillClimbing:
     """A step is one change of the graph."""
 
     state = State
 
     def __init__(self, cases: Cases, start: Parents, most_parents: int) -> None:
-        self.cases, self.start, self.most = cases, start, most_parents
+        self.cases = Cases(np.asfortranarray(cases.x), cases.weight, cases.cardinality)  # columns are read one at a time
+        self.start, self.most = start, most_parents
         self.count = len(start)
         self.known: dict[tuple[int, tuple[int, ...]], float] = {}
 
@@ -67,12 +78,11 @@ class HillClimbing:
     def step(self, state: State) -> State:
         """The best change, the first of equal ones."""
         edge = state.edge
-        below = reachable(edge)
+        now = self._graph(edge)
         best, chosen = LEAST, None
-        now = [self.family(j, _of(edge, j)) for j in range(self.count)]
         for i in range(self.count):
             for j in range(self.count):
-                if i == j or (gain := self._gain(edge, below, now, i, j)) is None:
+                if i == j or (gain := self._gain(now, i, j)) is None:
                     continue
                 for worth, turned in gain:
                     if worth > best + LEAST:
@@ -87,22 +97,27 @@ class HillClimbing:
         state.step += 1
         return state
 
-    def _gain(self, edge: Array, below: Array, now: list[float], i: int, j: int) -> list[tuple[float, bool]] | None:
+    def _graph(self, edge: Array) -> Graph:
+        """What a step asks of the graph again and again."""
+        of = [_of(edge, j) for j in range(self.count)]
+        worth = [self.family(j, parents) for j, parents in enumerate(of)]
+        return Graph(edge.tolist(), reachable(edge).tolist(), of, worth)
+
+    def _gain(self, now: Graph, i: int, j: int) -> list[tuple[float, bool]] | None:
         """What adding i → j is worth; of an edge that is there, taking it away and turning it.  None where a circle would come of it."""
-        of = _of(edge, j)
-        if not edge[i, j]:
-            if edge[j, i] or below[j, i] or len(of) >= self.most:
+        of = now.of[j]
+        if not now.edge[i][j]:
+            if now.below[j][i] or len(of) >= self.most:
                 return None
-            return [(self.family(j, tuple(sorted((*of, i)))) - now[j], False)]
+            return [(self.family(j, tuple(sorted((*of, i)))) - now.worth[j], False)]
         less = tuple(k for k in of if k != i)
-        away = self.family(j, less) - now[j]
-        mine = _of(edge, i)
+        away = self.family(j, less) - now.worth[j]
+        mine = now.of[i]
         # Turned, j → i closes a circle if another path than the edge itself leads from i to j.
-        others = edge[i].copy()
-        others[j] = False
-        if len(mine) >= self.most or (others & (below[:, j] | (np.arange(self.count) == j))).any():
+        circle = any(on and k != j and now.below[k][j] for k, on in enumerate(now.edge[i]))
+        if len(mine) >= self.most or circle:
             return [(away, False)]
-        return [(away, False), (away + self.family(i, tuple(sorted((*mine, j)))) - now[i], True)]
+        return [(away, False), (away + self.family(i, tuple(sorted((*mine, j)))) - now.worth[i], True)]
 
     def result(self, state: State) -> Parents:
         """The parents of each variable."""

@@ -23,17 +23,17 @@ STAGES += herding-fig3
 herding-fig3.run := fig3_usps.py
 herding-fig3.data := usps_all.h5
 herding-fig3.makes := herding-fig3.csv herding-fig3.png
-herding-fig3.quick := --splits 1 --iterations 400 --columns H1,H2,SH1,SH2,CD1
+herding-fig3.quick := --splits 1 --iterations 400 --columns H2,SH2,CD1
 
 STAGES += herding-claims
 herding-claims.run := table_herding_claims.py
 herding-claims.with := fig3_usps.py
 herding-claims.data := usps_all.h5
 herding-claims.makes := herding-claims.csv
-herding-claims.quick := --splits 1 --iterations 200 --only representation --only entropy
+herding-claims.quick := --splits 1 --iterations 200 --only representation --only entropy --units 5,30
 
 BACH := 3 4 5 6 7
-bach-fig3.quick := --count 60
+bach-fig3.quick := --count 60 --seeds 3
 bach-fig4.quick := --count 200
 bach-fig5.quick := --count 500
 bach-fig6.quick := --count 4000
@@ -91,9 +91,9 @@ digits := ica-digits-filters.png ica-digits-gabors.png
 map := ica-map-filters.png ica-map-neighbours.csv
 features := ica-faces-eigenfaces.png ica-faces-features.png ica-faces-pixels.png
 ica-features.makes := ica-features.csv $(speech) $(patches8) $(map) $(patches) $(digits) $(features)
-ica-features.quick-data := speech_segments.h5 natural13.h5 usps_all.h5
-ica-features.quick := --fraction 0.1 --only speech --only patches8 --only digits
-ica-features.quick-makes := ica-features.csv $(speech) $(patches8) $(digits)
+ica-features.quick-data := speech_segments.h5 natural13.h5
+ica-features.quick := --fraction 0.1 --only speech --only patches8
+ica-features.quick-makes := ica-features.csv $(speech) $(patches8)
 
 STAGES += ups-fig55
 ups-fig55.run := fig_ups.py

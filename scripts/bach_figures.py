@@ -2,6 +2,7 @@
 
     python scripts/bach_figures.py FOLDER                # all, two minutes
     python scripts/bach_figures.py FOLDER --figure 4
+    python scripts/bach_figures.py FOLDER --figure 3 --count 60 --seeds 3
 
 For each figure bach-figN.csv (long form: panel, method, t, and what is plotted) and, with matplotlib, bach-figN.png.  Every number
 comes out of `herd kernel-herd … | herd eval --trace`; this file only writes inputs and draws.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +48,7 @@ def density(folder: Path) -> str:
     return "trigonometric:" + table(folder / "density.csv", ["a", "b"], np.random.default_rng(1).standard_normal((5, 2)))
 
 
-def figure3(folder: Path, count: int) -> Iterator[Row]:
+def figure3(folder: Path, count: int, seeds: int = 10) -> Iterator[Row]:
     panels = {
         "nu=3, density": (density(folder), "bernoulli:3"),
         "nu=3, uniform": ("uniform", "bernoulli:3"),
@@ -56,7 +58,7 @@ def figure3(folder: Path, count: int) -> Iterator[Row]:
         common = ("--target", target, "--kernel", kernel, "-m", count)
         for rule in ("herding", "line-search", "min-norm-point", "sobol", "random"):
             runs = []
-            for seed in range(10 if rule == "random" else 1):
+            for seed in range(seeds if rule == "random" else 1):
                 made = ("--rule", rule, "--seed", seed, *(() if rule in ("random", "sobol") else ("--candidates", "grid:8192")))
                 runs.append(trace(folder, *common, *made, *(() if rule == "min-norm-point" else ("--trace-projected",))))
             for rows in zip(*runs, strict=True):
@@ -77,7 +79,7 @@ def figure4(folder: Path, count: int) -> Iterator[Row]:
         for row in trace(folder, "sample.h5", "-m", count, "--kernel", "bernoulli:3", "--rule", rule, target=target):
             for column, name in (("mmd", "train"), ("target_mmd", "test")):
                 yield {"panel": "sample of 1000", "method": f"{rule}, {name}", "t": int(row["t"]), "mmd": float(row[column])}
-    for t in np.unique(np.round(np.logspace(0, np.log10(min(count, 200)), 24)).astype(int)):
+    for t in np.unique(np.round(np.logspace(0, np.log10(min(count, 200)), max(2, min(count // 20, 24)))).astype(int)):
         herd(
             "kernel-herd", "sample.h5", "-m", t, "--kernel", "bernoulli:3", "--rule", "min-norm-point", "-q", "-o", "run.h5", folder=folder
         )
@@ -207,10 +209,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--figure", type=int, choices=FIGURES, action="append")
     parser.add_argument("--count", type=int, default=None, help="atoms, instead of each figure's own number")
+    parser.add_argument("--seeds", type=int, default=10, help="of random atoms in figure 3")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for number in arguments.figure or FIGURES:
         make, count = FIGURES[number]
+        if number == 3:
+            make = partial(figure3, seeds=arguments.seeds)
         rows = list(make(arguments.folder, arguments.count or count))
         write_csv(arguments.folder / f"bach-fig{number}.csv", rows)
         draw(arguments.folder / f"bach-fig{number}.png", rows)

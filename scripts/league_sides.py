@@ -76,6 +76,27 @@ TASKS = {
     "fa": Task("minus nats a row", ("speech", "phoneme"), ("em --model fa --components 20",), "-log_likelihood", ("FactorAnalysis",)),
     "ppca": Task("minus nats a row", ("speech", "phoneme"), ("em --model ppca --components 20",), "-log_likelihood", ("PCA",)),
     "hmm": Task("minus nats a row", ("music",), ("em --model hmm --components 8 --iterations 100",), "-log_likelihood", ("GaussianHMM",)),
+    "lds": Task(
+        "minus nats a row",
+        ("music-long",),
+        ("em --model lds --components 8",),
+        "-log_likelihood",
+        ("KalmanFilter", "KalmanFilter, 50 iterations", "DynamicFactorMQ"),
+    ),
+    "network": Task(
+        "minus nats a row",
+        ("eights", "words"),
+        ("fit-mrf --smoothing 1", "fit-mrf --algorithm bayes --structure hill-climb --smoothing 1"),
+        "-log_likelihood",
+        ("pyAgrum", "pyAgrum, hill climbing", "TreeSearch"),
+    ),
+    "dictionary": Task(
+        "½|z − As|² + .01 |s|₁ a row",
+        ("patches",),
+        ("ica --algorithm sparse-coding --whiten centre --filters 128",),
+        "dictionary",
+        ("SPAMS", "MiniBatchDictionaryLearning"),
+    ),
     "kmeans": Task(
         "squared error a row",
         ("usps", "phoneme", "speech"),
@@ -97,6 +118,9 @@ SOURCES = {  # set: file, most rows
     "words": ("news_w100.h5", 0),
     "speech": ("speech_segments.h5", 12_000),
     "music": ("music16_long.h5", 30_000),
+    "music-long": ("music16_long.h5", 3_000),
+    "eights": ("eights8x8.h5", 0),
+    "patches": ("patches16.h5", 9_000),
     "music-mixed": ("music16_long.h5", 0),
     "speech-mixed": ("speech_segments.h5", 0),
 }
@@ -128,6 +152,10 @@ def prepare(name: str, seed: int, most: int, folder: Path) -> None:
         with h5py.File(folder / "mixing.h5", "w") as target:
             target["X"] = A
         X, y, split = S[: most or len(S)] @ A.T, None, np.zeros(min(most or len(S), len(S)), dtype=np.uint8)
+    elif name == "music-long":  # one sequence to learn from, and the next one to judge by
+        start = int(random.integers(len(X) - limit))
+        X, split = X[start : start + limit], np.where(np.arange(limit) < limit * 2 // 3, 0, 2).astype(np.uint8)
+        extra["sequence"] = (split > 0).astype(int)
     elif name == "music":  # 250 rows in a row are a sequence
         start = int(random.integers(len(X) - limit))
         X, sequence = X[start : start + limit], np.arange(limit) // 250
@@ -136,6 +164,10 @@ def prepare(name: str, seed: int, most: int, folder: Path) -> None:
         chosen = random.permutation(len(X))[:limit]
         X, y = X[chosen], None if y is None else y[chosen]
         split = np.where(np.arange(limit) < limit * 2 // 3, 0, 2).astype(np.uint8)
+    if name == "patches":  # of 8 × 8 pixels, whitened by the rows that are learned from
+        X = X.reshape(-1, 16, 16)[:, :8, :8].reshape(-1, 64).astype(np.float64)
+        value, vectors = np.linalg.eigh(np.cov(X[split == 0].T))
+        X, attributes = (X - X[split == 0].mean(axis=0)) @ (vectors / np.sqrt(value)) @ vectors.T, {}
     if name.endswith("-bits"):
         X, attributes = np.greater_equal(X, 0.3 * float(np.ravel(attributes["value_range"])[1])).astype(np.uint8), {}
     validated = np.where((split == 0) & (np.arange(len(X)) % 4 == 3), 1, split).astype(np.uint8)
@@ -195,8 +227,10 @@ def ours(line: str, figure: str, seed: int, folder: Path) -> Row:
     mixing = ["--mixing", "mixing.h5"] if (folder / "mixing.h5").exists() else []
     command, *rest = line.split()
     data = "validated.h5" if "--per-class" in rest else "x.h5"
-    alone = [] if command == "nherd-train" else ["-j", "1"]  # which has one thread
+    alone = [] if command in ("nherd-train", "fit-mrf") else ["-j", "1"]  # which have one thread
     seconds, peak = measured([*HERD, command, data, *rest, *mixing, *alone, "--seed", str(seed), "-q", "-o", "model.h5"], folder)
+    if figure == "dictionary":
+        return theirs("herd's dictionary", seed, folder) | {"seconds": seconds, "mb": peak}
     judge = subprocess.run([*HERD, "eval", "model.h5", "--format", "json", "-q"], cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
     value = float(json.loads(judge.stdout)[0][figure.lstrip("-")])
     return {"quality": -value if figure.startswith("-") else value, "seconds": seconds, "mb": peak}

@@ -184,6 +184,137 @@ def states(rows: Rows, seed: int) -> Judge:
     return lambda: -float(model.score(rows.held, lengths(rows.held_sequence))) / len(rows.held)
 
 
+def kalman(rows: Rows, seed: int, iterations: int = 10) -> Judge:
+    """Eight states, everything learned; pykalman learns from one sequence and begins with identity matrices."""
+    from pykalman import KalmanFilter
+
+    learned = ("transition_matrices", "observation_matrices", "transition_covariance", "observation_covariance")
+    model = KalmanFilter(
+        n_dim_state=8,
+        n_dim_obs=rows.X.shape[1],
+        em_vars=[*learned, "observation_offsets", "initial_state_mean", "initial_state_covariance"],
+    ).em(rows.X, n_iter=iterations)
+    return lambda: -float(model.loglikelihood(rows.held)) / len(rows.held)
+
+
+def kalman_long(rows: Rows, seed: int) -> Judge:
+    return kalman(rows, seed, 50)
+
+
+def dynamic(rows: Rows, seed: int) -> Judge:
+    """Eight factors, each with its own past and the others', and white noise in each column."""
+    from statsmodels.tsa.statespace.dynamic_factor_mq import DynamicFactorMQ
+
+    mean = rows.X.mean(axis=0)
+    model = DynamicFactorMQ(rows.X - mean, factors=1, factor_multiplicities=8, factor_orders=1, idiosyncratic_ar1=False, standardize=False)
+    fit = model.fit(maxiter=500, disp=False)
+    return lambda: -float(fit.apply(rows.held - mean).llf) / len(rows.held)
+
+
+Family = tuple[int, list[int], np.ndarray]  # a column, its parents, and the table of its probabilities: parents first
+
+
+def families_judged(families: list[Family], rows: Rows) -> Judge:
+    """Minus the mean log-probability of the rows held out under a Bayesian network."""
+    held = rows.held.astype(int)
+    return lambda: -float(sum(np.log(table[(*(held[:, k] for k in parents), held[:, own])]).mean() for own, parents, table in families))
+
+
+def frame(rows: Rows) -> Any:
+    """Two-valued columns x0, x1, … as a data frame."""
+    import pandas as pd
+
+    return pd.DataFrame(rows.X.astype(int), columns=[f"x{k}" for k in range(rows.X.shape[1])])
+
+
+def agrum(rows: Rows, seed: int, climbing: bool = False) -> Judge:
+    """A Bayesian network by pyAgrum; one pseudo-row a cell of each table."""
+    import pyagrum as gum
+
+    data = frame(rows)
+    template = gum.BayesNet()
+    for name in data:
+        template.add(gum.RangeVariable(name, "", 0, 1))
+    learner = gum.BNLearner(data, template)
+    learner.useSmoothingPrior(1)
+    if climbing:
+        learner.useGreedyHillClimbing()
+        learner.useScoreBIC()
+    net = learner.learnBN()
+    families: list[Family] = []
+    for name in data:
+        parents = [net.variable(k).name() for k in sorted(net.parents(name))]
+        places = list(reversed(net.cpt(name).names))
+        table = np.transpose(net.cpt(name).toarray(), [places.index(each) for each in (*parents, name)])
+        families.append((int(name[1:]), [int(each[1:]) for each in parents], table))
+    return families_judged(families, rows)
+
+
+def agrum_climbing(rows: Rows, seed: int) -> Judge:
+    return agrum(rows, seed, climbing=True)
+
+
+def tree(rows: Rows, seed: int) -> Judge:
+    """Chow and Liu's tree by pgmpy, its tables with the prior that it has."""
+    from pgmpy.estimators import TreeSearch
+    from pgmpy.models import DiscreteBayesianNetwork
+    from pgmpy.parameter_estimator import DiscreteBayesianEstimator
+
+    data = frame(rows)
+    net = DiscreteBayesianNetwork()
+    net.add_nodes_from(data)
+    net.add_edges_from(TreeSearch(data, root_node="x0").estimate(estimator_type="chow-liu", show_progress=False).edges())
+    net.fit(data, estimator=DiscreteBayesianEstimator(state_names={name: [0, 1] for name in data}))
+    families: list[Family] = []
+    for name in data:
+        table = net.get_cpds(name)
+        families.append((int(name[1:]), [int(each[1:]) for each in table.variables[1:]], np.moveaxis(table.values, 0, -1)))
+    return families_judged(families, rows)
+
+
+# Dictionaries of 128 atoms: the mean over rows of min ½|z − As|² + .01 |s|₁, atoms of length 1
+
+PENALTY = 0.01
+
+
+def coded(A: np.ndarray, rows: Rows) -> Judge:
+    """Of a dictionary, a column an atom; scikit-learn's lasso finds the codes of all contenders."""
+    from sklearn.linear_model import Lasso
+
+    A = A / np.sqrt((A**2).sum(axis=0))
+    n = len(A)
+
+    def judge() -> float:
+        lasso = Lasso(PENALTY / n, fit_intercept=False, max_iter=10_000, tol=1e-6)
+        codes = lasso.fit(A, rows.held.T).coef_
+        return float((0.5 * np.square(rows.held - codes @ A.T).sum(axis=1) + PENALTY * np.abs(codes).sum(axis=1)).mean())
+
+    return judge
+
+
+def herd_dictionary(rows: Rows, seed: int) -> Judge:
+    """Of `herd ica --algorithm sparse-coding`, learned before."""
+    from herdcli import artifacts
+
+    return coded(np.asarray(artifacts.load("model.h5").value.dictionary), rows)
+
+
+def spams(rows: Rows, seed: int) -> Judge:
+    """One pass over the rows, in batches of its own size."""
+    import spams as library
+
+    passes = -(-len(rows.X) // 512)
+    A = library.trainDL(np.asfortranarray(rows.X.T), K=128, lambda1=PENALTY, mode=2, iter=passes, numThreads=1, verbose=False)
+    return coded(np.asarray(A), rows)
+
+
+def online_dictionary(rows: Rows, seed: int) -> Judge:
+    from sklearn.decomposition import MiniBatchDictionaryLearning
+
+    model = MiniBatchDictionaryLearning(128, alpha=PENALTY, fit_algorithm="cd", random_state=seed).fit(rows.X)
+    return coded(model.components_.T, rows)
+
+
 def lengths(sequence: np.ndarray) -> list[int]:
     """Of runs of the same number."""
     ends = np.flatnonzero(np.diff(sequence)) + 1
@@ -252,6 +383,15 @@ PROGRAMS: dict[str, tuple[Callable[[Rows, int], Judge], str, str]] = {  # name: 
     "MiniBatchKMeans": (clusters_batches, "scikit-learn", "50 clusters"),
     "picard": (picard, "python-picard", "extended, not orthogonal"),
     "FastICA": (fastica, "scikit-learn", "log cosh"),
+    "KalmanFilter": (kalman, "pykalman", "8 states, all learned, 10 iterations"),
+    "KalmanFilter, 50 iterations": (kalman_long, "pykalman", "8 states, all learned"),
+    "DynamicFactorMQ": (dynamic, "statsmodels", "8 factors of order 1, white noise, 500 iterations at most"),
+    "pyAgrum": (agrum, "pyagrum", "its default search, smoothing 1"),
+    "pyAgrum, hill climbing": (agrum_climbing, "pyagrum", "greedy, by BIC, smoothing 1"),
+    "TreeSearch": (tree, "pgmpy", "Chow and Liu's tree, BDeu prior"),
+    "SPAMS": (spams, "spams-bin", "128 atoms, penalty .01, one pass"),
+    "MiniBatchDictionaryLearning": (online_dictionary, "scikit-learn", "128 atoms, penalty .01, coordinate descent"),
+    "herd's dictionary": (herd_dictionary, "herdcli", ""),
     "extended infomax": (infomax, "mne", "whitened by ZCA"),
 }
 

@@ -1,6 +1,6 @@
 """The other claims of Welling (2009), sec. 8 and 10, as small tables on USPS digits.
 
-    python scripts/table_herding_claims.py FOLDER [--splits 4] [--iterations 2000] [--only NAME]      (makes herding-claims.csv)
+    python scripts/table_herding_claims.py FOLDER [--splits 4] [--iterations 2000] [--only NAME] [--units 5,30]  (makes herding-claims.csv)
 
 representation  +-1 against {0,1}, 100 hidden units.
 entropy         error and entropy of the hidden units for few of them, with the three readings of the hidden features.
@@ -10,7 +10,7 @@ chains          CD-1 against CD-10, full batch against minibatches of 100 (286 e
 
 Every figure is the mean over splits of one pipe's row, kept in FOLDER; an interrupted run goes on where it stopped.  Rows `A less B` are
 the differences of two rows split by split, whose standard error is that of the pairs; of fewer splits where one of the two has fewer.
---kept makes the table of what is there, without running more.
+--units leaves the other numbers of hidden units out of `entropy`; --kept makes the table of what is there, without running more.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ import numpy as np
 from fig3_usps import PROTOCOL, cd, cell, mean_and_error
 from pipeline import Row, write_csv
 
+FEW = (5, 10, 20, 30)  # hidden units
 OTHERS = ("error_train", "hidden_entropy", "weight_growth")
 
 PAIRS = {  # table -> rows that are compared split by split
     "representation": [("binary local", "spin local"), ("binary safe", "spin safe")],
-    "entropy": [(f"K={size} full", f"K={size} growthless") for size in (5, 10, 20, 30)],
+    "entropy": [(f"K={size} full", f"K={size} growthless") for size in FEW],
     "steps": [(sizes, "1,1,1") for sizes in ("1,4,1", "4,1,1", "1,1,4")],
     "chains": [("CD-1, all rows", "CD-10, all rows"), ("CD-1, batches of 100", "CD-1, all rows")],
 }
 
 
-def tables(iterations: int) -> dict[str, dict[str, str]]:
+def tables(iterations: int, few: tuple[int, ...] = FEW) -> dict[str, dict[str, str]]:
     """Table -> row -> command."""
     herd = f"herd {PROTOCOL} --iterations {iterations} --burn-in {iterations // 2} --keep 0 --energy-every 2"
     readings = ("none", "full", "growthless")
@@ -44,9 +45,7 @@ def tables(iterations: int) -> dict[str, dict[str, str]]:
             for name in ("spin", "binary")
             for variant in ("local", "safe")
         },
-        "entropy": {
-            f"K={size} {reading}": f"{herd} --hidden {size} --hidden-bias {reading}" for size in (5, 10, 20, 30) for reading in readings
-        },
+        "entropy": {f"K={size} {reading}": f"{herd} --hidden {size} --hidden-bias {reading}" for size in few for reading in readings},
         "steps": {sizes: f"{herd} --hidden-bias full --step-sizes {sizes}" for sizes in ("1,1,1", "1,4,1", "4,1,1", "1,1,4")},
         "overfitting": {f"K={size}": f"{herd} --hidden {size} --score-training" for size in (100, 1000)},
         "chains": {
@@ -65,14 +64,15 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=4)
     parser.add_argument("--iterations", type=int, default=2000)
     parser.add_argument("--only", choices=list(tables(2)), action="append")
+    parser.add_argument("--units", default=",".join(map(str, FEW)))
     parser.add_argument("--kept", action="store_true")
     arguments = parser.parse_args()
-    folder = arguments.folder
+    folder, few = arguments.folder, tuple(map(int, arguments.units.split(",")))
     folder.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     for name in arguments.only or tables(arguments.iterations):
         errors: dict[str, dict[int, float]] = {}
-        for row, line in tables(arguments.iterations)[name].items():
+        for row, line in tables(arguments.iterations, few)[name].items():
             stem = row.replace(" ", "-").replace(",", ".")
             places = {seed: folder / f"{name}-{stem}-{seed}.json" for seed in range(arguments.splits)}
             found = {seed: cell(line, seed, place) for seed, place in places.items() if place.exists() or not arguments.kept}

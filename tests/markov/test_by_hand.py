@@ -201,6 +201,13 @@ def test_the_residual_of_a_damped_update_is_that_of_one_without(kind):
     assert np.array_equal(geometric.messages, damped.messages) == (kind == "linear")
 
 
+def test_geometric_damping_is_a_power_of_both_messages():
+    """Teh (2003), eq. 5.29 with α = .25: ratios of a message's two states from uniform ones are to the power of a quarter."""
+    plain, damped = (walked(method("bp", schedule="parallel", damping=d, damping_kind="geometric"), 1) for d in (0.0, 0.75))
+    ratios = [np.divide(*state.messages.reshape(-1, 2).T) for state in (plain, damped)]
+    np.testing.assert_allclose(ratios[1], ratios[0] ** 0.25, rtol=1e-12)
+
+
 def test_a_damping_schedule_divides_the_iterations_evenly():
     """Stages of 0 and ¾ over 5 iterations: iteration k of 5 is in stage ⌊2k/5⌋."""
     made = method("bp", schedule="parallel", damping_kind="linear", damping_schedule=(0.0, 0.75), iterations=5)

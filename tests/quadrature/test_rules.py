@@ -230,6 +230,21 @@ def test_line_search_stops_at_the_atom_it_heads_for(space_of, run_rule):
     assert state.mmd[1] == pytest.approx(0.5, abs=1e-12)
 
 
+def test_line_search_goes_to_the_least_distance_on_each_segment(rows, space_of, run_rule):
+    """Of (1 − ρ) g + ρ Φ(x), ρ from 0 to 1: none of a thousand steps is nearer to the target than the one that was taken."""
+    target, kernel = Rows(rows, np.full(200, 1 / 200)), Gaussian(1.2)
+    state = run_rule(space_of(kernel, target, rows), target, 12, rule="line-search")
+    K, mean = kernel.matrix(state.atoms, state.atoms), kernel.matrix(state.atoms, rows).mean(axis=1)
+    norm, weight = kernel.matrix(rows, rows).mean(), np.eye(12)[0]
+    for t in range(1, 12):
+        steps = np.linspace(0.0, 1.0, 1001)[:, None]
+        tried = (1.0 - steps) * weight + steps * np.eye(12)[t]
+        squares = np.einsum("si,ij,sj->s", tried, K, tried) - 2.0 * tried @ mean + norm
+        assert state.mmd[t] ** 2 <= squares.min() + 1e-12
+        assert state.mmd[t] ** 2 == pytest.approx(squares.min(), abs=1e-6)
+        weight = (1.0 - state.rate[t]) * weight + state.rate[t] * np.eye(12)[t]
+
+
 def test_the_weights_of_open_loop_steps_grow_with_the_atom(rows, space_of, run_rule):
     """ρ_t = 2/(t + 2), ρ_0 = 1: the u-th of m atoms has weight 2u/(m (m + 1))."""
     target = Rows(rows, np.full(200, 1 / 200))

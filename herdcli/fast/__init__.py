@@ -27,7 +27,15 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
         stein_values,
     )
     from herdcli.fast.numpy_exact import exact_exp, exact_expm1, exact_log, exact_log1p, exact_product
-    from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, sparse_scratch, two_state_means, two_state_sample
+    from herdcli.fast.numpy_gibbs import (
+        add_sparse_product,
+        logistic,
+        momentum_step,
+        running_sums,
+        sparse_scratch,
+        two_state_means,
+        two_state_sample,
+    )
     from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
     from herdcli.fast.numpy_hmc import expert_energy, expert_slope, leapfrog, leapfrog_scratch
     from herdcli.fast.numpy_junction import clique_updates, region_updates, settle_and_scale
@@ -43,7 +51,7 @@ TWINS = {  # what the twin names in `__all__`
     "clusters": "nearest_two pair_products",
     "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values stein_values",
     "exact": "exact_exp exact_expm1 exact_log exact_log1p exact_product",
-    "gibbs": "add_sparse_product logistic momentum_step sparse_scratch two_state_means two_state_sample",
+    "gibbs": "add_sparse_product logistic momentum_step running_sums sparse_scratch two_state_means two_state_sample",
     "herding": "ascend herding_scratch herding_update hidden_pass",
     "hmc": "expert_energy expert_slope leapfrog leapfrog_scratch",
     "junction": "clique_updates region_updates settle_and_scale",
@@ -98,6 +106,7 @@ __all__ = [
     "region_updates",
     "rescale",
     "residual_updates",
+    "running_sums",
     "settle",
     "settle_and_scale",
     "solve_step",

@@ -62,6 +62,27 @@ HERD_LOOP(uint32_t, herd_momentum,
     return largest;
 }
 
+/* out (rows, width) <- running sums of each row of x, one addition after the other.  An addition waits for the last one of its row:
+ * several rows in turns wait together. */
+#define HERD_ABREAST 8
+static void herd_running_sums(const float *x, double *out, ptrdiff_t rows, ptrdiff_t width)
+{
+    for (ptrdiff_t first = 0; first < rows; first += HERD_ABREAST) {
+        const ptrdiff_t count = rows - first < HERD_ABREAST ? rows - first : HERD_ABREAST;
+        const float *from = x + first * width;
+        double *to = out + first * width, sums[HERD_ABREAST] = {0};
+        if (count == HERD_ABREAST) {
+            for (ptrdiff_t j = 0; j < width; j++)
+                for (int i = 0; i < HERD_ABREAST; i++)
+                    to[i * width + j] = sums[i] += from[i * width + j];
+            continue;
+        }
+        for (ptrdiff_t j = 0; j < width; j++)
+            for (ptrdiff_t i = 0; i < count; i++)
+                to[i * width + j] = sums[i] += from[i * width + j];
+    }
+}
+
 /* Sparse times dense.  Columns are done in panels: the sums of one stay in registers, its rows stay near. */
 #define HERD_PANEL 64
 

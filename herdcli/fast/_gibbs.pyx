@@ -17,6 +17,7 @@ cdef extern from "_gibbs.h" nogil:
     uint32_t herd_momentum(
         float *weights, float *velocity, const float *gradient, Py_ssize_t count, float rate, float momentum, float decay,
     ) noexcept
+    void herd_running_sums(const float *x, double *out, Py_ssize_t rows, Py_ssize_t width) noexcept
     Py_ssize_t herd_sparse_scratch(Py_ssize_t rows, Py_ssize_t inner) noexcept
     void herd_add_sparse_product(
         const float *sparse, Py_ssize_t down, Py_ssize_t along, const float *dense, float *out,
@@ -72,6 +73,15 @@ def momentum_step(weights, velocity, gradient, float rate, float momentum, float
             bits = herd_momentum(&w[0], &v[0], &g[0], w.shape[0], rate, momentum, decay)
     memcpy(&largest, &bits, sizeof(largest))
     return largest
+
+
+def running_sums(const float[:, ::1] x, double[:, ::1] out):
+    """out[i, j] ← Σ_{k ≤ j} x[i, k]."""
+    _check(out.shape[0], x.shape[0])
+    _check(out.shape[1], x.shape[1])
+    with nogil:
+        if x.shape[0] and x.shape[1]:
+            herd_running_sums(&x[0, 0], &out[0, 0], x.shape[0], x.shape[1])
 
 
 def sparse_scratch(Py_ssize_t rows, Py_ssize_t inner):

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["add_sparse_product", "logistic", "momentum_step", "sparse_scratch", "two_state_means", "two_state_sample"]
+__all__ = ["add_sparse_product", "logistic", "momentum_step", "running_sums", "sparse_scratch", "two_state_means", "two_state_sample"]
 
 F = np.float32
 
@@ -90,6 +90,14 @@ def momentum_step(weights: Array, velocity: Array, gradient: Array, rate: float,
     velocity += F(rate) * (gradient - F(decay) * weights)
     weights += velocity
     return float(np.abs(weights).max())
+
+
+def running_sums(x: Array, out: Array) -> None:
+    """out[i, j] ← Σ_{k ≤ j} x[i, k], added one after the other in float64.
+
+    x  (n, u) float32.      out  (n, u) float64.
+    """
+    np.cumsum(x, axis=1, dtype=np.float64, out=out)
 
 
 def sparse_scratch(rows: int, inner: int) -> int:

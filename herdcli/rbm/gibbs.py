@@ -17,6 +17,7 @@ from herdcli.rbm.units import Labelled as LabelledUnits
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
+TOGETHER = 8  # rows whose words are drawn from sums that are made together
 LARGEST_LOG_RATE = 20.0  # of a Poisson unit that is sampled
 
 
@@ -173,13 +174,15 @@ class Drawings(Drawn):
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
         lengths = np.broadcast_to(np.asarray(self.length, dtype=np.int64), len(mean))
         ends = np.concatenate([[0], np.cumsum(lengths)])
-        uniform, D = generator.random(int(ends[-1])), mean.shape[-1]
-        states, sums = np.zeros(mean.shape, dtype=np.float32), np.empty(D)
-        for i, row in enumerate(mean):
-            sums[...] = row
-            np.cumsum(sums, out=sums)
+        uniform, (n, D) = generator.random(int(ends[-1])), mean.shape
+        states, sums = np.zeros(mean.shape, dtype=np.float32), np.empty((min(n, TOGETHER), D))
+        for i in range(n):
+            if i % TOGETHER == 0:
+                rows = mean[i : i + TOGETHER]
+                fast.running_sums(rows, sums[: len(rows)])
+            row = sums[i % TOGETHER]
             # A uniform number falls into the j-th gap of summed shares with the probability of j.
-            place = np.searchsorted(sums, uniform[ends[i] : ends[i + 1]] * sums[-1], side="right")
+            place = np.searchsorted(row, uniform[ends[i] : ends[i + 1]] * row[-1], side="right")
             np.add.at(states[i], np.minimum(place, D - 1), np.float32(1.0))
         return states
 

@@ -91,6 +91,18 @@ def test_twin_logistics_give_the_same_bits(compiled: ModuleType) -> None:
     assert np.array_equal(mine, other)
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (8, 33), (21, 65), (0, 4)])
+def test_running_sums_add_one_number_after_the_other(loops: ModuleType, shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(shape[0]).normal(0, 1, shape).astype(np.float32)
+    out = np.full(shape, np.nan)
+    loops.running_sums(x, out)
+    for row, sums in zip(x.tolist(), out.tolist(), strict=True):
+        total = 0.0
+        for number, found in zip(row, sums, strict=True):
+            total += number
+            assert found == total
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (17, 33), (64, 65)])
 def test_twin_momentum_steps_give_the_same_bits(compiled: ModuleType, shape: tuple[int, int]) -> None:
     random = np.random.default_rng(shape[0])

@@ -139,6 +139,13 @@ claims-$(1).quick := --quick
 endef
 $(foreach topic,herding inference learning faces ica kernel scaling,$(eval $(call claims,$(topic))))
 
+STAGES += mnist
+mnist.run := fig_mnist.py
+mnist.with := mnist_rivals.py
+mnist.data := mnist.h5
+mnist.makes := mnist.csv mnist.png
+mnist.quick := --largest 4 --programs herd --temperatures 300
+
 STAGES += em
 em.run := table_em.py
 em.data := speech_segments.h5 usps_all.h5 mnist.h5 orl.h5 music16_long.h5 a9a

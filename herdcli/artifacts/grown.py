@@ -32,8 +32,13 @@ def save(path: str, parts: Iterable[Dataset], rows: int, history: list[dict[str,
 
 
 def _valid(parts: Iterable[Dataset]) -> Iterator[Dataset]:
+    fields: list[str] | None = None
     for part in parts:
         validate(replace(part, weight=None))  # of which some rows may have none
+        there = [name for name, item in vars(part).items() if item is not None]
+        if fields not in (None, there):
+            raise TypeError(f"a part has {', '.join(there)}, those before it {', '.join(fields or ())}")
+        fields = there
         yield part
 
 

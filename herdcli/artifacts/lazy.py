@@ -212,9 +212,12 @@ def table(ranges: Ranges, *, declared: bool = False) -> Dataset | None:
         if text:
             rows.append(part.X, None)
     kept = replace(ranges, parts=[(0, _PutBy(rows, ranges.names), ranges.artifact.name)], sources=[]) if text else ranges
+    if any(len(parts) not in (0, -(-ranges.count // STRETCH)) for parts in further.values()):  # stretches without any label
+        return None
     whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in further.items() if parts}
     if names:
-        whole |= {"y": np.argsort(np.argsort(list(names))).astype(np.int32)[whole["y"]], "class_names": sorted(names)}
+        y = np.where(whole["y"] < 0, -1, np.argsort(np.argsort(list(names))).astype(np.int32)[whole["y"]])
+        whole |= {"y": y.astype(np.int64) if (y < 0).any() else y, "class_names": sorted(names)}
     return Dataset(Lazy(kept), feature_names=ranges.names, split=split, **whole | said)
 
 
@@ -230,7 +233,7 @@ def _numbered(part: Dataset, names: dict[str, int]) -> Dataset:
     if part.y is None or not part.class_names:
         return part
     numbers = np.array([names.setdefault(name, len(names)) for name in part.class_names])
-    return replace(part, y=numbers[part.y], class_names=None)
+    return replace(part, y=np.where(part.y < 0, -1, numbers[part.y]), class_names=None)
 
 
 def dataset(ranges: Ranges) -> Dataset | None:

@@ -96,6 +96,16 @@ class Ranges:
         whole, split = found[0] if len(found) == 1 else _joined(found), self.split() if self.splits else None
         return replace(whole, split=None if split is None else split[begin:stop])
 
+    def labelled(self) -> bool:
+        """Whether rows may have labels of their own."""
+        reader = self.parts[0][1]
+        if not hasattr(reader, "asked"):
+            return "y" in getattr(reader, "further", {})
+        try:
+            return replace(reader, asked=replace(reader.asked, missing=False)).read(0, 1, silent).y is not None  # type: ignore[type-var]
+        except DataError:  # of a first row with gaps
+            return True
+
     def whole(self) -> Dataset:
         """All rows, with what the first file declares of its own."""
         self.splits = True

@@ -294,3 +294,44 @@ def test_labels_that_nobody_asks_for_may_be_anything(tmp_path, monkeypatch, task
     assert (tmp_path / "made.csv").read_bytes() == (tmp_path / "known.csv").read_bytes()
     with pytest.raises(DataError, match="labels are whole numbers or text"):
         run("fit-rbm", f"rows{suffix}", "--visible-units", "gaussian", "-o", "rbm.h5")
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".parquet", ".csv"])
+def test_an_offset_beside_the_rows_stays_beside_them(tmp_path, monkeypatch, suffix):
+    draw = np.random.default_rng(0)
+    X, offset = draw.normal(size=(300, 2)), draw.random(300)
+    monkeypatch.chdir(tmp_path)
+    if suffix == ".h5":
+        with h5py.File("rows.h5", "w") as file:
+            file["X"], file["y"], file["weeks"] = X, draw.poisson(2.0, 300), offset
+    else:
+        TABLES[suffix](pa.table({"a": X[:, 0], "b": X[:, 1], "y": draw.poisson(2.0, 300), "weeks": offset}), tmp_path / f"rows{suffix}")
+    run("regress", f"rows{suffix}", "--family", "poisson", "--offset", "weeks", "-o", "model.h5")
+    run("apply", "model.h5", f"rows{suffix}", "-o", "whole.h5")
+    whole = (tmp_path / "whole.h5").read_bytes()
+    stretches(monkeypatch)
+    run("apply", "model.h5", f"rows{suffix}", "-o", "streamed.h5")
+    np.testing.assert_allclose(load("streamed.h5").value.X, load("whole.h5").value.X, rtol=1e-12)
+    assert len((tmp_path / "streamed.h5").read_bytes()) == len(whole)
+
+
+@pytest.mark.parametrize(("kind", "want"), [("factors", "completed"), ("mixture", "clusters"), ("rbm", "completed")])
+@pytest.mark.parametrize("labels", [True, False])
+def test_empty_cells_of_tables_are_gaps_in_stretches_too(tmp_path, monkeypatch, kind, want, labels):
+    draw = np.random.default_rng(0)
+    X = (draw.random((300, 3)) < 0.5).astype(float) if kind == "rbm" else draw.normal(size=(300, 3))
+    np.savetxt(tmp_path / "train.csv", X, fmt="%.3f", delimiter=",", header="a,b,c", comments="")
+    cells = [
+        [f"{x:.3f}" if draw.random() > 0.1 else "" for x in row] + (["one" if k % 7 else ""] if labels else []) for k, row in enumerate(X)
+    ]
+    lines = ["a,b,c" + ",y" * labels, *(",".join(row) for row in cells if any(row))]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    model = {"rbm": ("fit-rbm", "--hidden", 3, "--epochs", 2), "mixture": MODELS["mixture"], "factors": MODELS["factors"]}[kind]
+    run(model[0], "train.csv", *model[1:], "-o", "model.h5")
+    run("apply", "model.h5", "rows.csv", "--want", want, "-o", "whole.h5")
+    stretches(monkeypatch)
+    run("apply", "model.h5", "rows.csv", "--want", want, "-o", "streamed.h5")
+    ours, theirs = load("streamed.h5").value, load("whole.h5").value
+    np.testing.assert_allclose(ours.X, theirs.X, rtol=1e-9)
+    np.testing.assert_array_equal(ours.y, theirs.y)

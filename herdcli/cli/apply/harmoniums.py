@@ -139,15 +139,16 @@ def _completed(session: Session, fitted: Artifact, data: Artifact, request: Requ
     rows, known = read(session, model, data, request)
     limits = None if units.range is None or model.column_mean is not None else np.array(units.range) / units.scale
     kept, h = data.value, model.harmonium()
+    y = None if kept.y is None or ((kept.y < 0).any() and kept.class_names) else kept.y  # names of which some are missing are left out
 
     def make(part: slice) -> Dataset:
         X = model.restored(completed(h, rows.X[part], known[part], seed=request.seed, first=part.start, map=session.map))
         return Dataset(
             X,
-            y=_of(kept.y, part),
+            y=_of(y, part),
             split=_of(kept.split, part),
             feature_names=model.feature_names,
-            class_names=kept.class_names,
+            class_names=None if y is None else kept.class_names,
             value_range=limits,
             image_shape=model.image_shape,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -38,11 +39,9 @@ def streamed(session: Session, fitted: Artifact, request: Request, applied: Appl
     """Whether the rows went from a large file through the model into another; False where they have to be read whole."""
     if not (_written_so(session) and _could(session, fitted, request)):
         return False
-    form, gaps = request.input_format, fitted.kind in GAPS or request.want == "completed"
-    labels = fitted.kind not in UNLABELLED
-    with ranges.opened(
-        request.source, input_format=form, note=session.console.note, verified=True, labels=labels, missing=fitted.kind in GAPS
-    ) as found:
+    gaps, labels = fitted.kind in GAPS or request.want == "completed", fitted.kind not in UNLABELLED
+    read = partial(ranges.opened, request.source, input_format=request.input_format, note=session.console.note, verified=True)
+    with read(labels=labels, missing=gaps, keep=_beside(fitted)) as found:
         if found is None:
             return False
         found.gaps, session.inputs["data"] = gaps, found.artifact
@@ -55,6 +54,20 @@ def streamed(session: Session, fitted: Artifact, request: Request, applied: Appl
         made = (_as_whole(part, found) for part in chain([first], (part for part, _ in parts)))
         outputs.stretches(session, made, found.count, said, history=fitted)
     return True
+
+
+def _beside(fitted: Artifact) -> list[str]:
+    """Further columns that a model needs of rows."""
+    if fitted.kind != "regression":
+        return []
+    from herdcli.cli.regress.inputs import fitted as columns
+
+    offset = columns(fitted).offset
+    return [offset] if offset else []
+
+
+def _of_table(rows: Ranges) -> bool:
+    return hasattr(rows.parts[0][1], "asked")
 
 
 def _as_whole(part: Dataset, rows: Ranges) -> Dataset:
@@ -86,7 +99,7 @@ def _size(columns: int, unit: int) -> int:
 
 def _stretches(session: Session, fitted: Artifact, request: Request, applied: Applied, rows: Ranges) -> Iterator[tuple[Dataset, str]]:
     """What the model makes of one stretch of rows after the other; what is said of the first is said once."""
-    taken = _taken(fitted, rows)
+    taken = _taken(rows)
     if taken is None:
         return
     size = _size(rows.artifact.value.X.shape[1], TOGETHER.get(fitted.kind, 1))
@@ -101,14 +114,17 @@ def _stretches(session: Session, fitted: Artifact, request: Request, applied: Ap
         yield made, f"{rows.count}{said.removeprefix(str(len(made.X)))}"
 
 
-def _taken(fitted: Artifact, rows: Ranges) -> Callable[[int, int], Dataset] | None:
+def _taken(rows: Ranges) -> Callable[[int, int], Dataset] | None:
     """What reads some of the rows as all of them would have them; None where only all can be read."""
     if lazy.dataset(rows) is None:
-        if len(rows.parts) > 1 or not hasattr(rows.parts[0][1], "asked"):
+        if len(rows.parts) > 1 or not _of_table(rows):
             return None
-        if rows.read(0, 1).y is not None:  # labels, whose numbers and type all rows decide
-            if fitted.kind in GAPS or (value := lazy.table(rows, declared=True)) is None:
+        if rows.labelled():  # whose numbers and type all rows decide
+            value = lazy.table(rows, declared=True)
+            if value is None:
                 return None
+            if value.y is not None and value.class_names and (value.y < 0).any():  # names of which some are missing are left out
+                value = replace(value, y=None, class_names=None)
             return lambda start, stop: lazy.stretch(value, start, stop)
     rows.splits = True
     return rows.read

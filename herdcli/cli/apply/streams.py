@@ -58,11 +58,8 @@ def streamed(session: Session, fitted: Artifact, request: Request, applied: Appl
 
 def _beside(fitted: Artifact) -> list[str]:
     """Further columns that a model needs of rows."""
-    if fitted.kind != "regression":
-        return []
-    from herdcli.cli.regress.inputs import fitted as columns
-
-    offset = columns(fitted).offset
+    regressed = [stage["parameters"] for stage in fitted.history if stage["command"] == "regress" and fitted.kind == "regression"]
+    offset = regressed[-1].get("offset") if regressed else None
     return [offset] if offset else []
 
 

@@ -2,9 +2,10 @@
 
     python scripts/markov_rivals.py pgmpy NETWORK.bif [REPEATS]     all marginals by its junction tree: CPU seconds, marginals
     python scripts/markov_rivals.py mbi PROBLEM.json ITERATIONS ENGINE     pairs fitted: CPU seconds, largest error of a marginal
+    python scripts/markov_rivals.py triangulate GRAPH.json          pyAgrum's junction tree: CPU seconds, cliques
 
-PROBLEM.json holds `nodes` and `pairs`, a list of [i, j, [p00, p01, p10, p11]] of two-state variables.  mbi is private-pgm, or its fork
-tmlt-private-pgm.
+GRAPH.json holds `cardinality` and `scopes`.  PROBLEM.json holds `nodes` and `pairs`, a list of [i, j, [p00, p01, p10, p11]] of
+two-state variables.  mbi is private-pgm, or its fork tmlt-private-pgm.
 """
 
 from __future__ import annotations
@@ -36,6 +37,23 @@ def pgmpy(path: str, repeats: int) -> dict[str, object]:
     return {"seconds": best, "marginals": marginals}
 
 
+def triangulate(path: str) -> dict[str, object]:
+    """The cliques of the junction tree that pyAgrum makes for a Markov random field with such factors."""
+    import pyagrum as gum
+
+    with open(path) as file:
+        graph = json.load(file)
+    model = gum.MarkovRandomField()
+    for i, states in enumerate(graph["cardinality"]):
+        model.add(gum.RangeVariable(str(i), "", 0, states - 1))
+    for scope in graph["scopes"]:
+        model.addFactor({str(i) for i in scope})
+    started = time.process_time()
+    tree = gum.ShaferShenoyMRFInference(model).junctionTree()
+    seconds = time.process_time() - started
+    return {"seconds": seconds, "cliques": [sorted(tree.clique(node)) for node in tree.nodes()]}
+
+
 def mbi(path: str, iterations: int, engine: str) -> dict[str, object]:
     """Pair marginals fitted exactly."""
     import numpy as np
@@ -61,6 +79,8 @@ def mbi(path: str, iterations: int, engine: str) -> dict[str, object]:
 if __name__ == "__main__":
     if sys.argv[1] == "pgmpy":
         result = pgmpy(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 3)
+    elif sys.argv[1] == "triangulate":
+        result = triangulate(sys.argv[2])
     else:
         result = mbi(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     json.dump(result, sys.stdout)

@@ -283,3 +283,22 @@ def test_a_tree_that_zeros_make_small_is_counted_before_it_is_refused(monkeypatc
     tables = size - 8 * 3 * 64**3
     assert tables < whole / 2
     agree(infer(given), infer(given, message_passing="shafer-shenoy"))
+
+
+def test_the_ends_of_orders_are_eliminated_again_where_trees_are_large(monkeypatch):
+    whole = generate.make("random", nodes=40, degree=6.0, seed=1)
+
+    def found(given, worth):
+        monkeypatch.setattr(elimination, "WORTH_IT", worth)
+        graph = elimination.moral_graph(given)
+        return iterate.run(lambda state: elimination.step(given, graph, 0, state), elimination.begin(given), steps=12)
+
+    plain, late = found(whole, math.inf), found(whole, 0)
+    assert late.cost < plain.cost
+    for state in (plain, late):
+        assert sorted(state.order.tolist()) == list(range(40))
+        sizes = [2.0 ** len(scope) for scope in junction_tree.plan(whole, state.order).scopes]
+        assert (sum(sizes), max(sizes)) == (state.cells, state.largest)
+    under = found(network.condition(whole, dict.fromkeys(range(6), 0)), 0)
+    assert under.whole == late.cost
+    assert under.cost <= late.cost

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
+from numpy.random import Generator
 
 from herdcli.markov.exact import arrangement
 from herdcli.markov.model.network import MOST_AXES, Network, states_before
@@ -22,6 +23,9 @@ from herdcli.schema import Array
 HOPELESS = 1 << 48  # cells at which a run is given up, if there is nothing better to compare with
 
 NOISE = (0.0, 0.1, 0.3)  # standard deviation of the logarithm of what prices are multiplied by, in turn
+NOISE_LATE = (0.0, 0.1, 0.3, 0.5)  # of runs over the end of an order
+LATE = (0.7, 0.5, 0.3, 0.2, 0.1)  # shares of the order that is its end
+WORTH_IT = 8  # times as much as a run that propagation takes where ends of orders are eliminated again
 MORE = 8  # times as many orders as are asked for, at most, where tables are large
 PER_VARIABLE = 12_000  # numbers of tables that take as long as a variable of a run
 BEYOND = float(1 << 36)  # cells past which a few bits less would not bring a tree within reach
@@ -84,27 +88,70 @@ def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
     """One more run, of the KINDS in turn, and one along a line; given up once they cost more than the best.
 
     After all KINDS come runs whose prices have noise, as what is best now need not be in the end (Fishelson & Geiger 2004, who
-    draw from the best few).
+    draw from the best few).  Where trees are large, every second run is followed by others over the end of the best order.
 
     Under evidence the same run on the network without it gives a second order.  What evidence takes out of a graph makes no
     clique of an order larger, so that conditioning never raises the cost.
     """
     several = len(set(states_before(network).tolist()) - {1}) > 1
     kinds = KINDS if several else KINDS[:2]  # the last two are min-fill again where all variables have as many states
+    states, before = network.cardinality.tolist(), states_before(network).tolist()
     kind = kinds[state.step % len(kinds)]
     spread = NOISE[state.step // len(kinds) % len(NOISE)]
-    states, before = network.cardinality.tolist(), states_before(network).tolist()
     luck = _luck(seed, state.step, spread, states)
     for made in _both(graph, states, kind, luck, state.cost if state.complete else HOPELESS):
         _keep(state, made)
     if before != states:
         luck = _luck(seed, state.step, spread, before)
         for whole in _both(moral_graph(network, states_before(network)), before, kind, luck, state.whole or HOPELESS):
-            if whole.order is not None and not 0 < state.whole <= whole.cost:
-                state.whole, state.unheld = whole.cost, np.array(whole.order, dtype=np.int64)
-                _keep(state, _along([set(near) for near in graph], states, whole.order))
+            _keep_whole(state, graph, states, whole)
+    if state.step % 2:
+        _ends_again(network, graph, kinds, seed, state)
     state.step += 1
     return state
+
+
+def _ends_again(network: Network, graph: Graph, kinds: Sequence[str], seed: int, state: Search) -> None:
+    """Eliminate what leaves last again, of the best order and, under evidence, of the best one without it, where trees are large."""
+    states, before, large = network.cardinality.tolist(), states_before(network).tolist(), WORTH_IT * network.count * PER_VARIABLE
+    if state.complete and state.cost > large:
+        random = generator(seed, Stream.ELIMINATION, unit=1, step=state.step)
+        _keep(state, _late(graph, states, state.order.tolist(), kinds, random, state.cost))
+    if before != states and state.unheld is not None and state.whole > large:
+        random = generator(seed, Stream.ELIMINATION, unit=1, step=state.step)
+        whole = _late(moral_graph(network, states_before(network)), before, state.unheld.tolist(), kinds, random, state.whole)
+        _keep_whole(state, graph, states, whole)
+
+
+def _late(graph: Graph, states: list[int], order: list[int], kinds: Sequence[str], random: Generator, best: float) -> Run:
+    """The best of greedy runs with noise over the end of an order, as many as take the time of one over all; no order if none is better.
+
+    The largest cliques are made last, of few variables: there a run is cheap, and the beginning of a good order is kept.
+    """
+    share = LATE[int(random.integers(len(LATE)))]
+    free = [i for i in order if states[i] > 1]
+    first, last = order[: len(order) - round(share * len(free))], order[len(order) - round(share * len(free)) :]
+    left = [set(near) for near in graph]
+    done = _along(left, states, first)
+    place = {i: k for k, i in enumerate(last)}
+    small, few = [{place[j] for j in left[i]} for i in last], [states[i] for i in last]
+    found = Run(None, done.cells, done.largest, done.width, done.messages)
+    for _ in range(round(1 / share)):
+        kind, spread = kinds[int(random.integers(len(kinds)))], NOISE_LATE[int(random.integers(len(NOISE_LATE)))]
+        ties, noise = random.random(len(last)).tolist(), np.exp(spread * random.standard_normal(len(last))).tolist()
+        made = _run([set(near) for near in small], few, kind, ties, best - done.cost, noise=noise)
+        if made.order is not None and done.cost + made.cost < best:
+            best = done.cost + made.cost
+            cells, largest, width = done.cells + made.cells, max(done.largest, made.largest), max(done.width, made.width)
+            found = Run([*first, *(last[k] for k in made.order)], cells, largest, width, done.messages + made.messages)
+    return found
+
+
+def _keep_whole(state: Search, graph: Graph, states: list[int], whole: Run) -> None:
+    """Take an order of the network without evidence that is better than the best, for the network under evidence too."""
+    if whole.order is not None and not 0 < state.whole <= whole.cost:
+        state.whole, state.unheld = whole.cost, np.array(whole.order, dtype=np.int64)
+        _keep(state, _along([set(near) for near in graph], states, whole.order))
 
 
 def _luck(seed: int, step: int, spread: float, states: list[int]) -> tuple[list[float], list[float]]:

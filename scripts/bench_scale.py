@@ -5,6 +5,7 @@
     python scripts/bench_scale.py --memory 1e6,1e7     # peaks of commands that read rows by blocks
     python scripts/bench_scale.py --memory 250000,2500000 --columns 500 --only "kernel-herd,nherd-train,apply,em"   # 1 and 10 GB
     python scripts/bench_scale.py --memory 250000,2500000 --columns 500 --only "fit-rbm,rbm"
+    python scripts/bench_scale.py --sums 1e7           # regress --one-pass beside regress
     python scripts/bench_scale.py --empty
     python scripts/bench_scale.py --units 10 --rounds 1e7   # --cluster local:2 beside one process of one thread: some six minutes
     python scripts/bench_scale.py --kills 30
@@ -17,6 +18,8 @@
 --memory   peak of resident memory of each command (those whose names begin with a word of --only) on HDF5 files of N rows in so many
            columns and a label, which repeat 2.6·10⁵ rows; bar: what the largest takes more than the smallest is at most 30 bytes a row
            (labels and their split stay in memory) and 20 MB.
+--sums     regress of N rows in ten columns: CPU seconds and peak of all passes, of one pass, of its two shards and of their merge; the
+           label is predicted.  Bars: the bytes of one run from the shards, a pass in at most the CPU seconds of all.
 --empty    CPU seconds of a shard beyond the last unit, beside `import numpy, h5py`; least of five.  Bar: .15 above.
 --units    --cluster local:2 beside one process: seconds until a run of nothing begins, seconds added to each of many small units by a
            worker that lives, and ten units of so many seconds each.  Bars: 3 s, 50 ms, 1.8 times as fast.
@@ -135,6 +138,20 @@ def herding(asked: argparse.Namespace, folder: Path) -> bool:
     print(f"  CPU s {cpu[0]} and {cpu[1]}, merge {merged[0]:.1f}; peaks {used[0][1]:.0f}, {used[1][1]:.0f} and {merged[1]:.0f} MB")
     print(f"  MMD {mmd:.4g}, to all rows within {bound:.2g} of it; in all {max(cpu) + merged[0]:.1f} s of two free cores (bar 60)")
     return min(whole, max(cpu) + merged[0]) <= 60 and bound < mmd
+
+
+def sums(asked: argparse.Namespace, folder: Path) -> bool:
+    apart(rows_in, folder / "rows.h5", int(float(asked.sums)))
+    line = ("regress", "rows.h5", "-j", 1, "-q")
+    found = {"all passes": run(folder, *line, "--family", "gaussian", "--max-memory", "32G", "-o", "many.h5")}
+    found["one pass"] = run(folder, *line, "--one-pass", "-o", "one.h5")
+    for index in (1, 2):
+        found[f"shard {index} of 2"] = run(folder, *line, "--one-pass", "--shard", f"{index}/2", "-o", f"{index}.h5")
+    found["their merge"] = run(folder, "merge", "1.h5", "2.h5", "-q", "-o", "merged.h5")
+    for name, (seconds, peak) in found.items():
+        print(f"regress, {name}: {seconds:.1f} CPU s, {peak:.0f} MB")
+    same = (folder / "merged.h5").read_bytes() == (folder / "one.h5").read_bytes()
+    return same and found["one pass"][0] <= found["all passes"][0]
 
 
 def parts(asked: argparse.Namespace, folder: Path) -> bool:
@@ -305,7 +322,16 @@ def kills(asked: argparse.Namespace, folder: Path) -> bool:
     return same == runs
 
 
-SECTIONS = {"herding": herding, "parts": parts, "memory": memory, "empty": empty, "units": units, "rounds": rounds, "kills": kills}
+SECTIONS = {
+    "herding": herding,
+    "parts": parts,
+    "memory": memory,
+    "sums": sums,
+    "empty": empty,
+    "units": units,
+    "rounds": rounds,
+    "kills": kills,
+}
 
 
 def main() -> None:
@@ -315,6 +341,7 @@ def main() -> None:
     parser.add_argument("--memory", metavar="ROWS,…")
     parser.add_argument("--columns", type=int, default=COLUMNS)
     parser.add_argument("--only", metavar="NAME,…", default="")
+    parser.add_argument("--sums", metavar="ROWS")
     parser.add_argument("--empty", action="store_true")
     parser.add_argument("--units", metavar="SECONDS")
     parser.add_argument("--rounds", metavar="ROWS")

@@ -91,8 +91,10 @@ class RegressionShard(Shard):
             raise DataError(f"has a pilot of {len(self.pilot) - 1} columns, and centres of {columns}")
         sizes = columns + 2, products(columns + 2)[0].size if columns <= ROBUST else 0
         for part in self.parts:
+            if part.rows < 0:
+                raise DataError(f"has sums of {part.rows} rows")
             found = len(part.second), len(part.fourth)
-            if found != sizes or part.X.shape[1] != columns or part.rows < 0:
+            if found != sizes or part.X.shape[1] != columns:
                 raise DataError(f"has sums of {found[0]} and {found[1]} entries, expected {sizes[0]} and {sizes[1]} of {columns} columns")
 
 

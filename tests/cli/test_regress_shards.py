@@ -127,6 +127,44 @@ def test_what_all_rows_must_be_seen_for_is_read_whole_by_every_shard(run, storag
     assert artifacts.load("whole.h5").value.feature_names == ["a", "b", "c", "away", "kind=y", "kind=z"]
 
 
+def test_few_whole_numbers_are_numbers(run, tmp_path):
+    Path("rows.csv").write_text("a,y\n" + "".join(f"{n * n % 7},{n % 4}\n" for n in range(40)))
+    line = ["regress", "rows.csv", "--one-pass"]
+    ended = run(*line, "-q", "-o", "whole.h5")
+    assert (ended.code, ended.err) == (0, "")
+    assert run("merge", *shards(run, line, 2), "-o", "merged.h5").code == 0
+    assert Path("merged.h5").read_bytes() == Path("whole.h5").read_bytes()
+
+
+@pytest.mark.parametrize("words", [[], ["--keep", "away"]], ids=["columns of text", "a further column"])
+def test_data_sets_of_herd_with_more_than_numbers(run, storages, words):
+    storages(**({} if words else {"kind": np.array(["x", "y", "z"])[np.arange(ROWS) % 3]}))
+    assert run("convert", "rows.csv", *words, "-q", "-o", "sealed.h5").code == 0
+    line = ["regress", "sealed.h5", *LINE, *(["--offset", "away"] if words else [])]
+    ended = run(*line, "-q", "-o", "whole.h5")
+    assert ended.code == 0, ended.err
+    assert run("merge", *shards(run, line, 2), "-o", "merged.h5").code == 0
+    assert Path("merged.h5").read_bytes() == Path("whole.h5").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--target", "kind"], 65, "rows.h5: the target 'kind' holds names of classes, --one-pass takes numbers"),
+        (["--target", "price", "--weights", "weight"], 2, None),
+    ],
+    ids=["numbers of names", "a name with a meaning"],
+)
+def test_names_in_a_file_mean_to_a_shard_what_they_mean_to_all(run, storages, words, code, told):
+    storages(weight=WEIGHTS)
+    with h5py.File("rows.h5", "a") as file:
+        file["kind"], file["kind_names"] = np.arange(ROWS) % 2, ["no", "yes"]
+    ended = [run("regress", "rows.h5", *words, "--one-pass", *shard, "-q", "-o", "out.h5") for shard in ([], ["--shard", "1/2"])]
+    assert [each.code for each in ended] == [code, code]
+    assert ended[0].err == ended[1].err
+    assert told is None or ended[0].err.startswith(f"herd regress: {told}\n")
+
+
 def test_more_rows_than_are_kept_for_evaluation(run, storages, monkeypatch):
     storages()
     monkeypatch.setattr(summing, "HELD", 5)

@@ -87,6 +87,8 @@ def test_columns_that_say_nothing_new_are_told():
 
 
 def test_robust_errors_are_those_of_few_columns(monkeypatch):
+    monkeypatch.setattr(summing, "ROBUST", 3)
+    assert np.isfinite(summed(X).robust_error).all()
     monkeypatch.setattr(summing, "ROBUST", 2)
     ours, theirs = summed(X), of_rows(X)
     assert np.isnan(ours.robust_error).all()
@@ -121,6 +123,15 @@ def test_rows_that_cannot_be_summed_up(change, told):
     assert error.value.message == told
 
 
+def test_rows_without_weight_are_no_rows_but_counted():
+    head = next(blocks(X))
+    weight = np.where(np.arange(64) < 30, 0.0, 1.0)
+    made = summing.part(replace(head, weight=weight), summing.pilot(head))
+    alone = summing.part(replace(head, weight=None, split=np.where(weight > 0, head.split, 3)), summing.pilot(head))
+    np.testing.assert_allclose(made.second, alone.second, rtol=1e-12, atol=1e-9)
+    assert made.rows == (head.split == 0).sum()
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -140,6 +151,8 @@ def test_sums_of_nothing(change, told):
     [
         ({"centre": np.zeros(2)}, "has a pilot of 3 columns, and centres of 2"),
         ({"names": ["a"]}, "has a pilot of 3 columns, and centres of 3"),
+        ({"part": {"rows": -1}}, "has sums of -1 rows"),
+        ({"part": {"X": np.zeros((12, 2))}}, "has sums of 5 and 15 entries, expected 5 and 15 of 3 columns"),
         ({"centre": np.zeros(4), "pilot": np.zeros(5)}, "has sums of 5 and 15 entries, expected 6 and 21 of 4 columns"),
     ],
 )
@@ -150,6 +163,9 @@ def test_shards_that_cannot_be(change, told):
         place=Place(), units=1, parts=[summing.part(head, pilot)], target="y", weighted=False, centre=pilot.centre, pilot=pilot.theta
     )
     made.validate()
+    changed = dict(change)
+    if "part" in changed:
+        changed["parts"] = [replace(made.parts[0], **changed.pop("part"))]
     with pytest.raises(DataError) as error:
-        replace(made, **change).validate()
+        replace(made, **changed).validate()
     assert error.value.message == told

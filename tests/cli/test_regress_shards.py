@@ -136,9 +136,13 @@ def test_few_whole_numbers_are_numbers(run, tmp_path):
     assert Path("merged.h5").read_bytes() == Path("whole.h5").read_bytes()
 
 
-@pytest.mark.parametrize("words", [[], ["--keep", "away"]], ids=["columns of text", "a further column"])
-def test_data_sets_of_herd_with_more_than_numbers(run, storages, words):
-    storages(**({} if words else {"kind": np.array(["x", "y", "z"])[np.arange(ROWS) % 3]}))
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [({"kind": np.array(["x", "y", "z"])[np.arange(ROWS) % 3]}, []), ({}, ["--keep", "away"]), ({"y": np.arange(ROWS) % 4}, [])],
+    ids=["columns of text", "a further column", "labels"],
+)
+def test_data_sets_of_herd_with_more_than_numbers(run, storages, columns, words):
+    storages(**columns)
     assert run("convert", "rows.csv", *words, "-q", "-o", "sealed.h5").code == 0
     line = ["regress", "sealed.h5", *LINE, *(["--offset", "away"] if words else [])]
     ended = run(*line, "-q", "-o", "whole.h5")

@@ -169,15 +169,18 @@ def frame(groups: Groups, settings: Settings, *, scored: bool, parts: str | None
     return Frame(settings, rows, groups.folds, labels, names, **seen)
 
 
-def rescaled(groups: Groups, state: State, mean: Array | None, scale: Array | None) -> dict[str, Array]:
-    """Rows (n, D) of `groups`, in place, divided by the deviations that were learned; what columns are freed of in all, (D,) each."""
+def rescaled(groups: Groups, state: State, mean: Array | None, scale: Array | None, labels: int = 0) -> dict[str, Array]:
+    """Rows (n, D) of `groups`, in place, divided by the deviations that were learned; what columns are freed of in all, (D,) each.
+
+    labels  how many of the columns stand for a label, which nothing is said of.
+    """
     assert state.log_scale is not None
     learned_scale = real.exp(state.log_scale[0]).astype(np.float32)
     groups.X[...] /= learned_scale
     state.log_scale[...] = 0.0
-    D = len(learned_scale)
+    D = len(learned_scale) - labels
     start = np.zeros(D, dtype=np.float32) if mean is None else mean
-    return {"column_mean": start, "column_scale": learned_scale * (np.ones(D, dtype=np.float32) if scale is None else scale)}
+    return {"column_mean": start, "column_scale": learned_scale[:D] * (np.ones(D, dtype=np.float32) if scale is None else scale)}
 
 
 def _first_rows(X: Any, chosen: Array) -> Any:

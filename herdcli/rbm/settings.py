@@ -114,8 +114,14 @@ class Settings:
             raise BadUsage(f"words need hidden units with a range, these are {self.hidden_units}", hint="--hidden-units binary")
         if isinstance(visible, Words) and (self.algorithm != "cd" or self.centering or self.every):
             raise BadUsage("words are learned by cd, neither centred nor validated while they are", hint="--algorithm cd")
-        if self.learn_variances and visible.name != "gaussian":
-            raise BadUsage(f"variances are learned of gaussian visible units, these are {visible.name}", hint="--visible-units gaussian")
+        columns = visible.columns if isinstance(visible, Labelled) else visible
+        if self.learn_variances and columns.name != "gaussian":
+            raise BadUsage(f"variances are learned of gaussian visible units, these are {columns.name}", hint="--visible-units gaussian")
+        if self.learn_variances and self.joint in ("discriminative", "hybrid"):
+            raise BadUsage(
+                f"--learn-variances and --labels {self.joint} exclude each other: deviations are learned by the likelihood of rows",
+                hint="--labels generative",
+            )
         if self.learn_variances and (self.patience or self.average or self.validate_every or self.average_scores):
             raise BadUsage(
                 "--learn-variances excludes --patience, --average, --average-scores and --validate-every",
@@ -132,14 +138,19 @@ class Settings:
 
     def require_torn(self) -> None:
         """Raise BadUsage for what rows with missing entries do not go with."""
-        units = family(self.visible_units)
-        if units.group > 1 or isinstance(units, Words | Labelled):
+        visible = family(self.visible_units)
+        units = visible.columns if isinstance(visible, Labelled) else visible
+        if units.group > 1 or isinstance(units, Words):
             raise BadUsage(f"missing entries are drawn of units of one column, not of {units.name}", hint="--missing drop or mean")
         if self.algorithm == "pseudo-likelihood" or self.learn_variances or self.average_scores:
             raise BadUsage(
                 "missing entries are not drawn for --algorithm pseudo-likelihood, --learn-variances and --average-scores",
                 hint="--missing drop or mean",
             )
+
+        if self.joint != "none" and (self.joint != "generative" or self.algorithm not in SAMPLED):
+            message = "missing entries of rows with labels are drawn for --labels generative by sampled algorithms"
+            raise BadUsage(message, hint="--algorithm cd, or --missing drop or mean")
 
     def _require_tracked(self) -> None:
         """Raise BadUsage for models that have no one log Z to keep, or none that rows can be carried to."""

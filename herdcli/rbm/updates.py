@@ -17,7 +17,7 @@ from herdcli.rbm.model import Harmonium
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.proper import project
 from herdcli.rbm.state import Best, Mean, State, Track
-from herdcli.rbm.units import TwoState
+from herdcli.rbm.units import Labelled, TwoState
 from herdcli.rbm.variances import move, slope
 from herdcli.schema import Array
 
@@ -60,9 +60,11 @@ def update(problem: Problem, state: State, m: int, map: Map = map, away: Away | 
 
 
 def _along_variances(problem: Problem, state: State, m: int, order: Array, step: int) -> Array:
-    """The gradient along the log deviations (D,), which is 0 in columns of one value."""
+    """The gradient along the log deviations (D,), which is 0 in columns of one value and in those of a label."""
     found = slope(sweeper(problem, state, m, step), rows_of(problem, state, m, order))
     found[problem.constant(m)] = 0.0
+    if isinstance(problem.visible, Labelled):
+        found[-problem.visible.labels.group :] = 0.0
     return found
 
 

@@ -36,6 +36,15 @@ def test_rows_with_gaps_are_learned_from_and_held_out_ones_left_out(herd, torn, 
     assert row["free_energy_gap"] == ""
 
 
+def test_rows_with_gaps_and_labels_are_learned_together(herd, torn) -> None:
+    asked = ("--labels", "generative", "--hidden", "3", "--epochs", "30", "--draw-missing")
+    told = herd("fit-rbm", "torn.npz", *asked, "-o", "m.h5")
+    assert told.code == 0, told.err
+    row = dict(zip(*(line.split("\t") for line in herd("eval", "m.h5").out.decode().splitlines()), strict=True))
+    assert float(row["log_likelihood"]) > float(row["independent"]) + 0.3
+    assert float(row["error"]) < 0.1
+
+
 def test_the_same_bytes_on_two_threads(herd, torn, tmp_path) -> None:
     for threads in ("1", "2"):
         asked = ("--hidden", "3", "--epochs", "2", "--batch-size", "all", "--draw-missing", "-j", threads)
@@ -46,7 +55,10 @@ def test_the_same_bytes_on_two_threads(herd, torn, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--labels", "hybrid"), "--draw-missing and --labels exclude each other\nhint: --missing drop or mean"),
+        (
+            ("--labels", "hybrid"),
+            "--draw-missing and --labels hybrid exclude each other: entries are drawn by the likelihood of rows\nhint: --labels generative",
+        ),
         (("--missing", "drop"), "--draw-missing and --missing exclude each other\nhint: leave one of them out"),
         (("--layers", "3,3"), "--layers and --draw-missing exclude each other"),
         (

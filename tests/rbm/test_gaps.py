@@ -79,6 +79,23 @@ def test_chains_draw_the_same_moments(visible: str) -> None:
     np.testing.assert_allclose(h.hidden_means(many).mean(axis=0), hidden_mean, atol=0.03)
 
 
+def test_chains_beside_labels_draw_the_moments_of_all_states() -> None:
+    """Rows with a label, which is known: E[v | v_O, y] and E[h | v_O, y] by every state of what is missing and of the hidden units."""
+    parts = (RANDOM.normal(0, 0.6, shape) for shape in ((5, 2), 5, 2))
+    h = Harmonium(*(part.astype(np.float32).astype(np.float64) for part in parts), family("binary+softmax:2"), family("binary"))
+    v = np.array([[1, 0, 1, 1, 0], [0, 0, 1, 0, 1]], dtype=np.float32)
+    known = np.array([[True, False, False, True, True], [False, False, True, True, True]])
+    many = gaps.drawn(sweeper(h), np.repeat(v, 6000, axis=0), np.repeat(known, 6000, axis=0)).reshape(2, 6000, 5)
+    for row, given, drawn in zip(v, known, many, strict=True):
+        states = np.tile(row.astype(np.float64), (4, 1))
+        states[:, ~given] = list(np.ndindex(2, 2))
+        p = np.exp(-h.free_energy(states))
+        p /= p.sum()
+        np.testing.assert_array_equal(drawn[:, given], np.tile(row[given], (6000, 1)))
+        np.testing.assert_allclose(drawn.mean(axis=0), p @ states, atol=0.03)
+        np.testing.assert_allclose(h.hidden_means(drawn).mean(axis=0), p @ h.hidden_means(states), atol=0.03)
+
+
 def test_filled_values_are_those_of_their_columns() -> None:
     X = RANDOM.normal(size=(200, 3))
     X[::3, 1] = np.nan
@@ -130,5 +147,8 @@ def test_what_gaps_do_not_go_with_is_refused() -> None:
     base, known = np.eye(6, dtype=np.float32), np.ones((6, 6), dtype=bool)
     with pytest.raises(BadUsage, match="missing entries are drawn of units of one column, not of softmax:3"):
         problem(learning.Settings(hidden=3, visible_units="softmax:3"), known, np.tile(np.eye(3, dtype=np.float32), (2, 2)))
+    joined = learning.Settings(hidden=3, visible_units="binary+softmax:2", joint="generative", algorithm="exact")
+    with pytest.raises(BadUsage, match="missing entries of rows with labels are drawn for --labels generative by sampled algorithms"):
+        problem(joined, known, np.tile(np.eye(2, dtype=np.float32)[:, [0, 1, 0, 1, 0, 1]], (3, 1)))
     with pytest.raises(BadUsage, match="missing entries are not drawn for --algorithm pseudo-likelihood"):
         problem(learning.Settings(hidden=3, algorithm="pseudo-likelihood"), known, base)

@@ -8,6 +8,7 @@ import pytest
 from herdcli.algorithm import solve
 from herdcli.rbm import enumeration, learning, variances
 from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.labels import with_labels
 from herdcli.rbm.learning import Problem, Settings
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
@@ -50,3 +51,29 @@ def test_steps_are_bounded():
     log_scale = np.zeros(2, dtype=np.float32)
     variances.move(log_scale, np.array([1e6, -0.5], dtype=np.float32), 0.1)
     np.testing.assert_allclose(log_scale, [variances.FARTHEST, -0.05])
+
+
+def test_deviations_beside_labels_are_learned_by_the_slope_of_the_joint_likelihood():
+    """One update without momentum moves the log deviations by the rate times the slope of Σ log p(v, y), and no label's."""
+    random = np.random.default_rng(2)
+    v, y = random.normal(1, 2, (12, 3)).astype(np.float32), np.arange(12) % 2
+    rows = with_labels(v, y, 2)
+    settings = Settings(
+        2, "exact", epochs=1, batch_size=0, learning_rate=0.01, rate_decay="none", visible_units="gaussian+softmax:2",
+        joint="generative", learn_variances=True, initial_scale=0.5,
+    )  # fmt: skip
+    run = learning.Learning(Problem([rows], settings))
+    state = run.init()
+    h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), run.problem.visible, run.problem.hidden)
+    # log p(v, y) of z = v e^{−s}: Z of z is that of s = 0 and cancels from differences, and is finite: hidden units have a range.
+
+    def objective(log_scale):
+        z = np.concatenate([v * np.exp(-log_scale), rows[:, 3:]], axis=1)
+        return log_likelihood(h, z, 0.0).mean() - log_scale.sum()
+
+    steps = 1e-5 * np.eye(3)
+    slopes = [(objective(step) - objective(-step)) / 2e-5 for step in steps]
+    moved = run.step(state).log_scale[0]
+    np.testing.assert_allclose(moved[:3], np.clip(0.01 * np.array(slopes), -variances.FARTHEST, variances.FARTHEST), rtol=2e-3, atol=1e-6)
+    assert np.abs(moved[:3]).max() < variances.FARTHEST
+    assert (moved[3:] == 0).all()

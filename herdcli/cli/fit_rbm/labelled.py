@@ -16,6 +16,9 @@ def joined(request: Request, rows: Prepared, where: str, settings: Settings) -> 
     from herdcli.errors import BadUsage, DataError
     from herdcli.rbm.labels import with_labels
 
+    if settings.visible_units == "words":
+        message = "--labels knows no words: beside rows of many words one label would count as one word among them"
+        raise BadUsage(message, hint="--per-class, or --visible-units poisson")
     if settings.visible_units.partition(":")[0] in ("rate", "softmax"):
         raise BadUsage(f"--labels goes with visible units of one column and scale 1, not {settings.visible_units}", hint="--units binary")
     y, names = rows.labelled(where, "--labels")

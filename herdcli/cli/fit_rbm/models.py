@@ -125,7 +125,7 @@ def _afresh(session: Session, request: Request) -> Inputs:
         rows, labels, settings = joined(request, rows, data.name, settings)
         settings = request.fitted(settings, largest(y, rows.split))
         session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
-        return Inputs(rows, y, names, settings, False, data, labels=labels)
+        return Inputs(rows, y, names, settings, False, data, labels=labels, known=torn.beside_labels(known, len(labels)))
     settings = request.fitted(settings, largest(y, rows.split))
     session.request = replace(_as_read(request, rows), learning_rate=settings.learning_rate, centering=settings.centering)
     return Inputs(rows, y, names, settings, request.per_class, data, known=known)
@@ -194,7 +194,7 @@ def _learned(
         longer = None if problem.settings.average_scores else going_on
         state = session.run(Learning(problem, session.map, away), label="learning", longer=longer)
     if state.log_scale is not None:
-        more |= classes.rescaled(groups, state, given.rows.column_mean, given.rows.column_scale)
+        more |= classes.rescaled(groups, state, given.rows.column_mean, given.rows.column_scale, len(given.labels or ()))
     made = classes.learned(groups, state, problem.settings, units, scored=given.scored, keep=bool(request.keep_state), map=session.map)
     if problem.known is not None:
         made = [replace(one, training_energy=None) for one in made]  # what is there of a row has another free energy than the row

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from herdcli.rbm.groups import Groups
     from herdcli.schema import Array
 
-ALONE = ("labels", "folds", "average_scores", "learn_variances", "model", "on_disk")
+ALONE = ("folds", "average_scores", "learn_variances", "model", "on_disk")
 
 
 def refuse(session: Session, request: Request) -> None:
@@ -26,6 +26,9 @@ def refuse(session: Session, request: Request) -> None:
         if getattr(request, name):
             typed = "--continue" if name == "model" else f"--{name.replace('_', '-')}"
             raise BadUsage(f"--draw-missing and {typed} exclude each other", hint="--missing drop or mean")
+    if request.labels not in (None, "generative"):
+        message = f"--draw-missing and --labels {request.labels} exclude each other: entries are drawn by the likelihood of rows"
+        raise BadUsage(message, hint="--labels generative")
     if session.missing is not None:
         raise BadUsage("--draw-missing and --missing exclude each other", hint="leave one of them out")
     if session.cluster is not None:
@@ -67,6 +70,13 @@ def whole_where_held(session: Session, rows: Prepared, known: Array) -> tuple[Pr
     session.console.note(f"{int(lost.sum())} held-out rows with missing values are left out")
     y = None if rows.y is None else rows.y[~lost]
     return replace(rows, X=rows.X[~lost], split=rows.split[~lost], y=y), known[~lost]
+
+
+def beside_labels(known: Array | None, labels: int) -> Array | None:
+    """Which entries of rows with their labels (n, D + C) are known, of those of rows (n, D): labels are."""
+    import numpy as np
+
+    return None if known is None else np.concatenate([known, np.ones((len(known), labels), dtype=bool)], axis=1)
 
 
 def of_models(groups: Groups, known: Array | None) -> list[Selected] | None:

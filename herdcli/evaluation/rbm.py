@@ -48,6 +48,7 @@ COLUMNS = (
     "error_1nn",
     "error_majority",
 )
+TRACKED = 0.5  # nats: standard error beyond which a tracked log-likelihood is not relied on
 MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K
 
 
@@ -246,6 +247,17 @@ def _scale(value: RBM) -> float:
     """What the log-likelihood of a row as it was before it was standardised is less by."""
     # Learned were x/s: the density of x is that of x/s over Π s.
     return 0.0 if value.column_scale is None else float(real.log(np.asarray(value.column_scale, dtype=np.float64)).sum())
+
+
+def lost_track(row: Mapping[str, Any]) -> str | None:
+    """What is said of a log Z that was kept along the updates, where its populations differ by more than it can be relied on with."""
+    error = row.get("log_likelihood_tracked_se")
+    if error is None or not error > TRACKED:
+        return None
+    return (
+        f"the tracked log-likelihood is not reliable: its standard error is {error:.3g} nats, beyond {TRACKED:g}; "
+        "a lower --learning-rate lets its rows follow"
+    )
 
 
 def worse_than_independent(likelihood: float, baseline: float) -> str:

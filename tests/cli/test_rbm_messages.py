@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,18 @@ def test_the_tracked_likelihood_is_a_column_of_eval_and_drawn(small: Path, run: 
         65,
         "herd eval: plain.h5: there is no trace of log Z: fit-rbm --track-likelihood keeps one",
     )
+
+
+def test_a_tracked_likelihood_that_lost_the_model_is_told(small: Path, run: Run, tmp_path: Path) -> None:
+    fit(run, small, "--epochs", "2", "--track-likelihood", "--learning-rate", ".01")
+    assert "tracked" not in run("eval", "m.h5").err
+    found = artifacts.load(str(tmp_path / "m.h5"))
+    lost = replace(found.value, tracked_se=np.array([12.5]))
+    artifacts.save(str(tmp_path / "l.h5"), lost, found.history)
+    assert (
+        "eval: warning: l.h5: the tracked log-likelihood is not reliable: its standard error is 12.5 nats, beyond 0.5; "
+        "a lower --learning-rate lets its rows follow\n"
+    ) in run("eval", "l.h5").err
 
 
 @pytest.mark.parametrize("more", [(), ("--patience", "3", "--learning-rate", ".3"), ("--average", "5")], ids=["last", "best", "mean"])

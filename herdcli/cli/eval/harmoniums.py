@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.cli.frame.rows import classes_of, rows_of
 from herdcli.errors import DataError
-from herdcli.evaluation.rbm import ranked_apart, worse_than_independent
+from herdcli.evaluation.rbm import lost_track, ranked_apart, worse_than_independent
 from herdcli.rbm.classes import judged_on
 from herdcli.rbm.layers import layers_of, with_lowest
 from herdcli.splits import TEST
@@ -33,6 +33,8 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
                 f"{row['file']}: the log-likelihood is not reliable: {row['effective_chains']:.3g} effective chains at "
                 f"{row['temperatures']} temperatures, 20 that agree are needed; more --chains or --temperatures may help"
             )
+        if lost := lost_track(row):
+            session.console.warn(f"{row['file']}: {lost}")
         if row.get("verdict") == WORSE and row.get("independent") is not None and row["kind"] == "rbm":
             session.console.warn(f"{row['file']}: {worse_than_independent(row['log_likelihood'], row['independent'])}")
 

@@ -191,7 +191,8 @@ def told(rows: list[Row], missing: list[str]) -> str:
     begun = {row["stage"] for row in rows}
     if not missing:
         return "nothing is missing."
-    return f"missing: {', '.join(f'{name} (begun)' if name in begun else name for name in missing)}."
+    listed = ", ".join(f"{name} (begun)" if name in begun else name for name in missing)
+    return f"missing: {listed}. What each takes is told in [docs/reproducing.md](../docs/reproducing.md)."
 
 
 def main() -> int:

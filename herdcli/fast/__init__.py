@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
+    from herdcli.fast.numpy_blocks import draw_block, exchange
     from herdcli.fast.numpy_chain import chain_backward, chain_forward, chain_paths, chain_viterbi
     from herdcli.fast.numpy_clusters import nearest_two, pair_products
     from herdcli.fast.numpy_embedding import (
@@ -47,6 +48,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_online_text import murmur3, parse_text
 
 TWINS = {  # what the twin names in `__all__`
+    "blocks": "draw_block exchange",
     "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "nearest_two pair_products",
     "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values stein_values",
@@ -69,11 +71,13 @@ __all__ = [
     "chain_paths",
     "chain_viterbi",
     "clique_updates",
+    "draw_block",
     "exact_exp",
     "exact_expm1",
     "exact_log",
     "exact_log1p",
     "exact_product",
+    "exchange",
     "exp2_each",
     "expert_energy",
     "expert_slope",

@@ -20,6 +20,7 @@ class Settings:
     """Options of inference.  orders: runs of the elimination search; damping: share of the old message that is kept;
 
     damping_schedule: in its place, each for an equal part of the iterations; clamp_sets, region_scopes: in place of `clamp` and `regions`;
+    temperatures: of tempered-gibbs, 0 for what suits the network;
     start: 0 for the usual first state, k for the k-th random one; output_marginals: `all`, or `nodes` where nobody asks for those of
     cliques.
     """
@@ -42,6 +43,7 @@ class Settings:
     burn_in: int = 1000
     chains: int = 8
     annealing: int = 0
+    temperatures: int = 0
     message_passing: str = "hugin"
     seed: int = 0
     output_marginals: str = "all"

@@ -14,7 +14,7 @@ from herdcli.markov.learning import learners, table
 from herdcli.markov.method import Settings
 from herdcli.markov.model import constraints, generate
 
-SILENT = {"frontier", "gibbs", "linear-response"}
+SILENT = {"frontier", "gibbs", "linear-response", "tempered-gibbs"}
 
 
 @pytest.mark.parametrize("name", algorithms.ALGORITHMS)

@@ -30,7 +30,7 @@ def test_strong_couplings_on_a_lattice_are_for_regions(seed):
     given = generate.make("grid", rows=10, columns=10, sigma_w=5.0, sigma_b=1.0, seed=seed)
     exact = solve(algorithms.method(given, Settings()))
     tried, found, name, told = choose(given, Settings(algorithm="auto", tolerance=1e-5, iterations=200), sampled=False)
-    assert (tried, name) == (["gbp", "bp"], "gbp")
+    assert (tried, name) == (["gbp", "bp"], "gbp")  # chains are of no use to who asks for log Z
     assert told.endswith("(not converged): gbp is the answer")
     assert mean_error(found, exact) < 0.01
 
@@ -38,13 +38,11 @@ def test_strong_couplings_on_a_lattice_are_for_regions(seed):
 def test_chains_that_have_mixed_are_the_answer_where_regions_and_propagation_disagree():
     given = generate.make("random", nodes=14, degree=12.0, sigma_w=1.0, sigma_b=0.5, seed=1)
     exact = solve(algorithms.method(given, Settings(algorithm="enumerate")))
-    asked = Settings(algorithm="auto", tolerance=1e-6, sweeps=3000, burn_in=200)
+    asked = Settings(algorithm="auto", tolerance=1e-6, sweeps=3000)
     tried, found, name, told = choose(given, asked)
-    assert (tried, name) == (["gbp", "bp", "tree-ep", "gibbs"], "gibbs"), told
+    assert (tried, name) == (["gbp", "bp", "tree-ep", "tempered-gibbs", "tempered-gibbs"], "tempered-gibbs"), told
     assert mean_error(found, exact) < 0.005
     assert np.isfinite(found.attributes["log_z"])
-    long = Settings(algorithm="auto", tolerance=1e-6, sweeps=3000, burn_in=10**6)
-    assert choose(given, long)[0] == ["gbp", "bp", "tree-ep"]  # not enough is left for them
     assert choose(given, asked, sampled=False)[0] == ["gbp", "bp", "tree-ep"]
 
 
@@ -85,20 +83,43 @@ def test_networks_of_several_states_are_for_chains_too():
     edges = [(i, j) for i in range(8) for j in range(i) if random.random() < 0.7]
     given = network.build([3] * 8, [((i, j), np.exp(random.standard_normal((3, 3)))) for i, j in edges])
     exact = solve(algorithms.method(given, Settings(algorithm="enumerate")))
-    tried, found, name, told = choose(given, Settings(algorithm="auto", tolerance=1e-6, sweeps=1000, burn_in=100))
-    assert tried == ["gbp", "bp", "tree-ep", "gibbs"]
-    assert name == "gibbs", told
+    tried, found, name, told = choose(given, Settings(algorithm="auto", tolerance=1e-6, sweeps=1000))
+    assert tried == ["gbp", "bp", "tree-ep", "tempered-gibbs", "tempered-gibbs"]
+    assert name == "tempered-gibbs", told
     assert mean_error(found, exact) < 0.01
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_on_lattices_regions_that_cover_every_loop_once_need_no_chains(seed):
+def test_on_lattices_with_strong_couplings_chains_judge_regions(seed):
     given = generate.make("grid", rows=9, columns=9, sigma_w=5.0, sigma_b=1.0, seed=seed)
     exact = solve(algorithms.method(given, Settings()))
-    tried, found, name, told = choose(given, Settings(algorithm="auto", tolerance=1e-5))
-    assert (tried, name) == (["gbp", "bp"], "gbp"), told
-    assert mean_error(found, exact) < 0.01
+    tried, found, name, told = choose(given, Settings(algorithm="auto", tolerance=1e-5, sweeps=1500))
+    assert tried == ["gbp", "bp", "tempered-gibbs", "tempered-gibbs"]
+    assert name in ("gbp", "tempered-gibbs"), told  # as good as each other for the first seed
+    assert mean_error(found, exact) < 0.003
     assert regions.find(given, "plaquettes").balanced()
+
+
+def test_on_lattices_that_propagation_is_nearly_right_on_regions_need_no_chains():
+    given = generate.make("grid", rows=9, columns=9, sigma_w=2.0, sigma_b=1.0, seed=0)
+    tried, _, name, told = choose(given, Settings(algorithm="auto", tolerance=1e-5))
+    assert (tried, name) == (["gbp", "bp"], "gbp"), told
+
+
+def test_regions_within_the_errors_of_chains_are_borne_out_and_chains_that_did_not_mix_are_no_reason_for_ups():
+    """Couplings so strong that a few sweeps at one temperature leave every chain in a mode of its own: Grids_12 of UAI 2014 is alike."""
+    random = np.random.default_rng(3)
+    pairs = [(i, i + 1) for i in range(81) if i % 9 < 8] + [(i, i + 9) for i in range(72)]
+    coupling = random.uniform(-10, 10, len(pairs))
+    factors = [((i,), np.exp(h * np.array([-1.0, 1.0]))) for i, h in enumerate(random.uniform(-1, 1, 81))]
+    factors += [(pair, np.exp(J * np.array([[1.0, -1.0], [-1.0, 1.0]]))) for pair, J in zip(pairs, coupling, strict=True)]
+    given = network.build([2] * 81, factors)
+    exact = solve(algorithms.method(given, Settings()))
+    tried, found, name, told = choose(given, Settings(algorithm="auto", tolerance=1e-5, iterations=200, sweeps=600))
+    assert tried[-2:] == ["tempered-gibbs", "tempered-gibbs"]
+    assert "ups" not in tried, told
+    error = np.concatenate(found.attributes["standard_error"]).mean()
+    assert mean_error(found, exact) < min(0.06, 3 * error), (name, told)
 
 
 @pytest.mark.parametrize("nodes", [20, 40])
@@ -125,15 +146,15 @@ def test_on_sparse_random_graphs_tree_ep_is_believed_where_propagation_bears_it_
 def test_effort_that_was_reached_under_time_asks_tree_ep_again():
     """It is charged whole, so that the same is left for chains however soon it converged."""
     given = generate.make("random", nodes=14, degree=12.0, sigma_w=1.0, sigma_b=0.5, seed=1)
-    asked = Settings(algorithm="auto", tolerance=1e-6, sweeps=200, burn_in=20)
-    timed = Choice(given, asked, "", float("inf"), True, lambda method: 300)
+    asked = Settings(algorithm="auto", tolerance=1e-6, sweeps=200)
+    timed = Choice(given, asked, "", float("inf"), True, lambda method: 500)
     spent = 0.0
     for attempt in timed.attempts():
         found = solve(attempt.method or algorithms.method(given, attempt.settings))
         spent += attempt.cost(found.attributes["iterations"])
         timed.add(attempt, found, found.attributes["iterations"])
     again = choose(given, asked, spent)
-    assert again[0] == list(timed.found) == ["gbp", "bp", "tree-ep", "gibbs"]
+    assert again[0][:-1] == list(timed.found) == ["gbp", "bp", "tree-ep", "tempered-gibbs"]
     ours, theirs = again[1].nodes, timed.best()[0].nodes
     assert all(map(np.array_equal, ours, theirs))
 

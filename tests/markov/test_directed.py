@@ -247,7 +247,7 @@ def test_the_path_begins_with_nothing_and_finds_the_ring():
     assert np.abs(made.weight[1]).max() > 0
     ring = sorted((min(i, (i + 1) % 6), max(i, (i + 1) % 6)) for i in range(6))
     assert sparse.pairs(made.weight[made.best]) == ring
-    share_of = sparse.stable(x, share, 10, 0, made.penalty[: made.best + 1])
+    share_of = solve(sparse.Halves(x, share, 10, 0, made.penalty[: made.best + 1]))
     assert [tuple(pair) for pair in np.argwhere(np.triu(share_of >= sparse.CHOSEN, 1)).tolist()] == ring
 
 

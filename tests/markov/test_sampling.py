@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_networks import brute_force, random_network, weights
@@ -12,9 +14,10 @@ from herdcli.markov import algorithms
 from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
-from herdcli.markov.query import blocked_gibbs, sampling
+from herdcli.markov.query import blocked_gibbs, sampling, tempered_gibbs
 from herdcli.markov.query.blocked_gibbs import BlockedGibbs, rhat
 from herdcli.markov.query.draws import Draws
+from herdcli.markov.query.tempered_gibbs import TemperedGibbs
 
 
 def gap(ours, theirs) -> float:
@@ -140,3 +143,53 @@ def test_what_cannot_be_drawn_is_told():
         solve(Draws(given, 5, burn_in=5, thin=1, chains=0, seed=0))
     with pytest.raises(BadUsage, match="--annealing 9 is longer than the burn-in of 5"):
         BlockedGibbs(random_network(0), Settings(algorithm="gibbs", annealing=9, burn_in=5))
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_chains_at_several_temperatures_have_the_right_marginals(zeros, monkeypatch):
+    monkeypatch.setattr(tempered_gibbs, "CELLS", 27 if zeros else 9)  # smaller blocks do not reach every state past zeros
+    monkeypatch.setattr(tempered_gibbs, "SPAN", 0.5)
+    for seed in (1, 2):
+        given = random_network(seed, zeros, 8)
+        method = TemperedGibbs(given, Settings(algorithm="tempered-gibbs", burn_in=40, sweeps=400, chains=40))
+        assert len(method.powers) > 1
+        found = solve(method)
+        assert gap(found.nodes, brute_force(given)[0]) < 0.03
+        for scope, p in found.cliques:
+            assert p.sum() == pytest.approx(1)
+            for axis, i in enumerate(scope):
+                np.testing.assert_allclose(p.sum(axis=tuple(k for k in range(p.ndim) if k != axis)), found.nodes[i], atol=2e-3)
+
+
+def test_temperatures_take_chains_over_hills_that_blocks_do_not_cross(monkeypatch):
+    """A ring of strong couplings that moves of single variables do not turn over: at one temperature chains stay where they began."""
+    strong = np.exp(8.0 * np.eye(2))
+    given = network.build([2] * 5, [((i, (i + 1) % 5), strong) for i in range(5)] + [((0,), np.array([0.3, 0.7]))])
+    monkeypatch.setattr(tempered_gibbs, "CELLS", 2)
+    asked = Settings(algorithm="tempered-gibbs", burn_in=50, sweeps=2000, chains=8)
+    stuck, free = (solve(TemperedGibbs(given, replace(asked, temperatures=count))) for count in (1, 0))
+    assert not stuck.attributes["converged"]
+    assert free.attributes["converged"]
+    exact = brute_force(given)[0]
+    assert gap(free.nodes, exact) < 0.05 < gap(stuck.nodes, exact)
+    error = np.concatenate(free.attributes["standard_error"]).mean()
+    assert 0.0 < error < 0.03
+
+
+def test_bands_are_held_apart_by_layers_and_reach_every_variable():
+    lattice = generate.make("grid", rows=12, columns=12)
+    random = np.random.default_rng(0)
+    made = sampling.bands(lattice, 64, random)
+    assert len(made) <= 3
+    assert set().union(*(block.order for block in made)) == set(range(144))
+    assert len(made[0].order) > 110
+    assert [len(block.order) for block in sampling.bands(generate.make("tree", nodes=9), 4, random)] == [9]
+
+
+def test_factors_that_a_float64_does_not_hold_are_drawn_in_logarithms():
+    """Two chains of variables, each pair of which differs by a factor of e^700: what is to come spans more than a float64 does."""
+    steep = np.array([[1.0, 1e-300], [1e-300, 1.0]])
+    given = network.build([2] * 4, [((0, 1), steep), ((1, 2), steep), ((2, 3), steep), ((0, 3), steep), ((0,), np.array([0.2, 0.8]))])
+    method = TemperedGibbs(given, Settings(algorithm="tempered-gibbs", burn_in=5, sweeps=300, chains=8))
+    assert not all(each.narrow for part in method.programs for each in part)
+    assert gap(solve(method).nodes, [np.array([0.2, 0.8])] * 4) < 0.05

@@ -33,9 +33,8 @@ def structure_options(command: Command) -> Command:
         click.option(
             "--smoothing",
             type=click.FloatRange(0),
-            default=0.0,
-            show_default=True,
-            help="Pseudo-rows of the uniform distribution to add to DATA.",
+            default=None,
+            help="Pseudo-rows of the uniform distribution to add to DATA.  [default: 0; 1 for --algorithm bayes]",
         ),
         click.option(
             "--induce", type=click.IntRange(0), default=0, metavar="N", help="Add the N pairs with the largest gain in likelihood."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.request import as_file, unrecorded, where_changed
@@ -64,6 +65,10 @@ class Request:
     label: str | None
     seed: int
     levels_are_states = True  # of columns of text, which are no one-hot columns here
+
+    def resolved(self, given: frozenset[str]) -> Request:
+        """With one pseudo-row for the tables of a Bayesian network, where nothing was said of smoothing: else new rows are impossible."""
+        return self if "smoothing" in given else replace(self, smoothing=1.0 if self.algorithm == "bayes" else 0.0)
 
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options that do nothing with the algorithm chosen.  Raises BadUsage for what only another one can do."""

@@ -32,11 +32,12 @@ def scopes(
         raise BadUsage(f"--structure {structure[0]} is for two-state variables, {name} has {states[i]}", hint="--values two")
     kind, penalty, halves = structure
     x = rows.x.astype(np.float64)
-    made = sparse.path(x, rows.weight, np.array([penalty]) if penalty else None)
+    made = session.aside(sparse.Regressions(x, rows.weight, np.array([penalty]) if penalty else None), label="l1")
     found, told = sparse.pairs(made.weight[made.best]), f"penalty {made.penalty[made.best]:.4g}"
     share = None
     if kind == "stability":
-        share = sparse.stable(x, rows.weight, halves, request.seed, made.penalty[: made.best + 1])
+        points = made.penalty[: made.best + 1]
+        share = session.aside(sparse.Halves(x, rows.weight, halves, request.seed, points), label="stability")
         found = [(int(i), int(j)) for i, j in np.argwhere(np.triu(share >= sparse.CHOSEN, 1))]
         told = f"in {sparse.CHOSEN:.0%} of {halves} halves of the rows, penalties from {made.penalty[made.best]:.4g}"
     session.console.note(f"{kind}: {len(found)} pairs, {told}")

@@ -75,6 +75,7 @@ def _tried(choice: Choice, attempted: Callable[[Attempt], tuple[Result | None, i
 def _attempt(session: Session, choice: Choice, run: Run, ends: float | None, attempt: Attempt) -> tuple[Result | None, int]:
     """The result (None: it failed, which is told), and how many steps it took."""
     from herdcli.markov import algorithms
+    from herdcli.markov.algorithms.automatic import CHAINS
 
     method = attempt.method or algorithms.method(choice.network, attempt.settings, session.map)
     watched = Watched(method, ends if attempt.name == "gbp" else None)
@@ -84,7 +85,7 @@ def _attempt(session: Session, choice: Choice, run: Run, ends: float | None, att
         if isinstance(error, DataError) and attempt.name != "tree-ep":  # a third opinion may take too much memory
             raise
         if (
-            isinstance(error, NegativeResult) and not isinstance(error, Diverged) and attempt.name != "gibbs"
+            isinstance(error, NegativeResult) and not isinstance(error, Diverged) and attempt.name != CHAINS
         ):  # chains may only not know where to begin
             raise
         session.console.note(f"auto: {attempt.name} fails: {error.message}")

@@ -83,7 +83,13 @@ def evidence_options(command: Command) -> Command:
 def gibbs_options(command: Command) -> Command:
     """How many sweeps of how many chains."""
     for option in (
-        click.option("--chains", type=click.IntRange(2), default=8, show_default=True, help="Number of Gibbs chains."),
+        click.option(
+            "--chains",
+            type=click.IntRange(2),
+            default=8,
+            show_default=True,
+            help="Number of Gibbs chains, even for tempered-gibbs.",
+        ),
         click.option(
             "--annealing",
             type=click.IntRange(0),
@@ -205,7 +211,7 @@ def algorithm_options(command: Command) -> Command:
             default=AUTO,
             show_default=True,
             help="How marginals are computed; auto: exactly if a junction tree (or the frontier of a lattice) fits, else by gbp, bp, "
-            "tree-ep, gibbs or ups, whichever the others bear out.",
+            "tree-ep, tempered-gibbs or ups, whichever the others bear out.",
         ),
     ):
         command = option(command)

@@ -16,7 +16,8 @@ AUTO = "auto"
 FORMATS = ("hdf5", "mar", "pr", "map", "csv", "parquet")
 REGIONS = ("auto", "edges", "plaquettes")
 CLAMPS = ("auto", "rows", "columns", "rows-columns")
-FIXED_POINT = tuple(name for name in ALGORITHMS if name not in ("junction-tree", "enumerate", "gibbs"))
+SAMPLED = ("gibbs", "tempered-gibbs")
+FIXED_POINT = tuple(name for name in ALGORITHMS if name not in ("junction-tree", "enumerate", *SAMPLED))
 RESTARTED = ("bp", "ups", "double-loop", "mean-field", "structured-mean-field", "tap", "belief-optimization")
 ITERATED = ("tolerance", "iterations", "on_nonconvergence")
 USERS = {
@@ -28,10 +29,12 @@ USERS = {
     "restarts": RESTARTED,
     "linear_response": ("bp", "loopy-is", "ups", "ups-t", "belief-optimization", "mean-field", "tap"),
     "regions": (AUTO, "double-loop", "gbp"),
-    **dict.fromkeys(("sweeps", "burn_in", "annealing", "chains"), (AUTO, "gibbs")),
+    **dict.fromkeys(("sweeps", "chains"), (AUTO, *SAMPLED)),
+    "burn_in": SAMPLED,
+    "annealing": ("gibbs",),
     **dict.fromkeys(("effort", "time"), (AUTO,)),
     **dict.fromkeys(("tolerance", "iterations"), (AUTO, "junction-tree", "enumerate", *FIXED_POINT)),
-    "on_nonconvergence": (AUTO, "junction-tree", "enumerate", "gibbs", *FIXED_POINT),
+    "on_nonconvergence": (AUTO, "junction-tree", "enumerate", *SAMPLED, *FIXED_POINT),
 }
 
 

@@ -10,7 +10,7 @@ from herdcli.cli.frame import outputs, shards
 from herdcli.cli.frame.request import settings
 from herdcli.cli.ups_infer import queries, tables
 from herdcli.cli.ups_infer.inputs import clamp_sets, regions
-from herdcli.cli.ups_infer.request import AUTO, RESTARTED
+from herdcli.cli.ups_infer.request import AUTO, RESTARTED, SAMPLED
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.markov.algorithms import NO_LOG_Z
 
@@ -147,11 +147,13 @@ def run(session: Session, network: Network, asked: Settings, first: bool = True,
 
 def _not_converged(session: Session, made: Beliefs, wanted: str) -> None:
     message = f"{made.algorithm} did not converge in {made.iterations} iterations: the residual is {made.residual:.3g}"
-    if made.algorithm == "gibbs":
-        message = f"the chains of gibbs disagree after {made.iterations} sweeps: the largest R̂ is {1 + made.residual:.3g}"
+    if made.algorithm in SAMPLED:
+        message = f"the chains of {made.algorithm} disagree after {made.iterations} sweeps: the largest R̂ is {1 + made.residual:.3g}"
     hint = "--algorithm ups, whose free energy falls in every iteration"
     if made.algorithm in ("ups", "double-loop", "junction-tree"):
         hint = "raise --iterations"
+    elif made.algorithm == "tempered-gibbs":
+        hint = "raise --sweeps, or --effort under auto"
     elif made.algorithm == "gbp":
         hint = "--damping 0.5, or --algorithm double-loop, which converges"
     elif made.algorithm in ("tree-ep", "loop-corrected"):

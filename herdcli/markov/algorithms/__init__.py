@@ -39,12 +39,13 @@ ALGORITHMS: dict[str, str] = {
     "tree-ep": "herdcli.markov.query.tree_ep.TreeEP",
     "loop-corrected": "herdcli.markov.bethe.loop_corrected.LoopCorrected",
     "gibbs": "herdcli.markov.mean.gibbs.Gibbs",
+    "tempered-gibbs": "herdcli.markov.query.tempered_gibbs.TemperedGibbs",
 }
 ANY_NETWORK = {  # what the same name runs where the network is no Boltzmann machine
     "gibbs": "herdcli.markov.query.blocked_gibbs.BlockedGibbs",
     "mean-field": "herdcli.markov.mean.any_states.AnyMeanField",
 }
-NO_LOG_Z = {"gibbs", "loop-corrected"}
+NO_LOG_Z = {"gibbs", "tempered-gibbs", "loop-corrected"}
 TAKES_OBSERVED = {"junction-tree", "enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap"}
 WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
 NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}

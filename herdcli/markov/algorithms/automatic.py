@@ -2,9 +2,10 @@
 
 Generalised propagation over plaquettes comes first, damped; then propagation.  They minimise free energies of different orders, so
 where their marginals differ, one of them at least is wrong.  Where the regions cover every loop once, as on lattices, it is
-propagation, and the regions are the answer.  Elsewhere tree EP is asked too, and two of the three that agree are believed.  Where no
-two do, Gibbs chains decide, if they can be had and have mixed (R̂): their standard error is then the smaller disagreement.  UPS comes
-last, where nothing has converged.
+propagation, and the regions are asked.  Elsewhere tree EP is asked too, and two of the three that agree are believed.  Where no two
+do, or where on lattices regions and propagation are far apart, Gibbs chains decide: an approximation that is within their standard
+errors is borne out, else the chains are the answer.  A short run without other temperatures comes first: where its R̂ is good, none
+are needed.  UPS comes last, where nothing has converged and no chains were run.
 
 Work is counted in table cells (for chains, couplings) that are visited, so that the speed of a machine never changes an answer.
 Source: Yedidia, Freeman & Weiss (2005) for the hierarchy of region graphs; Gelman et al. (2013), sec. 11.4, for R̂.
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.method import Method, Result, Settings
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
@@ -32,6 +33,11 @@ LARGEST = 1 << 19  # table cells of a network beyond which regions take longer t
 CLOSE = 1e-3  # mean difference of marginals at which two approximations agree
 THIRD = 40  # iterations of tree EP, which is asked where they cost at most so much:
 MOST_THIRD = 125 * MILLION
+FAR = 1e-2  # mean difference from propagation that makes regions which cover every loop once doubtful
+PILOT = 240  # steps of the chains that tell whether other temperatures are needed
+MIXED = 1.1  # their largest R̂ where not
+BORNE = 1.25  # standard errors of the chains, in the mean: what is nearer to them is as good
+CHAINS = "tempered-gibbs"
 OPINIONS = ("gbp", "tree-ep", "bp")  # of several that agree as well the first is the answer
 
 
@@ -83,12 +89,15 @@ class Choice:
             if self._trusted(first):
                 why = "beside gbp, whose regions cover every loop once"
         yield Attempt("bp", why, replace(self.settings, algorithm="bp"))
-        if first is not None and not self._trusted(first):
-            if self.disagreement() > CLOSE and (third := self._tree_ep()) is not None:
+        if first is not None:
+            doubt = FAR if self._trusted(first) else CLOSE
+            if self.disagreement() > doubt and not self._trusted(first) and (third := self._tree_ep()) is not None:
                 yield third
-            if self.disagreement() > CLOSE and (chains := self._chains()) is not None:
-                yield chains
-        if not any(map(self._converged, self.found)):
+            if self.disagreement() > doubt and (pilot := self._pilot()) is not None:
+                yield pilot
+                if (chains := self._chains(pilot.method)) is not None:
+                    yield chains
+        if CHAINS not in self.found and not any(map(self._converged, self.found)):
             why = "as bp did not converge" if first is None else "as nothing else converged"
             yield Attempt("ups", why, replace(self.settings, algorithm="ups"))
 
@@ -134,24 +143,34 @@ class Choice:
         made.steps = min(made.steps, THIRD)
         return Attempt("tree-ep", "as gbp and bp disagree", asked, made, whole=whole)
 
-    def _chains(self) -> Attempt | None:
-        """Gibbs chains with as many sweeps as may be spent, where they work on this network."""
-        from herdcli.markov import algorithms
-
+    def _pilot(self) -> Attempt | None:
+        """A short run of chains at the network's own temperature, where as much again may be spent on longer ones."""
         if not self.sampled:
             return None
-        asked = replace(self.settings, algorithm="gibbs")
+        from herdcli.markov import algorithms
+
+        asked = replace(self.settings, algorithm=CHAINS, temperatures=1, sweeps=PILOT // 4 * 3, burn_in=PILOT // 4 - 1)
         try:
             made: Any = algorithms.method(self.network, asked)
-        except BadUsage:
+        except NegativeResult:
             return None
-        work = max(1.0, float(made.work()))
+        if made.steps * made.work() > self.left or self._late(made, 2 * made.steps):
+            return None
+        return Attempt(CHAINS, f"as {self._named()} disagree", asked, made, max(1.0, float(made.work())))
+
+    def _chains(self, short: Any) -> Attempt | None:
+        """Chains with as many sweeps as may be spent, at other temperatures too where the short run has not mixed."""
+        mixed = CHAINS in self.found and self.found[CHAINS].attributes["residual"] < MIXED - 1
+        made = short.again(replace(short.settings, temperatures=1 if mixed else 0))
+        work, count = max(1.0, float(made.work())), len(made.powers)
         steps = self.allowed(made) if self.allowed else int(self.left // work)
-        sweeps = (min(asked.sweeps, steps - asked.burn_in) // 2) * 2  # halves of a run are compared
+        # A multiple of six, of which a third more is burn-in: the effort that is told gives the same numbers again.
+        sweeps = min(self.settings.sweeps // 6 * 6, (steps - count) // 8 * 6)
         if sweeps < LEAST:
             return None
-        asked = replace(asked, sweeps=sweeps)
-        return Attempt("gibbs", f"as {self._named()} disagree", asked, algorithms.method(self.network, asked), work)
+        asked = replace(made.settings, sweeps=sweeps, burn_in=sweeps // 3)
+        why = "again for longer" if mixed or count == 1 else "again at several temperatures, as the chains did not mix"
+        return Attempt(CHAINS, why, asked, made.again(asked), work)
 
     def add(self, attempt: Attempt, found: Result | None, steps: int) -> None:
         """What came of an attempt (None: it failed) after so many steps."""
@@ -161,7 +180,7 @@ class Choice:
 
     def _worse(self, name: str, found: Result) -> bool:
         """Was there one of the same name that came nearer to its fixed point?"""
-        if name not in self.found or found.attributes["converged"]:
+        if name == CHAINS or name not in self.found or found.attributes["converged"]:
             return False
         return bool(self.found[name].attributes["residual"] < found.attributes["residual"])
 
@@ -177,16 +196,21 @@ class Choice:
         """Mean difference of the marginals of the two approximations that are nearest to each other; infinite where one is alone."""
         return min((self._apart(name) for name in OPINIONS if self._converged(name)), default=float("inf"))
 
-    def _apart(self, name: str) -> float:
+    def _apart(self, name: str, among: tuple[str, ...] = OPINIONS) -> float:
         """Mean difference from the nearest of the others; infinite where there is none."""
         mine = _flat(self.found[name])
-        others = [_flat(found) for other, found in self.found.items() if other != name and other in OPINIONS]
+        others = [_flat(found) for other, found in self.found.items() if other != name and other in among]
         return min((float(np.abs(mine - other).mean()) for other in others), default=float("inf"))
 
     def best(self) -> tuple[Result, str, str]:
-        """The answer with the smallest disagreement, its name, and what to tell of it."""
-        scores: dict[str, float] = {name: self._score(name) for name in ("gibbs", *OPINIONS, "ups") if name in self.found}
+        """The answer that the others bear out, its name, and what to tell of it."""
+        scores: dict[str, float] = {name: self._score(name) for name in (CHAINS, *OPINIONS, "ups") if name in self.found}
         converged = [name for name in scores if self._converged(name)] or list(scores)
+        if CHAINS in scores:
+            near = {name: self._apart(name, (CHAINS,)) for name in converged if name in OPINIONS}
+            borne = [name for name, apart in near.items() if apart <= BORNE * scores[CHAINS]]
+            converged = borne or [CHAINS]
+            scores |= near
         name = min(converged, key=lambda name: (scores[name], list(scores).index(name)))
         told = ", ".join(f"{name} {score:.2g}" + ("" if self._converged(name) else " (not converged)") for name, score in scores.items())
         return self._with_log_z(name), name, f"disagreement of {told}: {name} is the answer"
@@ -194,21 +218,23 @@ class Choice:
     def _score(self, name: str) -> float:
         """For chains their mean standard error, else how far the nearest other is; of what has not converged its residual."""
         found = self.found[name]
-        if not self._converged(name):
-            return float(found.attributes["residual"])
-        if name == "gibbs":
+        if name == CHAINS:
             errors: list[Array] = [p for p in found.attributes["standard_error"] if len(p) > 1]
             return float(np.concatenate(errors).mean()) if errors else 0.0
+        if not self._converged(name):
+            return float(found.attributes["residual"])
         apart = self._apart(name)
         return apart if np.isfinite(apart) else 0.0
 
     def _with_log_z(self, name: str) -> Result:
-        """A result; chains give no log Z, so theirs is that of gbp."""
+        """A result; chains give no log Z, so theirs is that of regions or propagation, if they have converged."""
         found = self.found[name]
-        if name != "gibbs":
+        if name != CHAINS:
             return found
-        other = next(self.found[like].attributes for like in ("gbp", "bp") if like in self.found)
-        return replace(found, attributes=found.attributes | {key: other[key] for key in ("log_z", "free_energy")})
+        other = next((self.found[like].attributes for like in ("gbp", "bp") if self._converged(like)), None)
+        return (
+            found if other is None else replace(found, attributes=found.attributes | {key: other[key] for key in ("log_z", "free_energy")})
+        )
 
 
 def _flat(found: Result) -> Array:

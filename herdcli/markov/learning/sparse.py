@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from herdcli.algorithm import Counted, Progress, solve
 from herdcli.markov.model.structure import Pair
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -54,21 +55,65 @@ def largest_penalty(x: Array, share: Array) -> float:
     return float(np.abs(covariance).max())
 
 
+@dataclass
+class Fits:
+    """The last weights (N, N) and offsets (N,); weights (K, N, N) and scores (K,) of the penalties that are done."""
+
+    weight: Array
+    offset: Array
+    weights: Array
+    score: Array
+    step: int
+
+
+class Regressions(Counted[Fits]):
+    """The fits along a path of penalties, largest first, a step each.  x (n, N) of 0 and 1; share (n,) weights that sum to one."""
+
+    state = Fits
+
+    def __init__(self, x: Array, share: Array, penalties: Array | None = None) -> None:
+        self.x, self.share = x.astype(np.float64), share
+        if penalties is None:
+            top = largest_penalty(self.x, share)
+            penalties = top * (1 + 1e-9) * np.geomspace(1.0, SHARE, POINTS) if top > 0 else np.zeros(1)
+        self.penalties = penalties
+
+    @property
+    def steps(self) -> int:
+        """Penalties."""
+        return len(self.penalties)
+
+    def init(self) -> Fits:
+        """No weights."""
+        nodes = self.x.shape[1]
+        return Fits(np.zeros((nodes, nodes)), _logit(self.share @ self.x), np.zeros((self.steps, nodes, nodes)), np.zeros(self.steps), 0)
+
+    def step(self, state: Fits) -> Fits:
+        """The next penalty, from the fit at the one before."""
+        penalty = float(self.penalties[state.step])
+        state.weight, state.offset = fit(self.x, self.share, penalty, state.weight, state.offset)
+        # What is chosen is judged without the penalty that shrinks it.
+        free = fit(self.x, self.share, 0.0, state.weight, state.offset, state.weight != 0)
+        state.weights[state.step], state.score[state.step] = state.weight, extended_bic(self.x, self.share, *free)
+        state.step += 1
+        return state
+
+    def memory(self) -> int:
+        """Of the path, and of what a regression of all variables holds."""
+        return int(8 * (self.steps * self.x.shape[1] ** 2 + 6 * self.x.size))
+
+    def progress(self, state: Fits) -> Progress:
+        """Penalties that are done, and the pairs at the last one."""
+        return Progress(state.step, self.steps, f"{len(pairs(state.weight))} pairs" if state.step else "")
+
+    def result(self, state: Fits) -> Path:
+        """The path."""
+        return Path(self.penalties, state.weights, state.score)
+
+
 def path(x: Array, share: Array, penalties: Array | None = None) -> Path:
-    """The fits along a path of penalties, largest first.  x (n, N) of 0 and 1; share (n,) weights of the rows, which sum to one."""
-    x = x.astype(np.float64)
-    if penalties is None:
-        top = largest_penalty(x, share)
-        penalties = top * (1 + 1e-9) * np.geomspace(1.0, SHARE, POINTS) if top > 0 else np.zeros(1)
-    nodes = x.shape[1]
-    weight, offset = np.zeros((nodes, nodes)), _logit(share @ x)
-    made, score = [], []
-    for penalty in penalties.tolist():
-        weight, offset = fit(x, share, penalty, weight, offset)
-        made.append(weight)
-        free = fit(x, share, 0.0, weight, offset, weight != 0)  # what is chosen is judged without the penalty that shrinks it
-        score.append(extended_bic(x, share, *free))
-    return Path(penalties, np.stack(made), np.array(score))
+    """The path where nobody watches."""
+    return solve(Regressions(x, share, penalties))
 
 
 def _logit(p: Array) -> Array:
@@ -115,12 +160,49 @@ def extended_bic(x: Array, share: Array, weight: Array, offset: Array) -> float:
     return float(2.0 * rows * loss + chosen * (np.log(rows) + 2.0 * GAMMA * np.log(max(2, nodes))))
 
 
-def stable(x: Array, share: Array, halves: int, seed: int, points: Array) -> Array:
-    """(N, N) the share of random halves of the rows in which a pair is joined somewhere along the path down to the last of `points`."""
-    found = np.zeros((x.shape[1], x.shape[1]))
-    for half in range(halves):
-        rows = np.sort(generator(seed, Stream.STRUCTURE, unit=1, step=half).permutation(len(x))[: max(2, len(x) // 2)])
-        part = share[rows] / share[rows].sum()
-        made = path(x[rows], part, points)
-        found += ((made.weight != 0) & (made.weight.transpose(0, 2, 1) != 0)).any(axis=0)
-    return found / halves
+@dataclass
+class Halved:
+    """How many of the halves that are done join each pair (N, N)."""
+
+    found: Array
+    step: int
+
+
+class Halves(Counted[Halved]):
+    """The share of random halves of the rows in which a pair is joined somewhere on the path down to the last of `points`; a step each."""
+
+    state = Halved
+
+    def __init__(self, x: Array, share: Array, halves: int, seed: int, points: Array) -> None:
+        self.x, self.share, self.halves, self.seed, self.points = x, share, halves, seed, points
+
+    @property
+    def steps(self) -> int:
+        """Halves."""
+        return self.halves
+
+    def init(self) -> Halved:
+        """None yet."""
+        return Halved(np.zeros((self.x.shape[1], self.x.shape[1])), 0)
+
+    def step(self, state: Halved) -> Halved:
+        """The path of one more half."""
+        x = self.x
+        rows = np.sort(generator(self.seed, Stream.STRUCTURE, unit=1, step=state.step).permutation(len(x))[: max(2, len(x) // 2)])
+        made = path(x[rows], self.share[rows] / self.share[rows].sum(), self.points)
+        state.found += ((made.weight != 0) & (made.weight.transpose(0, 2, 1) != 0)).any(axis=0)
+        state.step += 1
+        return state
+
+    def memory(self) -> int:
+        """Of one half's path."""
+        return int(8 * (len(self.points) * self.x.shape[1] ** 2 + 4 * self.x.size))
+
+    def progress(self, state: Halved) -> Progress:
+        """Halves that are done."""
+        return Progress(state.step, self.steps)
+
+    def result(self, state: Halved) -> Array:
+        """(N, N) shares."""
+        shares: Array = state.found / self.halves
+        return shares

@@ -52,7 +52,7 @@ class BlockedGibbs(Stepwise[State]):
         self.inner = restrict(network)
         self.blocks = sampling.blocks(self.inner.network, sampling.CELLS)
         self.first = starts(self.inner.network)
-        self.strides = _strides(self.inner.network)
+        self.strides = strides(self.inner.network)
         count = len(self.blocks)
         self.note = f"gibbs draws {count} block{'s' if count != 1 else ''} of variables, the largest of {self._largest()}"
 
@@ -75,7 +75,7 @@ class BlockedGibbs(Stepwise[State]):
         cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
         states = self.inner.network.cardinality.tolist()
         for block in self.blocks:
-            sampling.draw(block, state.x, states, random, power=cold)
+            sampling.draw(block, state.x, states, sampling.uniforms(block, state.x.shape[1], random), power=cold)
         kept = state.step - self.settings.burn_in
         if kept >= 0:
             half = int(kept >= (self.steps - self.settings.burn_in) // 2)
@@ -106,7 +106,7 @@ class BlockedGibbs(Stepwise[State]):
         worst = float(rhat(halves, n, stuck=state.alike).max(initial=1.0))
         draws = 2 * n * self.settings.chains
         cliques = [
-            (scope, self.inner.spread_table(scope, table / draws, self.network.cardinality)) for scope, table in _tables(small, state.cell)
+            (scope, self.inner.spread_table(scope, table / draws, self.network.cardinality)) for scope, table in tables(small, state.cell)
         ]
         attributes = {
             "log_z": np.nan, "free_energy": np.nan, "iterations": state.step, "converged": worst < 1.05, "residual": worst - 1,
@@ -131,7 +131,7 @@ def begin(inner: Restricted, blocks: list[sampling.Block], chains: int, settings
         if sampling.possible(small, x).all():
             return x, False
         for block in blocks:
-            sampling.draw(block, x, small.cardinality.tolist(), random, soft=True)
+            sampling.draw(block, x, small.cardinality.tolist(), sampling.uniforms(block, chains, random), soft=True)
     bad = ~sampling.possible(small, x)
     if bad.any():
         try:
@@ -155,7 +155,7 @@ def rhat(halves: Array, n: int, *, stuck: bool = False) -> Array:
     return np.where(within > 0, ratio, np.where((between > 0) | stuck, np.inf, 1.0))
 
 
-def _strides(network: Network) -> list[tuple[Array, Array, Array]]:
+def strides(network: Network) -> list[tuple[Array, Array, Array]]:
     """Of factors with as many variables: where their tables begin (G,), scopes (G, k), and strides (G, k) of their cells."""
     groups: dict[int, list[tuple[int, tuple[int, ...], list[int]]]] = {}
     for a, (scope, table) in enumerate(network.factors()):
@@ -167,7 +167,7 @@ def _strides(network: Network) -> list[tuple[Array, Array, Array]]:
     ]
 
 
-def _tables(network: Network, flat: Array) -> list[Factor]:
+def tables(network: Network, flat: Array) -> list[Factor]:
     """Numbers of all factors' cells as tables."""
     cells = network.table_offset
     return [(scope, flat[cells[a] : cells[a + 1]].reshape(table.shape)) for a, (scope, table) in enumerate(network.factors()) if scope]

@@ -65,7 +65,8 @@ class Draws:
         """The next batch of rows, or the next sweep."""
         random = generator(self.seed, Stream.SAMPLE, unit=1, step=state.step)
         for block in self.blocks:
-            sampling.draw(block, state.x, self.inner.network.cardinality.tolist(), random)
+            uniform = sampling.uniforms(block, state.x.shape[1], random)
+            sampling.draw(block, state.x, self.inner.network.cardinality.tolist(), uniform)
         after = state.step - self.burn_in
         if self.exact or (after >= 0 and after % self.thin == 0):
             part = slice(state.done, min(self.count, state.done + self.chains))

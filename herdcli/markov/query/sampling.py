@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -59,13 +59,76 @@ def blocks(network: Network, cells: int) -> list[Block]:
     return made
 
 
-def reached(graph: Graph, states: Sequence[int], cells: int, wanted: Iterable[int]) -> list[int]:
+def bands(network: Network, cells: int, random: np.random.Generator) -> list[Block]:
+    """Blocks that are broad stretches of the network: what lies between held layers, each of which is all variables of one distance.
+
+    Distances are from a variable as far as can be from one drawn by chance.  The layers of the second block lie between those of the
+    first; what both hold, or what makes tables of more than `cells`, begins further blocks.
+    """
+    graph, states = moral_graph(network), network.cardinality.tolist()
+    free = {i for i, count in enumerate(states) if count > 1}
+    if len(whole := reached(moral_graph(network), states, cells, free)) == len(free):
+        return [_block(network, whole)] if free else []
+    level = _levels(graph, random)
+    period, shift = _period(graph, states, level, cells), int(random.integers(1 << 30))
+    missing, made = set(free), []
+    for part in range(2):
+        held = {i for i in free if (level[i] + shift + part * (period // 2)) % period == 0}
+        made.append(_block(network, reached(_without(graph, held), states, cells, missing - held, held=held)))
+        missing.difference_update(made[-1].order)
+    while missing:
+        made.append(_block(network, reached(moral_graph(network), states, cells, missing)))
+        missing.difference_update(made[-1].order)
+    return [block for block in made if block.order]
+
+
+def _levels(graph: Graph, random: np.random.Generator) -> list[int]:
+    """How far each variable is from one that is far away from one drawn by chance."""
+    return _distances(graph, _distances(graph, int(random.integers(len(graph))))[1])[0]
+
+
+def _distances(graph: Graph, root: int) -> tuple[list[int], int]:
+    """Steps from a variable, in parts without a way to it from their first one; and the last of those that are farthest from it."""
+    level, far = [-1] * len(graph), root
+    for first in (root, *range(len(graph))):
+        if level[first] >= 0:
+            continue
+        level[first], layer = 0, [first]
+        while layer:
+            far = layer[-1] if first == root else far
+            ahead = []
+            for i in layer:
+                for j in sorted(graph[i]):
+                    if level[j] < 0:
+                        level[j] = level[i] + 1
+                        ahead.append(j)
+            layer = ahead
+    return level, far
+
+
+def _period(graph: Graph, states: Sequence[int], level: Sequence[int], cells: int) -> int:
+    """The widest stretches of which a greedy elimination holds nothing back."""
+    best = 2
+    for period in range(3, max(level) + 3):
+        held = {i for i in range(len(states)) if level[i] % period == 0}
+        free = {i for i, count in enumerate(states) if count > 1} - held
+        if len(reached(_without(graph, held), states, cells, free, held=held)) < len(free):
+            break
+        best = period
+    return best
+
+
+def _without(graph: Graph, held: set[int]) -> Graph:
+    return [set() if i in held else near - held for i, near in enumerate(graph)]
+
+
+def reached(graph: Graph, states: Sequence[int], cells: int, wanted: Iterable[int], *, held: Collection[int] = ()) -> list[int]:
     """What a greedy elimination reaches; of a table too large a variable is held, the widest, those that are wanted last.
 
-    The graph is used up.
+    held  are never reached.  The graph is used up.
     """
     wanted = set(wanted)
-    left = {i for i, count in enumerate(states) if count > 1}
+    left = {i for i, count in enumerate(states) if count > 1 and i not in held}
     heap = [(len(graph[i]), i not in wanted, i) for i in left]
     heapq.heapify(heap)
     order = []
@@ -117,9 +180,20 @@ def _cells(network: Network, order: Sequence[int], parts: list[list[Part]]) -> i
     return total
 
 
-def draw(block: Block, x: Array, states: Sequence[int], random: np.random.Generator, *, power: float = 1.0, soft: bool = False) -> None:
-    """Draw a block of x (N, chains) given all else, in place.  power  of the factors; soft  log 0 is −1e4.
+def draw(
+    block: Block,
+    x: Array,
+    states: Sequence[int],
+    uniform: Array,
+    *,
+    power: float = 1.0,
+    soft: bool = False,
+    shares: tuple[Array, Array] | None = None,
+) -> None:
+    """Draw a block of x (N, chains) given all else, in place, in logarithms.  power  of the factors; soft  log 0 is −1e4.
 
+    uniform  (n, chains) in [0, 1), by elimination order.  shares  (Σ card, chains) and where each variable's states begin: the chances
+    that each state was drawn with go there.
     Raises NegativeResult where a chain stands at a state that is not possible.
     """
     chains = x.shape[1]
@@ -141,13 +215,22 @@ def draw(block: Block, x: Array, states: Sequence[int], random: np.random.Genera
         elif (message == -np.inf).any():
             raise NegativeResult("a chain stands at a state without probability")
     row = np.arange(chains)
-    for (rest, total), i in zip(reversed(kept), reversed(block.order), strict=True):
+    for k in range(len(block.order) - 1, -1, -1):
         # P(x_i | what leaves later, and all that is held) is the product at the
         # time i left, as a function of x_i: the forward sums are in it.
+        (rest, total), i = kept[k], block.order[k]
         first = row if len(total) > 1 else np.zeros(chains, dtype=np.int64)
         logs = np.moveaxis(total, 1, -1)[(first, *(x[j] for j in rest))]
         p = np.exp(logs - logs.max(axis=1, keepdims=True)).cumsum(axis=1)
-        x[i] = (p[:, :-1] < random.random((chains, 1)) * p[:, -1:]).sum(axis=1)
+        x[i] = (p[:, :-1] < uniform[k, :, None] * p[:, -1:]).sum(axis=1)
+        if shares is not None:
+            shares[0][shares[1][i] : shares[1][i + 1]] = (np.diff(p, axis=1, prepend=0.0) / p[:, -1:]).T
+
+
+def uniforms(block: Block, chains: int, random: np.random.Generator) -> Array:
+    """(n, chains) in [0, 1) for one draw of a block; what is drawn first, which left last, has the first ones."""
+    drawn: Array = random.random((len(block.order), chains))[::-1]
+    return drawn
 
 
 def possible(network: Network, x: Array) -> Array:

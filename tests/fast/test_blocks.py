@@ -1,0 +1,91 @@
+"""Blocks drawn at once and the exchange of parts: both loops alike, the shares those of all states, and bad arrays refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_networks import random_network, weights
+
+from herdcli import fast
+from herdcli.fast import numpy_blocks
+from herdcli.markov.model.alike import starts
+from herdcli.markov.query import sampling
+from herdcli.markov.query.programs import program
+
+
+def drawn(given, cells, draw, seed=0):
+    """x and shares after every block was drawn once by a loop, and how many sums were lost."""
+    random, states, first = np.random.default_rng(seed), given.cardinality.tolist(), starts(given)
+    x = np.zeros((given.count, 8), dtype=np.int64)
+    shares, lost = np.ones((int(first[-1]), 8)), 0
+    for block in sampling.blocks(given, cells):
+        made = program(block, states, first)
+        uniform = random.random((made.count, 8))
+        lost += draw(*made.arrays, made.tables(1.0), x, uniform, made.messages, made.own, shares)
+    return x, shares, lost
+
+
+@pytest.mark.parametrize("cells", [6, 30, 1 << 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_both_loops_draw_the_same_bits(cells, seed):
+    given = random_network(seed, False, 9)
+    here, twin = (drawn(given, cells, draw) for draw in (fast.draw_block, numpy_blocks.draw_block))
+    assert here[0].tobytes() == twin[0].tobytes()
+    assert here[1].tobytes() == twin[1].tobytes()
+    assert here[2] == twin[2] == 0
+
+
+def test_the_last_variable_of_one_block_has_its_marginal_as_chance():
+    given = random_network(1, False, 7)
+    (block,) = sampling.blocks(given, 1 << 20)
+    truth, i, first = weights(given), block.order[-1], starts(given)
+    _, shares, _ = drawn(given, 1 << 20, fast.draw_block)
+    exact = np.bincount([x[i] for x in truth], weights=list(truth.values()), minlength=int(given.cardinality[i]))
+    np.testing.assert_allclose(shares[first[i] : first[i + 1]].T, np.tile(exact / exact.sum(), (8, 1)), rtol=1e-12)
+
+
+def test_a_state_without_probability_is_told():
+    from herdcli.markov.model import network
+
+    given = network.build([2, 2], [((0, 1), np.array([[0.0, 0.0], [0.0, 1.0]]))])
+    for draw in (fast.draw_block, numpy_blocks.draw_block):
+        assert drawn(given, 2, draw)[2] > 0  # each by itself, the other at 0
+
+
+def test_parts_that_differ_are_exchanged_or_not_as_a_whole():
+    first, near = np.array([0, 1, 2, 3, 4, 4]), np.array([1, 0, 3, 2])  # 0–1, 2–3, 4 alone
+    begin = np.array([[0, 1, 9], [1, 0, 9], [2, 0, 9], [0, 2, 9], [5, 5, 9]], dtype=np.int64)
+    coins = np.array([0.1, 0.9, 0.9, 0.1, 0.1])
+    for exchange in (fast.exchange, numpy_blocks.exchange):
+        x = begin.copy()
+        exchange(first, near, x, 0, 1, coins)
+        assert x.tolist() == [[1, 0, 9], [0, 1, 9], [2, 0, 9], [0, 2, 9], [5, 5, 9]]
+    random = np.random.default_rng(0)
+    given = random_network(4, False, 12)
+    from herdcli.markov.exact.elimination import moral_graph
+
+    graph = [sorted(each) for each in moral_graph(given)]
+    first = np.concatenate([[0], np.cumsum([len(each) for each in graph])]).astype(np.int64)
+    near = np.array([j for each in graph for j in each], dtype=np.int64)
+    for _ in range(20):
+        begin, coins = random.integers(2, size=(12, 4)), random.random(12)
+        here, twin = begin.copy(), begin.copy()
+        fast.exchange(first, near, here, 1, 3, coins)
+        numpy_blocks.exchange(first, near, twin, 1, 3, coins)
+        assert here.tobytes() == twin.tobytes()
+        assert (np.sort(here[:, [1, 3]], axis=1) == np.sort(begin[:, [1, 3]], axis=1)).all()
+
+
+def test_arrays_of_other_shapes_are_refused():
+    compiled = pytest.importorskip("herdcli.fast._blocks", reason="the compiled loops are not built")
+    with pytest.raises(ValueError, match="arrays of different shapes"):
+        compiled.exchange(np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((3, 2), dtype=np.int64), 0, 1, np.zeros(3))
+    given = random_network(0, False, 6)
+    (block,) = sampling.blocks(given, 1 << 20)
+    made = program(block, given.cardinality.tolist(), starts(given))
+    for lanes, rows in ((7, 6), (8, 1)):
+        with pytest.raises(ValueError, match="eight chains" if lanes == 7 else "different shapes"):
+            compiled.draw_block(
+                *made.arrays, made.tables(1.0), np.zeros((6, lanes), dtype=np.int64), np.zeros((rows, lanes)),
+                made.messages[:, :lanes].copy(), made.own[:, :lanes].copy(), np.zeros((30, lanes)),
+            )  # fmt: skip

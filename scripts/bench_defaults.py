@@ -58,7 +58,7 @@ def main() -> int:
         for (algorithm, units), seed in ((variant, seed) for variant in VARIANTS for seed in range(arguments.seeds)):
             kinds = {"visible_units": units, "hidden_units": units}
             old = Settings(arguments.hidden, algorithm, epochs=arguments.epochs, seed=seed, **kinds)
-            ways = fitted(old, len(train), rate=True, centering=True), old
+            ways = fitted(old, len(train), rate=True, centering=True, decay=True), old
             found, before = (judged(train, held, settings) for settings in ways)
             worse += found < baseline
             lines.append(f"{name}\t{algorithm}\t{units}\t{seed}\t{baseline:.2f}\t{found:.2f}\t{before:.2f}")

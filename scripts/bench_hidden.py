@@ -44,7 +44,7 @@ def raced(name: str, rows: np.ndarray, algorithm: str, epochs: int) -> tuple[flo
     """By how much the chosen size falls short of the best on test rows, and the line of the set."""
     split = np.searchsorted([0.6, 0.8], (np.arange(len(rows)) + 0.5) / len(rows)).astype(np.uint8)
     groups = group(rows, np.broadcast_to(np.int64(0), len(rows)), split, ["all"], folds=0, seed=0)
-    settings = fitted(Settings(ladder.LADDER[-1], algorithm, epochs=epochs), int((split == 0).sum()), rate=True, centering=True)
+    settings = fitted(Settings(ladder.LADDER[-1], algorithm, epochs=epochs), int((split == 0).sum()), rate=True, centering=True, decay=True)
     problem = Problem(groups.training_rows(), settings, valid=groups.validation_rows())
     run, taken, tests = ladder.Climb(problem), {}, {}
     state = run.init()

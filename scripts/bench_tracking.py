@@ -51,7 +51,7 @@ def line(name: str, hidden: int, algorithm: str, batch: int, rate: float | None,
     if rows is None:
         return None
     rows = rows[:most]
-    settings = fitted(Settings(hidden, algorithm, epochs=epochs, batch_size=batch), len(rows), rate=True, centering=True)
+    settings = fitted(Settings(hidden, algorithm, epochs=epochs, batch_size=batch), len(rows), rate=True, centering=True, decay=True)
     settings = settings if rate is None else replace(settings, learning_rate=rate)
     plain = min(measured(rows, settings)[0] for _ in range(2))
     runs = [measured(rows, replace(settings, track_likelihood=True)) for _ in range(2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.proper import require_pair
@@ -23,6 +24,7 @@ WORDS_RATE = 0.0001  # of counts of words, which are many in a row
 ADAM_RATE = 0.01  # of batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
 COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))
+DECAY_ROWS, LARGEST_DECAY = 2.0, 5e-4  # weight decay times rows, and the largest, of two-state units
 LARGEST_BATCH = 6.25  # times 20 rows, from which on larger ones do not raise the rate
 
 
@@ -98,6 +100,10 @@ class Settings:
             self._require_tracked()
         if self.algorithm == "pseudo-likelihood" and visible.support is None:
             raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {visible.name}")
+
+    def of_data(self) -> dict[str, Any]:
+        """What `fitted` chooses."""
+        return {"learning_rate": self.learning_rate, "centering": self.centering, "weight_decay": self.weight_decay}
 
     def _require_algorithm(self) -> None:
         """Raise BadUsage for what the algorithm does not go with."""
@@ -218,13 +224,14 @@ class Settings:
         return 1.0 / (1.0 + 9.0 * done) if self.rate_decay == "inverse" else 1.0
 
 
-def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool) -> Settings:
-    """The settings with the learning rate and the centring that suit models of so many rows, each where it is asked for.
+def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool, decay: bool = False) -> Settings:
+    """The settings with the learning rate, the centring and the weight decay that suit models of so many rows, each where it is asked for.
 
     Two-state units are centred.  A sum of past gradients adds 1/(1 − μ) of a rate to the weights, so that the rate goes as 1 − μ;
     noise falls with √batch, and what a rate leaves of it grows with the number T of updates: the rate falls as 1/√T.  Values
     that are g apart turn weights W of {0, 1} units into W / (g_v g_h) and their gradient into g_v g_h times it, so that the
-    centred learner takes the same path at ε / (g_v g_h)².  Measured by scripts/bench_defaults.py.  Other families keep Settings' own.
+    centred learner takes the same path at ε / (g_v g_h)².  A penalty that counts as much as a prior of fixed width falls as one over
+    the rows; few rows and many weights need it.  Measured by scripts/bench_defaults.py.  Other families keep Settings' own.
     """
     visible = family(settings.visible_units)
     layers = visible.columns if isinstance(visible, Labelled) else visible, family(settings.hidden_units)
@@ -239,4 +246,10 @@ def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool) -> Set
     found = float(f"{min(found, RATE * 2.5) / gaps**2:.2g}")
     if settings.optimizer == "adam":  # steps of its own size, whatever the gradient's
         found = float(f"{ADAM_RATE * math.sqrt(min(max(batch / 20, 1.0), LARGEST_BATCH) * min(1.0, UPDATES / updates)) / gaps:.2g}")
-    return replace(settings, learning_rate=found if rate else settings.learning_rate, centering=centering or settings.centering)
+    penalty = float(f"{min(max(DECAY_ROWS / rows, settings.weight_decay), LARGEST_DECAY):.2g}")
+    return replace(
+        settings,
+        learning_rate=found if rate else settings.learning_rate,
+        centering=centering or settings.centering,
+        weight_decay=penalty if decay else settings.weight_decay,
+    )

@@ -73,6 +73,8 @@ def _average(state: State, mean: Mean, m: int, number: int) -> None:
     if number >= 0:
         for name in ("W", "b", "c"):
             total = getattr(mean, name)[m]
+            if number == 0:
+                total[...] = 0.0  # a run that goes on has a mean of its first end
             # The mean of n + 1 numbers is that of n moved by 1/(n + 1) of the way to the new one; the sum is never held.
             total += (getattr(state, name)[m] - total) / np.float32(number + 1)
 

@@ -32,7 +32,7 @@ def defaults_agree(name: str, settings: type) -> set[str]:
 
 def test_defaults_of_fit_rbm_are_those_of_the_topic():
     tested = defaults_agree("fit-rbm", Settings)
-    assert tested >= {"hidden", "algorithm", "steps", "epochs", "batch_size", "momentum", "weight_decay", "seed"}
+    assert tested >= {"hidden", "algorithm", "steps", "epochs", "batch_size", "momentum", "seed"}
 
 
 def test_defaults_of_eval_are_those_of_the_evaluation():

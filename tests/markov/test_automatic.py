@@ -173,3 +173,35 @@ def test_regions_that_did_not_converge_are_tried_with_more_damping():
     assert list(residuals) == [0.5, 0.75]
     assert choice.found["gbp"].attributes["residual"] == min(residuals.values())
     assert choose(given, Settings(algorithm="auto", tolerance=1e-5), sampled=False)[0] == ["gbp", "bp"]
+
+
+def test_a_tree_of_a_large_network_is_given_up_after_one_long_run(monkeypatch):
+    """A lattice of 700 × 700 took more than a hundred seconds to be refused: two runs of the elimination to 2^48 cells each."""
+    from herdcli.markov.exact import elimination
+    from herdcli.markov.exact.methods import JunctionTree
+
+    net = generate.make("grid", rows=12, columns=12)
+    tree = JunctionTree(net, Settings())
+    assert elimination.step(net, tree.graph, 0, elimination.begin(net)).complete
+    for name, less in (("MUCH", 1000), ("FAR", 2.0**8), ("LONGEST", 100)):
+        monkeypatch.setattr(elimination, name, less)
+    given_up = elimination.step(net, tree.graph, 0, elimination.begin(net))
+    assert not given_up.complete
+    assert given_up.cells < 2**16
+    assert tree.met(given_up)
+    assert tree.bytes_needed(given_up)[0] >= 2**52  # however far the run came
+    monkeypatch.setattr(elimination, "LONGEST", 1000)
+    assert not tree.met(given_up)
+
+
+def test_no_sweep_is_prepared_over_a_lattice_too_wide_for_any(monkeypatch):
+    from herdcli.markov.exact import frontier
+
+    def found(network):
+        raise AssertionError("the factors were read")
+
+    wide = generate.make("grid", rows=40, columns=50)
+    monkeypatch.setattr(frontier, "find", found)
+    assert algorithms._sweepable(wide, Settings(), 1 << 60, 1 << 39) is None
+    with pytest.raises(AssertionError, match="were read"):
+        algorithms._sweepable(wide, Settings(), 1 << 60, 1 << 41)

@@ -28,6 +28,14 @@ def test_rates_follow_batch_updates_momentum_and_units():
     assert chosen(200, epochs=10, visible_units="gaussian") == Settings().learning_rate
 
 
+def test_weight_decay_is_that_of_a_prior_for_few_rows_and_many():
+    found = [fitted(Settings(), rows, rate=True, centering=True, decay=True).weight_decay for rows in (9, 4000, 8000, 20_000, 10**7)]
+    assert found == [5e-4, 5e-4, 2.5e-4, 1e-4, 1e-4]
+    assert fitted(Settings(visible_units="spin"), 9, rate=True, centering=True, decay=True).weight_decay == 5e-4
+    assert fitted(Settings(visible_units="gaussian"), 9, rate=True, centering=True, decay=True).weight_decay == 1e-4
+    assert fitted(Settings(weight_decay=0.3), 9, rate=True, centering=True).weight_decay == 0.3
+
+
 def test_only_what_is_asked_for_changes():
     typed = Settings(learning_rate=0.3)
     assert fitted(typed, 9, rate=False, centering=False) == typed

@@ -76,7 +76,9 @@ if TYPE_CHECKING:
 @click.option(
     "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Share of the last update that is kept."
 )
-@click.option("--weight-decay", type=click.FloatRange(0), default=1e-4, show_default=True, help="L2 penalty on the weights.")
+@click.option(
+    "--weight-decay", type=click.FloatRange(0), default=None, help="L2 penalty.  [default: two-state: by rows, to .0005; others: .0001]"
+)
 @click.option("--per-class", is_flag=True, help="One model per label, and class scores for eval.")
 @click.option(
     "--folds", type=click.IntRange(2), default=None, help="With --per-class: score training rows too, by models that did not see them."

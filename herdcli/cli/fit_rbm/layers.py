@@ -44,7 +44,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
         kind = below[-1].hidden_units
         settings = replace(settings, visible_units=kind, hidden_units=request.hidden_units or kind)
     settings = request.fitted(settings, int(training.sum()))
-    session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
+    session.request = replace(request, **settings.of_data())
     sizes = request.layers or (settings.hidden,)
     problem = stack.Problem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
     algorithm = stack.Stacking(problem, session.map)

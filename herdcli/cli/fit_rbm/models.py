@@ -124,10 +124,10 @@ def _afresh(session: Session, request: Request) -> Inputs:
     if request.labels:
         rows, labels, settings = joined(request, rows, data.name, settings)
         settings = request.fitted(settings, largest(y, rows.split))
-        session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
+        session.request = replace(request, **settings.of_data())
         return Inputs(rows, y, names, settings, False, data, labels=labels, known=torn.beside_labels(known, len(labels)))
     settings = request.fitted(settings, largest(y, rows.split))
-    session.request = replace(_as_read(request, rows), learning_rate=settings.learning_rate, centering=settings.centering)
+    session.request = replace(_as_read(request, rows), **settings.of_data())
     return Inputs(rows, y, names, settings, request.per_class, data, known=known)
 
 

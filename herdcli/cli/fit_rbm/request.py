@@ -67,7 +67,8 @@ def _typed(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The options of `herd fit-rbm`; names and meanings are those of its --help.  The record holds the rate and the centring as chosen."""
+    """The options of `herd fit-rbm`; names and meanings are those of its --help.  The record holds the rate, the centring and the
+    weight decay as chosen."""
 
     source: str = unrecorded()
     input_format: str | None = unrecorded()
@@ -80,7 +81,7 @@ class Request:
     learning_rate: float | None
     rate_decay: str
     momentum: float
-    weight_decay: float
+    weight_decay: float | None
     per_class: bool
     folds: int | None
     average_scores: int | None
@@ -164,7 +165,7 @@ class Request:
         return next((name for name in IN_MEMORY if getattr(self, name)), None)
 
     def settings(self) -> Settings:
-        """The settings of the learning, with Settings' own rate and centring where none were typed."""
+        """The settings of the learning, with Settings' own rate, centring and weight decay where none were typed."""
         from herdcli.rbm.ladder import LADDER
         from herdcli.rbm.settings import Settings
 
@@ -187,10 +188,11 @@ class Request:
         return Settings(**own | typed | watched | {"hidden": model.W.shape[2], "epochs": before + self.epochs})
 
     def fitted(self, chosen: Settings, rows: int) -> Settings:
-        """Those settings with the rate and the centring that suit models of so many rows, where none were typed."""
+        """Those settings with the rate, the centring and the weight decay that suit models of so many rows, where none were typed."""
         from herdcli.rbm.settings import fitted
 
-        return fitted(chosen, rows, rate=self.learning_rate is None, centering=self.centering is None)
+        lacking = {"rate": self.learning_rate is None, "centering": self.centering is None, "decay": self.weight_decay is None}
+        return fitted(chosen, rows, **lacking)
 
     def of_pairs(self, given: Collection[str]) -> Settings:
         """What was typed, and for the rest the settings for pairs.  Raises BadUsage for options of other models."""

@@ -145,9 +145,16 @@ def _as_lattice(network: Network, settings: Settings, map: Map) -> Method | None
 
 def _sweepable(network: Network, settings: Settings, size: int, limit: int) -> tuple[str, str] | None:
     """The frontier sweep, where a lattice's junction tree would take `size` bytes and that is much."""
-    from herdcli.markov.exact import frontier
+    import numpy as np
 
-    if size <= WIDE or isinstance(frontier.find(network), str):
+    from herdcli.markov.exact import frontier
+    from herdcli.markov.model import grids
+
+    cells = None if size <= WIDE else grids.place(network)
+    if cells is None:
+        return None
+    across = np.log2(network.cardinality[cells]).sum(axis=int(cells.shape[1] <= cells.shape[0])).max()  # of a row along the shorter side
+    if across > math.log2(min(limit, size)) or isinstance(frontier.find(network), str):
         return None
     needed, _ = frontier.Frontier(network, settings).bytes_needed(None)
     return ("frontier", f"which sweeps over the lattice in 2^{math.log2(needed):.0f} bytes") if needed <= min(limit, size) else None

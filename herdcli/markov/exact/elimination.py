@@ -29,7 +29,9 @@ WORTH_IT = 8  # times as much as a run that propagation takes where ends of orde
 MORE = 8  # times as many orders as are asked for, at most, where tables are large
 PER_VARIABLE = 12_000  # numbers of tables that take as long as a variable of a run
 BEYOND = float(1 << 36)  # cells past which a few bits less would not bring a tree within reach
-LONGEST = 1 << 15  # variables that are arranged along a line
+LONGEST = 1 << 15  # variables that are arranged along a line; of more, one hopeless run is enough
+FAR = float(1 << 30)  # cells at which a run that has looked at MUCH is given up
+MUCH = 8_000_000  # neighbours of variables whose prices changed
 
 KINDS = ("fill", "weight", "cells", "logs")  # what is least, in turn: see `_price`
 Graph = list[set[int]]
@@ -96,7 +98,7 @@ def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
     several = len(set(states_before(network).tolist()) - {1}) > 1
     kinds = KINDS if several else KINDS[:2]  # the last two are min-fill again where all variables have as many states
     states, before = network.cardinality.tolist(), states_before(network).tolist()
-    kind = kinds[state.step % len(kinds)]
+    kind = kinds[(state.step + (network.count > LONGEST)) % len(kinds)]  # min-fill takes five times as long to be hopeless
     spread = NOISE[state.step // len(kinds) % len(NOISE)]
     luck = _luck(seed, state.step, spread, states)
     for made in _both(graph, states, kind, luck, state.cost if state.complete else HOPELESS):
@@ -261,7 +263,9 @@ def _run(
     widest: int = MOST_AXES,
     noise: Sequence[float] | None = None,
 ) -> Run:
-    """One greedy elimination, given up where it costs more than `limit` or is as wide as `widest`; the graph is used up.
+    """One greedy elimination, given up where it costs more than `limit`, is as wide as `widest`, or is long and far on the way to HOPELESS.
+
+    The graph is used up.
 
     noise  of each variable, what its price is multiplied by (raised by half an edge, as many cost nothing).
     """
@@ -276,6 +280,7 @@ def _run(
     heapq.heapify(heap)
     gone = [False] * len(graph)
     order, cells, largest, width, messages = [], 0.0, 0.0, 0, 0.0
+    looked = 0 if limit == HOPELESS else -math.inf  # with a better order to compare with, the end is near
     while heap:
         value, _, i = heapq.heappop(heap)
         if gone[i] or value != now[i]:
@@ -283,12 +288,13 @@ def _run(
         near = graph[i]
         size = 2.0 ** min(sum(weight[j] for j in near) + weight[i], 1000.0)
         cells, largest, width, messages = cells + size, max(largest, size), max(width, len(near)), messages + size / states[i]
-        if cost(cells, messages) > limit or width >= widest:
+        if cost(cells, messages) > limit or width >= widest or (looked > MUCH and cells > FAR):
             return Run(None, cells, largest, width, messages)
         order.append(i)
         gone[i] = True
         for j in _eliminate(graph, i, by_fill):
             changed = price(j)
+            looked += len(graph[j])
             if changed != now[j]:
                 now[j] = changed
                 heapq.heappush(heap, (changed, ties[j], j))

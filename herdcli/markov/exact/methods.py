@@ -70,7 +70,7 @@ class JunctionTree(Stepwise[Search]):
         """A forest cannot be improved, where two runs were hopeless the others will be, and more than `orders` are only for large trees."""
         if elimination.enough(self.network, state, self.settings.orders):
             return True
-        return (state.complete and state.width <= 1) or (state.step >= 2 and not state.complete)
+        return state.width <= 1 if state.complete else state.step >= (1 if self.network.count > elimination.LONGEST else 2)
 
     def figure(self, state: Search) -> str:
         """The size of the best tree so far."""
@@ -81,7 +81,7 @@ class JunctionTree(Stepwise[Search]):
         least = "" if state.complete else "at least "
         what = f"the junction tree, treewidth {least}{state.width} and 2^{math.log2(max(1, state.cells)):.1f} table cells,"
         if not state.complete:
-            return int(min(state.cells, 2.0**60)) * 16, what
+            return int(min(max(state.cells, float(elimination.HOPELESS)), 2.0**60)) * 16, what  # wherever the run was given up
         tree = self.tree(state)
         if self.settings.message_passing != "hugin":
             return tree.bytes_needed(self.network), what

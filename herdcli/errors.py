@@ -67,6 +67,10 @@ class DataError(HerdError):
     exit_code = 65
 
 
+class NoRoom(DataError):
+    """More memory is needed than is allowed; what else there is to try may need less."""
+
+
 class NoInput(HerdError):
     """The input cannot be read at all: missing, a directory, an empty pipe."""
 

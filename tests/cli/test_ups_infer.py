@@ -341,3 +341,20 @@ def test_marginals_of_variables_alone(shell, tmp_path):
 
 def load_beliefs(path):
     return artifacts.load(str(path)).value
+
+
+def test_auto_goes_on_where_regions_or_chains_take_too_much_memory(herd):
+    assert herd("network", "random", "--nodes", "20", "--degree", "8", "--sigma-w", "1", "-o", "r.h5").code == 0
+    run = herd("ups-infer", "r.h5", "--max-memory", "40k", "--effort", "20", "--format", "mar")
+    assert run.code == 0, run.err
+    assert run.err.count("auto: gbp fails: the beliefs of the regions would take 160 kB, more than the 40 kB allowed\n") == 1
+    assert "gbp fails" not in run.err.replace("gbp fails", "", 1)
+    assert "auto: bp, as gbp gave no answer\n" in run.err
+    assert "auto: tempered-gibbs, as nothing bears bp out\n" in run.err
+    assert "tempered-gibbs is the answer\n" in run.err
+    less = herd("ups-infer", "r.h5", "--max-memory", "20k", "--effort", "20", "--format", "mar")
+    assert less.code == 0, less.err
+    assert less.err.count("auto: tempered-gibbs fails: the counts of the chains would take 20.5 kB, more than the 20 kB allowed\n") == 1
+    refused = herd("ups-infer", "r.h5", "--max-memory", "8k", "--format", "mar")
+    assert refused.code == 65
+    assert "r.h5: the beliefs would take 12.2 kB, more than the 8 kB allowed\n" in refused.err

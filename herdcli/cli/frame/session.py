@@ -21,7 +21,7 @@ from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.request import recorded
-from herdcli.errors import UNRECKONABLE, BadUsage, DataError, Interrupted, Unavailable
+from herdcli.errors import UNRECKONABLE, BadUsage, DataError, Interrupted, NoRoom, Unavailable
 from herdcli.records import dataclass
 from herdcli.shards import Place
 
@@ -177,7 +177,7 @@ class Session:
         limit = self.max_memory or memory.default_limit()
         if size > limit:
             needed, allowed = readable(size), readable(limit)
-            raise DataError(f"{what} would take {needed}, more than the {allowed} allowed", hint="raise --max-memory if the machine has it")
+            raise NoRoom(f"{what} would take {needed}, more than the {allowed} allowed", hint="raise --max-memory if the machine has it")
 
     def load(
         self,

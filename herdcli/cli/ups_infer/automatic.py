@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.ups_infer import queries
 from herdcli.cli.ups_infer.request import Request
-from herdcli.errors import BadUsage, DataError, Diverged, NegativeResult
+from herdcli.errors import BadUsage, DataError, Diverged, NegativeResult, NoRoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,14 +82,14 @@ def _attempt(session: Session, choice: Choice, run: Run, ends: float | None, att
     try:
         return run(session, choice.network, attempt.settings, True, watched), watched.steps_done
     except (Diverged, NegativeResult, DataError) as error:
-        if isinstance(error, DataError) and attempt.name != "tree-ep":  # a third opinion may take too much memory
+        if isinstance(error, DataError) and (attempt.name == "bp" or not isinstance(error, NoRoom)):  # bp needs the least
             raise
         if (
             isinstance(error, NegativeResult) and not isinstance(error, Diverged) and attempt.name != CHAINS
         ):  # chains may only not know where to begin
             raise
         session.console.note(f"auto: {attempt.name} fails: {error.message}")
-        return None, watched.steps_done
+        return None, 0 if isinstance(error, NoRoom) else watched.steps_done
 
 
 def _steps_until(ends: float, method: Method) -> int:

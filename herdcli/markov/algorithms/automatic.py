@@ -64,7 +64,7 @@ class Attempt:
 class Choice:
     """What was tried, and what may still be spent.
 
-    left  work.  sampled  whether chains are of use to who asked.  allowed  how many steps of a method there is time for, if time counts.
+    left  work.  sampled  whether chains are of use to who asked.  unbegun  what failed before its first step.  allowed  how many steps of a method there is time for, if time counts.
     """
 
     network: Network
@@ -74,6 +74,7 @@ class Choice:
     sampled: bool = True
     allowed: Callable[[Method], int] | None = None
     found: dict[str, Result] = field(default_factory=dict)
+    unbegun: set[str] = field(default_factory=set)
 
     def attempts(self) -> Iterator[Attempt]:
         """The algorithms in turn; `add` tells what came of each before the next one is asked for."""
@@ -81,11 +82,12 @@ class Choice:
         if (first := self._regions(why)) is not None:
             yield first
             again = None
-            if not self._converged("gbp") and not self.settings.damping:
+            if not self._converged("gbp") and "gbp" not in self.unbegun and not self.settings.damping:
                 again = self._regions("again with more damping, as it did not converge", HEAVIER)
             if again is not None:
                 yield again
             why = "beside gbp, which is as good as they agree" if self._converged("gbp") else "as gbp did not converge"
+            why = why if "gbp" in self.found else "as gbp gave no answer"
             if self._trusted(first):
                 why = "beside gbp, whose regions cover every loop once"
         yield Attempt("bp", why, replace(self.settings, algorithm="bp"))
@@ -95,7 +97,7 @@ class Choice:
                 yield third
             if self.disagreement() > doubt and (pilot := self._pilot()) is not None:
                 yield pilot
-                if (chains := self._chains(pilot.method)) is not None:
+                if CHAINS in self.found and (chains := self._chains(pilot.method)) is not None:
                     yield chains
         if CHAINS not in self.found and not any(map(self._converged, self.found)):
             why = "as bp did not converge" if first is None else "as nothing else converged"
@@ -141,7 +143,7 @@ class Choice:
         if whole > min(self.left, MOST_THIRD) or self._late(made, THIRD):
             return None
         made.steps = min(made.steps, THIRD)
-        return Attempt("tree-ep", "as gbp and bp disagree", asked, made, whole=whole)
+        return Attempt("tree-ep", self._doubt(), asked, made, whole=whole)
 
     def _pilot(self) -> Attempt | None:
         """A short run of chains at the network's own temperature, where as much again may be spent on longer ones."""
@@ -156,7 +158,7 @@ class Choice:
             return None
         if made.steps * made.work() > self.left or self._late(made, 2 * made.steps):
             return None
-        return Attempt(CHAINS, f"as {self._named()} disagree", asked, made, max(1.0, float(made.work())))
+        return Attempt(CHAINS, self._doubt(), asked, made, max(1.0, float(made.work())))
 
     def _chains(self, short: Any) -> Attempt | None:
         """Chains with as many sweeps as may be spent, at other temperatures too where the short run has not mixed."""
@@ -177,6 +179,8 @@ class Choice:
         self.left = max(0.0, self.left - attempt.cost(steps))
         if found is not None and not self._worse(attempt.name, found):
             self.found[attempt.name] = found
+        if found is None and not steps:
+            self.unbegun.add(attempt.name)
 
     def _worse(self, name: str, found: Result) -> bool:
         """Was there one of the same name that came nearer to its fixed point?"""
@@ -187,10 +191,12 @@ class Choice:
     def _converged(self, name: str) -> bool:
         return name in self.found and bool(self.found[name].attributes.get("converged", True))
 
-    def _named(self) -> str:
-        """What there is beside chains, as words."""
+    def _doubt(self) -> str:
+        """Why what there is beside chains is not believed yet."""
         names = [name for name in ("gbp", "bp", "tree-ep") if name in self.found]
-        return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+        if len(names) < 2:
+            return f"as nothing bears {names[0]} out" if names else "as nothing gave an answer"
+        return f"as {', '.join(names[:-1])} and {names[-1]} disagree"
 
     def disagreement(self) -> float:
         """Mean difference of the marginals of the two approximations that are nearest to each other; infinite where one is alone."""

@@ -261,7 +261,7 @@ VARIED: dict[str, tuple[str, str, dict[str, str | None]]] = {
             "enumerate": AT_ONCE,
             "ups-t": AT_ONCE,
             "max-product": AT_ONCE,  # proved likeliest after its first sweep
-            "gibbs": f"{RESTED} --burn-in 10 --sweeps 40",
+            **dict.fromkeys(("gibbs", "tempered-gibbs"), f"{RESTED} --burn-in 10 --sweeps 40"),
             "gbp": f"{RESTED} --iterations 20",
             "belief-optimization": f"{RESTED} --iterations 20",
         },

@@ -64,7 +64,8 @@ class Attempt:
 class Choice:
     """What was tried, and what may still be spent.
 
-    left  work.  sampled  whether chains are of use to who asked.  unbegun  what failed before its first step.  allowed  how many steps of a method there is time for, if time counts.
+    left  work.  sampled  whether chains are of use to who asked.  allowed  how many steps of a method there is time for, if time counts.
+    unbegun  what failed before its first step.
     """
 
     network: Network

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.evaluation import held
 from herdcli.evaluation.kept import Kept, area, marked
 from herdcli.online.model import Classifier
 from herdcli.online.predict import probabilities, winners
 from herdcli.online.sets import members
 from herdcli.schema import Array
 
-CALIBRATION, TEST = 1, 2
 BINS = 15
 COLUMNS = (
     "rows",
@@ -113,26 +113,18 @@ def metrics(value: Classifier | Judged, settings: Any, *, map: Any = map, progre
 
 
 def examined(value: Classifier | Judged) -> Judged | None:
-    """The held-out rows that figures are made of, judged; None where the artifact has none."""
-    if isinstance(value, Judged):
-        return value
-    held = value.holdout
-    if held is None:
-        return None
-    on = "test" if (held.split == TEST).any() else "calibration"
-    found, chosen = Judged(value, on=on), held.split == (TEST if on == "test" else CALIBRATION)
-    found.add(held.score[chosen], held.variance[chosen], held.y[chosen])
-    return found
+    """The rows that figures are made of, judged; None where an artifact has none."""
+    return value if isinstance(value, Judged) else held.examined(value, Judged)
 
 
 def judged(value: Classifier) -> tuple[Array, Array, Array]:
     """Class probabilities (n, classes), true and predicted classes (n,) of the held-out rows that figures are made of."""
-    held = value.holdout
-    if held is None:
+    rows = value.holdout
+    if rows is None:
         raise DataError("the classifier has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
-    chosen = held.split == (TEST if (held.split == TEST).any() else CALIBRATION)
-    score = held.score[chosen]
-    return probabilities(score, held.variance[chosen], value.scale, value.link), held.y[chosen], winners(score)
+    _, chosen = held.rows_of(rows)
+    score = rows.score[chosen]
+    return probabilities(score, rows.variance[chosen], value.scale, value.link), rows.y[chosen], winners(score)
 
 
 def calibration_error(confidence: Array, right: Array) -> float:

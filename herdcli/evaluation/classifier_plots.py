@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import plots, style
-from herdcli.evaluation.classifier import BINS, TEST, calibration_error, judged
+from herdcli.evaluation import held, plots, style
+from herdcli.evaluation.classifier import BINS, calibration_error, judged
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.strongest import largest, names_of, weights_of
 from herdcli.online.model import Classifier
@@ -49,7 +49,7 @@ def confusion(value: Classifier, settings: EvaluationSettings, *, map: Map = map
 
 def _which(value: Classifier, y: Array) -> str:
     assert value.holdout is not None
-    return f"{len(y)} {'test' if (value.holdout.split == TEST).any() else 'calibration'} rows"
+    return f"{len(y)} {held.rows_of(value.holdout)[0]} rows"
 
 
 def calibration(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import plots, style
+from herdcli.evaluation import held, plots, style
 from herdcli.evaluation.kept import Kept
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.strongest import largest, names_of, weights_of
@@ -22,7 +22,6 @@ COLUMNS = (
     *("rows", "judged_on", "rmse", "rmse_mean", "mae", "r2", "coverage_95", "log_likelihood", "coverage", "width"),
     *("progressive_rmse", "progressive_mae", "progressive_coverage", "progressive_width"),
 )
-CALIBRATION, TEST = 1, 2
 WITHIN = 1.959963984540054  # deviations that 95 of 100 normal errors are within
 STRONGEST = 30
 Map = Callable[..., Any]
@@ -80,25 +79,17 @@ def metrics(value: Predictor | Judged, settings: Any, *, map: Map = map, progres
 
 
 def _examined(value: Predictor | Judged) -> Judged | None:
-    """The held-out rows that figures are made of, judged; None where the artifact has none."""
-    if isinstance(value, Judged):
-        return value
-    held = value.holdout
-    if held is None:
-        return None
-    on = "test" if (held.split == TEST).any() else "calibration"
-    found, chosen = Judged(value, on=on), held.split == (TEST if on == "test" else CALIBRATION)
-    found.add(held.score[chosen], held.variance[chosen], held.y[chosen])
-    return found
+    """The rows that figures are made of, judged; None where an artifact has none."""
+    return value if isinstance(value, Judged) else held.examined(value, Judged)
 
 
 def judged(value: Predictor) -> tuple[Array, Array, Array]:
     """Outcomes, predictions and their standard deviations (n,) of the held-out rows that figures are made of."""
-    held = value.holdout
-    if held is None:
+    rows = value.holdout
+    if rows is None:
         raise DataError("the predictor has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
-    chosen = held.split == (TEST if (held.split == TEST).any() else CALIBRATION)
-    return held.y[chosen], held.score[chosen, 0], deviations(value, held.variance[chosen])
+    _, chosen = held.rows_of(rows)
+    return rows.y[chosen], rows.score[chosen, 0], deviations(value, rows.variance[chosen])
 
 
 def predicted(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.evaluation import held
 from herdcli.evaluation.classifier import calibration_error
 from herdcli.online.tags import Tagger, confidences, given
 from herdcli.schema import Array
 
-CALIBRATION, TEST = 1, 2
 RANKED = (1, 3, 5)
 COLUMNS = (
     *("rows", "judged_on", "hamming", "hamming_none", "micro_f1", "macro_f1", "subset_accuracy"),
@@ -39,7 +39,7 @@ def metrics(value: Tagger, settings: Any, *, map: Any = map, progress: Any = Non
     if value.holdout is None:
         return result
     score, p, y, told = judged(value)
-    result |= {"rows": len(y), "judged_on": "test" if (value.holdout.split == TEST).any() else "calibration"}
+    result |= {"rows": len(y), "judged_on": held.rows_of(value.holdout)[0]}
     result |= {"hamming": float(np.mean(told != y)), "hamming_none": float(np.mean(y))}
     result |= {"micro_f1": f1(told.reshape(-1, 1), y.reshape(-1, 1)), "macro_f1": f1(told, y)}
     result |= {"subset_accuracy": float(np.mean((told == y).all(axis=1))), "labels": float(y.sum(axis=1).mean())}
@@ -56,12 +56,12 @@ def metrics(value: Tagger, settings: Any, *, map: Any = map, progress: Any = Non
 
 def judged(value: Tagger) -> tuple[Array, Array, Array, Array]:
     """Scores, probabilities, labels and those that are given, (n, C) each, of the held-out rows that figures are made of."""
-    held = value.holdout
-    if held is None:
+    rows = value.holdout
+    if rows is None:
         raise DataError("the tagger has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
-    chosen = held.split == (TEST if (held.split == TEST).any() else CALIBRATION)
-    score = held.score[chosen]
-    return score, confidences(value, score, held.variance[chosen]), held.y[chosen] > 0, given(value, score)
+    _, chosen = held.rows_of(rows)
+    score = rows.score[chosen]
+    return score, confidences(value, score, rows.variance[chosen]), rows.y[chosen] > 0, given(value, score)
 
 
 def f1(told: Array, y: Array) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from herdcli.algorithm import Counted, Progress
@@ -12,6 +12,7 @@ from herdcli.records import dataclass
 
 WIDE, UNITS, UNITS_OF_WIDE = 256, 64, 16  # columns; units at most, and of more columns, whose sums are large
 AT_ONCE = 4  # blocks that are in memory
+P = TypeVar("P")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,20 @@ class Layout:
     def of(self, unit: int) -> range:
         """The blocks of a unit."""
         return range(unit * self.size, min((unit + 1) * self.size, self.blocks))
+
+
+class Source(Protocol):
+    """Where rows come from."""
+
+    def take(self, first: int, last: int) -> Iterable[Any]:
+        """Blocks first … last − 1, one after the other."""
+
+
+def of_blocks(source: Source, own: range, work: Callable[..., P], given: Any, map: blocks.Map) -> Iterator[P]:
+    """work(block, given) of the blocks of a unit in their order, a few at a time, so that no more are in memory."""
+    for start in range(own.start, own.stop, AT_ONCE):
+        taken = list(source.take(start, min(start + AT_ONCE, own.stop)))
+        yield from map(work, taken, [given] * len(taken))
 
 
 class Parted(Protocol):

@@ -7,15 +7,15 @@ digits where columns are far from 0 or the target is close to its prediction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import field, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Map, Tree
-from herdcli.numerics.units import AT_ONCE, ByUnits
+from herdcli.numerics.units import ByUnits, Source, of_blocks
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -170,13 +170,6 @@ def added(parts: Iterable[Part]) -> Part:
     return Part(int(sums["rows"][0]), sums["second"], sums["fourth"], **rows)
 
 
-class Source(Protocol):
-    """Where rows come from."""
-
-    def take(self, first: int, last: int) -> Iterable[Block]:
-        """Blocks first … last − 1, one after the other."""
-
-
 @dataclass
 class State:
     """The units so far."""
@@ -205,13 +198,7 @@ class Summing(ByUnits[State]):
 
     def part(self, own: range) -> Part:
         """The sums of a unit."""
-        return added(self._parts(own))
-
-    def _parts(self, own: range) -> Iterator[Part]:
-        """Of blocks, a few at a time, so that no more are in memory."""
-        for start in range(own.start, own.stop, AT_ONCE):
-            blocks = list(self.source.take(start, min(start + AT_ONCE, own.stop)))
-            yield from self.map(part, blocks, [self.pilot] * len(blocks))
+        return added(of_blocks(self.source, own, part, self.pilot, self.map))
 
     def memory(self) -> int:
         """Of the rows at work and the sums in the tree."""

@@ -9,7 +9,9 @@ import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
+import storages as stored
 from pyarrow import parquet
+from storages import shards
 
 from herdcli import artifacts
 from herdcli.artifacts import header, lazy
@@ -51,26 +53,9 @@ def storages(tmp_path):
 
     def write(X, **more):
         os.chdir(tmp_path)
-        with h5py.File("rows.h5", "w") as file:
-            file["X"], file["feature_names"] = X, NAMES
-            for name, column in more.items():
-                file[name] = column
-        text(X, "rows.csv", **more)
-        parquet.write_table(table(X, **more), "rows.parquet", row_group_size=13)
-        for first, last in ((0, 11), (11, 40), (40, ROWS)):
-            parquet.write_table(table(X, **more).slice(first, last - first), f"part-{first:02}.parquet")
-        return "rows.h5", "rows.csv", "rows.parquet", "part-*.parquet"
+        return stored.write(X, NAMES, more, "{:g}".format)
 
     return write
-
-
-def shards(run, line, count):
-    """The names of shards of a run."""
-    names = [f"shard-{index}.h5" for index in range(1, count + 1)]
-    for index, name in enumerate(names, 1):
-        ended = run(*line, "--shard", f"{index}/{count}", "-q", "-o", name)
-        assert ended.code == 0, ended.err
-    return names
 
 
 def numbers(path):

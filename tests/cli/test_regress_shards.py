@@ -7,9 +7,9 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
+import storages as stored
+from storages import shards
 
 from herdcli import artifacts
 from herdcli.artifacts import lazy
@@ -40,29 +40,9 @@ def storages(tmp_path):
 
     def write(**more):
         os.chdir(tmp_path)
-        columns = MORE | more
-        with h5py.File("rows.h5", "w") as file:
-            file["X"], file["feature_names"] = X, ["a", "b", "c"]
-            for name, column in columns.items():
-                file[name] = column.astype(h5py.string_dtype()) if column.dtype.kind == "U" else column
-        table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]} | columns
-        lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*(each.tolist() for each in table.values()), strict=True))]
-        Path("rows.csv").write_text("\n".join(lines) + "\n")
-        parquet.write_table(pa.table(table), "rows.parquet", row_group_size=13)
-        for first, last in ((0, 11), (11, 40), (40, ROWS)):
-            parquet.write_table(pa.table(table).slice(first, last - first), f"part-{first:02}.parquet")
-        return "rows.h5", "rows.csv", "rows.parquet", "part-*.parquet"
+        return stored.write(X, ["a", "b", "c"], MORE | more)
 
     return write
-
-
-def shards(run, line, count):
-    """The names of shards of a run."""
-    names = [f"shard-{index}.h5" for index in range(1, count + 1)]
-    for index, name in enumerate(names, 1):
-        ended = run(*line, "--shard", f"{index}/{count}", "-q", "-o", name)
-        assert ended.code == 0, ended.err
-    return names
 
 
 def numbers(path):

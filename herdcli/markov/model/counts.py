@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.model.network import Network
-from herdcli.numerics.units import AT_ONCE, ByUnits
+from herdcli.numerics.units import ByUnits, Source, of_blocks
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -167,13 +167,6 @@ def added(parts: Iterable[Tally], scopes: Sequence[Scope]) -> Tally:
     return found
 
 
-class Source(Protocol):
-    """Where rows come from."""
-
-    def take(self, first: int, last: int) -> Iterable[Block]:
-        """Blocks first … last − 1, one after the other."""
-
-
 @dataclass
 class State:
     """The units so far."""
@@ -202,13 +195,7 @@ class Counting(ByUnits[State]):
 
     def part(self, own: range) -> Tally:
         """The counts of a unit."""
-        return added(self._tallies(own), self.scopes)
-
-    def _tallies(self, own: range) -> Iterable[Tally]:
-        """Of blocks, a few at a time, so that no more are in memory."""
-        for start in range(own.start, own.stop, AT_ONCE):
-            blocks = list(self.source.take(start, min(start + AT_ONCE, own.stop)))
-            yield from self.map(tally, blocks, [self.scopes] * len(blocks))
+        return added(of_blocks(self.source, own, tally, self.scopes, self.map), self.scopes)
 
 
 @dataclass(frozen=True)

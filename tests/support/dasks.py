@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,16 +63,27 @@ class Dask:
 
 @contextmanager
 def running(folder: Path, workers: int = 2, tls: list[str] | None = None) -> Iterator[Dask]:
-    """A scheduler, and so many workers."""
-    port, protocol = free_port(), "tls" if tls else "tcp"
-    made = Dask(folder, f"{protocol}://127.0.0.1:{port}", tls or [])
+    """A scheduler that listens where the system gave it a port, and so many workers.  Raises TimeoutError where it does not begin."""
+    made, told = Dask(folder, "", tls or []), folder / "scheduler.json"
     try:
-        made.begin("dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--protocol", protocol)
+        where = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(told)]
+        scheduler = made.begin("dask_scheduler", *where, "--no-dashboard", "--protocol", "tls" if tls else "tcp")
+        made.address = _address(told, scheduler, folder / "dask.log")
         for _ in range(workers):
             made.worker()
         yield made
     finally:
         made.end()
+
+
+def _address(told: Path, scheduler: subprocess.Popen[bytes], log: Path) -> str:
+    """What a scheduler says of itself once it listens.  Raises TimeoutError, with its log, where it does not."""
+    until = time.monotonic() + 60
+    while scheduler.poll() is None and time.monotonic() < until:
+        with suppress(FileNotFoundError, ValueError):  # not there, or not whole
+            return str(json.loads(told.read_text())["address"])
+        time.sleep(0.05)
+    raise TimeoutError(log.read_text())
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@
 | X (rows, d) of a data set              | a column for each feature, `feature_names` or x0, … |
 | y of a data set with class names       | column of those names (a dictionary)                |
 | CSR matrix (rows, d)                   | columns `NAME.index`, `NAME.value` of lists         |
+| further columns of a data set          | columns of their own names                          |
 | dict of arrays (rows)                  | columns `NAME/KEY`                                  |
 | everything else                        | JSON beside the table                               |
 """
@@ -26,6 +27,8 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.schema import as_reckoned, spec_of
 
 MOST_COLUMNS = 10_000  # features that are columns each; rows of more are lists
+ROLES = ("y", "split", "weight")
+OWN = (*ROLES, "X", "X.index", "X.value")  # names that a further column of a data set does not take
 
 
 def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
@@ -56,7 +59,10 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
             if hasattr(item, "indptr"):
                 beside[f"{declared.name}.width"] = item.shape[1]
         elif isinstance(item, dict):
-            columns |= {f"{declared.name}/{key}": array(np.asarray(part)) for key, part in item.items()}
+            titles = {key: further(key) if isinstance(value, Dataset) else f"{declared.name}/{key}" for key in item}
+            columns |= {titles[key]: array(np.asarray(part)) for key, part in item.items()}
+            if isinstance(value, Dataset):
+                beside[f"{declared.name}.titles"] = titles
         elif is_dataclass(item):
             raise _no_table(value)
         else:
@@ -67,8 +73,8 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def further(name: str) -> str:
-    """What a further column of a data set is called in its table."""
-    return f"columns/{name}"
+    """What a further column of a data set is called in its table: what it is called, if nothing else is."""
+    return f"columns/{name}" if name in OWN else name
 
 
 def _by_feature(data: Dataset, field: str) -> bool:
@@ -78,8 +84,7 @@ def _by_feature(data: Dataset, field: str) -> bool:
 
 def _features(data: Dataset, beside: dict[str, Any]) -> dict[str, Any]:
     """A column for each feature; names that are not unique, or those of something else, are told apart by what is appended."""
-
-    taken = {"y", "split", "weight", *(further(name) for name in data.columns or {})}
+    taken = {*ROLES, *(further(name) for name in data.columns or {})}
     titles: list[str] = []
     for name in data.feature_names or [f"x{index}" for index in range(data.X.shape[1])]:
         while name in taken:
@@ -147,8 +152,8 @@ def _item(table: Any, beside: dict[str, Any], name: str, where: str) -> Any:
         index, value = (table.column(f"{name}.{part}").combine_chunks() for part in ("index", "value"))
         shape = (table.num_rows, int(beside[f"{name}.width"]))
         return csr(vector(value.values), vector(index.values), vector(index.offsets), shape)
-    members = {column[len(name) + 1 :]: column for column in table.column_names if column.startswith(f"{name}/")}
-    if members:
+    prefixed = {column[len(name) + 1 :]: column for column in table.column_names if column.startswith(f"{name}/")}
+    if members := dict(beside.get(f"{name}.titles", prefixed)):
         return {key: _words(table.column(column)) for key, column in members.items()}
     if name not in table.column_names:
         return None

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 from small_networks import brute_force, random_network
 
+from herdcli import artifacts
 from herdcli.algorithm import solve
 from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Settings
@@ -75,9 +76,31 @@ def test_tables_of_joints_marginals_and_sensitivities(herd, three, tmp_path):
 def test_parquet_reads_back(herd, three, tmp_path):
     assert herd("ups-infer", "three.uai", "-o", "m.parquet").code == 0
     found = parquet.read_table(tmp_path / "m.parquet").to_pydict()
-    assert list(found) == ["columns/variable", "p0", "p1", "p2"]
-    assert found["columns/variable"] == ["x0", "x1", "x2"]
+    assert list(found) == ["variable", "p0", "p1", "p2"]
+    assert found["variable"] == ["x0", "x1", "x2"]
     assert found["p1"] == pytest.approx([78 / 108, 28 / 108, 32 / 108])
+    assert artifacts.load(str(tmp_path / "m.parquet"), kinds={"dataset"}, missing=True).value.columns["variable"].tolist() == [
+        "x0",
+        "x1",
+        "x2",
+    ]
+
+
+def test_every_query_has_the_same_columns_in_csv_and_parquet(herd, three, tmp_path):
+    for query in ("marginals", "log-z", "bounds", "mpe", "mmap:rain", "joint:wet,rain", "sensitivity:wet=yes"):
+        lines = herd("ups-infer", "rain.bif", "--query", query, "--format", "csv").out.decode().splitlines()
+        assert herd("ups-infer", "rain.bif", "--query", query, "-o", "q.parquet").code == 0
+        found = parquet.read_table(tmp_path / "q.parquet")
+        assert found.column_names == lines[0].split(",")
+        for line, row in zip(lines[1:], found.to_pylist(), strict=True):
+            for word, value in zip(line.split(","), row.values(), strict=True):
+                assert word.strip('"') == value if isinstance(value, str) else float(word) == pytest.approx(value, nan_ok=True)
+    assert herd("ups-infer", "rain.bif", "--query", "mpe", "-o", "m.parquet").code == 0
+    assert parquet.read_table(tmp_path / "m.parquet").to_pydict() == {
+        "variable": ["rain", "wet"],
+        "state": [1, 1],
+        "state_name": ["no", "no"],
+    }
 
 
 def test_likeliest_states_as_beliefs(herd, three, tmp_path):

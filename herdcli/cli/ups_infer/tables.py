@@ -39,10 +39,10 @@ def marginals(found: Beliefs) -> Dataset:
 
 
 def table(numbers: Mapping[str, Array], words: Mapping[str, Sequence[str]] | None = None) -> Dataset:
-    """Columns of numbers, and those of text."""
+    """Columns of numbers, whole ones where all are, and those of text."""
     from herdcli.artifacts.dataset import Dataset
 
-    X = np.column_stack([np.asarray(column, dtype=np.float64) for column in numbers.values()])
+    X = np.column_stack(list(numbers.values()))
     texts = {name: np.array(list(column), dtype=str) for name, column in (words or {}).items()}
     return Dataset(X, feature_names=list(numbers), columns=texts or None)
 

@@ -29,7 +29,9 @@ STAGES += herding-claims
 herding-claims.run := table_herding_claims.py
 herding-claims.with := fig3_usps.py
 herding-claims.data := usps_all.h5
+herding-claims.needs := herding-fig3.csv
 herding-claims.makes := herding-claims.csv
+herding-claims.full := --cells $(RESULTS)/work/herding-fig3
 herding-claims.quick := --splits 1 --iterations 200 --only representation --only entropy --units 5,30
 
 BACH := 3 4 5 6 7
@@ -186,7 +188,7 @@ league-uai.quick := --without pgmpy --only asia,cancer,merlin_paskin,bm5x5_sw2_s
 
 # $(call rules,stage,folder,files,data sets,arguments)
 define rules
-$(addprefix $(2)/,$(3)) &: $(addprefix scripts/,$(firstword $($(1).run)) pipeline.py realdata.py $($(1).with)) \
+$(addprefix $(2)/,$(3)) &: $(addprefix scripts/,$(firstword $($(1).run)) pipeline.py forked.py realdata.py $($(1).with)) \
     $(addprefix $(2)/,$($(1).needs)) | $(2)/work/$(1) $(sort $(dir $(addprefix $(2)/,$(3)))) $(VENV)/installed-dev
 	@$$(BIN)/python scripts/realdata.py $(4)
 	$$(BIN)/python scripts/$($(1).run) $(2)/work/$(1) $(5)

@@ -10,7 +10,6 @@ visible       sec. 3.4: means in place of states of the visible units in the rec
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 from claims import SETS, bits, told, write
-from pipeline import Row, herd
+from pipeline import Row, herd, timed
 from realdata import path
 from scipy.special import expit, logsumexp
 
@@ -157,10 +156,10 @@ def visible(quick: bool) -> Iterator[Row]:
             )
             faces = artifacts.load(str(target)).value
             for kind in errors:
-                began, model = os.times(), Path(folder) / f"{kind}.h5"
+                model = Path(folder) / f"{kind}.h5"
                 more = ("--epochs", 20) if quick else ()
-                herd("fit-rbm", "--pairs", target, "--mean-field", kind, "--seed", seed, *more, "-q", "-o", model)
-                seconds[kind].append(os.times().children_user - began.children_user)
+                taken = timed("fit-rbm", "--pairs", target, "--mean-field", kind, "--seed", seed, *more, "-q", "-o", model)
+                seconds[kind].append(taken)
                 value = artifacts.load(str(model)).value
                 units = faces.X / np.float32(faces.value_range[1]) * 10
                 train, probes = (np.flatnonzero(value.split == part) for part in (0, 2))

@@ -17,13 +17,12 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
-from pipeline import Row, herd, pyplot, read_csv, replace, write_csv
+from pipeline import Row, herd, pyplot, read_csv, replace, timed, write_csv
 from realdata import path
 
 LEARNING = ("--hidden", 500, "--algorithm", "pcd", "--batch-size", 100, "--momentum", 0.5, "--learning-rate", 0.05)
@@ -47,10 +46,8 @@ def learned(rows: Path, model: Path, program: str, epochs: int, seed: int) -> fl
     """Processor seconds of one run, whose model is left in a file without rows of its own."""
     weights = model.with_suffix(".npz")
     if program == "herd":
-        fitted, before = model.with_suffix(".fit.h5"), resource.getrusage(resource.RUSAGE_CHILDREN)
-        herd("fit-rbm", rows, *LEARNING, "--epochs", epochs, "--seed", seed, "-j", 1, "-q", "-o", fitted)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        fitted = model.with_suffix(".fit.h5")
+        seconds = timed("fit-rbm", rows, *LEARNING, "--epochs", epochs, "--seed", seed, "-j", 1, "-q", "-o", fitted)
         weights = model.with_suffix(".safetensors")
         herd("convert", fitted, "-q", "-o", weights)
         fitted.unlink()

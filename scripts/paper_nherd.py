@@ -39,29 +39,36 @@ PASSES = (1, 2, 5, 10, 20)
 EQUAL_PASSES = 5
 Choice = tuple[str, float]
 GRID: list[Choice] = [(name, C) for name in ALGORITHMS for C in CS]
+Asked = tuple[Choice, Sequence[int]]  # and numbers of passes
 
 
-def learned(task: Task, rows: np.ndarray, label: np.ndarray, choices: list[Choice], test: np.ndarray, marks: Sequence[int]) -> np.ndarray:
-    """Predicted classes (choices, marks, n) of test rows after each number of passes, in a new order each, the same for all choices."""
+def learned(task: Task, rows: np.ndarray, label: np.ndarray, asked: Sequence[Asked], test: np.ndarray) -> list[list[np.ndarray]]:
+    """Of each choice the predicted classes (n,) of test rows after each number of passes that is asked for, ascending.
+
+    Every pass is in a new order, the same for all choices.
+    """
     count = 1 if task.classes == 2 else task.classes
-    rules = [rule_of(Settings(algorithm=ALGORITHMS[name][0], form=ALGORITHMS[name][1], C=C)) for name, C in choices]
-    tables = [np.zeros((task.X.shape[1] + 1, 2, count)) for _ in choices]
+    rules = [rule_of(Settings(algorithm=ALGORITHMS[name][0], form=ALGORITHMS[name][1], C=C)) for (name, C), _ in asked]
+    tables = [np.zeros((task.X.shape[1] + 1, 2, count)) for _ in asked]
     for table in tables:
         table[:, 1] = 1.0
-    held, running, found = task.X[test], np.zeros((len(choices), 2)), []
-    for turn in range(1, max(marks) + 1):
+    held, running = task.X[test], np.zeros((len(asked), 2))
+    found: list[list[np.ndarray]] = [[] for _ in asked]
+    for turn in range(1, max(max(marks) for _, marks in asked) + 1):
         order = np.random.default_rng(turn).permutation(len(rows))
         X = task.X[rows[order]]
         data = (X.indptr.astype(np.int64), X.indices.astype(np.int32) + 1, X.data, label[order].astype(np.int32), None)
-        for table, rule, so_far in zip(tables, rules, running, strict=True):
+        for (_, marks), table, rule, so_far, guesses in zip(asked, tables, rules, running, found, strict=True):
+            if turn > max(marks):
+                continue
             if count == 1:
                 fast.learn_binary(table, *data, rule, so_far, *np.zeros((2, len(rows))))
             else:
                 fast.learn_multiclass(table, *data, rule, True, so_far, *np.zeros((2, len(rows), count)))
-        if turn in marks:
-            scores = [held @ table[1:, 0] for table in tables]
-            found.append([(score[:, 0] > 0).astype(int) if count == 1 else score.argmax(axis=1) for score in scores])
-    return np.array(found).swapaxes(0, 1)
+            if turn in marks:
+                score = held @ table[1:, 0]
+                guesses.append((score[:, 0] > 0).astype(int) if count == 1 else score.argmax(axis=1))
+    return found
 
 
 def noisy(task: Task, noise: float, seed: int) -> np.ndarray:
@@ -76,7 +83,8 @@ def tuned(task: Task, label: np.ndarray) -> dict[str, tuple[float, int]]:
     order = np.random.default_rng(1).permutation(task.folds[0][0])
     cut = len(order) * 3 // 4
     train, dev = order[:cut], order[cut:]
-    errors = (learned(task, train, label[train], GRID, dev, PASSES) != label[dev]).mean(axis=2).reshape(len(ALGORITHMS), -1)
+    guesses = np.array(learned(task, train, label[train], [(choice, PASSES) for choice in GRID], dev))
+    errors = (guesses != label[dev]).mean(axis=2).reshape(len(ALGORITHMS), -1)
     best = [np.unravel_index(row.argmin(), (len(CS), len(PASSES))) for row in errors]
     return {name: (CS[C], PASSES[passes]) for name, (C, passes) in zip(ALGORITHMS, best, strict=True)}
 
@@ -87,13 +95,20 @@ def run(task: Task, noise: float) -> tuple[list[Row], list[Row], dict[str, np.nd
     settings = tuned(task, label)
     wrong: dict[str, list[np.ndarray]] = {name: [] for name in ALGORITHMS}
     missed = np.zeros(len(GRID))
+    equal_passes = [EQUAL_PASSES] if task.classes == 2 else []
+    marks = [sorted({*equal_passes, *([settings[name][1]] if settings[name][0] == C else [])}) for name, C in GRID]
+    asked = [(choice, own) for choice, own in zip(GRID, marks, strict=True) if own]
     for train, test in task.folds:
-        marks = sorted({passes for _, passes in settings.values()})
-        found = learned(task, train, label[train], [(name, C) for name, (C, _) in settings.items()], test, marks)
-        for guesses, (name, (_, passes)) in zip(found, settings.items(), strict=True):
-            wrong[name].append(guesses[marks.index(passes)] != task.y[test])
+        guesses = learned(task, train, label[train], asked, test)
+        found = {
+            (choice, passes): each
+            for (choice, own), made in zip(asked, guesses, strict=True)
+            for passes, each in zip(own, made, strict=True)
+        }
+        for name, (C, passes) in settings.items():
+            wrong[name].append(found[(name, C), passes] != task.y[test])
         if task.classes == 2:
-            missed += (learned(task, train, label[train], GRID, test, (EQUAL_PASSES,))[:, 0] != task.y[test]).sum(axis=1)
+            missed += [np.count_nonzero(found[choice, EQUAL_PASSES] != task.y[test]) for choice in GRID]
     judged = {name: np.concatenate(parts) for name, parts in wrong.items()}
     common = {"group": task.group, "noise": noise}
     chosen = [

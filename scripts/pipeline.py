@@ -10,6 +10,7 @@ import contextlib
 import csv
 import io
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import forked
 
 with contextlib.suppress(ImportError):  # where nothing is computed, as in check_results.py, it need not be installed
     import threadpoolctl
@@ -30,19 +33,28 @@ Row = dict[str, Any]
 def herd(*arguments: object, folder: Path | None = None, stdin: str | None = None) -> str:
     """The stdout of one command; ends the program where it fails.  Its messages go to stderr as they come."""
     words = [str(argument) for argument in arguments]
-    done = subprocess.run([*HERD, *words], cwd=folder, input=stdin, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"failed with exit code {done.returncode}: herd {shlex.join(words)}")
-    return done.stdout
+    code, text, _ = forked.run(words, folder, stdin)
+    if code:
+        sys.exit(f"failed with exit code {code}: herd {shlex.join(words)}")
+    return text
+
+
+def timed(*arguments: object) -> float:
+    """Processor seconds of one command in a process that starts from nothing; ends the program where it fails."""
+    before, words = os.times(), [str(argument) for argument in arguments]
+    if code := subprocess.run([*HERD, *words], check=False).returncode:
+        sys.exit(f"failed with exit code {code}: herd {shlex.join(words)}")
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def told(*arguments: object, answers: Sequence[int] = (0,)) -> tuple[int, str]:
     """The exit code of one command and what it says on stderr; ends the program where the code is none of `answers`."""
     words = [str(argument) for argument in arguments]
-    done = subprocess.run([*HERD, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode not in answers:
-        sys.exit(f"{done.stderr}failed with exit code {done.returncode}: herd {shlex.join(words)}")
-    return done.returncode, done.stderr
+    code, _, messages = forked.run(words, errors=True)
+    if code not in answers:
+        sys.exit(f"{messages}failed with exit code {code}: herd {shlex.join(words)}")
+    return code, messages
 
 
 def side_by_side(work: Callable[[Row], list[Row]], units: Iterable[Row]) -> Iterator[list[Row]]:

@@ -8,7 +8,8 @@ steps           unequal step sizes of pair, visible and hidden features, which c
 overfitting     error on training and test rows with 1,000 hidden units.
 chains          CD-1 against CD-10, full batch against minibatches of 100 (286 epochs are 2,002 updates), as the paper ran CD.
 
-Every figure is the mean over splits of one pipe's row, kept in FOLDER; an interrupted run goes on where it stopped.  Rows `A less B` are
+Every figure is the mean over splits of one pipe's row, kept in FOLDER; an interrupted run goes on where it stopped.  CD-1 on all rows is
+the column CD2 of fig3_usps.py, and comes from its cells where --cells names their folder.  Rows `A less B` are
 the differences of two rows split by split, whose standard error is that of the pairs; of fewer splits where one of the two has fewer.
 --units leaves the other numbers of hidden units out of `entropy`; --kept makes the table of what is there, without running more.
 """
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=2000)
     parser.add_argument("--only", choices=list(tables(2)), action="append")
     parser.add_argument("--units", default=",".join(map(str, FEW)))
+    parser.add_argument("--cells", type=Path, help="of fig3_usps.py")
     parser.add_argument("--kept", action="store_true")
     arguments = parser.parse_args()
     folder, few = arguments.folder, tuple(map(int, arguments.units.split(",")))
@@ -75,6 +77,8 @@ def main() -> None:
         for row, line in tables(arguments.iterations, few)[name].items():
             stem = row.replace(" ", "-").replace(",", ".")
             places = {seed: folder / f"{name}-{stem}-{seed}.json" for seed in range(arguments.splits)}
+            if row == "CD-1, all rows" and arguments.cells:
+                places = {seed: arguments.cells / f"CD2-{seed}.json" for seed in places}
             found = {seed: cell(line, seed, place) for seed, place in places.items() if place.exists() or not arguments.kept}
             if not found:
                 continue

@@ -265,6 +265,18 @@ def test_a_command_that_fails_ends_the_script(script):
         list(pipeline.side_by_side(lambda unit: [pipeline.told("info", unit["file"])], [{"file": "none.h5"}]))
 
 
+def test_a_forked_command_reads_writes_and_ends_as_one_of_its_own(script, tmp_path):
+    forked = script("forked")
+    rows = "a,b\n1,2\n3,4\n"
+    assert forked.run(["convert", "-", "-q", "-o", "rows.h5"], tmp_path, rows) == (0, "", "")
+    begun = len(forked._every)
+    alone = subprocess.run([sys.executable, "-m", "herdcli", "info", "rows.h5"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    for _ in range(2):  # the second finds everything loaded
+        assert forked.run(["info", "rows.h5"], tmp_path, errors=True) == (0, alone.stdout, alone.stderr)
+    assert forked.run(["info", "none.h5"], tmp_path, errors=True) == (66, "", "herd info: none.h5: there is no such file\n")
+    assert len(forked._every) == begun
+
+
 def test_the_page_of_the_league_begins_with_what_is_lost(script):
     league = script("league_kernel")
 

@@ -76,7 +76,7 @@ def labels(y: Array, class_names: list[str] | None, *, where: str) -> tuple[Arra
         return np.array([place[text] for text in texts], dtype=np.int32), names
     if y.dtype.kind == "f":
         check_finite("/y", y, where)
-        if (y != np.round(y)).any() or np.abs(y).max(initial=0) > 2**53:
+        if (y != np.round(y)).any() or np.abs(y).max(initial=0) >= 2**53:
             row = int(np.argmax(y != np.round(y)))
             raise DataError(f"/y has {y[row]:g} in row {row}; labels are whole numbers or text", where=where)
         return y.astype(np.int64), class_names

@@ -6,6 +6,8 @@ they say; a column of fixed-length lists named `x` holds whole rows; other numbe
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +25,7 @@ from herdcli.errors import DataError
 from herdcli.schema import Array
 
 LABELS = ("y", "label", "class", "target")
-INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")
+INDEX_NAMES = ("", "Unnamed: 0")
 MISTYPED_HINT = "numbers are written as 1.5 or 1e-3: mend the cell, or the decimal commas, or remove the column"
 UTF8_HINT = "say what it is in: iconv -f LATIN1 -t UTF-8"
 
@@ -75,7 +77,10 @@ def from_table(
     data = assemble(X, parts, attributes, where=where, note=note, columns=further, stretch=asked.stretch)
     if data.y is None or not unlabelled.any():
         return data
-    return replace(data, y=np.where(unlabelled, -1, data.y.astype(np.int64)))
+    y, classes = data.y.astype(np.int64), data.class_names
+    if classes is None and not asked.stretch and set(np.unique(y).tolist()) == {-1, 1}:  # two classes, of which none is an unknown one
+        y, classes = (y + 1) // 2, ["-1", "1"]
+    return replace(data, y=np.where(unlabelled, -1, y), class_names=classes)
 
 
 def _absent(column: Any) -> Array:
@@ -102,7 +107,7 @@ def _numbered(names: list[str], letter: str) -> bool:
 
 def roles_of(names: list[str], label: str | None, where: str) -> dict[str, str]:
     """Role -> column name, for the roles that are present."""
-    folded = {name.lower(): name for name in reversed(names)}
+    folded = {name.lower(): name for name in reversed(names)} | {name: name for name in names}
     chosen = label_among(names, (), label, where) if label else None
     roles = {role: folded[role] for role in ("split", "weight") if role in folded and folded[role] != chosen}
     labels = chosen or next((folded[name] for name in LABELS if name in folded), None)
@@ -110,13 +115,34 @@ def roles_of(names: list[str], label: str | None, where: str) -> dict[str, str]:
 
 
 def _without_index(table: Any, label: str | None, keep: Collection[str], where: str, note: Callable[[str], None]) -> Any:
-    """The table without what pandas and R write as the names of rows: a first column without a name, or __index_level_0__."""
+    """The table without what pandas and R write as the names of rows: a first column without a name, or what pandas says is an index.
+
+    Columns without name and values, as separators at the ends of lines make them, go too.
+    """
+    import pyarrow as pa
+
+    for index in reversed(range(1, len(table.column_names))):
+        if table.column_names[index] == "" and pa.types.is_null(table.schema.field(index).type):
+            note(f"{where}: left out column {index + 1}, which has no name and no values")
+            table = table.remove_column(index)
     names = list(table.column_names)
-    first = next((name for name in names if name in INDEX_NAMES and (name == "__index_level_0__" or name == names[0])), None)
-    if first is None or first == label or first in keep or len(names) == 1:
+    spared = {label, *keep, *LABELS, "split", "weight"}
+    indices = [name for name in names if name in _indices(table) or (name in INDEX_NAMES and name == names[0])]
+    left_out = [name for name in dict.fromkeys(indices) if name not in spared and names.count(name) == 1]
+    if not left_out or len(left_out) == len(names):
         return table
-    note(f"{where}: left out column '{first}', which holds the names of the rows (pandas: to_csv(index=False) omits it)")
-    return table.drop_columns([first])
+    for name in left_out:
+        note(f"{where}: left out column '{name}', which holds the names of the rows (pandas: to_csv(index=False) omits it)")
+    return table.drop_columns(left_out)
+
+
+def _indices(table: Any) -> set[str]:
+    """The columns of a table that were the index of a data frame, as pandas says beside it, or by the names that it gives them."""
+    try:
+        declared = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    except (ValueError, AttributeError):
+        declared = []
+    return {name for name in declared if isinstance(name, str)} | {n for n in table.column_names if re.fullmatch(r"__index_level_\d+__", n)}
 
 
 def _plainly(table: Any) -> Any:
@@ -215,12 +241,16 @@ def _texts(column: Any, name: str, where: str) -> Array:
         raise DataError(f"column '{name}' has text that is not UTF-8", where=where, hint=UTF8_HINT) from error
 
 
-def _parses(text: str | None) -> bool:
+def number(text: str) -> float | None:
+    """The number that a text writes; None for other texts, and for 10_1, which Python alone would read as 101."""
     try:
-        float(text or "nan")
+        return None if "_" in text else float(text)
     except ValueError:
-        return False
-    return True
+        return None
+
+
+def _parses(text: str | None) -> bool:
+    return number(text or "nan") is not None
 
 
 def _matrix(table: Any, names: list[str], where: str, *, missing: bool) -> Array:

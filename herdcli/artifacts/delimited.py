@@ -1,10 +1,11 @@
 """CSV: numbers in columns, with or without a header; separator comma, semicolon, tab or blank.
 
-Columns without a header are f0, f1, …  Leading lines that begin with # are skipped.
+Columns without a header are f0, f1, …  Leading lines that begin with # are skipped.  Blanks at the ends of cells are left out.
 """
 
 from __future__ import annotations
 
+import csv as plain_csv
 import io
 import re
 from collections.abc import Iterator
@@ -14,12 +15,15 @@ import numpy as np
 
 from herdcli.artifacts.arrow import array
 from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.columns import UTF8_HINT, from_table
+from herdcli.artifacts.columns import UTF8_HINT, from_table, number
 from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
 from herdcli.errors import DataError
 
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
+_DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
+_SEPARATOR_LINE = re.compile(r"sep=.")  # Excel's, above the titles
 WIDTH_HINT = "each line needs as many values as the first"
+SEEN = 100  # lines whose cells are looked at before the text is read
 SPLIT_TEXTS = ("train", "valid", "test")
 
 
@@ -41,7 +45,7 @@ def read(
     if not table.num_rows:
         raise DataError("has a header but no rows", where=where)
     try:
-        table = table.rename_columns([name.strip() for name in table.column_names])  # "a, b, y" names y
+        table = _bare(table)
     except UnicodeDecodeError as error:
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
     return from_table(table, {}, where=where, asked=asked)
@@ -55,7 +59,7 @@ def batches(stream: BinaryIO, head: bytes, *, where: str, asked: Asked) -> Itera
     try:
         with csv.open_csv(stream, *_options(head, where, asked)) as reader:
             for batch in reader:
-                yield batch.rename_columns([name.strip() for name in batch.schema.names])
+                yield _bare(batch)
     except pa.ArrowInvalid as error:
         raise DataError(_plain(str(error)), where=where, hint=WIDTH_HINT) from error
     except UnicodeDecodeError as error:
@@ -66,19 +70,23 @@ def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any]:
     """How pyarrow is to read, parse and convert a stream that begins with head."""
     from pyarrow import csv
 
-    skipped, first, second = _first_lines(head)
-    separator = _separator(first)
-    titles = _cells(first, separator)
-    named = not all(_is_value(cell) for cell in titles)
-    nameless = named and len(_cells(second, separator)) == len(titles) + 1  # R's write.table: rows have names, their column has none
+    skipped, lines = _first_lines(head)
+    separator = _separator(lines[0])
+    titles = _cells(lines[0], separator)
+    below = [_cells(line, separator) for line in lines[1:]]
+    named = _name_columns(titles, below)
+    if named and any(cell and _is_value(cell) for cell in titles):
+        first = ", ".join(titles[:4]) + (" …" if len(titles) > 4 else "")
+        asked.note(f"{where}: the first line, {first}, is taken for the names of the columns")
+    nameless = named and bool(below) and len(below[0]) == len(titles) + 1  # R's write.table: rows have names, their column has none
     reading = csv.ReadOptions(
         use_threads=False,
-        block_size=max(1 << 22, 8 * len(first)),
+        block_size=max(1 << 22, 8 * len(lines[0])),
         skip_rows=skipped + nameless,
         autogenerate_column_names=not named,
         column_names=["", *titles] if nameless else None,
     )
-    commas = separator != "," and any(_DECIMAL_COMMA.fullmatch(cell) for cell in _cells(second, separator))
+    commas = separator != "," and _any(below, _DECIMAL_COMMA) and not _any(below, _DECIMAL_POINT)
     if commas:
         asked.note(f"{where}: numbers are read with decimal commas")
     return reading, csv.ParseOptions(delimiter=separator), csv.ConvertOptions(decimal_point="," if commas else ".")
@@ -86,18 +94,49 @@ def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any]:
 
 def titled(head: bytes) -> bool:
     """Whether the first line that is no comment names the columns."""
-    _, first, _ = _first_lines(head)
-    return not all(_is_value(cell) for cell in _cells(first, _separator(first)))
+    _, lines = _first_lines(head)
+    separator = _separator(lines[0])
+    return _name_columns(_cells(lines[0], separator), [_cells(line, separator) for line in lines[1:]])
 
 
-def _first_lines(head: bytes) -> tuple[int, str, str]:
-    """How many leading comment lines there are, and the two lines after them."""
-    lines = head.decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
-    for number, line in enumerate(lines):
-        if line.strip() and not line.startswith("#"):
-            second = next((other for other in lines[number + 1 :] if other.strip()), "")
-            return sum(other.startswith("#") for other in lines[:number]), line.rstrip("\r"), second.rstrip("\r")
-    return 0, "", ""
+def _name_columns(titles: list[str], below: list[list[str]]) -> bool:
+    """Whether cells of a first line are the names of the columns, and no row, given the cells of the lines below.
+
+    Text names columns, but for a line some of whose cells are numbers: it is a row if one of these has a fraction or occurs twice, or
+    if one of its texts occurs below in the same column.  Numbers are a row, but for 0, 1, 2, …, which pandas writes for columns
+    without names: with an empty cell for those of the rows, or above numbers with fractions, or from four columns on.
+    """
+    texts = [(column, cell) for column, cell in enumerate(titles) if not _is_value(cell)]
+    if not texts:
+        return _count(titles, below)
+    numbers = [cell for cell in titles if cell and _is_value(cell)]
+    again = any(len(cells) > column and cells[column] == cell for column, cell in texts for cells in below)
+    return not numbers or not (again or len(set(numbers)) < len(numbers) or any(_DECIMAL_POINT.fullmatch(cell) for cell in numbers))
+
+
+def _count(titles: list[str], below: list[list[str]]) -> bool:
+    """Are numbers those that pandas gives columns without names?"""
+    indexed = titles[0] == ""
+    counted = titles[1:] if indexed else titles
+    if not below or counted != [str(column) for column in range(len(counted))]:
+        return False
+    if indexed:
+        return len({cells[0] for cells in below}) == len(below)
+    return len(counted) > 3 or (len(counted) == 3 and any(_DECIMAL_POINT.fullmatch(cell) for cell in below[0]))
+
+
+def _any(lines: list[list[str]], form: re.Pattern[str]) -> bool:
+    return any(form.fullmatch(cell) for cells in lines for cell in cells)
+
+
+def _first_lines(head: bytes) -> tuple[int, list[str]]:
+    """How many lines stand before the first one that is no comment, and that line with up to a hundred below it."""
+    lines = re.split("\r\n|\n|\r", head.decode("utf-8", "replace").removeprefix("\ufeff"))
+    for above, line in enumerate(lines):
+        if line.strip() and not line.startswith("#") and not _SEPARATOR_LINE.fullmatch(line.strip()):
+            below = [other for other in lines[above + 1 : above + SEEN] if other.strip()]
+            return above, [line, *below]
+    return 0, [""]
 
 
 def _separator(line: str) -> str:
@@ -106,16 +145,28 @@ def _separator(line: str) -> str:
 
 
 def _cells(line: str, separator: str) -> list[str]:
-    return [cell.strip().strip('"') for cell in line.split(separator)]
+    """The cells of a line; a separator between quotes is text."""
+    try:
+        return [cell.strip() for cell in next(plain_csv.reader([line], delimiter=separator, skipinitialspace=True), [""])]
+    except plain_csv.Error:  # a cell longer than Python's module takes
+        return [cell.strip().strip('"') for cell in line.split(separator)]
 
 
 def _is_value(cell: str) -> bool:
     """Could this be an entry rather than the name of a column?"""
-    try:
-        float(cell or "nan")
-    except ValueError:
-        return False
-    return True
+    return number(cell or "nan") is not None
+
+
+def _bare(table: Any) -> Any:
+    """A table or a batch whose names of columns, and whose texts, have no blanks at their ends: "a, b, y" names y."""
+    import pyarrow as pa
+
+    for index, column in enumerate(table.columns):
+        if pa.types.is_string(column.type):
+            import pyarrow.compute as pc
+
+            table = table.set_column(index, table.schema.names[index], pc.utf8_trim_whitespace(column))
+    return table.rename_columns([name.strip() for name in table.schema.names])
 
 
 def _plain(text: str) -> str:

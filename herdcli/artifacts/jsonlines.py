@@ -52,7 +52,16 @@ def _records(text: str, where: str) -> list[dict[str, Any]]:
 
 
 def _by_columns(whole: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """Rows of pandas' default, an object of columns that are objects by row, or lists."""
+    """Rows of pandas' default, an object of columns that are objects by row, or lists; or of an object of rows (orient="index").
+
+    Which of both an object of objects is, the numbers of rows tell that are the names on one side alone.
+    """
+    inner = list(dict.fromkeys(key for cells in whole.values() if isinstance(cells, dict) for key in cells))
+    objects = all(isinstance(cells, dict) for cells in whole.values())
+    if objects and all(key.isdecimal() for key in whole) and not all(key.isdecimal() for key in inner):
+        return list(whole.values())
+    if objects and not all(list(cells) == inner for cells in whole.values()):
+        whole = {name: {key: cells.get(key) for key in inner} for name, cells in whole.items()}
     columns = {name: list(cells.values()) if isinstance(cells, dict) else cells for name, cells in whole.items()}
     if len({len(cells) for cells in columns.values()}) != 1:
         raise DataError("the columns have different lengths", where=where, hint=HINT)

@@ -19,7 +19,7 @@ import numpy as np
 from herdcli.artifacts import delimited
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.inputs import Source
+from herdcli.artifacts.inputs import HEAD, Source
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -109,7 +109,7 @@ def _empty_line(last: bytes, own: bytes) -> bool:
 def read(path: str, found: Index, start: int, stop: int, *, where: str, asked: Asked) -> Dataset:
     """Rows [start, stop) as the data set that the lines alone would be."""
     with open(path, "rb") as file:
-        head = file.read(found.begin)
+        head = file.read(max(HEAD, found.begin))
         low, high = start // EVERY, min(-(-stop // EVERY), len(found.places) - 1)
         file.seek(found.places[low])
         piece = file.read(found.places[high] - found.places[low])
@@ -117,8 +117,8 @@ def read(path: str, found: Index, start: int, stop: int, *, where: str, asked: A
     edges = np.concatenate([[0], ends, [len(piece)] if not piece.endswith(b"\n") else []]).astype(np.int64)
     if len(edges) <= stop - low * EVERY:
         raise DataError("has fewer rows than when they were counted", where=where, hint="it changed meanwhile: start the run again")
-    own = head + piece[edges[start - low * EVERY] : edges[stop - low * EVERY]].removesuffix(b"\n") + b"\n"
-    return delimited.read(io.BytesIO(own), own[: 1 << 16], where=where, asked=asked)
+    own = head[: found.begin] + piece[edges[start - low * EVERY] : edges[stop - low * EVERY]].removesuffix(b"\n") + b"\n"
+    return delimited.read(io.BytesIO(own), head, where=where, asked=asked)
 
 
 def _cache(path: str) -> Path | None:

@@ -29,6 +29,8 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
     keep, label, note = asked.keep, asked.label, asked.note
     arrays = load_arrays(path, where=where, limit=asked.limit)
     sparse = "X" not in arrays and set(CSR) <= set(arrays)
+    if not sparse and "X" not in arrays and {"data", "format", "shape"} <= set(arrays):
+        raise _not_csr(where)
     if not sparse and "X" not in arrays:
         return from_arrays(arrays, where=where, asked=asked, hint="numpy.savez(FILE, X=X, y=y)")
     X, pictures = (_csr(arrays, where), {}) if sparse else pictured(arrays["X"])
@@ -119,11 +121,15 @@ def _csr(arrays: dict[str, Array], where: str) -> Any:
 
     shape = arrays["shape"].ravel()
     if str(_plain(arrays.get("format", np.array("csr")))) not in ("csr", "b'csr'") or shape.shape != (2,) or shape.dtype.kind not in "iu":
-        raise DataError("the sparse matrix is not in CSR format", where=where, hint="scipy.sparse.save_npz(FILE, X.tocsr())")
+        raise _not_csr(where)
     try:
         return csr(arrays["data"], arrays["indices"], arrays["indptr"], (int(shape[0]), int(shape[1])))
     except ValueError as error:
         raise DataError(f"the sparse matrix is damaged: {error}", where=where) from error
+
+
+def _not_csr(where: str) -> DataError:
+    return DataError("the sparse matrix is not in CSR format", where=where, hint="scipy.sparse.save_npz(FILE, X.tocsr())")
 
 
 def _plain(value: Array) -> Any:

@@ -243,7 +243,10 @@ def _filled(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -
 
 
 def _labelled(data: Dataset, where: str, note: Tell) -> Dataset:
-    if data.y is None or not (data.y < 0).any() or data.y.max() < 0 or (data.class_names is None and data.y.min() < -1):
+    """The rows that have a label; −1 is none, unless labels are −1 and 1 alone, or others below 0 occur, and have no names."""
+    if data.y is None or not (data.y < 0).any() or data.y.max() < 0:
+        return data
+    if data.class_names is None and (data.y.min() < -1 or set(np.unique(data.y).tolist()) == {-1, 1}):
         return data
     kept = np.flatnonzero(data.y >= 0)
     note(f"{where}: dropped {grouped(len(data.y) - len(kept))} rows without a label")

@@ -63,7 +63,7 @@ class Lazy:
                 return self._read(start, stop)
             rows = np.arange(start, stop, step)
         numbers = rows if self.chosen is None else self.chosen[rows]
-        parts = [self._stretch(part) for part in _stretches(numbers)]
+        parts = [self._stretch(part) for part in stretches(numbers)]
         return np.concatenate(parts) if parts else np.zeros((0, self.shape[1]))
 
     def _stretch(self, numbers: Array) -> Array:
@@ -86,7 +86,7 @@ class Filled(Lazy):
         return np.where(np.isnan(X), self.fill, X)
 
 
-def _stretches(numbers: Array) -> Iterator[Array]:
+def stretches(numbers: Array) -> Iterator[Array]:
     """Rising numbers in parts that lie close together."""
     start = 0
     while start < len(numbers):

@@ -63,7 +63,7 @@ class Judged:
         size, rows = p.shape[1], np.arange(len(y))
         self.finite = self.finite and bool(np.isfinite(p).all())
         self.confusion += np.bincount(y * size + predicted, minlength=size * size).reshape(size, size)
-        self.gaps = _gaps(p.max(axis=1), predicted == y, self.gaps)
+        self.gaps = gaps(p.max(axis=1), predicted == y, self.gaps)
         # Of two classes both columns have the same square, and one of them is counted.
         square = ((p - np.eye(size)[y]) ** 2).sum(axis=1)
         areas = [marked(p[:, z], y == z) for z in ([1] if size == 2 else range(size))]
@@ -129,10 +129,10 @@ def judged(value: Classifier) -> tuple[Array, Array, Array]:
 
 def calibration_error(confidence: Array, right: Array) -> float:
     """Mean distance between confidence and share of right answers over bins of confidence, weighted by their rows."""
-    return float(np.abs(_gaps(confidence, right, np.zeros(BINS))).sum() / len(right))
+    return float(np.abs(gaps(confidence, right, np.zeros(BINS))).sum() / len(right))
 
 
-def _gaps(confidence: Array, right: Array, before: Array) -> Array:
+def gaps(confidence: Array, right: Array, before: Array) -> Array:
     """Σ of confidence less 1 of right answers in each bin (15,), on top of that of the examples before."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     return np.bincount(np.append(np.arange(BINS), bins), weights=np.append(before, confidence - right), minlength=BINS)

@@ -16,6 +16,8 @@ import numpy as np
 from scipy.special import xlogy
 
 from herdcli.em.artifacts import FactorModel, Mixture
+from herdcli.em.fitting import Made
+from herdcli.numerics.blocks import Sums
 from herdcli.schema import Array
 
 Figure = float | None
@@ -36,8 +38,10 @@ def divergence(p: Array, q: Array) -> float:
     return cross_entropy(p, q) - entropy(p)
 
 
-def of_mixture(value: Mixture, X: Array) -> dict[str, Figure]:
-    """Mean nats a row of rows (n, D): code_length, bits_back, code_length_hard."""
+def sums(value: Made, X: Array) -> tuple[Array, Sums]:
+    """Densities (n,) of rows (n, D), and sums over these of what `of` makes lengths of."""
+    if not isinstance(value, Mixture):
+        return value.densities(X), {"gaps": np.array([float(np.count_nonzero(np.isnan(X)))])} if isinstance(value, FactorModel) else {}
     r, evidence = value.responsibilities(X)
     refund = -xlogy(r, r).sum(axis=1)
     # Σ r (−log p(x, y)) with log p(x, y) = log r(x) + log p(y)
@@ -45,16 +49,24 @@ def of_mixture(value: Mixture, X: Array) -> dict[str, Figure]:
     # Sent with x drawn from r a row costs Σ r (−log p(x, y)) = −log p(y) + H(r), of which bits-back returns H(r); with its likeliest x
     # alone −log p(y) − log max r (Makin, sec. 6.7.3).
     hard = -(np.log(r.max(axis=1)) + evidence)
-    return {"code_length": float(soft.mean()), "bits_back": float(refund.mean()), "code_length_hard": float(hard.mean())}
+    return evidence, {"codes": np.array([soft.sum(), refund.sum(), hard.sum()])}
 
 
-def of_factors(value: FactorModel, X: Array) -> dict[str, Figure]:
-    """The same of factors with noise, whose posterior is N(m, V), H = ½ log |2πe V|; rows without gaps, else None.  A density: lengths
+def of(value: Made, found: Sums) -> dict[str, Figure]:
+    """Mean nats a row, of the sums over all rows (`rows`, `own` the densities): code_length and bits_back, of mixtures code_length_hard."""
+    if isinstance(value, Mixture):
+        soft, refund, hard = (found["codes"] / found["rows"][0]).tolist()
+        return {"code_length": soft, "bits_back": refund, "code_length_hard": hard}
+    return _of_factors(value, found) if isinstance(value, FactorModel) else {}
+
+
+def _of_factors(value: FactorModel, found: Sums) -> dict[str, Figure]:
+    """Of factors with noise, whose posterior is N(m, V), H = ½ log |2πe V|; rows without gaps, else None.  A density: lengths
     are relative to a grid that sender and receiver share."""
-    if value.model == "pca" or np.isnan(X).any():
+    if value.model == "pca" or found["gaps"][0]:
         return {"code_length": None, "bits_back": None}
     C, noise = value.parameters["loading"], value.noise
     K = C.shape[1]
     # ½ log|2πe V| with V = (I + C'Ψ⁻¹C)⁻¹.
     refund = 0.5 * (K * math.log(2 * math.pi * math.e) - float(np.linalg.slogdet(np.eye(K) + C.T @ (C / noise[:, None]))[1]))
-    return {"code_length": -float(value.densities(X).mean()) + refund, "bits_back": refund}
+    return {"code_length": -float(found["own"][0] / found["rows"][0]) + refund, "bits_back": refund}

@@ -12,6 +12,8 @@ from herdcli.em.artifacts import Clusters, FactorModel, Mixture
 from herdcli.em.fitting import Made, base_densities, criteria
 from herdcli.evaluation import codes
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.numerics import blocks
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 FIGURES = ("", "_baseline", "_valid", "_train")  # of log_likelihood or squared_error
@@ -20,8 +22,17 @@ LEDGER = ("iterations", "rise", "floors")
 CLUSTERS = ("adjusted_rand", "mutual_information", "error")
 
 
+@dataclass(frozen=True)
+class Judged:
+    """A model and the rows that it is judged by, wherever they are; their labels are 0 … labels − 1, −1 where unknown."""
+
+    model: Made
+    rows: blocks.Rows
+    labels: int = 0
+
+
 def metrics(
-    value: Made, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Callable[[int, int], None] | None = None
+    value: Made | Judged, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Callable[[int, int], None] | None = None
 ) -> dict[str, float | str | None]:
     """The columns of the kind; None where there are no rows or labels for one.
 
@@ -36,6 +47,8 @@ def metrics(
     adjusted_rand, mutual_information   clusters beside the labels of split 2; 1 is perfect, about 0 is chance.
     error                of the classes of --per-class.
     """
+    held = value if isinstance(value, Judged) else _held(value)
+    value = value.model if isinstance(value, Judged) else value
     ledger = value.ledger
     density = not isinstance(value, Clusters) and not (isinstance(value, FactorModel) and value.model == "pca")
     name, sign = ("log_likelihood", 1.0) if density else ("squared_error", -1.0)
@@ -58,39 +71,62 @@ def metrics(
     result |= criteria(value, known.entropy)
     if known.valid is not None:
         result[f"{name}_valid"] = sign * known.valid
-    if value.holdout is not None and len(value.holdout):
-        own, base = float(value.densities(value.holdout).mean()), float(base_densities(value)(value.holdout).mean())
+    if held is not None:
+        found = blocks.total(blocks.Blocks.within(held.rows), _statistics(held), map)
+        rows = float(found["rows"][0])
+        own, base = float(found["own"][0] / rows), float(found["base"][0] / rows)
         result |= {name: sign * own, f"{name}_baseline": sign * base}
-        if isinstance(value, Mixture):
-            result |= codes.of_mixture(value, value.holdout)
-        elif isinstance(value, FactorModel):
-            result |= codes.of_factors(value, value.holdout)
-        if known.holdout_y is not None:
-            result |= _labelled(value, known.holdout_y)
+        result |= codes.of(value, found)
+        if not isinstance(value, FactorModel) and held.labels:
+            table = found["table"].astype(np.int64)
+            if table.any():
+                result |= _agreement(table, float(found["wrong"][0]), supervised=known.supervised)
     return result
+
+
+def _held(value: Made) -> Judged | None:
+    """The rows that travel with a model; None where there are none."""
+    if value.holdout is None or not len(value.holdout):
+        return None
+    y = None if value.known is None else value.known.holdout_y
+    return Judged(value, blocks.Table(np.asarray(value.holdout), y), 0 if y is None else int(y.max()) + 1)
+
+
+def _statistics(held: Judged) -> Callable[[blocks.Block], blocks.Sums]:
+    """From rows to sums: their number, densities of the model and of the baseline, lengths of codes, and clusters beside labels."""
+    value, base = held.model, base_densities(held.model)
+
+    def sums(block: blocks.Block) -> blocks.Sums:
+        X, y = block.X, block.labels
+        own, parts = codes.sums(value, X)
+        found = {"rows": np.array([float(len(X))]), "own": np.array([own.sum()]), "base": np.array([base(X).sum()])} | parts
+        if isinstance(value, FactorModel) or y is None:
+            return found
+        clusters, there = value.clusters(X), y >= 0
+        size = len(value.centre) if isinstance(value, Clusters) else len(value.weight)
+        cells = np.bincount(y[there] * size + clusters[there], minlength=held.labels * size)
+        return found | {
+            "table": cells.reshape(held.labels, size).astype(np.float64),
+            "wrong": np.array([float(np.count_nonzero(clusters[there] != y[there]))]),
+        }
+
+    return sums
 
 
 def _size(value: Mixture | FactorModel) -> int:
     return len(value.weight) if isinstance(value, Mixture) else int(value.loading.shape[1])
 
 
-def _labelled(value: Made, y: Array) -> dict[str, float | str | None]:
-    """Clusters beside known labels."""
-    there = y >= 0
-    if isinstance(value, FactorModel) or not there.any():
-        return {}
-    X, labels = np.asarray(value.holdout)[there], y[there]
-    found = value.clusters(X)
-    return matched(found, labels, supervised=value.known is not None and value.known.supervised)
-
-
 def matched(found: Array, labels: Array, *, supervised: bool) -> dict[str, float | str | None]:
     """Clusters or states (n,) beside labels (n,): two indices of clusterings, and the error where each class has its own."""
-    result: dict[str, float | str | None] = {
-        "adjusted_rand": adjusted_rand(labels, found),
-        "mutual_information": mutual_information(labels, found),
-    }
-    return result | ({"error": float(np.mean(found != labels))} if supervised else {})
+    return _agreement(contingency(labels, found), float(np.count_nonzero(found != labels)), supervised=supervised)
+
+
+def _agreement(table: Array, wrong: float, *, supervised: bool) -> dict[str, float | str | None]:
+    """The same of counts of rows by label and cluster, of which `wrong` are in clusters that have not their label's number."""
+    table = table[np.ix_(table.any(axis=1), table.any(axis=0))]
+    result: dict[str, float | str | None] = {"adjusted_rand": adjusted_rand(table), "mutual_information": mutual_information(table)}
+    return result | ({"error": wrong / float(table.sum())} if supervised else {})
 
 
 def contingency(first: Array, second: Array) -> Array:
@@ -100,26 +136,25 @@ def contingency(first: Array, second: Array) -> Array:
     return np.bincount(i * len(b) + j, minlength=len(a) * len(b)).reshape(len(a), len(b))
 
 
-def adjusted_rand(first: Array, second: Array) -> float:
-    """Agreement of two partitions of rows (n,), 1 where they are the same and 0 on average by chance.
+def adjusted_rand(table: Array) -> float:
+    """Agreement of two partitions of rows, counts (a, b), 1 where they are the same and 0 on average by chance.
 
     (Σ_ij C(n_ij, 2) − e) / (½ (a + b) − e), a = Σ_i C(n_i, 2), b = Σ_j C(n_j, 2), e = a b / C(n, 2).  Source: Hubert & Arabie (1985).
     """
-    table = contingency(first, second)
 
     def pairs(counts: Array) -> int:
         return sum(comb(int(count), 2) for count in counts.ravel())
 
-    both, a, b, every = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0)), comb(len(first), 2)
+    both, a, b, every = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0)), comb(int(table.sum()), 2)
     expected = a * b / every if every else 0.0
     most = 0.5 * (a + b)
     return 1.0 if most == expected else (both - expected) / (most - expected)
 
 
-def mutual_information(first: Array, second: Array) -> float:
-    """I(a; b) / ½ (H(a) + H(b)) of two partitions of rows (n,): 1 where they are the same, 0 where they are independent."""
+def mutual_information(table: Array) -> float:
+    """I(a; b) / ½ (H(a) + H(b)) of two partitions of rows, counts (a, b): 1 where they are the same, 0 where they are independent."""
     # Σ p_ij log p_ij/(p_i p_j), empty cells 0; at most the smaller of both entropies, so that the quotient with their mean is at most 1.
-    p = contingency(first, second) / len(first)
+    p = table / int(table.sum())
     a, b = p.sum(axis=1), p.sum(axis=0)
     some = p > 0
     shared = float((p[some] * np.log(p[some] / np.outer(a, b)[some])).sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from herdcli.ica.amari import amari_distance
 from herdcli.ica.energy import Linear, energy_of
 from herdcli.ica.experts import together
 from herdcli.ica.model import ICA
+from herdcli.numerics import blocks
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 COLUMNS = (
@@ -42,8 +45,78 @@ GOOD_FIT = 0.7  # r² from which on a filter counts as a Gabor function
 SMALLEST_PICTURE = 5  # pixels a side that a Gabor function needs
 
 
+@dataclass(frozen=True)
+class Judged:
+    """A model and the whitened rows that it is judged by, wherever they are.  dtype  of the arithmetic of outputs."""
+
+    model: ICA
+    rows: blocks.Rows
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    map: Callable[..., Any] = map
+
+    @cached_property
+    def sums(self) -> blocks.Sums:
+        """Over all rows: their number, squares, energies and score matching; second and fourth powers of centred columns and outputs.
+
+        A pass for the means, and one for the rest.
+        """
+        source, value = blocks.Blocks.within(self.rows), self.model
+        first = blocks.total(source, self._first, self.map)
+        count = first["rows"][0]
+        centre, middle = first["columns"] / count, (first["outputs"] / count).astype(self.dtype)
+        J, gamma = value.J.astype(np.float64), value.gamma.astype(np.float64)
+        energy = energy_of(J, gamma, value.experts, topography=value.topography, density=value.density) if _has_scores(value) else None
+        linear = Linear(J, gamma, together(value.experts)) if _has_likelihood(value) else None
+
+        def sums(block: blocks.Block) -> blocks.Sums:
+            X = block.X
+            found = {"rows": np.array([float(len(X))]), "squares": np.array([np.square(X).sum(axis=1).sum()])}
+            found |= _powers("columns", X - centre) | _powers("outputs", self._outputs(X) - middle)
+            if energy is not None:
+                found["scores"] = np.array([measures.score_matching(energy.gradient(X), energy.laplacian(X)).sum()])
+            if linear is not None:
+                found["energies"] = np.array([linear.energy(X).sum()])
+            return found
+
+        return blocks.total(source, sums, self.map)
+
+    def _outputs(self, X: Array) -> Array:
+        found: Array = X.astype(self.dtype, copy=False) @ self.model.J.T
+        return found
+
+    def _first(self, block: blocks.Block) -> blocks.Sums:
+        outputs = self._outputs(block.X).sum(axis=0).astype(np.float64)
+        return {"rows": np.array([float(len(block.X))]), "columns": block.X.sum(axis=0), "outputs": outputs}
+
+    def mean(self, name: str) -> float | None:
+        """Of something of each row; None where the model has no such thing."""
+        return float(self.sums[name][0] / self.sums["rows"][0]) if name in self.sums else None
+
+    def kurtosis(self, name: str) -> Array:
+        """E(u − ū)⁴ / var² − 3 of each of `columns` or `outputs`."""
+        dtype, count = self.dtype if name == "outputs" else np.dtype(np.float64), self.sums["rows"][0]
+        second, fourth = ((self.sums[f"{name}_{power}"] / count).astype(dtype) for power in ("second", "fourth"))
+        found: Array = fourth / second**2 - 3.0
+        return found
+
+
+def _powers(name: str, centred: Array) -> blocks.Sums:
+    square = centred**2
+    found = {"second": square.sum(axis=0), "fourth": (square**2).sum(axis=0)}
+    return {f"{name}_{power}": item.astype(np.float64) for power, item in found.items()}
+
+
+def judged(value: ICA | Judged, map: Callable[..., Any] = map) -> Judged | None:
+    """By the held-out rows that travel with a model, where no others were named; None where there are none."""
+    if isinstance(value, Judged):
+        return value
+    if value.holdout is None or not len(value.holdout):
+        return None
+    return Judged(value, blocks.Table(value.holdout), np.result_type(value.holdout, value.J), map)
+
+
 def metrics(
-    value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Watch | None = None
+    value: ICA | Judged, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Watch | None = None
 ) -> dict[str, float | None]:
     """Every column of `COLUMNS`; None where the model has no such thing.
 
@@ -62,6 +135,8 @@ def metrics(
     objective, acceptance last of the trace.
     rise                  of --posterior gaussian: the most that the free energy rose in a half-step, nats a row.
     """
+    held = judged(value, map)
+    value = value.model if isinstance(value, Judged) else value
     M, D = value.J.shape
     result: dict[str, float | None] = dict.fromkeys(COLUMNS)
     result |= {"filters": M, "dimensions": D, "kurtosis": float(np.median(value.kurtosis)), "objective": float(value.trace.objective[-1])}
@@ -73,50 +148,49 @@ def metrics(
         result |= _separation(value.unmixing @ value.mixing)
     elif value.whitening.mean.size > 1:
         result |= _locality(value, map)
-    if value.holdout is not None and len(value.holdout):
-        result["kurtosis_heldout"] = float(np.median(measures.excess_kurtosis(value.holdout @ value.J.T)))
-        result |= whitening(value.holdout)
-        result["score_matching"] = _score_matching(value)
-        result["log_likelihood"] = _log_likelihood(value)
-    return result
+    return result if held is None else result | {"score_matching": held.mean("scores")} | _outside(held)
 
 
-def whitening(rows: Array) -> dict[str, float | None]:
-    """What whitening alone gives: kurtosis and likelihood of whitened rows (n, D)."""
-    gaussian = -0.5 * (rows.shape[1] * math.log(2.0 * math.pi) + float(np.square(rows, dtype=np.float64).sum(axis=1).mean()))
-    kurtosis = np.abs(measures.excess_kurtosis(np.asarray(rows, dtype=np.float64)))
-    return {"kurtosis_whitening": float(np.median(kurtosis)), "log_likelihood_whitening": gaussian}
+def whitening(held: Judged) -> dict[str, float | None]:
+    """What whitening alone gives: kurtosis and likelihood of whitened rows."""
+    squares = held.mean("squares")
+    assert squares is not None
+    gaussian = -0.5 * (held.rows.columns * math.log(2.0 * math.pi) + squares)
+    return {"kurtosis_whitening": float(np.median(np.abs(held.kurtosis("columns")))), "log_likelihood_whitening": gaussian}
 
 
-def _score_matching(value: ICA) -> float | None:
-    """None where e^{−E} is not the density (causal models) or E has kinks."""
-    if value.algorithm == "sparse-coding" or "laplace" in value.experts or value.density == "laplace":
-        return None
-    J, gamma = value.J.astype(np.float64), value.gamma.astype(np.float64)
-    energy = energy_of(J, gamma, value.experts, topography=value.topography, density=value.density)
-    rows = np.asarray(value.holdout, dtype=np.float64)
-    return measures.score_matching(energy.gradient(rows), energy.laplacian(rows))
+def _outside(held: Judged) -> dict[str, float | None]:
+    """Kurtoses and the likelihood beside whitening alone."""
+    kurtosis = {"kurtosis_heldout": float(np.median(held.kurtosis("outputs")))}
+    return kurtosis | whitening(held) | {"log_likelihood": _log_likelihood(held)}
+
+
+def _has_scores(value: ICA) -> bool:
+    """False where e^{−E} is not the density (causal models) or E has kinks."""
+    return value.algorithm != "sparse-coding" and "laplace" not in value.experts and value.density != "laplace"
 
 
 def quick(value: ICA, *, map: Callable[..., Any] = map) -> dict[str, float | None]:
     """What the verdict at the end of learning needs: kurtoses and the likelihood beside whitening alone; no Gabor functions are fitted."""
     row: dict[str, float | None] = {"kurtosis": float(np.median(value.kurtosis))}
-    if value.holdout is None or not len(value.holdout):
-        return row
-    row["kurtosis_heldout"] = float(np.median(measures.excess_kurtosis(value.holdout @ value.J.T)))
-    return row | whitening(value.holdout) | {"log_likelihood": _log_likelihood(value)}
+    held = judged(value, map)
+    return row if held is None else row | _outside(held)
 
 
-def _log_likelihood(value: ICA) -> float | None:
-    """None where the partition function is not known; FastICA's filters were never scaled to a density."""
+def _has_likelihood(value: ICA) -> bool:
+    """False where the partition function is not known; FastICA's filters were never scaled to a density."""
     M, D = value.J.shape
     if M != D or value.topography is not None or value.expert == "infomax" or value.algorithm in ("sparse-coding", "fastica", "sobi"):
+        return False
+    return bool(value.gamma.all())  # an output without energy has a flat density, which no sum makes a probability
+
+
+def _log_likelihood(held: Judged) -> float | None:
+    energies, value = held.mean("energies"), held.model
+    if energies is None:
         return None
-    J, gamma = value.J.astype(np.float64), value.gamma.astype(np.float64)
-    if not gamma.all():  # an output without energy has a flat density, which no sum makes a probability
-        return None
-    energies = Linear(J, gamma, together(value.experts)).energy(np.asarray(value.holdout, dtype=np.float64))
-    return float(np.linalg.slogdet(J)[1] - together(value.experts).log_z(gamma).sum() - energies.mean())
+    gamma = value.gamma.astype(np.float64)
+    return float(np.linalg.slogdet(value.J.astype(np.float64))[1] - together(value.experts).log_z(gamma).sum() - energies)
 
 
 def _separation(product: Array) -> dict[str, float | None]:

@@ -2,27 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from herdcli.evaluation.table import Value
-from herdcli.regression.model import GeneralisedLinear
+from herdcli.numerics import blocks
+from herdcli.records import dataclass
+from herdcli.regression.model import GeneralisedLinear, HeldOut
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
 LITTLE = 0.05  # of the training deviance that the test may explain less before a fit is said to overfit, at least
 
 
+@dataclass(frozen=True)
+class Judged:
+    """A regression and blocks (`HeldOut`) of the rows that it is judged by, whose weights add up to `mass`."""
+
+    model: GeneralisedLinear
+    source: blocks.Source
+    mass: float
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Rows that are there, as blocks."""
+
+    held: HeldOut
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return -(-len(self.held.y) // blocks.BLOCK)
+
+    def take(self, first: int, last: int) -> Iterator[HeldOut]:
+        """Blocks first … last − 1."""
+        for number in range(first, last):
+            yield taken(self.held, slice(number * blocks.BLOCK, (number + 1) * blocks.BLOCK))
+
+
+def taken(held: HeldOut, rows: slice | Array) -> HeldOut:
+    """Some of the rows."""
+    found: dict[str, Any] = {each.name: getattr(held, each.name) for each in fields(HeldOut)}
+    cut: dict[str, Any] = {name: None if item is None else item[rows] for name, item in found.items()}
+    return HeldOut(**cut)
+
+
+def judged_by(model: GeneralisedLinear, source: blocks.Source, map: Any = map) -> Judged:
+    """With the sum of the weights, which takes a pass where there are any."""
+    return Judged(model, source, float(blocks.total(source, lambda held: {"mass": np.array([_weight(held).sum()])}, map)["mass"][0]))
+
+
 def metrics(
-    value: GeneralisedLinear, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
+    value: GeneralisedLinear | Judged, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
 ) -> dict[str, Value]:
     """Held-out log-likelihood (nats a row), share of the deviance explained, error or root mean square error, AIC and BIC, verdict.
 
     independent  the log-likelihood of the training rows' mean response alone.  Of rows in time (--gls ar1) these are of forecasts by the
                  last row before, with the same correlation, and `_alone` is what a row's own columns say.
     """
+    held = value if isinstance(value, Judged) else _held(value, map)
+    value = value.model if isinstance(value, Judged) else value
     freedom = int(np.count_nonzero(value.coefficients)) + len(value.intercept) + int(value.distribution().dispersed)
     freedom += value.covariance_parameters
     found: dict[str, Value] = {
@@ -34,39 +77,68 @@ def metrics(
     }
     if value.gls:
         found |= {"gls": value.gls} | ({"correlation": value.correlation} if value.gls == "ar1" else {})
-    held = value.holdout
     if held is None:
         return found | {"verdict": verdict(value, None)}
-    chosen = held.split == (TEST if (held.split == TEST).any() else VALID)
-    eta, y = held.predictor[chosen], held.y[chosen]
-    weight = np.ones(len(y)) if held.weight is None else held.weight[chosen]
-    family, null = value.distribution(), value.null_intercept + held.offset[chosen][:, None]
-    share = weight / weight.sum()
-    variance = np.ones(len(y)) if held.variance is None else held.variance[chosen]
-    alone: dict[str, Value] = {}
-    if held.before is not None and held.gap is not None:
-        alone = {"log_likelihood_alone": float(share @ _log_likelihood(value, eta, y, value.dispersion, variance))}
-        alone["rmse_alone"] = float(np.sqrt(share @ (eta[:, 0] - y) ** 2))
-        error, variance = value.foretold(held.before[chosen], held.gap[chosen], variance)
-        eta, null = eta + error[:, :1], null + error[:, 1:]
-    precision = weight / variance
-    explained = _explained(float(precision @ family.deviance(eta, y)), float(precision @ family.deviance(null, y)))
+    total = blocks.total(held.source, _statistics(held), map)
+    sums = {name: float(item[0]) for name, item in total.items()}
+    explained = _explained(sums["deviance"], sums["null_deviance"])
     found |= {
-        "rows": len(y),
-        "log_likelihood": float(share @ _log_likelihood(value, eta, y, value.dispersion, variance)),
-        "independent": float(share @ _log_likelihood(value, null, y, value.null_dispersion, variance)),
+        "rows": int(sums["rows"]),
+        "log_likelihood": sums["log_likelihood"],
+        "independent": sums["independent"],
         "explained": explained,
     }
-    if value.gls == "given" and held.variance is None:
+    if value.gls == "given" and not sums["said"]:
         found |= {"log_likelihood": None, "independent": None}  # the file said nothing of these rows
-    mean = family.mean(eta)
     if value.family in ("bernoulli", "softmax"):
-        guess = mean.argmax(axis=1) if value.family == "softmax" else mean[:, 0] >= 0.5
-        common = np.bincount(y.astype(np.int64), weights=weight).max() / weight.sum()
-        found |= {"error": float(share @ (guess != y)), "error_majority": float(1 - common)}
+        found |= {"error": sums["wrong"], "error_majority": 1 - float(total["classes"].max()) / held.mass}
     else:
-        found["rmse"] = float(np.sqrt(share @ (mean[:, 0] - y) ** 2))
-    return found | alone | {"verdict": verdict(value, explained)}
+        found["rmse"] = float(np.sqrt(sums["square"]))
+    if "log_likelihood_alone" in sums:
+        found |= {"log_likelihood_alone": sums["log_likelihood_alone"], "rmse_alone": float(np.sqrt(sums["square_alone"]))}
+    return found | {"verdict": verdict(value, explained)}
+
+
+def _held(value: GeneralisedLinear, map: Any) -> Judged | None:
+    """The test rows that travel with a model, or where there are none those of split 1."""
+    if value.holdout is None or not len(value.holdout.y):
+        return None
+    chosen = value.holdout.split == (TEST if (value.holdout.split == TEST).any() else VALID)
+    return judged_by(value, InMemory(taken(value.holdout, chosen)), map)
+
+
+def _weight(held: HeldOut) -> Array:
+    return np.ones(len(held.y)) if held.weight is None else held.weight
+
+
+def _statistics(judged: Judged) -> Callable[[HeldOut], blocks.Sums]:
+    """From rows to sums of what figures are made of, each by its share of all weights but deviances, and the weights of classes."""
+    value, family = judged.model, judged.model.distribution()
+
+    def sums(held: HeldOut) -> blocks.Sums:
+        eta, y, weight = held.predictor, held.y, _weight(held)
+        null, share = value.null_intercept + held.offset[:, None], weight / judged.mass
+        variance, found = np.ones(len(y)) if held.variance is None else held.variance, dict[str, Any]()
+        if held.before is not None and held.gap is not None:
+            found["log_likelihood_alone"] = share @ _log_likelihood(value, eta, y, value.dispersion, variance)
+            found["square_alone"] = share @ (eta[:, 0] - y) ** 2
+            error, variance = value.foretold(held.before, held.gap, variance)
+            eta, null = eta + error[:, :1], null + error[:, 1:]
+        precision = weight / variance
+        found |= {"rows": len(y), "said": held.variance is not None}
+        found |= {"deviance": precision @ family.deviance(eta, y), "null_deviance": precision @ family.deviance(null, y)}
+        found["log_likelihood"] = share @ _log_likelihood(value, eta, y, value.dispersion, variance)
+        found["independent"] = share @ _log_likelihood(value, null, y, value.null_dispersion, variance)
+        mean, classes = family.mean(eta), {}
+        if value.family in ("bernoulli", "softmax"):
+            guess = mean.argmax(axis=1) if value.family == "softmax" else mean[:, 0] >= 0.5
+            found["wrong"] = share @ (guess != y)
+            classes = {"classes": np.bincount(y.astype(np.int64), weights=weight, minlength=max(2, len(value.classes or [])))}
+        else:
+            found["square"] = share @ (mean[:, 0] - y) ** 2
+        return {name: np.array([float(item)]) for name, item in found.items()} | classes
+
+    return sums
 
 
 def _log_likelihood(value: GeneralisedLinear, eta: Array, y: Array, dispersion: float, variance: Array) -> Array:

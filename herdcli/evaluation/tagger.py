@@ -6,14 +6,18 @@ thresholds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.evaluation import held
-from herdcli.evaluation.classifier import calibration_error
-from herdcli.online.tags import Tagger, confidences, given
+from herdcli.evaluation.classifier import BINS, gaps
+from herdcli.numerics import blocks
+from herdcli.online.tags import Tagged, Tagger, confidences, given
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 RANKED = (1, 3, 5)
@@ -24,7 +28,7 @@ COLUMNS = (
 )
 
 
-def metrics(value: Tagger, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
+def metrics(value: Tagger | Judged, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
     """Every column of `COLUMNS`; None where the artifact has no held-out rows, and precision_at_k where there are fewer than k labels.
 
     hamming         share of pairs of a row and a label that are wrong.   hamming_none  the same where no row is given any label.
@@ -33,25 +37,80 @@ def metrics(value: Tagger, settings: Any, *, map: Any = map, progress: Any = Non
     precision_at_k  share of the k labels of the highest scores that are a row's own.
     labels, labels_given  of a row on average.   log_loss, calibration_error  a pair's, of the probabilities of `herd apply`.
     """
+    examples, value = examined(value, map), value.model if isinstance(value, Judged) else value
     result: dict[str, Any] = dict.fromkeys(COLUMNS)
     if seen := value.running.seen:
         result |= {"progressive_hamming": value.missed / seen, "progressive_loss": value.running.loss / seen}
-    if value.holdout is None:
+    if examples is None:
         return result
-    score, p, y, told = judged(value)
-    result |= {"rows": len(y), "judged_on": held.rows_of(value.holdout)[0]}
-    result |= {"hamming": float(np.mean(told != y)), "hamming_none": float(np.mean(y))}
-    result |= {"micro_f1": f1(told.reshape(-1, 1), y.reshape(-1, 1)), "macro_f1": f1(told, y)}
-    result |= {"subset_accuracy": float(np.mean((told == y).all(axis=1))), "labels": float(y.sum(axis=1).mean())}
-    result["labels_given"] = float(told.sum(axis=1).mean())
-    order = np.argsort(-score, axis=1, kind="stable")
-    for k in RANKED:
-        if k <= y.shape[1]:
-            result[f"precision_at_{k}"] = float(np.take_along_axis(y, order[:, :k], axis=1).mean())
-    own = np.where(y, p, 1.0 - p)
-    result["log_loss"] = float(-np.mean(np.log(np.maximum(own, 1e-15))))
-    result["calibration_error"] = calibration_error(np.maximum(p, 1.0 - p).ravel(), ((p > 0.5) == y).ravel())
+    found = examples.sums
+    rows, labels = int(found["rows"][0]), value.count
+    result |= {"rows": rows, "judged_on": examples.on}
+    wrong, there, given, exact = found["counts"].tolist()
+    result |= {"hamming": wrong / (rows * labels), "hamming_none": there / (rows * labels)}
+    both, own = found["both"], found["own"] + found["given"]
+    result |= {"micro_f1": f1(both.sum(keepdims=True), own.sum(keepdims=True)), "macro_f1": f1(both, own)}
+    result |= {"subset_accuracy": exact / rows, "labels": there / rows, "labels_given": given / rows}
+    result |= {f"precision_at_{k}": hits / (rows * k) for k, hits in zip(RANKED, found["hits"].tolist(), strict=True) if k <= labels}
+    result["log_loss"] = -float(found["loss"][0]) / (rows * labels)
+    result["calibration_error"] = float(np.abs(found["gaps"]).sum() / (rows * labels))
     return result
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A tagger and blocks (`Tagged`) of the examples that it is judged by.  on  test or calibration, whichever they are."""
+
+    model: Tagger
+    source: blocks.Source
+    on: str = "test"
+    map: Any = map
+
+    @cached_property
+    def sums(self) -> blocks.Sums:
+        """Over all examples: `counts` of pairs that are wrong, there and given, and of examples that are given exactly their labels; labels
+        that are there (`own`), given, and both; `hits` among the first of each; losses, gaps of confidence, scores that are not finite."""
+        return blocks.total(self.source, self._sums, self.map)
+
+    def _sums(self, held: Tagged) -> blocks.Sums:
+        score, p, y = held.score, confidences(self.model, held.score, held.variance), held.y > 0
+        told, order = given(self.model, score), np.argsort(-score, axis=1, kind="stable")
+        exact = np.count_nonzero((told == y).all(axis=1))
+        counts = [np.count_nonzero(told != y), np.count_nonzero(y), np.count_nonzero(told), exact]
+        found = {"both": (told & y).sum(axis=0), "own": y.sum(axis=0), "given": told.sum(axis=0), "counts": np.array(counts)}
+        found["hits"] = np.array([np.count_nonzero(np.take_along_axis(y, order[:, :k], axis=1)) for k in RANKED])
+        sums = {name: item.astype(np.float64) for name, item in found.items()}
+        sums["loss"] = np.array([np.log(np.maximum(np.where(y, p, 1.0 - p), 1e-15)).sum()])
+        sums["gaps"] = gaps(np.maximum(p, 1.0 - p).ravel(), ((p > 0.5) == y).ravel(), np.zeros(BINS))
+        return sums | {"rows": np.array([float(len(y))]), "infinite": np.array([float(np.count_nonzero(~np.isfinite(score)))])}
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Examples that are there, as blocks."""
+
+    held: Tagged
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return -(-len(self.held.y) // blocks.BLOCK)
+
+    def take(self, first: int, last: int) -> Iterator[Tagged]:
+        """Blocks first … last − 1."""
+        for number in range(first, last):
+            rows = slice(number * blocks.BLOCK, (number + 1) * blocks.BLOCK)
+            yield Tagged(self.held.score[rows], self.held.variance[rows], self.held.y[rows], self.held.split[rows])
+
+
+def examined(value: Tagger | Judged, map: Any = map) -> Judged | None:
+    """The examples that figures are made of; None where an artifact has none."""
+    if isinstance(value, Judged):
+        return value
+    if value.holdout is None:
+        return None
+    rows, (on, chosen) = value.holdout, held.rows_of(value.holdout)
+    return Judged(value, InMemory(Tagged(rows.score[chosen], rows.variance[chosen], rows.y[chosen], rows.split[chosen])), on, map)
 
 
 def judged(value: Tagger) -> tuple[Array, Array, Array, Array]:
@@ -64,7 +123,6 @@ def judged(value: Tagger) -> tuple[Array, Array, Array, Array]:
     return score, confidences(value, score, rows.variance[chosen]), rows.y[chosen] > 0, given(value, score)
 
 
-def f1(told: Array, y: Array) -> float:
-    """The mean over columns of 2 TP/(2 TP + FP + FN), bool (n, C) each; 0 of a column where nothing is there and nothing is given."""
-    both = told.sum(axis=0) + y.sum(axis=0)
-    return float(np.mean(2.0 * (told & y).sum(axis=0) / np.maximum(both, 1)))
+def f1(both: Array, told: Array) -> float:
+    """The mean over labels of 2 TP/(2 TP + FP + FN): `both` is TP (C,), `told` the divisor; 0 of what is neither there nor given."""
+    return float(np.mean(2.0 * both / np.maximum(told, 1)))

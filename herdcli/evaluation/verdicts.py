@@ -239,13 +239,14 @@ def of_tagger(row: Row, value: Any) -> str:
     """Of taggers: the label of the highest score beside the commonest label."""
     if row.get("rows") is None:
         return NO_ROWS
-    from herdcli.evaluation.tagger import judged
+    from herdcli.evaluation.tagger import examined
 
-    score, _, y, _ = judged(value)
-    if not np.isfinite(score).all():
+    found = examined(value)
+    assert found is not None
+    if found.sums["infinite"][0]:
         return DIVERGED
-    commonest = float(y.mean(axis=0).max())
-    spread = math.sqrt(max(commonest * (1.0 - commonest), 1e-12) / len(y))
+    commonest = float(found.sums["own"].max()) / row["rows"]
+    spread = math.sqrt(max(commonest * (1.0 - commonest), 1e-12) / row["rows"])
     return OK if row["precision_at_1"] > commonest + ERRORS * spread or row["micro_f1"] > 0.9 else "no better than chance"
 
 
@@ -263,6 +264,9 @@ def of_regression(row: Row, value: Any) -> str:
 
 def of_em(row: Row, value: Any) -> str:
     """Of mixtures, k-means and factors: log-likelihood, or minus the squared error, beside the simplest model of the same rows."""
+    from herdcli.evaluation.em import Judged
+
+    value = value.model if isinstance(value, Judged) else value
     name, sign = ("log_likelihood", 1.0) if "log_likelihood" in row else ("squared_error", -1.0)
     own, base, trained = (None if row.get(key) is None else sign * row[key] for key in (name, f"{name}_baseline", f"{name}_train"))
     known = getattr(value, "known", None)
@@ -364,6 +368,10 @@ def of_beliefs(row: Row, value: Any) -> str:
 
 def of_ica(row: Row, value: Any) -> str:
     """Of filters: the likelihood of whitened rows beside a Gaussian's, else how far from Gaussian the outputs are beside the inputs."""
+    from herdcli.evaluation.ica import Judged, judged
+
+    held = judged(value)
+    value = value.model if isinstance(value, Judged) else value
     power = np.linalg.norm(value.J, axis=1)
     if (power < 1e-6 * power.max()).any():
         return "dead filters"
@@ -371,8 +379,7 @@ def of_ica(row: Row, value: Any) -> str:
         return "too few rows"
     if value.iterations < 3 and value.algorithm in ("ml", "fastica", "picard"):
         return "not converged"
-    held = value.holdout
-    if held is None or not len(held):
+    if held is None:
         return OK
     own, base = row.get("log_likelihood"), row.get("log_likelihood_whitening")
     if own is not None and base is not None and own < base:
@@ -380,11 +387,8 @@ def of_ica(row: Row, value: Any) -> str:
     trained, outside = row.get("kurtosis"), row.get("kurtosis_heldout")
     if trained is not None and outside is not None and trained > 3.0 * max(outside, 1.0):
         return "overfits"
-    from herdcli.ica.metrics import excess_kurtosis
-
     before = float(row.get("kurtosis_whitening") or 0.0)
-    after = float(np.median(np.abs(excess_kurtosis(np.asarray(held, dtype=np.float64) @ value.J.T.astype(np.float64)))))
-    return "worse than whitening" if own is None and after < before else OK
+    return "worse than whitening" if own is None and float(np.median(np.abs(held.kurtosis("outputs")))) < before else OK
 
 
 JUDGES: dict[str, Callable[[Row, Any], str | None]] = {

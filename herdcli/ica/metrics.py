@@ -54,10 +54,11 @@ def localisation(filters: Array, shape: tuple[int, ...]) -> Array:
     return result
 
 
-def score_matching(gradient: Array, laplacian: Array) -> float:
-    """E[½ |∇E|² − ∇²E] of an energy with these gradients (n, D) and Laplacians (n,) at n rows; lower is better.
+def score_matching(gradient: Array, laplacian: Array) -> Array:
+    """½ |∇E|² − ∇²E (n,) of an energy with these gradients (n, D) and Laplacians (n,) at n rows; the lower its mean, the better.
 
     Up to a constant of the rows half the expected squared distance of the scores −∇E from those of their density, so that
     densities that cannot be normalised are compared.  Source: Hyvärinen (2005), theorem 1.
     """
-    return float(np.mean(0.5 * (gradient**2).sum(axis=1) - laplacian))
+    found: Array = 0.5 * (gradient**2).sum(axis=1) - laplacian
+    return found

@@ -20,7 +20,8 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BLOCK = 4096
-PASS_BLOCKS = 16  # that are handed to `map` at one time
+PASS_BLOCKS = 16  # that are handed to `map` at one time, at most
+ROOM = 1 << 26  # bytes of rows that are read at one time where they stay in their file
 SAMPLE_ROWS = 1 << 16  # that starting values are drawn from
 Map = Callable[..., Iterable[Any]]
 Sums = dict[str, Array]  # statistics by name; those of a set of rows are the sums of those of its parts
@@ -145,10 +146,20 @@ class Blocks:
     rows: Rows
     at_once: int = BLOCK * PASS_BLOCKS
 
+    @classmethod
+    def within(cls, rows: Rows, room: int = ROOM) -> Blocks:
+        """Blocks of which so many are read at one time as `together` says."""
+        return cls(rows, BLOCK * together(rows.columns, room))
+
     @property
     def count(self) -> int:
         """How many blocks there are; the last one may be short."""
         return -(-self.rows.count // BLOCK)
+
+    @property
+    def together(self) -> int:
+        """Blocks that are handed to `map` at one time."""
+        return min(PASS_BLOCKS, max(1, self.at_once // BLOCK))
 
     def take(self, first: int, last: int) -> Iterator[Block]:
         """Blocks first … last − 1, read `at_once` rows at a time."""
@@ -162,6 +173,11 @@ class Blocks:
                 yield _part(have, slice(0, BLOCK))
                 have = _part(have, slice(BLOCK, None))
             held = [have] if len(have.X) else []
+
+
+def together(columns: int, room: int = ROOM) -> int:
+    """Blocks of rows that take `room` bytes in double precision, from one to PASS_BLOCKS."""
+    return min(PASS_BLOCKS, max(1, room // (8 * BLOCK * max(1, columns))))
 
 
 def joined_blocks(parts: list[Block]) -> Block:
@@ -221,13 +237,13 @@ def plus(left: Sums, right: Sums) -> Sums:
 
 
 def advance(tree: Tree, source: Source, statistics: Callable[[Any], Sums], map: Map = map) -> None:
-    """Add the next blocks of a source: PASS_BLOCKS of them, or as many as are with another process together."""
+    """Add the next blocks of a source: as many as it has room for, at most PASS_BLOCKS, or as are with another process together."""
     first = tree.blocks
     if isinstance(source, Spread) and isinstance(statistics, Statistics):
         for size, sums in source.sums(statistics, first):
             tree.push(sums, size)
         return
-    for sums in map(statistics, source.take(first, min(first + PASS_BLOCKS, source.count))):
+    for sums in map(statistics, source.take(first, min(first + getattr(source, "together", PASS_BLOCKS), source.count))):
         tree.push(sums)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.artifacts import preparation
 from herdcli.cli.em.inputs import labels_of
+from herdcli.cli.frame import streamed
 from herdcli.cli.frame.columns import by_name
 from herdcli.errors import DataError
 from herdcli.splits import TEST
@@ -25,27 +26,36 @@ if TYPE_CHECKING:
 
 
 def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A model with the rows of --data, those of split 2 where the data have a split; without the option as it is."""
+    """A model with the rows of --data, those of split 2 where the data have a split; without the option as it is.
+
+    Rows of a large file stay in it (evaluation.em.Judged), unless pictures need them.
+    """
     from herdcli.em.artifacts import Clusters
 
     if request.data is None:
         return artifact
     model: Made = artifact.value
-    data = session.load(request.data, "data", kinds={"dataset"}, missing=artifact.kind != "kmeans")
+    gaps = artifact.kind != "kmeans"
+    left = None if request.plots or request.report else streamed.left_table(session, request.data, missing=gaps)
+    data = left or session.load(request.data, "data", kinds={"dataset"}, missing=gaps)
     width = len((model.centre if isinstance(model, Clusters) else model.mean).T)
     names = model.known.feature_names if model.known is not None else None
     value: Dataset = by_name(session, data, names, width).value
-    X = preparation.dense(value, np.float64)
-    if X.shape[1] != width:
-        raise DataError(f"/X has {X.shape[1]} columns, the model has {width}", where=data.name)
-    test = np.ones(len(X), dtype=bool) if value.split is None else np.asarray(value.split == TEST)
+    if value.X.shape[1] != width:
+        raise DataError(f"/X has {value.X.shape[1]} columns, the model has {width}", where=data.name)
+    test = np.ones(value.X.shape[0], dtype=bool) if value.split is None else np.asarray(value.split == TEST)
     if not test.any():
         raise DataError("has no rows in split 2 to judge by", where=data.name)
     known = model.known
-    if known is not None:
-        y = ordered_labels(value, known, data.name)
-        known = replace(known, holdout_y=None if y is None else y[test])
-    return replace(artifact, value=replace(model, holdout=X[test], known=known))
+    y = None if known is None else ordered_labels(value, known, data.name)
+    y = None if y is None else y[test]
+    if left is not None:
+        from herdcli.evaluation.em import Judged
+
+        X = value.X if test.all() else value.X.taken(test)
+        return replace(artifact, value=Judged(model, streamed.FileRows(X, y), 0 if y is None else int(y.max()) + 1))
+    known = None if known is None else replace(known, holdout_y=y)
+    return replace(artifact, value=replace(model, holdout=preparation.dense(value, np.float64)[test], known=known))
 
 
 def ordered_labels(data: Dataset, known: Known | KnownChain, where: str) -> Array | None:

@@ -57,6 +57,6 @@ def _result(artifact: Artifact) -> Row:
 
 def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """A classifier judged on the examples of --data; without the option as it is.  Pictures, and figures of labels, need all scores."""
-    if request.data is None or request.plots or request.report or artifact.kind == "tagger":
+    if request.data is None or request.plots or request.report:
         return rescored(session, artifact, request.data)
     return scores.judged(session, artifact, request.data)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.cli.frame import streamed
 from herdcli.cli.frame.columns import by_name
 from herdcli.errors import BadUsage, DataError
 from herdcli.rows.mixing import estimate, unit_variance
@@ -16,19 +17,26 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.session import Session
+    from herdcli.ica.model import ICA
+    from herdcli.numerics.blocks import Rows as BlockRows
     from herdcli.schema import Array
 
 
 def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """An `ica` with the rows of --data held out, and the mixing of --mixing or of --true-sources.
 
-    The sources are scaled to unit variance; the mixing that makes --data of them is told by least squares.
+    The sources are scaled to unit variance; the mixing that makes --data of them is told by least squares.  Rows of a large file stay
+    in it (evaluation.ica.Judged), unless pictures or --true-sources need them.
     """
     if request.true_sources and (request.mixing or not request.data):
         why = "and --mixing both say what the mixing is" if request.mixing else "needs the mixtures that were made from them"
         raise BadUsage(f"--true-sources {why}", hint="herd eval MODEL --data MIXTURES --true-sources SOURCES")
-    value, changes = artifact.value, {}
-    if request.data:
+    value, changes, left = artifact.value, {}, None
+    if request.data and not (request.plots or request.report or request.true_sources):
+        left = streamed.left_table(session, request.data)
+    if left is not None:
+        rows = _outside(session, left, value)
+    elif request.data:
         data = session.load(request.data, "data", kinds={"dataset"})
         data = by_name(session, data, value.feature_names, value.whitening.mean.size)
         X = _dense(data)
@@ -45,7 +53,28 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
             raise
     if request.mixing:
         changes["mixing"] = _mixing(session, request.mixing, value.whitening.mean.size)
-    return replace(artifact, value=replace(value, **changes))
+    value = replace(value, **changes)
+    if left is None:
+        return replace(artifact, value=value)
+    from herdcli.evaluation.ica import Judged
+
+    return replace(artifact, value=Judged(value, rows, map=session.map))
+
+
+def _outside(session: Session, data: Artifact, model: ICA) -> BlockRows:
+    """Rows of split 2, whitened as they are read."""
+    from herdcli.ica.whitening import Whitened
+
+    data = by_name(session, data, model.feature_names, model.whitening.mean.size)
+    X, split = data.value.X, data.value.split
+    if X.shape[1] != model.whitening.mean.size:
+        model.whitening.apply(X[:1])  # says it
+    if split is not None:
+        test = split == TEST
+        if not test.any():
+            raise DataError("has no rows in split 2 to judge by", where=data.name)
+        X = X if test.all() else X.taken(test)
+    return Whitened(streamed.FileRows(X), model.whitening)
 
 
 def _mixing(session: Session, path: str, columns: int) -> Array:

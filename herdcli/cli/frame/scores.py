@@ -14,6 +14,7 @@ from herdcli.artifacts.alignment import taken
 from herdcli.cli.frame import answers, examples
 from herdcli.cli.frame.columns import ordered
 from herdcli.errors import DataError
+from herdcli.numerics.blocks import BLOCK, together
 from herdcli.online.blocks import Block, from_rows
 from herdcli.online.labels import Labels, Numbers, listed
 from herdcli.online.model import Classifier, Holdout
@@ -23,7 +24,7 @@ from herdcli.online.parse import Reader
 from herdcli.online.predict import scorer
 from herdcli.online.source import pieces_of
 from herdcli.online.tag_text import LabelSets, SetReader
-from herdcli.online.tags import Tagged, Tagger, in_order, with_labels
+from herdcli.online.tags import ABSENT, Tagged, Tagger, in_order, with_labels
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.evaluation.classifier import Judged
     from herdcli.evaluation.predictor import Judged as JudgedNumbers
+    from herdcli.evaluation.tagger import Judged as JudgedSets
     from herdcli.schema import Array
 
     Judgement = tuple[Array, Array, Array]
@@ -180,9 +182,8 @@ def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact
     if isinstance(model, Predictor):
         return replace(artifact, value=replace(model, holdout=Outcomes(score, variance, label, split)))
     if isinstance(model, Tagger):
-        more = [f"unknown {k}" for k in range(label.shape[1] - model.count)]  # by no name of the model
         held_sets = Tagged(score, variance, label[:, : model.count], split)
-        wide = in_order(replace(model, holdout=held_sets), [*model.classes, *more])
+        wide = _widened(replace(model, holdout=held_sets), label.shape[1])
         assert wide.holdout is not None
         return replace(artifact, value=replace(wide, holdout=replace(wide.holdout, y=label)))
     held = Holdout(score, variance, label.astype(np.int64), split)
@@ -190,14 +191,85 @@ def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact
 
 
 def judged(session: Session, artifact: Artifact, path: str) -> Artifact:
-    """A classifier or predictor with what its figures need of the labelled examples of another file, of which no scores are kept."""
+    """What learned online, with what its figures need of the labelled examples of another file, of which no scores are kept in memory."""
     from herdcli.artifacts.unnamed import Blocks
     from herdcli.evaluation import classifier, predictor
     from herdcli.evaluation.kept import Kept
 
     model: Classifier = artifact.value
+    if isinstance(model, Tagger):
+        return replace(artifact, value=_tagged(session, model, path))
     made: Judged | JudgedNumbers = (predictor if isinstance(model, Predictor) else classifier).Judged(model, Kept(Blocks()))
     with judging(session, model, path, labelled=True) as (_, blocks):
         for score, variance, label in blocks:
             made.add(score, variance, label)
     return replace(artifact, value=made)
+
+
+def _widened(model: Tagger, labels: int) -> Tagger:
+    """With further labels, by no name of the model."""
+    return in_order(model, [*model.classes, *(f"unknown {k}" for k in range(labels - model.count))])
+
+
+def _tagged(session: Session, model: Tagger, path: str) -> JudgedSets:
+    """A tagger and the scores of the examples of a file, put by until all of their labels are known."""
+    from herdcli.evaluation.tagger import Judged
+
+    kept = SetsPutBy(model.count)
+    with judging(session, model, path, labelled=True) as (_, found):
+        for judgement in found:
+            kept.append(*judgement)
+    kept.close()
+    return Judged(_widened(replace(model, holdout=None), kept.labels), kept, map=session.map)
+
+
+class SetsPutBy:
+    """Scores, variances and sets of labels of examples in blocks of 4,096, in a file in $TMPDIR where they are many.
+
+    labels  how many there are in all; examples that came before the last of them have it not.
+    """
+
+    def __init__(self, known: int) -> None:
+        from herdcli.artifacts.unnamed import Blocks
+
+        self._place, self._known, self.labels = Blocks(), known, known
+        self._parts: list[tuple[int, int, Array | int]] = []  # examples, labels, where they are
+        self._open: list[Judgement] = []
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return len(self._parts)
+
+    @property
+    def together(self) -> int:
+        """Blocks that are in memory at one time."""
+        return together(3 * self.labels)
+
+    def append(self, score: Array, variance: Array, y: Array) -> None:
+        """The next examples: (r, C) each, labels (r, C') with those that are unknown to the model behind."""
+        self.labels = max(self.labels, y.shape[1])
+        while len(score):
+            room = BLOCK - sum(len(part[0]) for part in self._open)
+            self._open.append((score[:room], variance[:room], y[:room]))
+            score, variance, y = score[room:], variance[room:], y[room:]
+            if sum(len(part[0]) for part in self._open) == BLOCK:
+                self.close()
+
+    def close(self) -> None:
+        """Put by what is left."""
+        if not self._open:
+            return
+        wide = [(score, variance, with_labels(y, self.labels)) for score, variance, y in self._open]
+        rows = np.concatenate([np.concatenate(part, axis=1, dtype=np.float64) for part in wide])
+        self._parts.append((len(rows), self.labels, self._place.put(np.ascontiguousarray(rows.T))))
+        self._open = []
+
+    def take(self, first: int, last: int) -> Iterator[Tagged]:
+        """Blocks first … last − 1, with all labels."""
+        for rows, labels, held in self._parts[first:last]:
+            columns = [self._place.get(held, rows, number).view(np.float64) for number in range(2 * self._known + labels)]
+            parts = np.split(np.stack(columns), [self._known, 2 * self._known])
+            score, variance, y = (np.ascontiguousarray(part.T) for part in parts)
+            split = np.full(rows, TEST, dtype=np.uint8)
+            yield Tagged(with_labels(score, self.labels, ABSENT), with_labels(variance, self.labels), with_labels(y, self.labels), split)

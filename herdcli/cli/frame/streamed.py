@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,15 @@ import numpy as np
 from herdcli.artifacts import lazy, memory, ranges
 from herdcli.artifacts.inputs import open_source
 from herdcli.errors import BadUsage
+from herdcli.numerics.blocks import Block
 from herdcli.numerics.rows import blocks, column_sums
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.lazy import Converted, Lazy, PutBy
+    from herdcli.artifacts.ranges import Ranges
     from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
     from herdcli.rbm.units import Family
@@ -33,8 +36,7 @@ def opened(session: Session, path: str, *, label: str | None, input_format: str 
     unit_bytes  of an entry as units see it.
     Raises BadUsage for an input that --on-disk is asked for and that cannot be read by stretches.
     """
-    plain = path != "-" and session.missing is None and "categorical" not in session.given and session.layer is None
-    if not plain or not (asked or _large(path)):
+    if not as_they_are(session, path) or not (asked or large(path)):
         if asked:
             raise BadUsage(NEEDS, hint=HINT)
         return None
@@ -53,7 +55,55 @@ def opened(session: Session, path: str, *, label: str | None, input_format: str 
     return replace(found.artifact, value=value)
 
 
-def _large(path: str) -> bool:
+@dataclass(frozen=True)
+class FileRows:
+    """`numerics.blocks.Rows` of a file.  labels  (n,) of its rows X."""
+
+    X: Lazy
+    labels: Array | None = None
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.X)
+
+    @property
+    def columns(self) -> int:
+        """How many columns they have."""
+        return self.X.shape[1]
+
+    def read(self, start: int, stop: int) -> Block:
+        """Rows [start, stop)."""
+        X = np.ascontiguousarray(self.X[start:stop], dtype=np.float64)
+        return Block(start, X, None if self.labels is None else self.labels[start:stop])
+
+
+def as_they_are(session: Session, path: str) -> bool:
+    """Whether the rows of an input are taken as they are, so that some of them can be read by themselves; a pipe's cannot."""
+    plain = path != "-" and session.missing is None and "categorical" not in session.given and session.layer is None
+    return plain and not session.recoding  # or gaps and texts become what all training rows say
+
+
+def left(session: Session, path: str, *, label: str | None = None, missing: bool = False, keep: Sequence[str] = ()) -> Ranges | None:
+    """The rows of a large file, which stay in it; None where they are to be read whole.  The rest as of `ranges.opened`."""
+    if not (as_they_are(session, path) and large(path)):
+        return None
+    asked = ranges.opened(path, input_format=None, note=session.console.note, verified=True, label=label, missing=missing, keep=keep)
+    found = session.hold(asked)
+    if found is not None:
+        found.gaps, session.inputs["data"] = missing, found.artifact
+        session.console.detail(f"{found.artifact.name}: {found.count} rows are read in blocks")
+    return found
+
+
+def left_table(session: Session, path: str, *, missing: bool = False) -> Artifact | None:
+    """The same as a data set, whose labels, splits and weights are in memory."""
+    found = left(session, path, missing=missing)
+    value = None if found is None else lazy.table(found, declared=True)
+    return None if found is None or value is None else replace(found.artifact, value=value)
+
+
+def large(path: str) -> bool:
     """Whether a file is worth a look: smaller ones are read whole, or refused."""
     if ranges.several(path):
         return False

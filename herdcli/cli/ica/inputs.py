@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.artifacts import Artifact, Dataset, preparation
 from herdcli.artifacts.wording import grouped
+from herdcli.cli.frame import streamed
 from herdcli.cli.frame.columns import warn_of_weights
 from herdcli.cli.ica import on_disk
 from herdcli.errors import BadUsage, DataError
@@ -87,7 +88,7 @@ def _taken(X: Array | Lazy, rows: Array) -> Array | Lazy:
 def _in_blocks(session: Session, train: Array | Lazy, fitted: Whitening) -> Array | BlockRows:
     """The rows, whitened: in memory, or as they are read."""
     if not isinstance(train, np.ndarray):
-        return Whitened(on_disk.FileRows(train), fitted)
+        return Whitened(streamed.FileRows(train), fitted)
     session.require_memory(8 * 2 * len(train) * len(fitted.forward), f"{len(train)} × {len(fitted.forward)} whitened numbers")
     return fitted.apply(train)
 
@@ -131,7 +132,7 @@ def _whitened(session: Session, X: Array | Lazy, request: Request) -> Whitening:
         what = f"{wanted} components" if components else f"{columns} columns"
         raise DataError(f"/X has {rows} training rows for {what}: too few", hint=f"--components {max(1, rows // 2)}, or more rows")
     method = request.whiten or ("pca" if request.components else "zca")
-    rows_of = X if isinstance(X, np.ndarray) else on_disk.FileRows(X)
+    rows_of = X if isinstance(X, np.ndarray) else streamed.FileRows(X)
     fitted = whitening.fit(rows_of, method=method, components=components, share=share, log=request.log, map=session.map)
     constant = whitening.constant_columns(rows_of, session.map) if fitted.dropped else np.empty(0)
     if share:

@@ -5,46 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from herdcli.artifacts import lazy, ranges
 from herdcli.artifacts.inputs import open_source
-from herdcli.numerics.blocks import Block
-from herdcli.records import dataclass
+from herdcli.cli.frame import streamed
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.artifacts.lazy import Lazy
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ica.request import Request
 
 UNBOUNDED = 1 << 62
 
 
-@dataclass(frozen=True)
-class FileRows:
-    """`numerics.blocks.Rows` of a file."""
-
-    X: Lazy
-
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
-        return len(self.X)
-
-    @property
-    def columns(self) -> int:
-        """How many columns they have."""
-        return self.X.shape[1]
-
-    def read(self, start: int, stop: int) -> Block:
-        """Rows [start, stop)."""
-        return Block(start, np.ascontiguousarray(self.X[start:stop], dtype=np.float64))
-
-
 def opened(session: Session, request: Request) -> Artifact | None:
     """A data set whose rows are read in stretches; None where the input is small, is asked for otherwise, or can only be read whole."""
-    if request.algorithm != "ml" or request.mix or not _as_they_are(session, request):
+    if request.algorithm != "ml" or request.mix or not streamed.as_they_are(session, request.source) or ranges.several(request.source):
         return None
     with open_source(request.source, limit=UNBOUNDED) as source:
         if not source.regular or source.size < lazy.LEAST:
@@ -61,14 +36,3 @@ def opened(session: Session, request: Request) -> Artifact | None:
     session.inputs["data"], session.recoding = found.artifact, found.artifact.recoding
     session.console.detail(f"{found.artifact.name}: {len(value.X)} rows are read block by block")
     return replace(found.artifact, value=value)
-
-
-def _as_they_are(session: Session, request: Request) -> bool:
-    """Whether an input is a file whose rows are taken as they are."""
-    return (
-        request.source != "-"
-        and not ranges.several(request.source)
-        and session.missing is None
-        and "categorical" not in session.given
-        and session.layer is None
-    )

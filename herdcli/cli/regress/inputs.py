@@ -99,6 +99,11 @@ class Fitted:
     sequence: str | None
     in_time: bool
 
+    @property
+    def wanted(self) -> list[str]:
+        """Columns beside the features."""
+        return [name for name in (LABELS, self.target, self.offset, self.weights, self.sequence) if name]
+
 
 def fitted(artifact: Artifact) -> Fitted:
     """Of a regression, by its history."""
@@ -112,21 +117,18 @@ def others(session: Session, source: str, known: Fitted, input_format: str | Non
 
     open_ended  targets may be missing, NaN then, in a column that is not `y`, which holds labels.
     """
-    target, offset, weights, steps = known.target, known.offset, known.weights, None
-    wanted = [name for name in (LABELS, target, offset, weights, known.sequence) if name and not (open_ended and name == target != LABELS)]
+    target, steps = known.target, None
+    wanted = [name for name in known.wanted if not (open_ended and name == target != LABELS)]
     artifact = _loaded(session, source, wanted, input_format, [SEQUENCE] if known.in_time else [], gaps=[target] if open_ended else [])
     data: Dataset = artifact.value
     if known.in_time:
         data, _, steps, _ = grouped(data, known.sequence)
-    y, classes, data = _target(data, target, artifact.name, named=target != LABELS)
-    values, data = column(data, offset, "--offset", artifact.name)
-    there = weights in (data.columns or {}) or weights in (data.feature_names or [])
-    weight, data = column(data, weights if there else None, "--weights", artifact.name)
+    data, y, added, weight, classes = as_fitted(data, known, artifact.name)
     return Inputs(
         preparation.dense(data, np.float64),
         y,
-        np.zeros(len(y)) if values is None else values,
-        data.weight if weights is None else weight,
+        added,
+        weight,
         np.full(len(y), TEST, dtype=np.uint8) if data.split is None else data.split,
         data.feature_names,
         classes,
@@ -134,6 +136,18 @@ def others(session: Session, source: str, known: Fitted, input_format: str | Non
         replace(artifact, value=None),
         steps,
     )
+
+
+def as_fitted(data: Dataset, known: Fitted, where: str) -> tuple[Dataset, Array, Array, Array | None, list[str] | None]:
+    """The same of other rows as `parted` of those that were fitted; weights may be missing."""
+    y, classes, data = _target(data, known.target, where, named=known.target != LABELS)
+    values, data = column(data, known.offset, "--offset", where)
+    there = known.weights in (data.columns or {}) or known.weights in (data.feature_names or [])
+    weight, data = column(data, known.weights if there else None, "--weights", where)
+    weight = data.weight if known.weights is None else weight
+    if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
+        raise DataError("weights must be finite, not negative, and not all 0", where=where)
+    return data, y, np.zeros(len(y)) if values is None else values, weight, classes
 
 
 def _loaded(

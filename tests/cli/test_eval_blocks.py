@@ -107,7 +107,9 @@ def test_labels_that_come_late_count_from_the_first_row(monkeypatch, tmp_path, l
     large()
     found = json.loads(judged("blocks", "--data", "others.txt"))[0]
     assert found["rows"] == ROWS
-    assert found["hamming_none"] == whole["hamming_none"] == pytest.approx(sum(line.count(",") + 1 for line in lines) / (3 * ROWS), rel=1e-3)
+    assert (
+        found["hamming_none"] == whole["hamming_none"] == pytest.approx(sum(line.count(",") + 1 for line in lines) / (3 * ROWS), rel=1e-3)
+    )
     assert numbers(found) == pytest.approx(numbers(whole), rel=1e-12)
 
 

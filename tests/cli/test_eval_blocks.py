@@ -1,4 +1,4 @@
-"""`herd eval --data` of regressions, mixtures, factors, filters and taggers: rows of a large file stay in it, and no storage changes a byte."""
+"""`herd eval --data` of what is judged by sums of blocks: rows of a large file stay in it, and no storage changes a byte."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import h5py
 import numpy as np
 import pyarrow as pa
@@ -78,12 +80,24 @@ def test_parts_of_several_files_are_dealt_to_shards(run, files):
 
 def test_what_several_files_lack_is_told(run, files):
     ended = run("regress", "part-*.h5", "--target", "c", "-q", "-o", "model.h5")
-    told = (
-        "part-*.h5: have no column 'c' beside their rows\nhint: columns of Parquet and CSV can be named, and datasets of HDF5 beside /X\n"
-    )
-    assert (ended.code, ended.err) == (65, f"herd regress: {told}")
+    assert (ended.code, ended.err) == (2, "herd regress: part-*.h5: --target c: there is no such column\nhint: columns: none named\n")
+    ended = run("em", "part-*.h5", "--weights", "c", "-q", "-o", "model.h5")
+    hint = "hint: columns of Parquet and CSV can be named, and datasets of HDF5 beside /X\n"
+    assert (ended.code, ended.err) == (2, f"herd em: part-*.h5: have no further column 'c'\n{hint}")
     ended = run("nherd-train", "none-*.parquet", "-q", "-o", "model.h5")
     assert (ended.code, ended.err.partition("\n")[0]) == (66, "herd nherd-train: none-*.parquet: there is no such file")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "h5"])
+def test_a_column_of_several_sealed_files_is_predicted(run, tmp_path, suffix):
+    for name, part in (("rows", slice(0, ROWS)), ("part-0", slice(0, 25)), ("part-1", slice(25, ROWS))):
+        text = "\n".join(["a,b,z", *(f"{row[0]!r},{row[1]!r},{row[2]!r}" for row in X[part].tolist())])
+        Path(f"{name}.csv").write_text(text + "\n")
+        assert run("convert", f"{name}.csv", "-q", "-o", f"{name}.h5").code == 0
+    for source, output in ((f"rows.{suffix}", "one.h5"), (f"part-*.{suffix}", "several.h5")):
+        ended = run("regress", source, "--target", "z", "-q", "-o", output)
+        assert ended.code == 0, ended.err
+    assert arrays("several.h5") == arrays("one.h5")
 
 
 def test_numbers_that_several_files_keep_beside_their_rows_are_columns(run, tmp_path):

@@ -252,12 +252,9 @@ class Session:
             columns = found.artifact.value.X.shape[1]
             self.require_memory(8 * found.count * columns, f"{found.count} × {columns} values of several files")
             artifact = replace(found.artifact, value=found.whole())
-        if lacking := sorted(set(required) - set(artifact.value.columns or ())):
-            raise DataError(
-                f"have no column '{lacking[0]}' beside their rows",
-                where=path,
-                hint="columns of Parquet and CSV can be named, and datasets of HDF5 beside /X",
-            )
+        if lacking := sorted(set(required) - {*(artifact.value.columns or ()), "y"}):  # labels, which others may have among their columns
+            hint = "columns of Parquet and CSV can be named, and datasets of HDF5 beside /X"
+            raise BadUsage(f"have no further column '{lacking[0]}'", where=path, hint=hint)
         self.inputs[role] = replace(artifact, value=None)
         self.console.detail(f"{path}: {found.count} rows of {len(found.parts)} files, sha256 {artifact.sha256[:12]}")
         return artifact

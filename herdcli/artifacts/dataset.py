@@ -61,17 +61,28 @@ def joined(parts: Sequence[Dataset]) -> Dataset:
 
 
 def taken_together(parts: Iterable[Dataset], size: int) -> Iterator[Dataset]:
-    """Dense data sets that follow each other, as ones of so many rows each; the last has what is left."""
+    """Dense data sets that follow each other, as ones of so many rows each; the last has what is left.
+
+    A part is let go once its rows were taken.  Columns of X lie in memory one behind the other, as tables of columns have them.
+    """
     held: list[Dataset] = []
+    X: Array | None = None
     count = 0
     for part in parts:
-        held, count = [*held, part], count + len(part.X)
-        while count >= size:
-            whole = joined(held)
-            yield taken(whole, slice(0, size))
-            held, count = ([taken(whole, slice(size, count))] if count > size else []), count - size
-    if held:
-        yield joined(held)
+        start = 0
+        while start < len(part.X):
+            if X is None:
+                X = np.empty((size, part.X.shape[1]), part.X.dtype, order="F")
+            rows = slice(start, start + size - count)
+            own = part.X[rows]
+            X[count : count + len(own)] = own
+            held.append(taken(replace(part, X=np.empty((len(part.X), 0))), rows))
+            start, count = start + len(own), count + len(own)
+            if count == size:
+                yield replace(joined(held), X=X)
+                held, X, count = [], None, 0
+    if X is not None:
+        yield replace(joined(held), X=X[:count])
 
 
 def validate(data: Dataset, *, where: str | None = None, missing: bool = False, gaps: Collection[str] = ()) -> None:

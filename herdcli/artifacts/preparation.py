@@ -17,6 +17,7 @@ from herdcli.splits import TEST, TRAIN, VALID
 
 UNUSED = 3  # a row in none of the three parts
 DEFAULT_SPLIT = (0.6, 0.2, 0.2)
+AT_ONCE = 1 << 20  # rows whose parts are set at one time
 
 
 def split_rows(data: Dataset, spec: str | None, seed: int) -> Array:
@@ -33,19 +34,22 @@ def split_rows(data: Dataset, spec: str | None, seed: int) -> Array:
     split = np.full(rows, UNUSED, dtype=np.uint8)
     for unit, (label, members) in enumerate(_classes(data)):
         sizes = _sizes(parts, len(members), label)
-        order = generator(seed, Stream.SPLIT, unit=unit).permutation(members)
-        for part, start, stop in zip((TRAIN, VALID, TEST), np.cumsum([0, *sizes[:-1]]), np.cumsum(sizes), strict=True):
-            split[order[start:stop]] = part
+        generator(seed, Stream.SPLIT, unit=unit).shuffle(members)
+        for part, start, stop in zip((TRAIN, VALID, TEST), np.cumsum([0, *sizes[:-1]]).tolist(), np.cumsum(sizes).tolist(), strict=True):
+            for place in range(start, stop, AT_ONCE):  # NumPy makes wide numbers of those that index
+                split[members[place : min(place + AT_ONCE, stop)]] = part
     return split
 
 
 def _classes(data: Dataset) -> Iterator[tuple[str | None, Array]]:
-    """Each class's name and rows, in order of its label."""
+    """Each class's name and rows, in order of its label; small numbers, where these reach."""
+    rows = data.X.shape[0]
+    dtype = np.uint32 if rows < 1 << 32 else np.int64
     if data.y is None:
-        yield None, np.arange(data.X.shape[0])
+        yield None, np.arange(rows, dtype=dtype)
         return
     for label in np.unique(data.y):
-        yield data.class_names[label] if data.class_names else str(label), np.flatnonzero(data.y == label)
+        yield data.class_names[label] if data.class_names else str(label), np.flatnonzero(data.y == label).astype(dtype)
 
 
 def _parse(spec: str) -> tuple[float, ...]:

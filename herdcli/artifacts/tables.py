@@ -73,12 +73,14 @@ def write_on(path: str | os.PathLike[str], kind: Kind, parts: Iterable[Dataset],
     first = next(coming)
     table, fields = tabular.to_table(first)
     words = sum(column.chunk(0).dictionary.nbytes for column in table.columns if hasattr(column.type, "index_type"))
-    size = words + (table.nbytes - words) * rows // table.num_rows
-    groups = taken_together(chain([first], coming), max(1, ROW_GROUP_BYTES * rows // max(1, size)))
-    with pq.ParquetWriter(path, table.schema, compression="none", write_page_checksum=True, store_schema=True) as writer:
+    schema, size = table.schema, words + (table.nbytes - words) * rows // table.num_rows
+    groups = taken_together(chain([first], coming), min(rows, max(1, ROW_GROUP_BYTES * rows // max(1, size))))
+    del table, first
+    with pq.ParquetWriter(path, schema, compression="none", write_page_checksum=True, store_schema=True) as writer:
         for group in groups:
             check(group)
             writer.write_table(tabular.to_table(group)[0], row_group_size=max(1, len(group.X)))
+            del group
         writer.add_key_value_metadata(_metadata(kind, history, fields, {}))
     seal_file(path)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from herdcli.em.artifacts import Known
     from herdcli.em.fitting import Made
     from herdcli.em.hmm_artifacts import KnownChain
+    from herdcli.evaluation.em import Judged
     from herdcli.schema import Array
 
 
@@ -47,15 +48,24 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     if not test.any():
         raise DataError("has no rows in split 2 to judge by", where=data.name)
     known = model.known
-    y = None if known is None else ordered_labels(value, known, data.name)
-    y = None if y is None else y[test]
     if left is not None:
-        from herdcli.evaluation.em import Judged
-
-        X = value.X if test.all() else value.X.taken(test)
-        return replace(artifact, value=Judged(model, streamed.FileRows(X, y), 0 if y is None else int(y.max()) + 1))
-    known = None if known is None else replace(known, holdout_y=y)
+        return replace(artifact, value=_in_its_file(model, value, None if test.all() else test, data.name))
+    y = None if known is None else ordered_labels(value, known, data.name)
+    known = None if known is None else replace(known, holdout_y=None if y is None else y[test])
     return replace(artifact, value=replace(model, holdout=preparation.dense(value, np.float64)[test], known=known))
+
+
+def _in_its_file(model: Made, data: Dataset, test: Array | None, where: str) -> Judged:
+    """The rows (n,) bool of a data set whose rows stay in their file, all where `test` is None."""
+    from herdcli.evaluation.em import Judged
+
+    X, y = (data.X, data.y) if test is None else (data.X.taken(test), None if data.y is None else data.y[test])
+    if y is None or model.known is None:
+        return Judged(model, streamed.FileRows(X))
+    each = np.unique(y)
+    number = ordered_labels(replace(data, y=each), model.known, where)
+    assert number is not None
+    return Judged(model, streamed.FileRows(X, y, lambda labels: number[np.searchsorted(each, labels)]), int(number.max()) + 1)
 
 
 def ordered_labels(data: Dataset, known: Known | KnownChain, where: str) -> Array | None:

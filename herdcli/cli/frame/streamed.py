@@ -57,10 +57,11 @@ def opened(session: Session, path: str, *, label: str | None, input_format: str 
 
 @dataclass(frozen=True)
 class FileRows:
-    """`numerics.blocks.Rows` of a file.  labels  (n,) of its rows X."""
+    """`numerics.blocks.Rows` of a file.  labels  (n,) of its rows X, each `numbered` when it is read."""
 
     X: Lazy
     labels: Array | None = None
+    numbered: Callable[[Array], Array] = np.asarray
 
     @property
     def count(self) -> int:
@@ -75,7 +76,7 @@ class FileRows:
     def read(self, start: int, stop: int) -> Block:
         """Rows [start, stop)."""
         X = np.ascontiguousarray(self.X[start:stop], dtype=np.float64)
-        return Block(start, X, None if self.labels is None else self.labels[start:stop])
+        return Block(start, X, None if self.labels is None else self.numbered(self.labels[start:stop]))
 
 
 def as_they_are(session: Session, path: str) -> bool:

@@ -32,12 +32,13 @@ Exit code 1 if a bar is missed.
     HERD_DATA=DIR python scripts/bench_fit_rbm.py --words        (bags of words: r8_bow.h5, words that are there or not)
 
 CSR rows      7,674 × 12,683, 200 hidden units, batches of 20 and of 100: binary units (centred) and replicated softmax.
-dense rows    the same as int8 or float32; herd finds the zeros of a minibatch by itself.
+dense rows    the same as int8 or float32; herd looks for what is on in each row of a minibatch.
+all weights   CSR rows, but every update moves all weights (`minibatch`, `descent`), as of models that are not wide; zeros are skipped.
 all dense     the same with all five products dense.
 
-Seen on the same machine, median CPU ms an update as CSR and all dense: binary 7.1 and 11.8, at 100 rows 18.2 and 35.3; replicated softmax
-7.6 and 12.8, at 100 rows 23.4 and 42.3.  What is left is the product with W' whose sums every visible unit is sampled by (1.5 and 7 ms),
-and passes over W, its velocity and its gradient.
+Seen on the same machine, beside others' work, least CPU ms an update as CSR rows, with all weights and all dense (`--updates 15 --repeats
+5`): binary 3.2, 6.6 and 11.8, at 100 rows 9.4, 16.2 and 31.7; replicated softmax 1.7, 5.8 and 9.6, at 100 rows 5.0, 17.6 and 32.9.  The one
+product of hidden states with all weights, which binary units are drawn by, is 1.4 and 4.8 of these.
 """
 
 from __future__ import annotations
@@ -162,14 +163,19 @@ def in_turns(X: Any, settings: learning.Settings, arguments: argparse.Namespace)
     What is on among the visible units is drawn by it, so that dense products in the place of sparse ones cost at most so much more.
     """
     from herdcli.numerics.rows import Selected
-    from herdcli.rbm import phases
+    from herdcli.rbm import phases, problem
 
-    worth = phases.WORTH
+    worth, wide = phases.WORTH, problem.WIDE
     seconds: dict[str, list[float]] = {}
     runs = {}
-    for name, rows in (("CSR rows", X), ("dense rows", X.toarray()), ("all dense", X.toarray())):
+    for name, rows in (("CSR rows", X), ("dense rows", X.toarray()), ("all weights", X), ("all dense", X.toarray())):
+        problem.WIDE = 2**62 if name.startswith("all") else wide
         run = learning.Learning(learning.Problem([Selected(rows, np.arange(X.shape[0]))], settings))
         runs[name] = run, run.init()
+    problem.WIDE = wide
+    for run, state in runs.values():
+        for _ in range(arguments.begun):
+            run.step(state)
     states, W = np.ones((settings.batch_size, settings.hidden), np.float32), runs["CSR rows"][1].W[0]
     natural = np.empty((settings.batch_size, X.shape[1]), np.float32)
     for turn in range(arguments.repeats + 1):
@@ -188,7 +194,8 @@ def in_turns(X: Any, settings: learning.Settings, arguments: argparse.Namespace)
     least = {name: min(values) for name, values in seconds.items()}
     for name, values in seconds.items():
         told = f"{name:<12} {1e3 * statistics.median(values):6.1f} ms an update (least {1e3 * least[name]:.1f})"
-        print(f"{told}, {statistics.median(values) / statistics.median(seconds['CSR rows']):.2f} times the first")
+        ratio = statistics.median(values) / statistics.median(seconds["CSR rows"])
+        print(f"{told}, {ratio:.2f} times CSR rows (least {least[name] / least['CSR rows']:.2f})")
     phases.WORTH = worth
 
 
@@ -255,6 +262,7 @@ def main() -> int:
     for name, bar in (("sklearn32", 1.6), ("sklearn64", 2.8), ("torch", 1.3), ("products", 0.75)):
         parser.add_argument(f"--{name}", type=float, default=bar, metavar="RATIO", help=f"the bar  [default: {bar}]")
     parser.add_argument("--words", action="store_true", help="Bags of words, sparse and dense.")
+    parser.add_argument("--begun", type=int, default=0, metavar="N", help="Updates before the first turn with --words.  [default: 0]")
     parser.add_argument("--updates", type=int, default=50, metavar="N", help="Updates of a turn with --words.  [default: 50]")
     arguments = parser.parse_args()
     if arguments.words:

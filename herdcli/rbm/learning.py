@@ -27,7 +27,7 @@ from herdcli.algorithm import Counted, Progress
 from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.numerics.streamed import Streamed
-from herdcli.rbm import trajectory, validation
+from herdcli.rbm import trajectory, validation, wide
 from herdcli.rbm.descent import SQUARES
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.minibatch import Away
@@ -177,6 +177,7 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
         mean=Mean(np.zeros_like(W), np.zeros_like(b), np.zeros_like(c)) if settings.average else None,
         log_scale=np.zeros_like(b) if settings.learn_variances else None,
         track=_tracked(W, b, c, settings.epochs) if settings.track_likelihood else None,
+        lag=wide.begun(M, D, K) if problem.wide else None,
         **fast_weights,
         **squares,
         **tempered,
@@ -185,6 +186,9 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
         state = _gone_on(problem.begun, state)
     if state.track is not None and drawn:
         _tracks_begun(problem, state, state.track)
+    if state.lag is not None and drawn:
+        for m in range(M):
+            wide.settle(problem, state, m, state.lag)
     return state
 
 

@@ -23,6 +23,8 @@ from herdcli.schema import Array
 
 BLOCK = 512  # rows that are in float32 at one time
 SHARED = 100  # rows from which on a minibatch is more than one block, for several threads
+WIDE = 1 << 20  # weights from which on an update may cost what is on
+FEW = 0.25  # of the columns, that are on anywhere in a minibatch, below which it does
 SPARE = 8  # rows of working arrays beyond a block's: blocks that are shared have places of their own
 
 
@@ -175,6 +177,18 @@ class Problem:
             mean = column_sums(rows) / len(rows)
             self._columns[model] = Columns(mean.astype(np.float32), constant)
         return self._columns[model]
+
+    @property
+    def wide(self) -> bool:
+        """Whether the models are so wide, and so little of them is on, that updates are made by `wide`."""
+        settings, D = self.settings, int(self.rows[0].shape[1])
+        plain = settings.algorithm == "cd" and settings.mean_field == "none" and settings.optimizer == "momentum" and self.known is None
+        other = (settings.l1_decay, settings.non_negative, settings.sparsity_target, settings.average, settings.average_scores)
+        if not plain or any(other) or settings.visible_units not in ("binary", "words") or D * settings.hidden < WIDE:
+            return False
+        shares = (np.minimum(self.visible_mean(m), 1.0) for m in range(len(self.rows)))
+        batch = max(-(-len(rows) // self.batches(m)) for m, rows in enumerate(self.rows))
+        return all(float((1.0 - (1.0 - share.astype(np.float64)) ** batch).mean()) < FEW for share in shares)
 
     def batches(self, model: int) -> int:
         """Minibatches in an epoch of one model."""

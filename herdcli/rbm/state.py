@@ -43,6 +43,20 @@ class Track:
 
 
 @dataclass
+class Lag:
+    """Weights that are not up to date: where each row of W is, and what becomes of it (see `wide`)."""
+
+    rows: Array = array("M D", "place in the tables that a visible unit's weights are up to date at", kind="i")
+    now: Array = array("M", "the place of the last update", kind="i")
+    P: Array = array("M T 4", "what weights and last changes are of what they were at each place", kind="f", finite=True)
+    Q: Array = array("M T 2 K", "what a visible unit's mean times it is taken from them", kind="f", finite=True)
+    extents: Array = array(
+        "M 3 D", "lengths of weights and last changes, and the largest w·h of any h, as they were", kind="f", finite=True
+    )
+    tries: Array = array("M", "words that were tried for each that was drawn, at the last update; inf before the first", kind="f")
+
+
+@dataclass
 class State:
     """M models and all that their future depends on.  Float32 but for the trace."""
 
@@ -68,6 +82,7 @@ class State:
     best: Best | None = None
     mean: Mean | None = None
     track: Track | None = None
+    lag: Lag | None = None
     energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)
 
     def moved(self, m: int, name: str, units: slice) -> tuple[Array, Array, Array | None]:

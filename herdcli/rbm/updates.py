@@ -9,7 +9,7 @@ from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.numerics.scores import accumulate
 from herdcli.numerics.streamed import Streamed
-from herdcli.rbm import trajectory, validation
+from herdcli.rbm import trajectory, validation, wide
 from herdcli.rbm.descent import Rates, descend
 from herdcli.rbm.likelihood import Map, row_blocks
 from herdcli.rbm.minibatch import Away, Statistics, rows_of, statistics, sweeper
@@ -31,15 +31,13 @@ def update(problem: Problem, state: State, m: int, map: Map = map, away: Away | 
     epoch, batch = divmod(step, batches)
     n = len(problem.rows[m])
     order = problem.order(m, epoch)[batch * n // batches : (batch + 1) * n // batches]
-    each = not settings.persistent
-    found = statistics(problem, state, m, order, step, reconstruct=each or batch == 0, map=map, away=away)
-    state.trace[epoch, m] += found.error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
-    gradient = None if state.log_scale is None else _along_variances(problem, state, m, order, step)
-    largest = descend(problem, state, m, order, step, found, map)
-    if state.log_scale is not None and gradient is not None:
-        move(state.log_scale[m], gradient, Rates.of(problem, m, step).b)
-    constrain(problem, m, state.W[m])
-    _move_fast_weights(problem, state, m, found)
+    each = not settings.persistent and state.lag is None
+    if state.lag is not None:
+        error, largest = wide.update(problem, state, m, state.lag, order, step, map)
+    else:
+        found = statistics(problem, state, m, order, step, reconstruct=each or batch == 0, map=map, away=away)
+        error, largest = found.error, _descend(problem, state, m, order, step, found, map)
+    state.trace[epoch, m] += error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
     for index, units in ((1, problem.visible), (2, problem.hidden)):
         if units.name == "gaussian" and np.isfinite(largest[index]):
             largest[index] = 0.0  # a bias is a mean and has no natural bound
@@ -57,6 +55,17 @@ def update(problem: Problem, state: State, m: int, map: Map = map, away: Away | 
         _follow(problem, state, state.track, m, step, map)
     if state.best is not None and batch == batches - 1:
         _look(problem, state, state.best, m, epoch + 1)
+
+
+def _descend(problem: Problem, state: State, m: int, order: Array, step: int, found: Statistics, map: Map) -> list[float]:
+    """Move all parameters of model m along the statistics; the largest absolute values of W, b and c."""
+    gradient = None if state.log_scale is None else _along_variances(problem, state, m, order, step)
+    largest = descend(problem, state, m, order, step, found, map)
+    if state.log_scale is not None and gradient is not None:
+        move(state.log_scale[m], gradient, Rates.of(problem, m, step).b)
+    constrain(problem, m, state.W[m])
+    _move_fast_weights(problem, state, m, found)
+    return largest
 
 
 def _along_variances(problem: Problem, state: State, m: int, order: Array, step: int) -> Array:

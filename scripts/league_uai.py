@@ -25,7 +25,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +77,12 @@ def asked_of(path: Path) -> list[int]:
 # Contenders: each gives (answer, seconds) or None
 
 
+def spent() -> float:
+    """Processor seconds of the commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def timed(words: list[str], seconds: float) -> tuple[str, float] | None:
     """The stdout of a command that ends well within the limit of processor time and memory, and its processor time."""
     limits = {resource.RLIMIT_CPU: math.ceil(seconds), resource.RLIMIT_AS: MEMORY}
@@ -86,11 +91,9 @@ def timed(words: list[str], seconds: float) -> tuple[str, float] | None:
         for what, most in limits.items():
             resource.setrlimit(what, (most, most))
 
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = spent()
     done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=bound)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return (done.stdout, spent) if done.returncode == 0 else None
+    return (done.stdout, spent() - before) if done.returncode == 0 else None
 
 
 def herd(task: str, path: Path, evidence: Path | None, asked: list[int], seconds: float) -> tuple[Any, float] | None:
@@ -290,7 +293,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--only", default="", help="instances, by name, with commas")
     parser.add_argument("--without", default="", help="contenders to leave out, with commas")
-    parser.add_argument("--work", type=float, default=math.inf, help="seconds after which no further instance is begun")
+    parser.add_argument("--work", type=float, default=math.inf, help="processor seconds after which no further instance is begun")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     folders = options.networks or [FOLDER / "networks", *bundled(options.folder)]
@@ -299,13 +302,13 @@ def main() -> None:
     without = set(options.without.split(","))
     wanted = set(filter(None, options.only.split(",")))
     rows: list[Row] = []
-    started = time.monotonic()
+    started = spent()
     for name, path, evidence in instances(folders):
         if wanted and name not in wanted:
             continue
         kept = options.folder / "rows" / f"{name}-{options.seconds:g}.csv"
         if not kept.exists():
-            if time.monotonic() - started > options.work:
+            if spent() - started > options.work:
                 continue
             kept.parent.mkdir(exist_ok=True)
             write_csv(kept, run(name, path, evidence, options.folder, references, options.seconds, without))

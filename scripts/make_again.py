@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import math
 import os
 import signal
 import subprocess
@@ -141,8 +142,18 @@ def difference(made: Path, kept: bytes | None) -> str:
     first, second = read_csv(made), read_csv(kept.decode())
     if len(first) != len(second) or not first or list(first[0]) != list(second[0]):
         return f"differs: {len(first)} rows, committed {len(second)}"
-    pairs = [(a[name], b[name]) for a, b in zip(first, second, strict=True) for name in a]
-    return f"differs in {sum(a != b for a, b in pairs)} of {len(pairs)} fields"
+    apart = [(name, relative(a[name], b[name])) for a, b in zip(first, second, strict=True) for name in a if a[name] != b[name]]
+    columns, most = ", ".join(dict.fromkeys(name for name, _ in apart)), max((by for _, by in apart), default=0.0)
+    return f"differs in {len(apart)} of {len(first) * len(first[0])} fields ({columns}), the largest by {most:.1g} of itself"
+
+
+def relative(one: str, other: str) -> float:
+    """By how much two fields differ, as a share of the larger; 1 for what are no numbers."""
+    try:
+        a, b = float(one), float(other)
+    except ValueError:
+        return 1.0
+    return abs(a - b) / max(abs(a), abs(b)) if math.isfinite(a) and math.isfinite(b) else 1.0
 
 
 def page(folder: Path) -> str:

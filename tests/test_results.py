@@ -376,6 +376,12 @@ def test_a_signal_stops_the_stage_that_is_made_again_and_is_recorded(script, mon
     assert signal.getsignal(number) == before
 
 
+def test_fields_that_differ_are_told_by_how_much(script):
+    relative = script("make_again").relative
+    assert relative("34.40672642020537", "34.40672642020539") == pytest.approx(6e-16, rel=0.1)
+    assert [relative(*both) for both in (("1", "2"), ("0", "-3"), ("True", "1"), ("nan", "1"), ("", "1"))] == [0.5, 1, 1, 1, 1]
+
+
 def test_results_made_again_are_recorded_and_compared(script, monkeypatch, tmp_path):
     module = script("make_again")
     monkeypatch.setattr(module, "ROOT", tmp_path)
@@ -392,7 +398,7 @@ def test_results_made_again_are_recorded_and_compared(script, monkeypatch, tmp_p
     assert float(rows[1]["seconds"]) < 10
     page = module.page(folder)
     assert "1 of 2 stages of `make results` have ended; missing: two (begun)." in page
-    assert "| one.csv | `b9485148546419a0` | differs in 1 of 4 fields |" in page
+    assert "| one.csv | `b9485148546419a0` | differs in 1 of 4 fields (b), the largest by 0.2 of itself |" in page
     assert module.again(folder, False, ["one"], None) == 0  # nothing to do
     assert len(module.read_csv(tmp_path / folder / "record.csv")) == 2
     (tmp_path / "Makefile").write_text(MAKEFILE.replace("sleep 20", "exit 3"))

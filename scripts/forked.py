@@ -3,7 +3,8 @@
 A command of a second spends a third of it on starting Python and loading; the scripts of chapters 5 and 6 run some thousands.  What a
 command is given, writes and answers is as it is from a shell: arguments, a folder, stdin, stdout, stderr and an exit code of its own.
 The process it is forked from runs one command at a time, loads after each what that had to load, and computes nothing; each thread that
-asks has one.  They end with the script, which waits for them, so that their processor time is its own.
+asks has one.  They end with the script, which waits for them, so that their processor time is its own.  Where forking is not safe (macOS)
+each command starts from nothing.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ _every: list[subprocess.Popen[str]] = []
 
 def run(words: Sequence[str], folder: Path | None = None, stdin: str | None = None, errors: bool = False) -> tuple[int, str, str]:
     """Exit code, stdout and, if `errors` are asked for, stderr of `herd WORDS`, run in a folder; `stdin` is what it can read there."""
+    if sys.platform != "linux":
+        line = [sys.executable, "-m", "herdcli", *words]
+        how = {"stderr": subprocess.PIPE if errors else None, "input": stdin or "", "text": True, "check": False}
+        done = subprocess.run(line, cwd=folder, stdout=subprocess.PIPE, **how)
+        return done.returncode, done.stdout, done.stderr or ""
     if (server := getattr(_own, "server", None)) is None:
         server = _own.server = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1

@@ -265,8 +265,10 @@ def test_a_command_that_fails_ends_the_script(script):
         list(pipeline.side_by_side(lambda unit: [pipeline.told("info", unit["file"])], [{"file": "none.h5"}]))
 
 
-def test_a_forked_command_reads_writes_and_ends_as_one_of_its_own(script, tmp_path):
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_a_forked_command_reads_writes_and_ends_as_one_of_its_own(script, monkeypatch, tmp_path, platform):
     forked = script("forked")
+    monkeypatch.setattr(forked.sys, "platform", platform)
     rows = "a,b\n1,2\n3,4\n"
     assert forked.run(["convert", "-", "-q", "-o", "rows.h5"], tmp_path, rows) == (0, "", "")
     begun = len(forked._every)

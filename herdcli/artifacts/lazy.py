@@ -187,7 +187,7 @@ class _PutBy:
 
 
 def table(ranges: Ranges, *, declared: bool = False) -> Dataset | None:
-    """The data set of a file of any format that is read in stretches; None where it may declare more than its rows say.
+    """The data set of files of any format that are read in stretches; None where they may declare more than their rows say.
 
     declared  with what it declares of them: range, units, pictures.
 
@@ -197,13 +197,15 @@ def table(ranges: Ranges, *, declared: bool = False) -> Dataset | None:
     said = known(getattr(reader, "declared", {}), ranges.artifact.name) if declared else {}
     if (found := dataset(ranges)) is not None:
         return replace(found, **said)
-    if len(ranges.parts) > 1 or isinstance(reader, Hdf5) or (getattr(reader, "pictured", False) and not declared):
+    one_matrix = len(ranges.parts) == 1 and isinstance(reader, Hdf5)  # that has further columns
+    if one_matrix or (getattr(reader, "pictured", False) and not declared):
         return None
     if ranges.read(0, 1).class_names and not declared:  # labels of text, which each stretch numbers anew
         return None
     names: dict[str, int] = {}
     further: dict[str, list[Array]] = {"y": [], "weight": []}
-    text, split = not hasattr(reader, "pictured"), ranges.split()
+    text = any(not isinstance(each, Hdf5) and not hasattr(each, "pictured") for _, each, _ in ranges.parts)
+    split = ranges.split()
     rows = RowsFile(ranges.artifact.value.X.shape[1], False)
     for start in range(0, ranges.count, STRETCH):
         part = _numbered(ranges.read(start, start + STRETCH), names)

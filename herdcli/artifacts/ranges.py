@@ -182,10 +182,10 @@ def opened(
     """
     asked = Asked(note=note, label=label, texts=True, stretch=True, keep=keep, labels=labels, missing=missing)
     with ExitStack() as held:
-        yield _opened(_files(path), path, asked, input_format, verified, held)
+        yield _opened(files(path), path, asked, input_format, verified, held)
 
 
-def _files(path: str) -> list[str]:
+def files(path: str) -> list[str]:
     """The files a path names: itself, or those of a pattern, in the order of their names."""
     if os.path.exists(path) or not any(mark in path for mark in "*?["):
         return [path]
@@ -195,7 +195,7 @@ def _files(path: str) -> list[str]:
 
 def several(path: str) -> bool:
     """Whether a path is a pattern of files that are there."""
-    return _files(path) != [path]
+    return files(path) != [path]
 
 
 def _opened(paths: list[str], path: str, asked: Asked, input_format: str | None, verified: bool, held: ExitStack) -> Ranges | None:

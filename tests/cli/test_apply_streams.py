@@ -14,6 +14,7 @@ from herdcli.artifacts import delimited, grown, lazy, load, save, tables
 from herdcli.artifacts.dataset import Dataset, taken
 from herdcli.cli.apply import inputs, streams
 from herdcli.cli.frame import scores
+from herdcli.cli.frame.session import Session
 from herdcli.cli.main import cli
 from herdcli.errors import DataError
 from herdcli.rbm import likelihood
@@ -52,6 +53,36 @@ def test_groups_and_lines_of_tables_make_the_lines_of_all_rows(tmp_path, monkeyp
     monkeypatch.delattr(delimited, "write")
     run("apply", "model.h5", f"rows{suffix}", "-o", "streamed.csv")
     require_same_lines(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [*TABLES, ".h5"])
+@pytest.mark.parametrize("kind", ["kmeans", "classifier", "regression", "harmonium"])
+def test_files_of_a_pattern_stay_where_they_are(tmp_path, monkeypatch, kind, suffix):
+    """As the data set of all of them, whose labels of text are numbered together."""
+    X = np.random.default_rng(1).normal(size=(300, 3)).round(4)
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1.0)
+    numbers = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]}
+    named = np.array(["b", "a", "c"])[y] if suffix == ".parquet" and kind != "regression" else y
+    for number, rows in enumerate((slice(0, 10), slice(10, 190), slice(190, 300))):
+        if suffix == ".h5":
+            with h5py.File(tmp_path / f"part-{number}.h5", "w") as file:
+                file["X"], file["feature_names"], file["y"] = X[rows], list(numbers), y[rows]
+        else:
+            table = pa.table({name: column[rows] for name, column in (numbers | {"y": named}).items()})
+            TABLES[suffix](table, tmp_path / f"part-{number}{suffix}")
+    monkeypatch.chdir(tmp_path)
+    harmonium = ["fit-rbm", "--visible-units", "gaussian", "--hidden", "2", "--epochs", "1"]
+    command, *options = (MODELS | {"harmonium": harmonium})[kind]
+    run(command, f"part-*{suffix}", *options, "-o", "model.h5")
+    asked = ("apply", "model.h5", f"part-*{suffix}", "-o")
+    run(*asked, "whole.csv")
+    run(*asked, "whole.h5")
+    stretches(monkeypatch)
+    monkeypatch.setattr(Session, "_together", None)
+    run(*asked, "streamed.csv")
+    run(*asked, "streamed.h5")
+    require_same_lines(tmp_path)
+    assert (tmp_path / "streamed.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
 
 
 def stretches(monkeypatch, rows=77, columns=3):

@@ -9,11 +9,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts import grown, lazy, ranges
-from herdcli.artifacts.blocks import UNBOUNDED
 from herdcli.artifacts.files import output_format
-from herdcli.artifacts.inputs import open_source
 from herdcli.cli.apply.inputs import TOGETHER
 from herdcli.cli.frame import outputs
+from herdcli.cli.frame import streamed as streamed_rows
 from herdcli.cli.frame.console import Console
 from herdcli.errors import DataError
 
@@ -114,7 +113,7 @@ def _stretches(session: Session, fitted: Artifact, request: Request, applied: Ap
 def _taken(rows: Ranges) -> Callable[[int, int], Dataset] | None:
     """What reads some of the rows as all of them would have them; None where only all can be read."""
     if lazy.dataset(rows) is None:
-        if len(rows.parts) > 1 or not _of_table(rows):
+        if len(rows.parts) == 1 and not _of_table(rows):
             return None
         if rows.labelled():  # whose numbers and type all rows decide
             value = lazy.table(rows, declared=True)
@@ -141,10 +140,7 @@ def hinted(session: Session, fitted: Artifact, request: Request) -> Iterator[Non
 
 def _could(session: Session, fitted: Artifact, request: Request) -> bool:
     """Whether the rows of this input may stay in it."""
-    if not _plain(session, fitted, request) or ranges.several(request.source):
-        return False
-    with open_source(request.source, limit=UNBOUNDED) as source:
-        return lazy.large(source)
+    return _plain(session, fitted, request) and streamed_rows.large(request.source)
 
 
 def _written_so(session: Session) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -105,9 +106,9 @@ def left_table(session: Session, path: str, *, missing: bool = False) -> Artifac
 
 
 def large(path: str) -> bool:
-    """Whether a file is worth a look: smaller ones are read whole, or refused."""
+    """Whether a file, or those of a pattern together, are worth a look: smaller ones are read whole, or refused."""
     if ranges.several(path):
-        return False
+        return sum(os.path.getsize(each) for each in ranges.files(path)) >= lazy.LEAST
     with open_source(path, limit=UNBOUNDED) as source:
         return source.regular and source.size >= lazy.LEAST
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from herdcli.errors import DataError
+from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 
 
@@ -38,6 +38,12 @@ class Place:
     def of(self, units: int) -> range:
         """The numbers of its units; none where there are more shards than units and it is one of the last."""
         return range(self.index - 1, units, self.count)
+
+    def stretch(self, rows: int) -> tuple[int, int]:
+        """The first of its rows and the one behind its last, of rows that are dealt in stretches.  Raises BadUsage where there are none."""
+        if rows < self.count:
+            raise BadUsage(f"{self.name}: there are {rows} rows", hint=f"--shard {min(self.index, rows)}/{rows}, or less shards")
+        return rows * (self.index - 1) // self.count, rows * self.index // self.count
 
 
 def parse(text: str) -> Place:

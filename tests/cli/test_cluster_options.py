@@ -87,10 +87,6 @@ def test_algorithms_without_rounds_over_rows_have_no_workers(herd, digits, line)
 WITHOUT_SHARDS = {
     "em": ("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"),
     "ica": ("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"),
-    "convert": (
-        "ranges and columns of text are told from all rows",
-        "convert each file by itself: commands read 'rows-*.parquet' in quotes as one input",
-    ),
 }
 
 

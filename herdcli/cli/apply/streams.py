@@ -50,7 +50,7 @@ def streamed(session: Session, fitted: Artifact, request: Request, applied: Appl
         first, said = next(parts, (None, ""))
         if first is None:
             return False
-        made = (_as_whole(part, found) for part in chain([first], (part for part, _ in parts)))
+        made = (streamed_rows.as_whole(part, found) for part in chain([first], (part for part, _ in parts)))
         outputs.stretches(session, made, found.count, said, history=fitted)
     return True
 
@@ -60,15 +60,6 @@ def _beside(fitted: Artifact) -> list[str]:
     regressed = [stage["parameters"] for stage in fitted.history if stage["command"] == "regress" and fitted.kind == "regression"]
     offset = regressed[-1].get("offset") if regressed else None
     return [offset] if offset else []
-
-
-def _of_table(rows: Ranges) -> bool:
-    return hasattr(rows.parts[0][1], "asked")
-
-
-def _as_whole(part: Dataset, rows: Ranges) -> Dataset:
-    """With the parts of its rows in the type that the file read whole would have given them."""
-    return part if part.split is None else replace(part, split=part.split.astype(rows.split_type))
 
 
 def _mapped(session: Session, fitted: Artifact, request: Request, rows: Ranges) -> Iterator[tuple[Dataset, str]]:
@@ -95,7 +86,7 @@ def _size(columns: int, unit: int) -> int:
 
 def _stretches(session: Session, fitted: Artifact, request: Request, applied: Applied, rows: Ranges) -> Iterator[tuple[Dataset, str]]:
     """What the model makes of one stretch of rows after the other; what is said of the first is said once."""
-    taken = _taken(rows)
+    taken = streamed_rows.taken(rows)
     if taken is None:
         return
     size = _size(rows.artifact.value.X.shape[1], TOGETHER.get(fitted.kind, 1))
@@ -108,22 +99,6 @@ def _stretches(session: Session, fitted: Artifact, request: Request, applied: Ap
         finally:
             session.console, session.stretch = console, None
         yield made, f"{rows.count}{said.removeprefix(str(len(made.X)))}"
-
-
-def _taken(rows: Ranges) -> Callable[[int, int], Dataset] | None:
-    """What reads some of the rows as all of them would have them; None where only all can be read."""
-    if lazy.dataset(rows) is None:
-        if len(rows.parts) == 1 and not _of_table(rows):
-            return None
-        if rows.labelled():  # whose numbers and type all rows decide
-            value = lazy.table(rows, declared=True)
-            if value is None:
-                return None
-            if value.y is not None and value.class_names and (value.y < 0).any():  # names of which some are missing are left out
-                value = replace(value, y=None, class_names=None)
-            return lambda start, stop: lazy.stretch(value, start, stop)
-    rows.splits = True
-    return rows.read
 
 
 @contextmanager

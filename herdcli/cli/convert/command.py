@@ -9,18 +9,13 @@ import click
 from herdcli.cli.convert.options import image_options, import_options, partition_options, row_options
 from herdcli.cli.convert.request import Request
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import cleaning_options, input_argument, input_format_option, no_shards, output_options, seed_option, stage
+from herdcli.cli.frame.options import cleaning_options, input_argument, input_format_option, output_options, seed_option, stage
+from herdcli.cli.frame.shards import rows_option
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight", "wav", "netcdf", "safetensors", "onnx", "vw"]
-
-
-WHOLE = no_shards(
-    "ranges and columns of text are told from all rows",
-    "convert each file by itself: commands read 'rows-*.parquet' in quotes as one input",
-)
 
 
 @click.command("convert", cls=Command)
@@ -36,7 +31,7 @@ WHOLE = no_shards(
     cleaning_options,
     seed_option,
     input_format_option,
-    WHOLE,
+    rows_option,
     output_options,
 )
 def command(session: Session, request: Request) -> None:
@@ -55,6 +50,8 @@ def command(session: Session, request: Request) -> None:
     they were not trained in.  --to rbm, dbn or classifier reads weights learned by another program, for
     herd eval --data.  HDF5 and Parquet outputs are sealed artifacts that record where they come from; CSV,
     NPZ, svmlight and netCDF (ArviZ, also of samples and herding) are plain exports.
+
+    Rows that go as they are from a large HDF5 or Parquet file into HDF5, Parquet or CSV are never in memory together.
 
     INPUT may be a model: rbm, dbn and ica become .safetensors, these, classifiers and regressions .onnx, and
     classifiers of hashed text .vw, Vowpal Wabbit's readable weights.

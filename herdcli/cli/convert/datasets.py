@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from herdcli.artifacts import delimited, lazy, ranges, sniff
-from herdcli.artifacts.blocks import UNBOUNDED
+from herdcli.artifacts import grown, ranges
+from herdcli.artifacts.dataset import taken
 from herdcli.artifacts.files import output_format
-from herdcli.artifacts.inputs import open_source
 from herdcli.cli.convert.images import normalized
 from herdcli.cli.convert.rows import changed, halved
 from herdcli.cli.convert.splits import partitioned
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame import outputs, streamed
+from herdcli.errors import BadUsage
 from herdcli.kinds import exporting
 
 if TYPE_CHECKING:
     from herdcli.cli.convert.request import Request
     from herdcli.cli.frame.session import Session
 
+STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
+SHARDS_HINT = "make the other changes first, and then the shards of what that run wrote"
+
 
 def convert(session: Session, request: Request) -> None:
     """Read, normalise images, cut rows, split, and save."""
     outputs.check(session, "dataset", request.format)
-    if plain(session, request) and _in_pieces(session, request):
-        return
+    if plain(session, request):
+        if _in_pieces(session, request):
+            return
+    elif session.shard is not None:
+        raise BadUsage("--shard divides rows that go as they are into HDF5, Parquet or CSV", hint=SHARDS_HINT)
     form, label, target = request.input_format, request.label, output_format(session.output, request.format, "dataset")
     kinds = exporting("netcdf") if target == "netcdf" else ["dataset"]
     data = session.load(request.source, "data", kinds=kinds, input_format=form, label=label, keep=request.columns, as_stored=True)
@@ -35,6 +41,8 @@ def convert(session: Session, request: Request) -> None:
     value = partitioned(value, request)
     if request.binarize == "median":
         value = halved(session, value, data.name)
+    if session.shard is not None:
+        value = taken(value, slice(*session.place.stretch(value.X.shape[0])))
     rows, columns = value.X.shape
     if value.is_sparse and target in ("csv", "netcdf"):
         session.require_memory(
@@ -44,7 +52,7 @@ def convert(session: Session, request: Request) -> None:
 
 
 def plain(session: Session, request: Request) -> bool:
-    """Whether rows go as they are into text, which is written in pieces."""
+    """Whether rows go as they are into a file that takes some of them at a time."""
     changes = (
         request.subsample,
         request.mask,
@@ -55,24 +63,39 @@ def plain(session: Session, request: Request) -> bool:
         request.log,
         request.binarize,
     )
-    others = (request.keep, request.hold_outs, request.split, session.missing, "categorical" in session.given)
-    as_it_is = request.label in (None, "y") and request.input_format in (None, "hdf5") and request.source != "-"
-    text = output_format(session.output, request.format, "dataset") == "csv" and not sniff.packing(session.output)
-    return as_it_is and text and not any(changes + others)
+    others = (request.keep, request.hold_outs, request.split, session.missing, "categorical" in session.given, session.layer)
+    as_it_is = request.label in (None, "y") and request.input_format in (None, "hdf5", "parquet") and request.source != "-"
+    form = output_format(session.output, request.format, "dataset")
+    return as_it_is and form in grown.FORMS and form == output_format(session.output, None, "dataset") and not any(changes + others)
 
 
 def _in_pieces(session: Session, request: Request) -> bool:
-    """Write the rows of a large HDF5 file, which stay in it; False for other inputs."""
-    if ranges.several(request.source):
+    """Write the rows of a large HDF5 or Parquet file, which stay in it, or a shard's stretch of them; False for other inputs."""
+    if not streamed.large(request.source) or ranges.several(request.source):
         return False
-    with open_source(request.source, limit=UNBOUNDED) as source:
-        if not lazy.stays(source):
-            return False
     with ranges.opened(request.source, input_format=request.input_format, note=session.console.note, verified=True) as found:
-        data = None if found is None else lazy.dataset(found)
-        if found is None or data is None:
+        reader = None if found is None else found.parts[0][1]
+        if found is None or found.artifact.recoding or (whole := _all_that_is_said(reader)) is None:
             return False
-        session.inputs["data"], found.as_stored = found.artifact, True
-        rows, columns = data.X.shape
-        outputs.pieces(session, partial(delimited.write, data=data), f"{rows} rows × {columns} columns", "dataset")
+        found.as_stored, session.inputs["data"] = True, found.artifact
+        read, columns = streamed.taken(found), found.artifact.value.X.shape[1]
+        if read is None:
+            return False
+        first, end = session.place.stretch(found.count)
+        size = max(1, STRETCH // (8 * columns))
+        parts = (read(start, min(start + size, end)) for start in range(first, end, size))
+        said = (streamed.as_whole(replace(part, **whole), found) for part in parts)
+        outputs.stretches(session, said, end - first, f"{end - first} rows × {columns} columns", history=found.artifact)
     return True
+
+
+def _all_that_is_said(reader: Any) -> dict[str, Any] | None:
+    """What a file says of all its rows, as fields of a data set; None of one that has more beside its rows than these."""
+    if isinstance(reader, ranges.Hdf5):
+        names = {*reader.X.file, *reader.X.file.attrs}
+        if reader.others or "sample_rate" in names:
+            return None
+    elif not hasattr(reader, "pictured") or "named" in reader.declared:  # text, whose types all lines decide; a sealed table
+        return None
+    found = {name: reader.declared[name] for name in ("source", "licence") if name in reader.declared}
+    return ranges.known(reader.declared, reader.where) | found

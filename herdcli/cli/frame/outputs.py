@@ -38,7 +38,7 @@ History = Artifact | Restored | None
 
 def check(session: Session, kind: str, format: str | None = None) -> None:
     """Refuse an artifact at -o that cannot be written, before any work is done."""
-    if session.shard is not None:
+    if session.shard is not None and session.command != "convert":  # whose shards are data sets themselves
         kind = f"{kind}-shard"
     if session.command != "convert" and format is None and (form := sniff.to_write(session.output)) in sniff.OF_MODELS:
         hint = f"write -o FILE.h5, then: herd convert FILE.h5 -o FILE.{form}"
@@ -116,12 +116,6 @@ def text(session: Session, content: str, summary: str | None = None, what: str =
         session.forget_checkpoint()
     else:
         _finished(session, summary, f"{what} {readable(len(content.encode()))}")
-
-
-def pieces(session: Session, write: Callable[[Path], None], summary: str, what: str) -> None:
-    """Write a result that is text, a piece after the other.  what: its format, for the closing line."""
-    _deliver(session, session.output, write, binary=False)
-    _finished(session, summary, what)
 
 
 def stretches(session: Session, parts: Iterable[Dataset], rows: int, summary: str, *, history: Artifact) -> None:

@@ -38,6 +38,17 @@ def shard_option(command: Command) -> Command:
     )(cluster_options(command))
 
 
+def rows_option(command: Command) -> Command:
+    """--shard of a command that makes rows of rows: what shards make are rows that follow each other, and no merge is needed."""
+    return click.option(
+        "--shard",
+        type=Parsed("i/n", parse),
+        default=None,
+        metavar="I/N",
+        help="The I-th of N equal stretches of the rows alone; all N files in quotes, 'rows-*.parquet', are one input.",
+    )(command)
+
+
 def refuse(session: Session, hint: str) -> None:
     """Refuse --shard and --cluster where there is one unit of work."""
     if session.cluster is not None:

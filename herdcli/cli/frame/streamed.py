@@ -19,6 +19,7 @@ from herdcli.schema import Array
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
     from herdcli.artifacts.lazy import Converted, Lazy, PutBy
     from herdcli.artifacts.ranges import Ranges
     from herdcli.cli.frame.session import Session
@@ -103,6 +104,27 @@ def left_table(session: Session, path: str, *, missing: bool = False) -> Artifac
     found = left(session, path, missing=missing)
     value = None if found is None else lazy.table(found, declared=True)
     return None if found is None or value is None else replace(found.artifact, value=value)
+
+
+def taken(rows: Ranges) -> Callable[[int, int], Dataset] | None:
+    """What reads some of the rows as all of them would have them; None where only all can be read."""
+    if lazy.dataset(rows) is None:
+        if len(rows.parts) == 1 and not hasattr(rows.parts[0][1], "asked"):
+            return None
+        if rows.labelled():  # whose numbers and type all rows decide
+            value = lazy.table(rows, declared=True)
+            if value is None:
+                return None
+            if value.y is not None and value.class_names and (value.y < 0).any():  # names of which some are missing are left out
+                value = replace(value, y=None, class_names=None)
+            return lambda start, stop: lazy.stretch(value, start, stop)
+    rows.splits = True
+    return rows.read
+
+
+def as_whole(part: Dataset, rows: Ranges) -> Dataset:
+    """With the parts of its rows in the type that the file read whole would have given them."""
+    return part if part.split is None else replace(part, split=part.split.astype(rows.split_type))
 
 
 def large(path: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdcli.artifacts import grown, ranges
 from herdcli.artifacts.dataset import taken
@@ -16,6 +16,10 @@ from herdcli.errors import BadUsage
 from herdcli.kinds import exporting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.artifacts.ranges import Ranges
     from herdcli.cli.convert.request import Request
     from herdcli.cli.frame.session import Session
 
@@ -73,9 +77,9 @@ def _in_pieces(session: Session, request: Request) -> bool:
     """Write the rows of a large HDF5 or Parquet file, which stay in it, or a shard's stretch of them; False for other inputs."""
     if not streamed.large(request.source) or ranges.several(request.source):
         return False
-    with ranges.opened(request.source, input_format=request.input_format, note=session.console.note, verified=True) as found:
-        reader = None if found is None else found.parts[0][1]
-        if found is None or found.artifact.recoding or (whole := _all_that_is_said(reader)) is None:
+    note, verified = session.console.note, session.shard is None
+    with ranges.opened(request.source, input_format=request.input_format, note=note, verified=verified) as found:
+        if found is None or found.artifact.recoding or (told := _all_that_is_said(found)) is None:
             return False
         found.as_stored, session.inputs["data"] = True, found.artifact
         read, columns = streamed.taken(found), found.artifact.value.X.shape[1]
@@ -84,18 +88,18 @@ def _in_pieces(session: Session, request: Request) -> bool:
         first, end = session.place.stretch(found.count)
         size = max(1, STRETCH // (8 * columns))
         parts = (read(start, min(start + size, end)) for start in range(first, end, size))
-        said = (streamed.as_whole(replace(part, **whole), found) for part in parts)
+        said = (streamed.as_whole(told(part), found) for part in parts)
         outputs.stretches(session, said, end - first, f"{end - first} rows × {columns} columns", history=found.artifact)
     return True
 
 
-def _all_that_is_said(reader: Any) -> dict[str, Any] | None:
-    """What a file says of all its rows, as fields of a data set; None of one that has more beside its rows than these."""
+def _all_that_is_said(found: Ranges) -> Callable[[Dataset], Dataset] | None:
+    """What adds to some rows all that their file says of all of them; None where it has more beside them than can be told."""
+    reader, declared = found.parts[0][1], found.declared
     if isinstance(reader, ranges.Hdf5):
-        names = {*reader.X.file, *reader.X.file.attrs}
-        if reader.others or "sample_rate" in names:
+        if reader.others or "sample_rate" in reader.X.file.attrs:
             return None
-    elif not hasattr(reader, "pictured") or "named" in reader.declared:  # text, whose types all lines decide; a sealed table
+    elif not hasattr(reader, "pictured") or "named" in declared:  # text, whose types all lines decide; a sealed table
         return None
-    found = {name: reader.declared[name] for name in ("source", "licence") if name in reader.declared}
-    return ranges.known(reader.declared, reader.where) | found
+    said = ranges.known(declared, found.artifact.name) | {name: declared[name] for name in ("source", "licence") if name in declared}
+    return lambda part: replace(part, **said)

@@ -18,6 +18,7 @@ from herdcli.splits import TEST, TRAIN, VALID
 UNUSED = 3  # a row in none of the three parts
 DEFAULT_SPLIT = (0.6, 0.2, 0.2)
 AT_ONCE = 1 << 20  # rows whose parts are set at one time
+LEAST_STEPS = 200  # of float32 between the ends of a column: fewer round its values by more than about a hundredth of their deviation
 
 
 def split_rows(data: Dataset, spec: str | None, seed: int) -> Array:
@@ -153,6 +154,17 @@ def dense(data: Dataset, dtype: Any) -> Array:
     for rows, block in _row_blocks(data.X):
         X[rows] = block
     return X
+
+
+def blurred(X: Any) -> Array:
+    """Which columns (d,) of a dense matrix vary by so little, for what they are, that their values are hardly told apart as float32."""
+    if X.dtype.itemsize < 4 or X.dtype == np.float32:
+        return np.zeros(X.shape[1], dtype=bool)
+    ends = [(block.min(axis=0), block.max(axis=0)) for _, block in _row_blocks(X)]
+    low, high = (np.array(side, dtype=np.float64) for side in zip(*ends, strict=True))
+    width = high.max(axis=0) - low.min(axis=0)
+    step = np.spacing(np.maximum(np.abs(low), np.abs(high)).max(axis=0).astype(np.float32)).astype(np.float64)
+    return (width > 0) & (width < LEAST_STEPS * step)
 
 
 def mean_and_deviation(X: Array) -> tuple[Array, Array]:

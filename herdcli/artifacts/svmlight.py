@@ -119,7 +119,7 @@ def write(path: Any, data: Dataset) -> None:
 def _label_texts(data: Dataset) -> list[str]:
     if data.y is None:
         return ["0"] * data.X.shape[0]
-    if data.class_names and all(re.fullmatch(r"[-+]?\d+", name) for name in data.class_names):
+    if data.class_names and all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in data.class_names):  # not 01 beside 1
         return [data.class_names[label] for label in data.y]
     return [str(label) for label in data.y.tolist()]
 

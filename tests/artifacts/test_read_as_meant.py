@@ -14,6 +14,7 @@ import scipy.sparse
 from herdcli.artifacts import load, recoding
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.ranges import opened
+from herdcli.artifacts.svmlight import write as export
 from herdcli.errors import DataError
 
 
@@ -130,3 +131,9 @@ def test_labels_that_floats_cannot_tell_apart_are_refused(tmp_path: Path) -> Non
     (tmp_path / "rows.svm").write_text(f"{2**53 + 1} 1:2\n{2**53} 1:3\n")
     with pytest.raises(DataError, match="labels are whole numbers or text"):
         load(str(tmp_path / "rows.svm"))
+
+
+def test_svmlight_keeps_classes_apart_whose_names_are_one_number(tmp_path: Path) -> None:
+    data = Dataset(np.ones((3, 1)), y=np.array([0, 1, 2]), class_names=["01", "1", "2"])
+    export(tmp_path / "rows.svm", data)
+    assert len(set(load(str(tmp_path / "rows.svm")).value.y.tolist())) == 3

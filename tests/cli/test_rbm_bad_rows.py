@@ -29,12 +29,17 @@ def table(told: Any) -> dict[str, str]:
             "in.npz: has one label, 0: there is nothing to tell apart\n",
         ),
         (
+            {"X": np.eye(60, 5, dtype=np.int64), "y": np.zeros(60, dtype=np.int64)},
+            ("--per-class",),
+            "in.npz: has one label, 0: there is nothing to tell apart\n",
+        ),
+        (
             {"X": np.eye(60, 5, dtype=np.int64)},
             ("--labels", "hybrid"),
             "in.npz: no labels 'y', which --labels needs\nhint: --label COLUMN names the labels of a table\n",
         ),
     ],
-    ids=["no words at all", "a row without words", "one label", "no labels"],
+    ids=["no words at all", "a row without words", "one label", "one class", "no labels"],
 )
 def test_rows_that_cannot_be_learned_are_refused(
     run: Run, tmp_path: Path, arrays: dict[str, Any], options: tuple[str, ...], said: str
@@ -54,6 +59,19 @@ def test_rows_of_zeros_alone_are_learned_as_such(run: Run, tmp_path: Path) -> No
     assert row["verdict"] == "learned nothing"
     assert float(row["log_likelihood"]) == pytest.approx(float(row["independent"]), abs=1e-2)
     assert float(row["log_likelihood_tracked"]) == pytest.approx(float(row["log_likelihood"]), abs=1e-4)
+
+
+def test_columns_that_single_precision_rounds_are_told(run: Run, tmp_path: Path) -> None:
+    """Times in seconds, of an hour: their float32 neighbours are two minutes apart."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 3))
+    X[:, 1] += 100
+    X[:, 2] = 1.7e9 + np.arange(60) * 60.0
+    np.savez(tmp_path / "in.npz", X=X, split=SPLIT)
+    told = run("fit-rbm", "in.npz", "--visible-units", "gaussian", "--standardize", "--hidden", "2", "--epochs", "1", "-o", "m.h5")
+    assert told.code == 0
+    said = "x2: far from 0 for how little they vary, so that single precision rounds them: subtract their means first"
+    assert told.err.splitlines()[0] == f"fit-rbm: warning: {said}"
 
 
 def test_an_imported_model_is_annealed_from_the_rows_given(run: Run, tmp_path: Path) -> None:

@@ -116,7 +116,20 @@ def _read(session: Session, request: Request) -> Given:
             f"{missing} of {int(train.sum())} rows lack values" + (f", {hidden} variables are hidden" if hidden else "") + ": EM"
         )
     cases = Cases(x[train], scale[train], cardinality)
+    if model is None and request.smoothing:
+        _warn_of_unseen(session, cases, names)
     return Given(cases, x[kept], split[kept], names, states, model, replace(data, value=None))
+
+
+def _warn_of_unseen(session: Session, cases: Cases, names: list[str] | None) -> None:
+    """Tell of numbers that are states only because larger ones occur, as 0 to 9 beside 10: smoothing gives each of them a share."""
+    for k, states in enumerate(cases.cardinality.tolist()):
+        seen = len(np.unique(cases.x[cases.x[:, k] >= 0, k]))
+        if 0 < seen < states - 1:
+            which = f"column '{names[k]}'" if names else f"column {k}"
+            message = f"{which} has {seen} of the states 0 to {states - 1}; the others get probability by --smoothing"
+            session.console.warn(f"{message}: values that are names of states are written as text")
+            return
 
 
 def _by_state(x: Array, cardinality: Array, names: list[str] | None, data: Artifact, model: Network) -> tuple[Array, Array]:

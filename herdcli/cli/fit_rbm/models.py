@@ -121,6 +121,8 @@ def _afresh(session: Session, request: Request) -> Inputs:
     if known is not None:
         rows, known = torn.whole_where_held(session, rows, known)
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
+    if request.per_class and len(names) == 1:
+        raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=data.name)
     if request.labels:
         rows, labels, settings = joined(request, rows, data.name, settings)
         settings = request.fitted(settings, largest(y, rows.split))

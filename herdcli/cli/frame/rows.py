@@ -114,6 +114,8 @@ def in_units(session: Session, artifact: Artifact, units: Family, reading: Readi
             training = split == 0 if reading.standardize and units.name == "gaussian" else None
             made, mean, scale = streamed.freed(data.X, values, units, (reading.column_mean, reading.column_scale), training)
         else:
+            if units.name == "gaussian" and not data.is_sparse:
+                _warn_of_blurred(session, data)
             X = values(data.X.astype(np.float32) if stays else preparation.dense(data, np.float32))
             mean, scale = _standardized(session, X, split == 0, units, reading)
             require_rows(units, X)
@@ -126,6 +128,18 @@ def in_units(session: Session, artifact: Artifact, units: Family, reading: Readi
     limits = None if declared is None else np.asarray(declared, dtype=np.float64)
     known = {"threshold": None, "value_range": limits, "image_shape": data.image_shape, "column_mean": mean, "column_scale": scale}
     return Prepared(X=made, split=split, **_labels(data), **known, feature_names=data.feature_names)
+
+
+def _warn_of_blurred(session: Session, data: Dataset) -> None:
+    """Tell of columns, such as times in seconds, whose digits single precision does not keep."""
+    columns = np.flatnonzero(preparation.blurred(data.X)).tolist()
+    if columns:
+        names = ", ".join(data.feature_names[j] if data.feature_names else f"x{j}" for j in columns[:8]) + (
+            " …" if len(columns) > 8 else ""
+        )
+        session.console.warn(
+            f"{names}: far from 0 for how little they vary, so that single precision rounds them: subtract their means first"
+        )
 
 
 def _standardized(session: Session, X: Array, training: Array, units: Family, reading: Reading) -> tuple[Array | None, Array | None]:

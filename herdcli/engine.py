@@ -176,6 +176,8 @@ def _word(value: Any) -> str:
 
 def _rows(X: Any, y: Any, options: dict[str, object]) -> object:
     """Rows and what is known of them as one input; takes `feature_names`, `row_split`, `row_weight` and `image_shape` from the options."""
+    X = _unmasked(X)
+    X = X[:, np.newaxis] if isinstance(X, np.ndarray) and X.ndim == 1 else X  # one column, as of a file with a vector
     known: dict[str, Any] = {field: options.pop(name, None) for name, field in KNOWN.items()}
     if y is None and not any(item is not None for item in known.values()):
         return X
@@ -189,17 +191,30 @@ def _rows(X: Any, y: Any, options: dict[str, object]) -> object:
     return Dataset(X, codes, **fields, feature_names=None if names is None else [str(name) for name in names], class_names=classes)
 
 
+def _unmasked(value: Any) -> Any:
+    """A masked array with NaN where it is masked; anything else as it is."""
+    return np.where(np.ma.getmaskarray(value), np.nan, np.ma.getdata(value)) if np.ma.is_masked(value) else value
+
+
 KNOWN = {"row_split": "split", "row_weight": "weight", "feature_names": "feature_names", "image_shape": "image_shape"}
 
 
 def _labels(y: np.ndarray[Any, Any]) -> tuple[list[str] | None, np.ndarray[Any, Any]]:
-    """Names of classes and their numbers; whole numbers and real targets are what they are."""
+    """Names of classes and their numbers, −1 where there is no label; whole numbers and real targets are what they are."""
     if y.dtype.kind in "iuf":
         return None, y
     if y.dtype.kind == "b":
         return None, y.astype(np.int64)
-    names, codes = np.unique(y.astype(str), return_inverse=True)
-    return [str(name) for name in names], codes.astype(np.int64)
+    there = np.array([not _is_missing(label) for label in y.tolist()], dtype=bool)
+    names, codes = np.unique(y[there].astype(str), return_inverse=True)
+    whole = np.full(len(y), -1, dtype=np.int64)
+    whole[there] = codes
+    return [str(name) for name in names], whole
+
+
+def _is_missing(label: Any) -> bool:
+    """Is a label none: None, pandas' NA and NaT, or NaN?"""
+    return label is None or type(label).__name__ in ("NAType", "NaTType") or bool(label != label)
 
 
 def _table(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any], known: Mapping[str, Any]) -> Any:
@@ -218,6 +233,7 @@ def _file(value: Any, folder: Path) -> str:
     """The path of a value: its own, or that of a file made of it here."""
     if isinstance(value, str | os.PathLike):
         return os.fspath(value)
+    value = _unmasked(value)
     path = folder / f"{len(list(folder.iterdir()))}" / "python"
     path.parent.mkdir()
     table = _arrow(value)

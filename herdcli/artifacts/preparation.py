@@ -164,7 +164,8 @@ def blurred(X: Any) -> Array:
     low, high = (np.array(side, dtype=np.float64) for side in zip(*ends, strict=True))
     width = high.max(axis=0) - low.min(axis=0)
     step = np.spacing(np.maximum(np.abs(low), np.abs(high)).max(axis=0).astype(np.float32)).astype(np.float64)
-    return (width > 0) & (width < LEAST_STEPS * step)
+    close: Array = (width > 0) & (width < LEAST_STEPS * step)
+    return close
 
 
 def mean_and_deviation(X: Array) -> tuple[Array, Array]:

@@ -133,6 +133,24 @@ def test_labels_of_text_are_the_names_of_classes(rows):
     assert herdcli.nherd_train(rows["X"], names, C=1.0).classes == ["cat", "dog"]
 
 
+def test_what_a_masked_array_hides_and_labels_that_are_none_are_missing(rows):
+    """A fill value is no number, and neither None nor NaN the name of a class."""
+    X = np.array([[1.0, 2.0], [3.0, -9999.0], [5.0, 6.0], [7.0, 9.0]])
+    made = herdcli.em(np.ma.masked_equal(X, -9999.0), components=1, split=(4, 0, 0))
+    np.testing.assert_allclose(made.mean[0, 0], 4.0)
+    assert made.mean[0, 1] > 2
+    with pytest.raises(DataError, match="1 NaN row"):
+        herdcli.convert(np.ma.masked_equal(X, -9999.0))
+    for nothing in (None, np.nan):
+        with pytest.raises(DataError, match="/y has label -1 in row 1, /class_names has 2 names"):
+            herdcli.nherd_train(X, np.array(["a", nothing, "b", "a"], dtype=object))
+
+
+def test_a_vector_is_one_column_as_of_a_file(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(5.0))
+    assert herdcli.convert(np.arange(5.0)).X.tolist() == herdcli.convert(str(tmp_path / "x.npy")).X.tolist() == [[0], [1], [2], [3], [4]]
+
+
 def test_what_is_wrong_is_an_exception_and_names_no_folder(small, rows, tmp_path):
     with pytest.raises(TypeError, match=r"^fit_rbm\(\) has no option 'hiden'; did you mean 'hidden'\?$"):
         herdcli.fit_rbm(small, hiden=3)

@@ -49,6 +49,7 @@ COLUMNS = (
     "error_majority",
 )
 TRACKED = 0.5  # nats: standard error beyond which a tracked log-likelihood is not relied on
+AGREED = 0.1  # nats that it may differ by beyond all errors
 MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K
 
 
@@ -250,14 +251,25 @@ def _scale(value: RBM) -> float:
 
 
 def lost_track(row: Mapping[str, Any]) -> str | None:
-    """What is said of a log Z that was kept along the updates, where its populations differ by more than it can be relied on with."""
+    """What is said of a log Z that was kept along the updates and cannot be relied on.
+
+    It cannot where its populations differ by too much, or where log Z as it is found here, if that can be relied on, is further from it
+    than both errors allow for.
+    """
     error = row.get("log_likelihood_tracked_se")
-    if error is None or not error > TRACKED:
+    if error is None:
         return None
-    return (
-        f"the tracked log-likelihood is not reliable: its standard error is {error:.3g} nats, beyond {TRACKED:g}; "
-        "a lower --learning-rate lets its rows follow"
-    )
+    if not error <= TRACKED:
+        return (
+            f"the tracked log-likelihood is not reliable: its standard error is {error:.3g} nats, beyond {TRACKED:g}; "
+            "a lower --learning-rate lets its rows follow"
+        )
+    found, tracked = row["log_likelihood"], row["log_likelihood_tracked"]
+    reach = STUDENT * float(real.hypot(error, row["log_likelihood_se"])) + AGREED
+    if row["log_z"] == "not reliable" or abs(tracked - found) <= reach:
+        return None
+    how = "summed over all states" if row["log_z"] == "exact" else "annealed"
+    return f"the tracked log-likelihood is not reliable: it is {tracked:.2f} nats, with log Z {how} {found:.2f}"
 
 
 def worse_than_independent(likelihood: float, baseline: float) -> str:

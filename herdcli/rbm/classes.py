@@ -147,7 +147,7 @@ def _mean_energy(model: Harmonium, rows: Selected | Streamed, map: Map) -> float
 
 def _kept(state: State, m: int) -> Kept:
     """What the learning of model m would go on from."""
-    tracked = {f"track_{name}": getattr(state.track, name, None) for name in ("values", "log_weights", "log_means")}
+    tracked = {f"track_{name}": getattr(state.track, name, None) for name in ("values", "log_weights", "log_means", "lost")}
     parts = {each.name: getattr(state, each.name) for each in fields(Kept) if each.name not in tracked} | tracked
     own: dict[str, Any] = {name: None if part is None else part[m : m + 1] for name, part in parts.items()}
     return Kept(**own)

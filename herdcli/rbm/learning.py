@@ -200,6 +200,7 @@ def _tracked(W: Array, b: Array, c: Array, epochs: int) -> Track:
         np.zeros((*shape, D), np.float32),
         np.zeros(shape),
         np.zeros(shape[:2]),
+        np.zeros(M),
         W.copy(),
         b.copy(),
         c.copy(),
@@ -214,6 +215,7 @@ def _tracks_begun(problem: Problem, state: State, track: Track) -> None:
         if kept is not None and kept.track_values is not None and kept.track_log_weights is not None and kept.track_log_means is not None:
             track.values[m], track.log_weights[m] = kept.track_values[m], kept.track_log_weights[m]
             track.log_means[m] = kept.track_log_means[m]
+            track.lost[m] = 0.0 if kept.track_lost is None else kept.track_lost[m]
         else:
             trajectory.begin(problem, m, track, trajectory.Point(state.W[m], state.b[m], state.c[m]))
     if problem.begun is not None and problem.begun.tracked is not None:

@@ -133,6 +133,7 @@ class Kept:
     track_values: Array | None = array("C P n D", "rows that carry log Z along, in populations", kind="f", optional=True, finite=True)
     track_log_weights: Array | None = array("C P n", "their log weights since they were last drawn anew", kind="f", optional=True)
     track_log_means: Array | None = array("C P", "log of the mean weights until then, and of Z where they began", kind="f", optional=True)
+    track_lost: Array | None = array("C", "nats that steps too long to be relied on add to the error of log Z", kind="f", optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)

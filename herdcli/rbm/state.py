@@ -36,6 +36,7 @@ class Track:
     values: Array = array("M P n D", "visible units, float32", kind="f")
     log_weights: Array = array("M P n", "log weight since rows were last drawn anew", kind="f")
     log_means: Array = array("M P", "log of the mean weights until then, and of Z where they began", kind="f")
+    lost: Array = array("M", "nats that steps too long to be relied on add to the error", kind="f", finite=True)
     W: Array = array("M D K", "pair weights", kind="f", finite=True)
     b: Array = array("M D", "visible biases", kind="f", finite=True)
     c: Array = array("M K", "hidden biases", kind="f", finite=True)

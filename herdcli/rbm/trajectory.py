@@ -3,9 +3,11 @@
 Rows v follow p_θ(v) = f_θ(v)/Z_θ with f_θ(v) = h(v) e^{b·v + Σ_k A(x_k)}, x = c + v'W.  Once learning has moved θ to θ', a row gains the
 weight f_θ'(v)/f_θ(v), whose mean is Z_θ'/Z_θ, and takes a Gibbs sweep under θ'.  Learning begins beside independent columns, whose log Z
 is known, and is itself the way from there: unlike annealing it meets the model's modes while they part, when rows can still reach them.
-From θ to θ', an epoch or more apart, the way is a line, on which x is linear too; as many of its points are taken as keep the conditional
-effective sample size.  To follow every update would be longer: parameters that momentum and noise move about lead nowhere for the most
-part.  Populations are drawn anew each by itself where their weights spread, and share nothing: what they differ by measures the error.
+From θ to θ', an epoch or more apart, the way is a line, on which x is linear too; as many of its points are taken as keep the
+conditional effective sample size, of large models no more than cost what learning costs in between.  To follow every update would be
+longer: parameters that momentum and noise move about lead nowhere for the most part.  Populations are drawn anew each by itself where
+their weights spread, and share nothing: what they differ by measures the error, and where steps were too long, what the longest of a way
+has lost is added to it.
 Sources: Béreux, Decelle, Furtlehner, Rosset & Seoane (2025), sec. 4, trajectory annealed importance sampling; Del Moral, Doucet & Jasra
 (2006), sec. 3; Zhou, Johansen & Aston (2016), sec. 3.3 (conditional effective sample size).
 """
@@ -36,7 +38,11 @@ PARTS = 2  # that populations are carried in, of large models
 LARGE = 1 << 16  # weights from which on a model is large
 LOST = 0.02  # minus the logarithm of the share of the rows that a step keeps in effect
 POINTS = 25  # of learning's way that rows are carried to
-MOST_STEPS = 500  # from one to the next
+MOST_STEPS, FEWEST_STEPS = 500, 20  # from one to the next
+PRODUCTS = (
+    5 / 3
+)  # of an update of learning, for each of a step; of large models steps take as many multiplications as the updates in between
+HALF = 0.7  # minus the logarithm of the share of the rows that one step may keep and still be relied on
 SHORTEST, TINY = 1e-9, 1e-2  # what is left of a way that counts as nothing; the least share of LOST that a step is taken to lose
 
 
@@ -75,17 +81,26 @@ def carry(problem: Problem, m: int, track: Track, point: Point, step: int, map: 
     """The rows of model m from where they are to the parameters `point`, after update number `step` = 0, 1, …; −1: before the first."""
     start = Point(track.W[m], track.b[m], track.c[m])
     parts = PARTS if start.W.size >= LARGE else 1
+    most = allowed(problem, m) if start.W.size >= LARGE and step >= 0 else MOST_STEPS
     n = POPULATIONS // parts
 
-    def part(number: int) -> None:
+    def part(number: int) -> float:
         draws = generator(problem.settings.seed, Stream.TRAJECTORY, unit=problem.unit(m), step=step + 2, part=number)
         own = slice(number * n, (number + 1) * n)
         populations = Populations(track.values[m, own], track.log_weights[m, own], track.log_means[m, own])
-        _go(Way(problem.visible, problem.hidden, start, point), populations, draws)
+        return _go(Way(problem.visible, problem.hidden, start, point), populations, draws, most)
 
-    each(map, part, range(parts))
+    track.lost[m] += max(each(map, part, range(parts)))
     for own, new in zip(start, point, strict=True):
         own[...] = new
+
+
+def allowed(problem: Problem, m: int) -> int:
+    """Steps from one point to the next that take about as long as learning takes between them."""
+    settings, epochs = problem.settings, -(-problem.settings.epochs // POINTS)
+    updates = problem.batches(m) * min(epochs, settings.every or epochs)
+    rows = len(problem.rows[m]) / problem.batches(m) * settings.steps
+    return max(FEWEST_STEPS, min(MOST_STEPS, round(PRODUCTS * updates * rows / (POPULATIONS * ROWS))))
 
 
 class Populations(NamedTuple):
@@ -94,6 +109,19 @@ class Populations(NamedTuple):
     values: Array
     log_weights: Array
     log_means: Array
+
+
+class Inputs(NamedTuple):
+    """Inputs x (n, K) of hidden units at the start of a way, what u (n, K) they grow by, both float32, and the growth of b·v (n,)."""
+
+    x: Array
+    u: Array
+    slope: Array
+
+    def at(self, share: float) -> Array:
+        """Those (n, K) with this share of the way behind."""
+        found: Array = self.x + np.float32(share) * self.u
+        return found
 
 
 class Way(NamedTuple):
@@ -110,39 +138,48 @@ class Way(NamedTuple):
             return self.end
         return Point(*(a + np.float32(share) * (b - a) for a, b in zip(self.start, self.end, strict=True)))
 
-    def rise(self, v: Array, before: float) -> Callable[[float], Array]:
-        """s ↦ log f_s(v) − log f_before(v), (n,) float64, of rows v (n, D)."""
+    def inputs(self, v: Array) -> Inputs:
+        """What rows v (n, D) give hidden units at the start, and what it grows by until the end."""
         # On θ_s = θ + s (θ' − θ) both x_s = c_s + v'W_s and b_s·v are linear in s: products with the ends give log f_s(v) everywhere.
-        x, u = (real.product(v, end.W) + end.c.astype(np.float64) for end in (self.start, self.end))
+        x, u = (real.product(v, end.W) + end.c for end in (self.start, self.end))
         u -= x
-        slope = real.product(v.astype(np.float64), self.end.b.astype(np.float64) - self.start.b)
-        here = self.hidden.summed_log_partition(x + before * u)
+        return Inputs(x, u, real.product(v.astype(np.float64), self.end.b.astype(np.float64) - self.start.b))
+
+    def rise(self, given: Inputs, before: float) -> Callable[[float], Array]:
+        """s ↦ log f_s(v) − log f_before(v), (n,) float64."""
+        here = self.hidden.summed_log_partition(given.at(before))
 
         def found(s: float) -> Array:
-            grown: Array = (s - before) * slope + self.hidden.summed_log_partition(x + s * u) - here
+            grown: Array = (s - before) * given.slope + (self.hidden.summed_log_partition(given.at(s)) - here)
             return grown
 
         return found
 
 
-def _go(way: Way, rows: Populations, draws: np.random.Generator) -> None:
-    """All the way, by as many steps as the conditional effective sample size asks for, at most MOST_STEPS."""
-    v, at, size = rows.values.reshape(-1, rows.values.shape[-1]), 0.0, 1.0
-    for step in range(MOST_STEPS):
-        least = (1.0 - at) / (MOST_STEPS - step)
-        length, growth, size = _far(way.rise(v, at), rows.log_weights.ravel(), at, max(size, least), least)
+def _go(way: Way, rows: Populations, draws: np.random.Generator, most: int) -> float:
+    """All the way, by as many steps as the conditional effective sample size asks for, at most so many.
+
+    Returns the largest loss of one of them beyond HALF: where steps are too few, so few rows count that what they say of Z is chance.
+    """
+    v, at, size, worst = rows.values.reshape(-1, rows.values.shape[-1]), 0.0, 1.0, 0.0
+    for step in range(most):
+        least, given = (1.0 - at) / (most - step), way.inputs(v)
+        length, growth, size, lost = _far(way.rise(given, at), rows.log_weights.ravel(), at, max(size, least), least)
+        worst = max(worst, lost - HALF)
         at = at + length if at + length < 1.0 - SHORTEST else 1.0
         rows.log_weights[...] += growth.reshape(rows.log_weights.shape)
+        inputs = given.at(at).reshape(*rows.log_weights.shape, -1)
         for population in range(len(rows.values)):
-            _drawn_anew(rows, population, draws)
-        _sweep(way, v, way.at(at), draws)
+            _drawn_anew(rows, inputs, population, draws)
+        _sweep(way, v, inputs.reshape(len(v), -1), way.at(at), draws)
         if at == 1.0:
-            return
+            break
+    return worst
 
 
-def _far(rise: Callable[[float], Array], log_weights: Array, at: float, size: float, least: float) -> tuple[float, Array, float]:
-    """A length that keeps the conditional effective sample size, unless it is the least there is, what rows gain on it, and what the next
-    may be like.  size  what is tried first."""
+def _far(rise: Callable[[float], Array], log_weights: Array, at: float, size: float, least: float) -> tuple[float, Array, float, float]:
+    """A length that keeps the conditional effective sample size, unless it is the least there is, what rows gain on it, what the next may
+    be like, and minus the logarithm of the share of the rows that this one keeps.  size  what is tried first."""
     share = real.exp(log_weights - real.log_sum_exp(log_weights))
     while True:
         length = 1.0 - at if at + size >= 1.0 - SHORTEST else size
@@ -153,31 +190,31 @@ def _far(rise: Callable[[float], Array], log_weights: Array, at: float, size: fl
         lost = float(real.log(real.product(share, np.square(gain))) - 2.0 * real.log(real.product(share, gain)))
         best = length * math.sqrt(LOST / max(lost, TINY * LOST))
         if lost <= LOST or length <= least:
-            return length, growth, min(max(best, least), 1.0)
+            return length, growth, min(max(best, least), 1.0), lost
         size = max(0.9 * best, least)
 
 
-def _drawn_anew(rows: Populations, population: int, draws: np.random.Generator) -> None:
-    """The rows of a population in proportion to their weights, if fewer than half of them count."""
+def _drawn_anew(rows: Populations, inputs: Array, population: int, draws: np.random.Generator) -> None:
+    """The rows of a population and the hidden units' inputs (P, n, K) in proportion to their weights, if fewer than half of them count."""
     log_weights = rows.log_weights[population]
     if effective(log_weights) >= 0.5 * len(log_weights):
         return
-    rows.values[population] = rows.values[population, drawn_anew(log_weights, draws)]
+    places = drawn_anew(log_weights, draws)
+    rows.values[population], inputs[population] = rows.values[population, places], inputs[population, places]
     rows.log_means[population] += real.log_sum_exp(log_weights) - real.log(len(log_weights))
     log_weights.fill(0.0)
 
 
-def _sweep(way: Way, v: Array, point: Point, draws: np.random.Generator) -> None:
-    """Hidden units given the rows v (n, D), and these given the hidden units, in place."""
-    inputs = real.product(v, point.W)
+def _sweep(way: Way, v: Array, inputs: Array, point: Point, draws: np.random.Generator) -> None:
+    """Hidden units given their inputs (n, K), overwritten, and rows v (n, D) given the hidden units, in place."""
     hidden, natural = np.empty_like(inputs), np.empty_like(v)
-    layer(way.hidden).sample(inputs, point.c, hidden, draws)
+    layer(way.hidden).sample(inputs, np.zeros_like(point.c), hidden, draws)
     real.product(hidden, point.W.T, out=natural)
     layer(way.visible).sample(natural, point.b, v, draws)
 
 
 def log_partition(track: Track, m: int) -> tuple[float, float]:
-    """log Z of model m where its rows stand, and its standard error, from what the populations differ by."""
+    """log Z of model m where its rows stand, and its standard error, from what the populations differ by and what steps have lost."""
     logs = track.log_means[m] + real.log_sum_exp(track.log_weights[m], axis=1) - real.log(track.log_weights.shape[2])
     found, error = pooled(logs)
     # Sums of many small steps are near to normal, and Z of a population to log-normal: log E[Z] = μ + σ²/2, whose error by that of the mean
@@ -185,4 +222,4 @@ def log_partition(track: Track, m: int) -> tuple[float, float]:
     # nothing of what it lacks, and this does.
     variance = float(logs.var(ddof=1))
     normal, spread = float(logs.mean()) + 0.5 * variance, variance / len(logs) + 0.5 * variance * variance / (len(logs) - 1)
-    return found, max(error, math.sqrt(spread + (found - normal) ** 2))
+    return found, max(error, math.sqrt(spread + (found - normal) ** 2)) + float(track.lost[m])

@@ -198,6 +198,13 @@ def test_a_tracked_likelihood_that_lost_the_model_is_told(small: Path, run: Run,
         "eval: warning: l.h5: the tracked log-likelihood is not reliable: its standard error is 12.5 nats, beyond 0.5; "
         "a lower --learning-rate lets its rows follow\n"
     ) in run("eval", "l.h5").err
+    shifted = replace(found.value, tracked_log_z=found.value.tracked_log_z + 3.0)
+    artifacts.save(str(tmp_path / "s.h5"), shifted, found.history)
+    told = run("eval", "s.h5")
+    row = dict(zip(*(line.split("\t") for line in told.out.splitlines()), strict=True))
+    figures = (float(row[name]) for name in ("log_likelihood_tracked", "log_likelihood"))
+    said = "the tracked log-likelihood is not reliable: it is {:.2f} nats, with log Z summed over all states {:.2f}".format(*figures)
+    assert f"eval: warning: s.h5: {said}\n" in told.err
 
 
 @pytest.mark.parametrize("more", [(), ("--patience", "3", "--learning-rate", ".3"), ("--average", "5")], ids=["last", "best", "mean"])

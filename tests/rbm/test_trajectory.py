@@ -129,6 +129,34 @@ def test_an_estimate_that_one_population_makes_says_so() -> None:
     assert error > 100.0
 
 
+def test_rows_of_a_large_model_take_as_many_products_as_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five a row of an update, three a row of a step; a place for every epoch, or for every fourth of a hundred."""
+    settings = learning.Settings(hidden=8, epochs=5, batch_size=20, steps=40)
+    assert trajectory.allowed(Problem([bits()], settings), 0) == round(5 * 120 * 40 / (3 * 256))
+    assert trajectory.allowed(Problem([bits()], replace(settings, epochs=100)), 0) == round(4 * 5 * 120 * 40 / (3 * 256))
+    assert trajectory.allowed(Problem([bits()], replace(settings, steps=1)), 0) == trajectory.FEWEST_STEPS
+    monkeypatch.setattr(trajectory, "LARGE", 1)
+    monkeypatch.setattr(trajectory, "FEWEST_STEPS", 4)
+    swept: list[int] = []
+    sweep = trajectory._sweep
+    monkeypatch.setattr(trajectory, "_sweep", lambda *given: (swept.append(1), sweep(*given)))
+    state, _, _ = fitted(0, epochs=3, learning_rate=0.3)
+    assert 3 * 2 * 2 <= len(swept) - 2 <= 3 * 2 * 4  # two parts; two sweeps of both lead to where learning begins
+    assert state.track.lost[0] >= 0.0
+
+
+def test_steps_that_few_rows_survive_are_told_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where learning leaps, and one step has to be enough, the interval is as wide as what may be missed."""
+    monkeypatch.setattr(trajectory, "MOST_STEPS", 1)
+    state, h, _ = fitted(1, epochs=3, learning_rate=0.3, batch_size=10)
+    found, error = state.track.figures[-1, 0, :2]
+    assert state.track.lost[0] > 0.5
+    assert error > state.track.lost[0]
+    assert abs(found - log_partition_exact(h)) < STUDENT * error
+    without = trajectory.log_partition(replace(state.track, lost=np.zeros(1)), 0)
+    assert without == pytest.approx((found, error - state.track.lost[0]))
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

@@ -3,6 +3,7 @@
     python scripts/markov_rivals.py pgmpy NETWORK.bif [REPEATS]     all marginals by its junction tree: CPU seconds, marginals
     python scripts/markov_rivals.py mbi PROBLEM.json ITERATIONS ENGINE     pairs fitted: CPU seconds, largest error of a marginal
     python scripts/markov_rivals.py triangulate GRAPH.json          pyAgrum's junction tree: CPU seconds, cliques
+    python scripts/markov_rivals.py pyagrum NETWORK.bif [ROWS.csv]  all marginals by lazy propagation, of each row of evidence (−1: none)
 
 GRAPH.json holds `cardinality` and `scopes`.  PROBLEM.json holds `nodes` and `pairs`, a list of [i, j, [p00, p01, p10, p11]] of
 two-state variables.  mbi is private-pgm, or its fork tmlt-private-pgm.
@@ -54,6 +55,27 @@ def triangulate(path: str) -> dict[str, object]:
     return {"seconds": seconds, "cliques": [sorted(tree.clique(node)) for node in tree.nodes()]}
 
 
+def pyagrum(path: str, rows: str | None) -> dict[str, object]:
+    """Every marginal of a Bayesian network, under each row of evidence where there are rows: how many, and their sum."""
+    import csv
+
+    import pyagrum as gum
+
+    model = gum.loadBN(path)
+    engine = gum.LazyPropagation(model)
+    given: list[dict[str, int]] = [{}]
+    if rows is not None:
+        with open(rows, newline="") as file:
+            given = [{name: int(x) for name, x in row.items() if int(x) >= 0} for row in csv.DictReader(file)]
+    count, total = 0, 0.0
+    for evidence in given:
+        engine.setEvidence(evidence)
+        engine.makeInference()
+        for name in model.names():
+            count, total = count + 1, total + float(engine.posterior(name).toarray()[0])
+    return {"marginals": count, "sum": total}
+
+
 def mbi(path: str, iterations: int, engine: str) -> dict[str, object]:
     """Pair marginals fitted exactly."""
     import numpy as np
@@ -81,6 +103,8 @@ if __name__ == "__main__":
         result = pgmpy(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 3)
     elif sys.argv[1] == "triangulate":
         result = triangulate(sys.argv[2])
+    elif sys.argv[1] == "pyagrum":
+        result = pyagrum(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
     else:
         result = mbi(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     json.dump(result, sys.stdout)

@@ -214,3 +214,28 @@ def test_bounds_enclose_log_z_on_fifty_networks():
         told = enclosing.enclose(given, mean_field_bound(given), float(above), 64, settings)
         assert told.lower <= exact_log_z + 1e-9
         assert told.upper >= exact_log_z - 1e-9
+
+
+def hidden_chain(steps: int) -> str:
+    """A chain of two-state variables, each seen through another one: hidden ones first."""
+    pair, seen = "4\n 8 2 3 7\n", "4\n 9 1 2 8\n"
+    scopes = [f"2 {k} {k + 1}\n" for k in range(steps - 1)] + [f"2 {k} {steps + k}\n" for k in range(steps)]
+    return f"MARKOV\n{2 * steps}\n{'2 ' * (2 * steps)}\n{2 * steps - 1}\n{''.join(scopes)}{pair * (steps - 1)}{seen * steps}"
+
+
+def test_marginal_map_is_exact_where_sums_before_maxima_do_not_fit(herd, tmp_path):
+    (tmp_path / "chain.uai").write_text(hidden_chain(30))
+    asked = ",".join(map(str, range(30, 60)))
+    ended = herd("ups-infer", "chain.uai", "--query", f"mmap:{asked}", "--max-memory", "200M", "-o", "m.csv")
+    assert ended.code == 0
+    assert "branch and bound, as sums before maxima need much larger tables" in ended.err
+    assert "30 states, branch-and-bound, log value " in ended.err
+    assert "at most" not in ended.err
+    value = float(ended.err.partition("log value ")[2].split(",")[0])
+    (tmp_path / "all.evid").write_text("30 " + " ".join(f"{i} 0" for i in range(30, 60)))
+    out = herd("ups-infer", "chain.uai", "--evidence", "all.evid", "--query", "log-z", "--format", "csv").out.decode().splitlines()
+    assert value == pytest.approx(float(out[1].split(",")[0]))
+    assert {line.split(",")[1] for line in (tmp_path / "m.csv").read_text().splitlines()[1:]} == {"0"}
+    ended = herd("ups-infer", "chain.uai", "--query", f"mmap:{asked}", "--max-memory", "200M", "--effort", "0", "-o", "m.csv")
+    assert ended.code == 0
+    assert "coordinate-ascent" in ended.err

@@ -113,7 +113,8 @@ def auto_options(command: Command) -> Command:
             default=500.0,
             show_default=True,
             metavar="N",
-            help="What auto may spend on approximations, in millions of table cells that are visited: the same on every machine.",
+            help="What auto may spend on approximations, in millions of table cells that are visited: the same on every machine.  "
+            "Branch and bound (--query mmap) has ten times as many.",
         ),
         click.option(
             "--time",

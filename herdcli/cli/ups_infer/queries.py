@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from herdcli.markov.model.network import Network
     from herdcli.markov.query.asked import Query
     from herdcli.markov.query.exact import Likeliest
+    from herdcli.markov.query.orders import Orders, Staged
     from herdcli.schema import Array
 
 ANSWERS = {  # the formats of each query
@@ -37,6 +38,9 @@ ANSWERS = {  # the formats of each query
 }
 MOST_CELLS = 1 << 24  # of all tables together, for the bound by mean field
 EXACT = (AUTO, "junction-tree")
+FEW_CELLS = 1 << 24  # of elimination that takes no time worth saving
+MANY_TIMES = 8  # as many cells as elimination in any order takes: beyond, branch and bound comes first
+BRANCHING, MILLION = 10, 1_000_000  # cells that it may visit for each million of --effort, which elimination does faster
 
 
 def other(request: Request) -> bool:
@@ -108,12 +112,26 @@ def _work(
     session: Session, network: Network, request: Request, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
 ) -> tuple[OnePass | None, int, str]:
     """One pass by the best order, where there is any; its bytes, and what the user is told of it."""
-    from herdcli.cli.ups_infer import room
-    from herdcli.markov.exact.one_pass import OnePass
+    return _by_order(session, *_order(session, network, request, maximised=maximised, kept=kept), maximised=maximised, kept=kept)
+
+
+def _order(
+    session: Session, network: Network, request: Request, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
+) -> tuple[Orders, Staged]:
+    """The search for an order, and the best that it has found."""
     from herdcli.markov.query import exact
 
     orders = exact.search(network, request.orders, request.seed, maximised=maximised, kept=kept)
-    search = session.aside(orders, label="orders")
+    return orders, session.aside(orders, label="orders")
+
+
+def _by_order(
+    session: Session, orders: Orders, search: Staged, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
+) -> tuple[OnePass | None, int, str]:
+    """`_work`, once there is an order."""
+    from herdcli.cli.ups_infer import room
+    from herdcli.markov.exact.one_pass import OnePass
+
     if not search.complete:
         return None, 1 << 60, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells"
     return room.for_pass(session, OnePass(orders.trimmed, search.order.tolist(), maximised, kept))
@@ -164,12 +182,34 @@ def _found(session: Session, network: Network, names: list[int], request: Reques
     from herdcli.markov.query import exact
 
     every = range(network.count) if whole else names
-    found = _work(session, network, request, maximised=every)
+    orders, staged = _order(session, network, request, maximised=every)
+    least = None
+    if not whole and request.algorithm == AUTO:
+        least = _branched(session, network, names, request, staged.cells if staged.complete else math.inf)
+    if least is not None and least.exact:
+        return least
+    found = _by_order(session, orders, staged, maximised=every)
     if request.algorithm != "max-product" and (found[1] <= _limit(session) or request.algorithm == "junction-tree"):
         work = _required(session, found)
         best = session.run(exact.Maximising(work, session.map), label="elimination", after=lambda _: work.remaining())
         return replace(best, states={i: best.states[i] for i in names})
-    return _approximate(session, network, request) if whole else _climbed(session, network, names, request)
+    return _approximate(session, network, request) if whole else _climbed(session, network, names, request, least)
+
+
+def _branched(session: Session, network: Network, names: list[int], request: Request, cells: float) -> Likeliest | None:
+    """Marginal MAP by branch and bound, where elimination of sums before maxima, of so many cells, is far more than in any order."""
+    from herdcli.markov.query.branching import Branching
+
+    if cells <= FEW_CELLS:
+        return None
+    _, free = _order(session, network, request)
+    if not free.complete or cells <= MANY_TIMES * free.cells:
+        return None
+    search = Branching(network, names, free.order.tolist(), BRANCHING * request.effort * MILLION, session.map)
+    if not search.promising() or search.memory() > _limit(session):
+        return None
+    session.console.note("auto: branch and bound, as sums before maxima need much larger tables than elimination in any order")
+    return session.run(search, label="branch and bound")
 
 
 def _approximate(session: Session, network: Network, request: Request) -> Likeliest:
@@ -181,18 +221,23 @@ def _approximate(session: Session, network: Network, request: Request) -> Likeli
     return session.run(MaxProduct(network, settings(Settings, request), request.search_steps), label="max-product")
 
 
-def _climbed(session: Session, network: Network, names: list[int], request: Request) -> Likeliest:
-    """Marginal MAP by coordinate ascent, from the likeliest states of all variables."""
+def _climbed(session: Session, network: Network, names: list[int], request: Request, least: Likeliest | None) -> Likeliest:
+    """Marginal MAP by coordinate ascent, from the best states that branch and bound has found, else the likeliest of all variables."""
     from herdcli.algorithm import solve
     from herdcli.markov.method import Settings
     from herdcli.markov.query.marginal_map import Climb
     from herdcli.markov.query.max_product import MaxProduct
 
-    begin = solve(MaxProduct(network, settings(Settings, request), min(10, request.search_steps)))
+    if least is not None and least.value > -math.inf:
+        begin = least
+    else:
+        begin = solve(MaxProduct(network, settings(Settings, request), min(10, request.search_steps)))
     climb = Climb(network, names, [begin.states[i] for i in names])
     session.require_memory(climb.bytes_needed(), "one elimination of what is summed out,")
     session.console.note("auto: coordinate ascent, as sums and maxima together do not fit the memory allowed")
-    return session.run(climb, label="ascent")
+    best = session.run(climb, label="ascent")
+    bound = best.bound if least is None else max(best.value, min(best.bound, least.bound))
+    return replace(best, bound=bound, exact=bound - best.value <= 1e-9 * (1 + abs(bound)))
 
 
 def _beliefs(

@@ -112,10 +112,20 @@ class OnePass:
 
     def answer(self, map: Map = map) -> Answered:
         """Sums, maxima and what is left.  Raises NegativeResult where nothing is possible."""
+        return self._passed(map).answered()
+
+    def value(self, map: Map = map) -> float:
+        """The logarithm of what is left of all sums and maxima, in whatever order they come: where states need not exist."""
+        return self._passed(map).value()
+
+    def _passed(self, map: Map) -> _Pass:
         try:
-            return _Pass(self, Linear(), map).answered()
+            made = _Pass(self, Linear(), map)
+            made.collect()
         except FloatingPointError:
-            return _Pass(self, Logarithmic(), map).answered()
+            made = _Pass(self, Logarithmic(), map)
+            made.collect()
+        return made
 
 
 def one_pass(network: Network, order: Sequence[int], maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> OnePass:
@@ -130,18 +140,26 @@ class _Pass(Products):
         super().__init__(given.network, given.tree, given.messages or Kept(), map, given.columns, arithmetic)
         self.given = given
         self.choices = given.choices or Kept()
+        self.rest, self.scale = np.empty(0), 0.0
 
-    def answered(self) -> Answered:
-        """The pass, and the way back over best states."""
+    def collect(self) -> None:
+        """The pass."""
         with self.by.held():
             for k in self.given.sequence:
                 if k < self.given.leaving:
                     self._send(k)
-            rest, scale = self.by.scaled(self._rest())
-        value = math.fsum([*self.scales, *self.constants, scale])
+            self.rest, self.scale = self.by.scaled(self._rest())
+
+    def value(self) -> float:
+        """The logarithm of everything that was divided out.  Raises NegativeResult where nothing is possible."""
+        value = math.fsum([*self.scales, *self.constants, self.scale])
         if value == -math.inf:
             raise NegativeResult(IMPOSSIBLE)
-        return Answered(value, self._whole_rest(rest), self._states())
+        return value
+
+    def answered(self) -> Answered:
+        """What is left, and the way back over best states."""
+        return Answered(self.value(), self._whole_rest(self.rest), self._states())
 
     def _send(self, k: int) -> None:
         """The message of a clique, whose children's are gone after it."""

@@ -148,6 +148,41 @@ def greedy(graph: Graph, states: Sequence[int], stage: Sequence[int], ties: Sequ
     return Staged(np.array(order, dtype=np.int64), cells, largest, width, complete, 0)
 
 
+def relaxed(graph: Graph, states: Sequence[int], maximised: Sequence[int], cap: float) -> list[int]:
+    """An order of all variables, whose maxima may come before sums: where else a table would have more than 2^cap cells.
+
+    First sums whose tables are small enough, by fill; then maxima with such tables, then what makes the smallest.  The graph is used up.
+    """
+    weight, late = [math.log2(count) for count in states], set(maximised)
+
+    def price(i: int) -> tuple[int, float, float]:
+        near = graph[i]
+        size = weight[i] + sum(weight[j] for j in near)
+        if size > cap:
+            return 2, size, 0.0
+        return int(i in late), sum(len(near) - 1 - len(near & graph[j]) for j in near) / 2, size
+
+    heap = [(price(i), i) for i in range(len(graph))]
+    heapq.heapify(heap)
+    order: list[int] = []
+    gone: set[int] = set()
+    while heap:
+        told, i = heapq.heappop(heap)
+        if i in gone:
+            continue
+        now = price(i)
+        if now > told:
+            heapq.heappush(heap, (now, i))
+            continue
+        near = graph[i]
+        order.append(i)
+        gone.add(i)
+        leave(graph, i)
+        for j in near:
+            heapq.heappush(heap, (price(j), j))
+    return order
+
+
 def _along(graph: Graph, states: Sequence[int], order: Array) -> tuple[float, float, int]:
     """Cells of all tables, of the largest, and the width of an order; the graph is used up."""
     cells, largest, width = 0.0, 0.0, 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import contextlib
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
+
+import numpy as np
 
 from herdcli.artifacts import codec, guard
 from herdcli.artifacts.asked import Asked
@@ -11,10 +14,12 @@ from herdcli.artifacts.assemble import assemble, flattened, named
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
 
 LABELS = ("y", "Y", "label", "labels", "class", "target", "targets")
 NAMES = ("feature_names", "class_names")
 DECLARED = ("value_range", "image_shape", "units", "source", "licence")
+FILLS = ("_FillValue", "missing_value")
 CSR = {"data", "indices", "indptr"}
 
 
@@ -49,7 +54,7 @@ def read(file: Any, name: str, asked: Asked) -> Dataset:
     ignored = sorted(path for path in datasets if path not in used)
     if ignored:
         note(f"{name}: ignored {', '.join(ignored)}")
-    X, pictures = (_read_csr(file), {}) if sparse else flattened(codec.read_array(datasets["/X"]))
+    X, pictures = (_read_csr(file), {}) if sparse else flattened(_unpacked(codec.read_array(datasets["/X"]), datasets["/X"], name, note))
     read = {role: path for role, path in columns.items() if asked.labels or role != "y"}
     parts = {role: codec.read_array(datasets[path], text=object) for role, path in read.items()}
     if matlab:
@@ -59,6 +64,27 @@ def read(file: Any, name: str, asked: Asked) -> Dataset:
         if names:
             further[column] = named(further[column], codec.read_array(datasets[f"/{names}"], text=object), column, name)
     return assemble(X, parts, pictures | attributes(file), where=name, note=note, columns=further)
+
+
+def is_packed(item: Any) -> bool:
+    """Does a dataset say, as netCDF does, that its numbers stand for others, or one of them for none?"""
+    return any(name in item.attrs for name in (*FILLS, "scale_factor", "add_offset"))
+
+
+def _unpacked(X: Array, item: Any, where: str, note: Callable[[str], None]) -> Array:
+    """The values that stored ones stand for by the attributes of netCDF: NaN for fill values, else X · scale_factor + add_offset."""
+    said: dict[str, float] = {}
+    for attribute in (*FILLS, "scale_factor", "add_offset"):
+        with contextlib.suppress(TypeError, ValueError, IndexError):
+            said[attribute] = float(np.asarray(item.attrs.get(attribute, np.empty(0)), dtype=np.float64).ravel()[0])
+    gaps = np.isin(X, [said[attribute] for attribute in FILLS if attribute in said]) if X.dtype.kind in "iuf" else np.zeros(0, dtype=bool)
+    scale, offset = said.get("scale_factor", 1.0), said.get("add_offset", 0.0)
+    if X.dtype.kind not in "iuf" or not (gaps.any() or scale != 1.0 or offset != 0.0):
+        return X
+    note(
+        f"{where}: /X is read as its attributes say: scale_factor {scale:g}, add_offset {offset:g}, {int(gaps.sum())} fill values are gaps"
+    )
+    return np.where(gaps, np.nan, X * scale + offset)
 
 
 def kept_columns(keep: Iterable[str], found: Collection[str], taken: Collection[str]) -> dict[str, str | None]:

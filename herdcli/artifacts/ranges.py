@@ -377,7 +377,9 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
     X = file.get("X")
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub" or len(X) == 0:
         return None
-    if sealed is None and (anndata.is_anndata(file) or "MATLAB_class" in X.attrs):  # whose rows have other names, or lie across
+    if sealed is None and (
+        anndata.is_anndata(file) or "MATLAB_class" in X.attrs or people.is_packed(X)
+    ):  # other names, across, other values
         return None
     own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
     kept = {} if sealed is not None else _numbers(file, asked.keep, len(X))

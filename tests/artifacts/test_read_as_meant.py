@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -137,3 +138,14 @@ def test_svmlight_keeps_classes_apart_whose_names_are_one_number(tmp_path: Path)
     data = Dataset(np.ones((3, 1)), y=np.array([0, 1, 2]), class_names=["01", "1", "2"])
     export(tmp_path / "rows.svm", data)
     assert len(set(load(str(tmp_path / "rows.svm")).value.y.tolist())) == 3
+
+
+def test_packed_numbers_of_netcdf_are_what_they_stand_for(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["X"] = np.array([[10, 20], [30, -999]], dtype=np.int16)
+        file["X"].attrs.update({"scale_factor": 0.5, "add_offset": 1.0, "_FillValue": np.int16(-999)})
+    data, told = read(tmp_path / "rows.h5", missing=True)
+    np.testing.assert_array_equal(data.X, [[6, 11], [16, np.nan]])
+    assert told == ["/X is read as its attributes say: scale_factor 0.5, add_offset 1, 1 fill values are gaps"]
+    with pytest.raises(DataError, match="1 NaN row"):
+        load(str(tmp_path / "rows.h5"))

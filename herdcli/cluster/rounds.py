@@ -37,6 +37,7 @@ class Rounds:
     round: str = ""  # the digest of the statistics that are asked for
     out: dict[Any, tuple[int, str]] = field(default_factory=dict)  # task -> chunk, round
     found: dict[int, list[tuple[int, Sums]]] = field(default_factory=dict)
+    begun: set[int] = field(default_factory=set)  # chunks that are under way in this round, or found and not yet taken
     failures: Counter[int] = field(default_factory=Counter)
     asked: bytes = b""
     shared: Any = None  # the same with a worker, whom others have it from
@@ -59,20 +60,20 @@ class Rounds:
             self._forget()
         wanted = range(first // self.size, -(-self.count // self.size))
         for chunk in wanted:
-            if chunk not in self.found and chunk not in self._under_way():
+            if chunk not in self.begun:
+                self.begun.add(chunk)
                 self._submit(chunk, max(0, first - chunk * self.size))
         while wanted[0] not in self.found:
             self._take_in(self.farm.wait(), first)
+        self.begun.discard(wanted[0])
         return self.found.pop(wanted[0])
 
     def _forget(self) -> None:
         """Give up what was asked in the round before and has not come in, as where a step was too long."""
         self.found.clear()
         self.out.clear()
+        self.begun.clear()
         self.shared = None
-
-    def _under_way(self) -> set[int]:
-        return {chunk for chunk, _ in self.out.values()}
 
     def _submit(self, chunk: int, skipped: int) -> None:
         rows = self._with_a_worker(chunk)

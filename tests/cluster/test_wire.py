@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from herdcli.cluster import wire
 from herdcli.cluster.chunks import chunk_sums
-from herdcli.cluster.rounds import chunk_size
+from herdcli.cluster.rounds import Rounds, chunk_size
 from herdcli.em.densities import ready
 from herdcli.em.mixture_step import EStep
-from herdcli.numerics.blocks import About, Block, Blocks, Table, Tree, total
+from herdcli.numerics.blocks import About, Block, Blocks, Squares, Table, Tree, total
 
 
 def step(random: np.random.Generator) -> EStep:
@@ -73,3 +74,54 @@ def test_every_worker_gets_some_chunks():
     assert chunk_size(2442, 2) == 64
     assert chunk_size(64, 2) == 8
     assert chunk_size(3, 2) == 1
+
+
+class Task:
+    """What a worker keeps or has found."""
+
+    status = "finished"
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Here:
+    """A farm of one worker in this process, which answers at once."""
+
+    wanted: ClassVar[dict[str, str]] = {}
+
+    def __init__(self):
+        self.tasks = []
+
+    def some(self):
+        return ["here"]
+
+    def kept(self, value, owner):
+        return Task(value)
+
+    def submit(self, function, rows, *arguments, **how):
+        self.tasks.append(Task(function(rows.value, *arguments)))
+        return self.tasks[-1]
+
+    def wait(self):
+        return self.tasks.pop(0)
+
+    def answer(self, task):
+        return task.value
+
+
+def test_what_a_round_of_many_chunks_looks_through_grows_as_the_chunks_do(monkeypatch):
+    """Each of 10⁹ rows' 4,000 chunks once was held against all the others for every other one."""
+    source, looked = Blocks(Table(np.arange(200 * 4096.0)[:, None])), []
+    rounds = Rounds(source, Here(), 1, retries=0)
+
+    class Counted(dict):
+        def values(self):
+            looked.append(len(self))
+            return super().values()
+
+    rounds.out = Counted()
+    for _ in range(2):  # the second pass asks the same again
+        assert total(rounds, Squares(np.zeros(1)))["rows"].tolist() == [200 * 4096.0, 200 * 4096.0, 0.0]
+    assert sum(looked) <= 400
+    assert not rounds.begun

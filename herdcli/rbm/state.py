@@ -54,7 +54,9 @@ class Lag:
     extents: Array = array(
         "M 3 D", "lengths of weights and last changes, and the largest w·h of any h, as they were", kind="f", finite=True
     )
-    tries: Array = array("M", "words that were tried for each that was drawn, at the last update; inf before the first", kind="f")
+    tries: Array = array(
+        "M", "words that were tried for each that was drawn, at the last update of the epoch; inf before its first", kind="f"
+    )
 
 
 @dataclass

@@ -137,6 +137,8 @@ def update(problem: Problem, state: State, m: int, lag: Lag, order: Array, step:
     largest = _move(problem, state, own, lag, step, (data, shown), h)
     if lag.now[m] == WINDOW or batch == problem.batches(m) - 1:
         settle(problem, state, m, lag)
+    if batch == problem.batches(m) - 1:
+        lag.tries[m] = np.inf  # an epoch begins as a run does that goes on from it
     return error, largest
 
 

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from herdcli.algorithm import solve
 from herdcli.artifacts.checkpoints import load_checkpoint, save_checkpoint
-from herdcli.rbm import learning, problem, wide
+from herdcli.rbm import classes, learning, problem, wide
 from herdcli.rbm import state as state_module
 from herdcli.rbm.learning import Problem, Settings
 
@@ -161,6 +161,20 @@ def test_storage_threads_and_breaks_change_no_byte(words: bool, tmp_path: Path) 
     for other in others:
         for name in ("W", "b", "c", "W_velocity", "trace"):
             np.testing.assert_array_equal(getattr(other, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_a_run_that_goes_on_is_one_long_run(words: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wide, "WORTH", 0.01)  # one table for a minibatch, but for the first
+    X = rows(words=words)
+    units = {"visible_units": "words"} if words else {"centering": True}
+    settings = Settings(4, epochs=4, batch_size=10, learning_rate=0.02, rate_decay="none", **units)
+    expected = solve(begun(settings, X)[0])
+    half = solve(begun(replace(settings, epochs=2), X)[0])
+    kept = problem.Begun(half.W, half.b, half.c, 2, classes._kept(half, 0), half.trace)
+    found = solve(learning.Learning(replace(begun(settings, X)[0].problem, begun=kept)))
+    for name in ("W", "b", "c", "W_velocity", "trace"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 def test_what_needs_all_weights_has_them() -> None:

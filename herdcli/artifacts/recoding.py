@@ -11,6 +11,7 @@ as JSON, so that `apply` and `eval --data` read other files alike.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
@@ -25,6 +26,7 @@ from herdcli.schema import Array
 
 MOST_LEVELS = 50  # of a column of text: more are names of rows rather than levels
 MARKS = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "."})  # what people write for nothing
+DECORATED = re.compile(r"[-+\u2212]?[$€£¥]? ?\d[\d.,'\u00a0\u202f ]*[%$€£¥]?")  # 10%, $5, 1 000, 1.234,5
 MISSING = ("drop", "mean")
 CATEGORICAL = ("auto", "none")
 
@@ -89,6 +91,8 @@ def learned(
     levels: dict[str, tuple[str, ...]] = {}
     for name in texts:
         known = sorted(set((data.columns or {})[name][training].tolist()) - MARKS)
+        if 2 * sum(map(bool, map(DECORATED.fullmatch, known))) > len(known):
+            note(f"{where}: column '{name}' has text such as '{known[0]}', which is not read as a number")
         if 2 <= len(known) <= MOST_LEVELS and 2 * len(known) <= int(training.sum()):
             levels[name] = tuple(known)
         else:

@@ -170,3 +170,11 @@ def test_a_missing_option_says_what_it_is(herd, table):
         2,
         "herd kernel-herd: Missing option '-m' / '--count'.\nhint: -m N: number of atoms, in each group\n",
     )
+
+
+@pytest.mark.parametrize("cells", [("10%", "25.5%"), ("$10", "$1,000"), ("1 000", "20 000"), ("\u22121.5", "2,5")])
+def test_text_that_looks_like_numbers_is_told(herd, tmp_path, cells):
+    (tmp_path / "t.csv").write_text("a;b\n" + "".join(f"{cells[row % 2]};1.5\n" for row in range(8)))
+    ended = herd("convert", "t.csv", "-o", "t.h5")
+    assert ended.code == 0
+    assert f"t.csv: column 'a' has text such as '{min(cells)}', which is not read as a number\n" in ended.err

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
-    from herdcli.fast.numpy_blocks import draw_block, exchange
+    from herdcli.fast.numpy_blocks import block_marginals, draw_block, exchange
     from herdcli.fast.numpy_chain import chain_backward, chain_forward, chain_paths, chain_viterbi
     from herdcli.fast.numpy_clusters import nearest_two, pair_products
     from herdcli.fast.numpy_embedding import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
         stein_values,
     )
     from herdcli.fast.numpy_exact import exact_exp, exact_expm1, exact_log, exact_log1p, exact_product
+    from herdcli.fast.numpy_flips import flip_clusters
     from herdcli.fast.numpy_gibbs import (
         add_sparse_product,
         logistic,
@@ -61,11 +62,12 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     )
 
 TWINS = {  # what the twin names in `__all__`
-    "blocks": "draw_block exchange",
+    "blocks": "block_marginals draw_block exchange",
     "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "nearest_two pair_products",
     "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values stein_values",
     "exact": "exact_exp exact_expm1 exact_log exact_log1p exact_product",
+    "flips": "flip_clusters",
     "gibbs": "add_sparse_product logistic momentum_step running_sums sparse_scratch two_state_means two_state_sample",
     "herding": "ascend herding_scratch herding_update hidden_pass",
     "hmc": "expert_energy expert_slope leapfrog leapfrog_scratch",
@@ -80,6 +82,7 @@ TWINS = {  # what the twin names in `__all__`
 __all__ = [
     "add_sparse_product",
     "ascend",
+    "block_marginals",
     "by_unit",
     "chain_backward",
     "chain_forward",
@@ -99,6 +102,7 @@ __all__ = [
     "expert_energy",
     "expert_slope",
     "fill_words",
+    "flip_clusters",
     "gaussian_finish",
     "gaussian_tile",
     "gaussian_values",

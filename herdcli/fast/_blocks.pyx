@@ -160,6 +160,77 @@ static ptrdiff_t herd_block_draw(const herd_block *b, int64_t *x, const double *
     return lost;
 }
 
+/* The marginal of a step's clique, from the product of its operands and what is above it, summed for its variable and for its children. */
+HERD_INLINE void herd_block_spread(const herd_block *b, const herd_operand *ops, const ptrdiff_t count, const int64_t *step, const double *here,
+                                   double *down, double *share)
+{
+    const int64_t rest = step[STEP_REST], states = step[STEP_STATES];
+    const int64_t children = step[STEP_CHILDREN], last = step[STEP_SIZE + STEP_CHILDREN];
+    for (int64_t v = 0; v < states; v++) {
+        double chance[HERD_CHAINS] = {0};
+        for (int64_t r = 0; r < rest; r++) {
+            double value[HERD_CHAINS];
+            const int64_t cell = v * rest + r;
+            for (int c = 0; c < HERD_CHAINS; c++)
+                value[c] = here[HERD_CHAINS * r + c];
+            for (ptrdiff_t o = 0; o < count; o++) {
+                const double *next = ops[o].from + HERD_CHAINS * (ptrdiff_t)ops[o].place[cell];
+                for (int c = 0; c < HERD_CHAINS; c++)
+                    value[c] *= next[c];
+            }
+            for (int64_t j = children; j < last; j++) {
+                double *below = down + HERD_CHAINS * (b->children[2 * j] + (ptrdiff_t)b->place[b->children[2 * j + 1] + cell]);
+                for (int c = 0; c < HERD_CHAINS; c++)
+                    below[c] += value[c];
+            }
+            for (int c = 0; c < HERD_CHAINS; c++)
+                chance[c] += value[c];
+        }
+        for (int c = 0; c < HERD_CHAINS; c++)
+            share[HERD_CHAINS * v + c] = chance[c];
+    }
+}
+
+/* The chances of all states of a block's variables given what is held, from what its steps have sent, on the way back.  down: scratch, a cell
+   a message. */
+HERD_LOOP(void, herd_block_marginals, (const herd_block *b, const double *messages, const double *own, double *down, double *shares, herd_operand *ops),
+          (b, messages, own, down, shares, ops))
+{
+    memset(down, 0, sizeof(double) * HERD_CHAINS * (size_t)b->steps[STEP_SIZE * b->count + STEP_MESSAGE]);
+    for (ptrdiff_t k = b->count - 1; k >= 0; k--) {
+        const int64_t *step = b->steps + STEP_SIZE * k;
+        const int64_t rest = step[STEP_REST], states = step[STEP_STATES];
+        double *restrict here = down + HERD_CHAINS * step[STEP_MESSAGE];
+        const double *sent = messages + HERD_CHAINS * step[STEP_MESSAGE];
+        double *share = shares + HERD_CHAINS * step[STEP_SHARE];
+        const ptrdiff_t count = herd_block_operands(b, step, messages, own, ops);
+        double whole[HERD_CHAINS] = {0};
+        for (int64_t r = 0; r < rest; r++)
+            for (int c = 0; c < HERD_CHAINS; c++)
+                whole[c] += here[HERD_CHAINS * r + c];
+        for (int64_t r = 0; r < rest; r++)
+            for (int c = 0; c < HERD_CHAINS; c++) {
+                const double above = whole[c] > 0 ? here[HERD_CHAINS * r + c] / whole[c] : 1.0;
+                here[HERD_CHAINS * r + c] = sent[HERD_CHAINS * r + c] > 0 ? above / sent[HERD_CHAINS * r + c] : 0.0;
+            }
+        if (count == 1)
+            herd_block_spread(b, ops, 1, step, here, down, share);
+        else if (count == 2)
+            herd_block_spread(b, ops, 2, step, here, down, share);
+        else if (count == 3)
+            herd_block_spread(b, ops, 3, step, here, down, share);
+        else
+            herd_block_spread(b, ops, count, step, here, down, share);
+        double total[HERD_CHAINS] = {0};
+        for (int64_t v = 0; v < states; v++)
+            for (int c = 0; c < HERD_CHAINS; c++)
+                total[c] += share[HERD_CHAINS * v + c];
+        for (int64_t v = 0; v < states; v++)
+            for (int c = 0; c < HERD_CHAINS; c++)
+                share[HERD_CHAINS * v + c] /= total[c];
+    }
+}
+
 /* Where two chains differ, connected variables are exchanged between them, each component by the coin of its first variable. */
 static void herd_exchange(const int64_t *first, const int64_t *near, ptrdiff_t count, int64_t *x, ptrdiff_t chains, ptrdiff_t a, ptrdiff_t b,
                           const double *coins, int64_t *stack, unsigned char *seen)
@@ -209,10 +280,48 @@ static void herd_exchange(const int64_t *first, const int64_t *near, ptrdiff_t c
         const herd_block *b, int64_t *x, const double *uniform, const double *messages, const double *own, double *shares,
         herd_operand *ops,
     ) noexcept
+    void herd_block_marginals(
+        const herd_block *b, const double *messages, const double *own, double *down, double *shares, herd_operand *ops,
+    ) noexcept
     void herd_exchange(
         const int64_t *first, const int64_t *near, Py_ssize_t count, int64_t *x, Py_ssize_t chains, Py_ssize_t a, Py_ssize_t b,
         const double *coins, int64_t *stack, unsigned char *seen,
     ) noexcept
+
+cdef Py_ssize_t _block(
+    herd_block *b, const int64_t[:, ::1] steps, const int64_t[:, ::1] near, const int64_t[:, ::1] parts, const int64_t[:, ::1] held,
+    const int64_t[:, ::1] children, const int32_t[::1] inside, const int32_t[::1] place, double[:, ::1] messages, double[:, ::1] own,
+) except -1:
+    """The program as the loops see it; how many steps it has."""
+    cdef Py_ssize_t count = steps.shape[0] - 1
+    if steps.shape[1] != 11 or near.shape[1] != 2 or parts.shape[1] != 3 or held.shape[1] != 2 or children.shape[1] != 2:
+        raise ValueError("no program of a block")
+    if count < 1:
+        return 0
+    if messages.shape[0] < steps[count, 6] or own.shape[0] < steps[count, 8]:
+        raise ValueError("arrays of different shapes")
+    if near.shape[0] < steps[count, 3] or parts.shape[0] <= steps[count, 4] or children.shape[0] < steps[count, 5]:
+        raise ValueError("no program of a block")
+    b.steps, b.count, b.parts = &steps[0, 0], count, &parts[0, 0]
+    b.near = &near[0, 0] if near.shape[0] else NULL
+    b.held = &held[0, 0] if held.shape[0] else NULL
+    b.children = &children[0, 0] if children.shape[0] else NULL
+    b.inside = &inside[0] if inside.shape[0] else NULL
+    b.place = &place[0] if place.shape[0] else NULL
+    b.tables = NULL
+    return count
+
+
+cdef herd_operand *_operands(const herd_block *b) except NULL:
+    """Room for those of the step that has most."""
+    cdef Py_ssize_t most = 0, k
+    cdef herd_operand *ops
+    for k in range(b.count):
+        most = max(most, b.steps[11 * (k + 1) + 5] - b.steps[11 * k + 5] + 1)
+    ops = <herd_operand *> malloc(most * sizeof(herd_operand))
+    if ops == NULL:
+        raise MemoryError()
+    return ops
 
 
 def draw_block(
@@ -222,35 +331,41 @@ def draw_block(
 ):
     """See the twin."""
     cdef herd_block b
-    cdef Py_ssize_t count = steps.shape[0] - 1, most = 0, k, lost
+    cdef Py_ssize_t lost
     cdef herd_operand *ops
     if not x.shape[1] == uniform.shape[1] == messages.shape[1] == own.shape[1] == shares.shape[1] == 8:
         raise ValueError("blocks are drawn for eight chains")
-    if steps.shape[1] != 11 or near.shape[1] != 2 or parts.shape[1] != 3 or held.shape[1] != 2 or children.shape[1] != 2:
-        raise ValueError("no program of a block")
-    if count < 1:
+    if _block(&b, steps, near, parts, held, children, inside, place, messages, own) < 1:
         return 0
-    if uniform.shape[0] < count or messages.shape[0] < steps[count, 6] or own.shape[0] < steps[count, 8]:
+    if uniform.shape[0] < b.count:
         raise ValueError("arrays of different shapes")
-    if near.shape[0] < steps[count, 3] or parts.shape[0] <= steps[count, 4] or children.shape[0] < steps[count, 5]:
-        raise ValueError("no program of a block")
-    for k in range(count):
-        most = max(most, steps[k + 1, 5] - steps[k, 5] + 1)
-    b.steps, b.count, b.parts = &steps[0, 0], count, &parts[0, 0]
-    b.near = &near[0, 0] if near.shape[0] else NULL
-    b.held = &held[0, 0] if held.shape[0] else NULL
-    b.children = &children[0, 0] if children.shape[0] else NULL
-    b.inside = &inside[0] if inside.shape[0] else NULL
-    b.place = &place[0] if place.shape[0] else NULL
     b.tables = &tables[0] if tables.shape[0] else NULL
-    ops = <herd_operand *> malloc(most * sizeof(herd_operand))
-    if ops == NULL:
-        raise MemoryError()
+    ops = _operands(&b)
     with nogil:
         herd_block_collect(&b, &x[0, 0], &messages[0, 0], &own[0, 0] if own.shape[0] else NULL, ops)
         lost = herd_block_draw(&b, &x[0, 0], &uniform[0, 0], &messages[0, 0], &own[0, 0] if own.shape[0] else NULL, &shares[0, 0], ops)
     free(ops)
     return lost
+
+
+def block_marginals(
+    const int64_t[:, ::1] steps, const int64_t[:, ::1] near, const int64_t[:, ::1] parts, const int64_t[:, ::1] held,
+    const int64_t[:, ::1] children, const int32_t[::1] inside, const int32_t[::1] place, double[:, ::1] messages, double[:, ::1] own,
+    double[:, ::1] down, double[:, ::1] shares,
+):
+    """See the twin."""
+    cdef herd_block b
+    cdef herd_operand *ops
+    if not messages.shape[1] == own.shape[1] == down.shape[1] == shares.shape[1] == 8:
+        raise ValueError("blocks are drawn for eight chains")
+    if _block(&b, steps, near, parts, held, children, inside, place, messages, own) < 1:
+        return
+    if down.shape[0] < steps[b.count, 6]:
+        raise ValueError("arrays of different shapes")
+    ops = _operands(&b)
+    with nogil:
+        herd_block_marginals(&b, &messages[0, 0], &own[0, 0] if own.shape[0] else NULL, &down[0, 0], &shares[0, 0], ops)
+    free(ops)
 
 
 def exchange(const int64_t[::1] first, const int64_t[::1] near, int64_t[:, ::1] x, Py_ssize_t a, Py_ssize_t b, const double[::1] coins):

@@ -14,7 +14,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["draw_block", "exchange"]
+__all__ = ["block_marginals", "draw_block", "exchange"]
 
 VARIABLE, STATES, REST, NEAR, PARTS, CHILDREN, MESSAGE, OWN, OWN_AT, PLACE, SHARE = range(11)
 Operand = tuple[Array, Array]  # numbers (cells, 8), and which of them each cell of the clique takes
@@ -71,6 +71,44 @@ def draw_block(
             x[step[VARIABLE]] = (below[:-1] < uniform[k] * total).sum(axis=0)
             shares[step[SHARE] : step[SHARE] + step[STATES]] = value / total
     return lost
+
+
+def block_marginals(
+    steps: Array,
+    near: Array,
+    parts: Array,
+    held: Array,
+    children: Array,
+    inside: Array,
+    place: Array,
+    messages: Array,
+    own: Array,
+    down: Array,
+    shares: Array,
+) -> None:
+    """`shares` (Σ card, 8) of the variables of a block given what is held, after `draw_block` has filled `messages` and `own`.
+
+    What is above a message divided by the message times the product of its step's operands is the marginal of that clique, up to a factor;
+    summed over what a child does not see it is what is above that one's message.  down  scratch, a cell a message.
+    """
+    if messages.shape[1] != 8:
+        raise ValueError("blocks are drawn for eight chains")
+    count = len(steps) - 1
+    down[: steps[count, MESSAGE]] = 0
+    with np.errstate(over="ignore", under="ignore"):
+        for k in range(count - 1, -1, -1):
+            step, after = steps[k], steps[k + 1]
+            states, rest = int(step[STATES]), int(step[REST])
+            here, sent = (part[step[MESSAGE] : step[MESSAGE] + rest] for part in (down, messages))
+            whole = here.cumsum(axis=0)[-1]
+            above = np.divide(here, whole, out=np.ones(here.shape), where=whole > 0)
+            value = np.tile(np.divide(above, sent, out=np.zeros(here.shape), where=sent > 0), (states, 1))
+            for numbers, places in _operands(step, after, children, place, messages, own):
+                value *= numbers[places]
+            for first, places in children[step[CHILDREN] : after[CHILDREN]]:
+                np.add.at(down, first + place[places : places + states * rest].astype(np.int64), value)
+            chance = value.reshape(states, rest, 8).cumsum(axis=1)[:, -1]
+            shares[step[SHARE] : step[SHARE] + states] = chance / chance.cumsum(axis=0)[-1]
 
 
 def _own(step: Array, after: Array, parts: Array, held: Array, inside: Array, tables: Array, x: Array, own: Array) -> None:

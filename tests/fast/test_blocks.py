@@ -89,3 +89,46 @@ def test_arrays_of_other_shapes_are_refused():
                 *made.arrays, made.tables(1.0), np.zeros((6, lanes), dtype=np.int64), np.zeros((rows, lanes)),
                 made.messages[:, :lanes].copy(), made.own[:, :lanes].copy(), np.zeros((30, lanes)),
             )  # fmt: skip
+
+
+@pytest.mark.parametrize("cells", [6, 30, 1 << 20])
+def test_both_loops_have_the_same_marginals_of_a_block(cells):
+    for seed in range(2):
+        given = random_network(seed, False, 9)
+        states, first = given.cardinality.tolist(), starts(given)
+        x, uniform = np.zeros((9, 8), dtype=np.int64), np.random.default_rng(seed).random((9, 8))
+        for block in sampling.blocks(given, cells):
+            made = program(block, states, first)
+            fast.draw_block(*made.arrays, made.tables(1.0), x, uniform, made.messages, made.own, np.empty((int(first[-1]), 8)))
+            here, twin = np.zeros((2, int(first[-1]), 8))
+            made.marginals(here)
+            numpy_blocks.block_marginals(*made.arrays, made.messages, made.own, np.empty(made.messages.shape), twin)
+            assert here.tobytes() == twin.tobytes()
+
+
+def test_marginals_of_a_block_are_those_given_what_is_held():
+    given = random_network(2, False, 7)
+    truth, first = weights(given), starts(given)
+    x = np.tile(np.array([[int(n > 1)] for n in given.cardinality]), 8)
+    (block, *_) = sampling.blocks(given, 12)
+    made, held = program(block, given.cardinality.tolist(), first), [i for i in range(7) if i not in block.order]
+    assert held
+    assert len(block.order) > 2
+    begin, shares = x[:, 0].copy(), np.zeros((int(first[-1]), 8))
+    assert made.draw(x, np.random.default_rng(0).random((made.count, 8)), shares, made.tables(1.0))
+    made.marginals(shares)
+    some = {state: p for state, p in truth.items() if all(state[i] == begin[i] for i in held)}
+    for i in block.order:
+        exact = np.bincount([state[i] for state in some], weights=list(some.values()), minlength=int(given.cardinality[i]))
+        np.testing.assert_allclose(shares[first[i] : first[i + 1]].T, np.tile(exact / exact.sum(), (8, 1)), rtol=1e-10)
+
+
+def test_programs_of_other_shapes_are_refused_for_marginals():
+    compiled = pytest.importorskip("herdcli.fast._blocks", reason="the compiled loops are not built")
+    given = random_network(0, False, 6)
+    (block,) = sampling.blocks(given, 1 << 20)
+    made = program(block, given.cardinality.tolist(), starts(given))
+    for lanes, rows, message in ((7, len(made.messages), "eight chains"), (8, 0, "different shapes")):
+        with pytest.raises(ValueError, match=message):
+            compiled.block_marginals(*made.arrays, made.messages, made.own, np.empty((rows, lanes)), np.empty((30, 8)))
+    assert compiled.block_marginals(*program(sampling.Block((), (), 0), [], starts(given)).arrays, *(np.empty((1, 8)),) * 4) is None

@@ -14,7 +14,8 @@ from herdcli.markov import algorithms
 from herdcli.markov.mean import mean_field, structured
 from herdcli.markov.method import Settings
 from herdcli.markov.model import boltzmann as machines
-from herdcli.markov.model import generate, network, pairwise
+from herdcli.markov.model import generate, pairwise
+from herdcli.markov.model.convergence import rhat
 from herdcli.rng import Stream, generator
 
 GRID = {"rows": 3, "columns": 3, "sigma_w": 1.5, "seed": 2}
@@ -53,6 +54,7 @@ def test_gibbs_sampling_written_out_unit_by_unit():
     state = made.init()
     np.testing.assert_array_equal(state.x, x)
     assert (made.steps, state.step) == (4 + 6, 0)
+    heights: list[list[np.ndarray]] = [[], []]
     probability, on, both = np.zeros((2, 9, 3)), np.zeros((2, 9, 3)), np.zeros(12)
     pairs = sorted((min(s), max(s)) for s, _ in given.factors() if len(s) == 2)
     for step in range(10):
@@ -65,6 +67,7 @@ def test_gibbs_sampling_written_out_unit_by_unit():
                 probability[int(step >= 7), part] += p
         if step >= 4:
             on[int(step >= 7)] += x
+            heights[int(step >= 7)].append((x * (W @ x)).sum(axis=0) / 2 + b @ x)
             both += [(x[i] * x[j]).sum() for i, j in pairs]
         state = made.step(state)
     np.testing.assert_allclose(state.probability, probability)
@@ -72,7 +75,6 @@ def test_gibbs_sampling_written_out_unit_by_unit():
     found = made.result(state)
     halves = np.concatenate(list(probability), axis=1) / 3
     np.testing.assert_allclose([p[1] for p in found.nodes], halves.mean(axis=1))
-    np.testing.assert_allclose([e[0] for e in found.attributes["standard_error"]], halves.std(axis=1, ddof=1) / np.sqrt(6))
     single = on.sum(axis=(0, 2)) / 18
     for (scope, table), count in zip(found.cliques, both, strict=True):
         p, (i, j) = count / 18, scope
@@ -82,6 +84,12 @@ def test_gibbs_sampling_written_out_unit_by_unit():
     moved = within > 0
     worst = np.sqrt(2 / 3 + between[moved] / within[moved]).max()
     assert not between[~moved].any()
+    assert state.height.rhat(3) == pytest.approx(of_heights(heights))
+    worst = max(worst, of_heights(heights))
+    chains = probability.mean(axis=0) / 3
+    error = np.maximum(halves.std(axis=1, ddof=1) / np.sqrt(6), chains.std(axis=1, ddof=1) / np.sqrt(3))
+    error = np.minimum(0.5, np.hypot(error, 0.5 / max(1, 6 / (worst**2 - 1))))
+    np.testing.assert_allclose([e[0] for e in found.attributes["standard_error"]], error)
     assert found.attributes["residual"] == pytest.approx(worst - 1)
     assert found.attributes["converged"] == (worst < 1.05)
     with pytest.raises(BadUsage, match="--annealing 5 is longer than the burn-in of 4 sweeps"):
@@ -89,15 +97,20 @@ def test_gibbs_sampling_written_out_unit_by_unit():
     assert method("gibbs", given, burn_in=4, annealing=4).steps == 4 + 10_000
 
 
+def of_heights(halves):
+    """R̂ of numbers (2, sweeps, chains) that are listed."""
+    runs = np.concatenate([np.array(half) for half in halves], axis=1)
+    n = len(runs)
+    return np.sqrt((n - 1) / n + runs.mean(axis=0).var(ddof=1) / runs.var(axis=0, ddof=1).mean())
+
+
 @pytest.mark.parametrize(("half", "last"), [(4, [2, 3, 1, 2]), (2, [1, 2, 1, 1])])
 def test_scale_reduction_of_units_that_never_moved(half, last):
     """Two chains in two halves: one unit always on, one on in the half of the runs, one mixed."""
-    made = method("gibbs", network.build([2] * 3, []), sweeps=2 * half, burn_in=0, chains=2)
-    state = made.init()
-    state.on = np.array([[[half] * 2, [half, 0], last[:2]], [[half] * 2, [half, 0], last[2:]]], dtype=float)
+    on = np.array([[half] * 4, [half, 0, half, 0], last]) / half
     m = np.array(last) / half
     mixed = np.sqrt((half - 1) / half + m.var(ddof=1) / ((m * (1 - m)).mean() * half / (half - 1)))
-    assert made.rhat(state).tolist() == [1.0, np.inf, pytest.approx(mixed)]
+    assert rhat(on, half).tolist() == [1.0, np.inf, pytest.approx(mixed)]
 
 
 def test_mean_field_and_tap_written_out_unit_by_unit():

@@ -14,8 +14,9 @@ from herdcli.markov import algorithms
 from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
-from herdcli.markov.query import blocked_gibbs, sampling, tempered_gibbs
-from herdcli.markov.query.blocked_gibbs import BlockedGibbs, rhat
+from herdcli.markov.model.convergence import rhat
+from herdcli.markov.query import blocked_gibbs, flips, ladder, sampling, tempered_gibbs
+from herdcli.markov.query.blocked_gibbs import BlockedGibbs
 from herdcli.markov.query.draws import Draws
 from herdcli.markov.query.tempered_gibbs import TemperedGibbs
 
@@ -110,6 +111,7 @@ def test_chains_that_all_stay_where_they_were_begun_have_not_converged(monkeypat
     given = network.build([3, 3, 3], [((0, 1), apart), ((1, 2), apart), ((0, 2), apart)])
     monkeypatch.setattr(sampling, "CELLS", 3)
     monkeypatch.setattr(blocked_gibbs, "TRIES", 0)
+    monkeypatch.setattr(blocked_gibbs, "HARDER", 0)
     found = solve(BlockedGibbs(given, Settings(algorithm="gibbs", burn_in=2, sweeps=20, chains=4)))
     assert gap(found.nodes, [np.full(3, 1 / 3)] * 3) > 0.5
     assert not found.attributes["converged"]
@@ -148,11 +150,11 @@ def test_what_cannot_be_drawn_is_told():
 @pytest.mark.parametrize("zeros", [False, True])
 def test_chains_at_several_temperatures_have_the_right_marginals(zeros, monkeypatch):
     monkeypatch.setattr(tempered_gibbs, "CELLS", 27 if zeros else 9)  # smaller blocks do not reach every state past zeros
-    monkeypatch.setattr(tempered_gibbs, "SPAN", 0.5)
+    monkeypatch.setattr(ladder, "SPAN", 0.5)
     for seed in (1, 2):
         given = random_network(seed, zeros, 8)
         method = TemperedGibbs(given, Settings(algorithm="tempered-gibbs", burn_in=40, sweeps=400, chains=40))
-        assert len(method.powers) > 1
+        assert len(method.powers) > 1 or zeros  # one block holds all of those
         found = solve(method)
         assert gap(found.nodes, brute_force(given)[0]) < 0.03
         for scope, p in found.cliques:
@@ -162,7 +164,11 @@ def test_chains_at_several_temperatures_have_the_right_marginals(zeros, monkeypa
 
 
 def test_temperatures_take_chains_over_hills_that_blocks_do_not_cross(monkeypatch):
-    """A ring of strong couplings that moves of single variables do not turn over: at one temperature chains stay where they began."""
+    """A ring of strong couplings that moves of single variables do not turn over: at one temperature chains stay where they began.
+
+    Clusters would turn it over too, and are left out.
+    """
+    monkeypatch.setattr(flips, "MOST", 1)
     strong = np.exp(8.0 * np.eye(2))
     given = network.build([2] * 5, [((i, (i + 1) % 5), strong) for i in range(5)] + [((0,), np.array([0.3, 0.7]))])
     monkeypatch.setattr(tempered_gibbs, "CELLS", 2)

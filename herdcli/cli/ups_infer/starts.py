@@ -149,6 +149,10 @@ def _not_converged(session: Session, made: Beliefs, wanted: str) -> None:
     message = f"{made.algorithm} did not converge in {made.iterations} iterations: the residual is {made.residual:.3g}"
     if made.algorithm in SAMPLED:
         message = f"the chains of {made.algorithm} disagree after {made.iterations} sweeps: the largest R̂ is {1 + made.residual:.3g}"
+        if made.round_trips is not None and made.residual < 0.05:
+            message = (
+                f"the chains of {made.algorithm} came through all temperatures {made.round_trips} times only in {made.iterations} sweeps"
+            )
     hint = "--algorithm ups, whose free energy falls in every iteration"
     if made.algorithm in ("ups", "double-loop", "junction-tree"):
         hint = "raise --iterations"

@@ -34,7 +34,7 @@ CLOSE = 1e-3  # mean difference of marginals at which two approximations agree
 THIRD = 40  # iterations of tree EP, which is asked where they cost at most so much:
 MOST_THIRD = 125 * MILLION
 FAR = 1e-2  # mean difference from propagation that makes regions which cover every loop once doubtful
-PILOT = 240  # steps of the chains that tell whether other temperatures are needed
+PILOT = 224  # steps of the chains that tell whether other temperatures are needed
 MIXED = 1.1  # their largest R̂ where not
 BORNE = 1.25  # standard errors of the chains, in the mean: what is nearer to them is as good
 CHAINS = "tempered-gibbs"
@@ -167,8 +167,8 @@ class Choice:
         made = short.again(replace(short.settings, temperatures=1 if mixed else 0))
         work, count = max(1.0, float(made.work())), len(made.powers)
         steps = self.allowed(made) if self.allowed else int(self.left // work)
-        # A multiple of six, of which a third more is burn-in: the effort that is told gives the same numbers again.
-        sweeps = min(self.settings.sweeps // 6 * 6, (steps - count) // 8 * 6)
+        # A multiple of 24, of which a third more is burn-in: the effort that is told gives the same numbers again.
+        sweeps = min(self.settings.sweeps // 24 * 24, (steps - count) // 32 * 24)
         if sweeps < LEAST:
             return None
         asked = replace(made.settings, sweeps=sweeps, burn_in=sweeps // 3)

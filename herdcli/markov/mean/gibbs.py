@@ -2,7 +2,7 @@
 
 Marginals are means of the conditional probabilities that units are drawn from (Rao–Blackwell), over the sweeps after the
 burn-in.  With annealing the inverse temperature rises to 1 over the first sweeps of the burn-in.  R̂ compares the halves of all
-chains with each other (Gelman et al. 2013, sec. 11.4); standard errors are those of the means of the halves.
+chains with each other, unit by unit, and the product of the factors; standard errors are those of `convergence`.
 Source: Teh (2003), sec. 2.3.
 """
 
@@ -13,7 +13,9 @@ from scipy.special import expit
 
 from herdcli.errors import BadUsage
 from herdcli.markov.method import Result, Settings, Stepwise
+from herdcli.markov.model import convergence
 from herdcli.markov.model.boltzmann import boltzmann, colours
+from herdcli.markov.model.convergence import Heights, heights
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -28,6 +30,7 @@ class State:
     probability: Array
     on: Array
     pair: Array  # (pairs,) how often both units were on
+    height: Heights
     step: int
 
 
@@ -57,7 +60,7 @@ class Gibbs(Stepwise[State]):
         shape = (self.network.count, self.settings.chains)
         x = (generator(self.settings.seed, Stream.CHAINS, unit=1).random(shape) < 0.5).astype(np.float64)
         x[self.machine.held] = 0
-        return State(x, np.zeros((2, *shape)), np.zeros((2, *shape)), np.zeros(len(self.pairs)), 0)
+        return State(x, np.zeros((2, *shape)), np.zeros((2, *shape)), np.zeros(len(self.pairs)), heights(self.settings.chains), 0)
 
     def step(self, state: State) -> State:
         """One sweep of every chain."""
@@ -74,6 +77,7 @@ class Gibbs(Stepwise[State]):
                 state.probability[half, part] += p
         if kept >= 0:
             state.on[half] += state.x
+            state.height.add((state.x * (0.5 * (self.machine.W @ state.x) + self.machine.b[:, None])).sum(axis=0), kept, half)
             state.pair += np.einsum("pc,pc->p", state.x[self.pairs[:, 0]], state.x[self.pairs[:, 1]])
         state.step += 1
         return state
@@ -82,25 +86,14 @@ class Gibbs(Stepwise[State]):
         """Of the means."""
         return state.probability.nbytes, "the means of the chains"
 
-    def rhat(self, state: State) -> Array:
-        """(N,) √(((n−1)/n·W + B/n)/W) over the 2·chains half runs of n sweeps; 1 for units that never moved in any."""
-        n = (self.steps - self.settings.burn_in) // 2
-        means = np.concatenate(list(state.on), axis=1) / n
-        # A unit is 0 or 1, so a half run of mean p has Σ (x − p)² = n p (1 − p), and a sample variance of n/(n − 1) p (1 − p).
-        within = (means * (1 - means)).mean(axis=1) * n / max(1, n - 1)
-        between = means.var(axis=1, ddof=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.sqrt((n - 1) / n + between / within)
-        return np.where(within > 0, ratio, np.where(between > 0, np.inf, 1.0))
-
     def result(self, state: State) -> Result:
         """Means and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""
         n, held = (self.steps - self.settings.burn_in) // 2, self.machine.held
-        halves = np.concatenate(list(state.probability), axis=1) / n
-        m = halves.mean(axis=1)
-        # Halves of independent chains are as good as independent where chains have
-        # mixed: the variance of the mean of 2·chains of them is theirs over 2·chains.
-        error = halves.std(axis=1, ddof=1) / np.sqrt(halves.shape[1])
+        means = state.probability / n
+        m = means.mean(axis=(0, 2))
+        halves = np.concatenate(list(state.on), axis=1) / n
+        worst = max(float(convergence.rhat(halves, n).max(initial=1.0)), state.height.rhat(n))
+        error = convergence.with_unseen(convergence.errors(means), convergence.effective(worst, halves.shape[1]))
         nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
         errors = [np.zeros(1) if held[i] else np.array([error[i], error[i]]) for i in range(len(m))]
         draws = 2 * n * self.settings.chains
@@ -108,12 +101,11 @@ class Gibbs(Stepwise[State]):
         cliques: list[Factor] = []
         for (i, j), both in zip(self.pairs.tolist(), state.pair / draws, strict=True):
             cliques.append(((i, j), np.array([[1 - on[i] - on[j] + both, on[j] - both], [on[i] - both, both]])))
-        worst = float(self.rhat(state).max(initial=1.0))
         attributes = {
             "log_z": np.nan,
             "free_energy": np.nan,
             "iterations": state.step,
-            "converged": worst < 1.05,
+            "converged": worst < convergence.RHAT,
             "residual": worst - 1,
             "standard_error": errors,
         }

@@ -61,6 +61,8 @@ class Beliefs:
     trace: Trace = field(default_factory=no_trace)
     covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True, finite=True)
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
+    effective_draws: float | None = None  # independent draws that chains are worth, by their largest R̂
+    round_trips: int | None = None  # how often a state came from the hottest of several temperatures to the network's own
     names: list[str] | None = None
     divergence: float | None = None  # with observed marginals KL(Q‖P) from the network, where it is exact
     multiplier: Array | None = array("P", "log of what observed marginals multiply each state by, 0 elsewhere", kind="f", optional=True)

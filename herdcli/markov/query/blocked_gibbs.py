@@ -1,7 +1,7 @@
 """Gibbs sampling of any network, with any numbers of states and with zeros, block by block.
 
-Marginals are shares of the sweeps after the burn-in.  R̂ compares the halves of all chains, state by state (Gelman et al. 2013, sec. 11.4);
-standard errors are those of the means of the halves.  Where one block holds all variables the draws are independent.
+Marginals are shares of the sweeps after the burn-in.  R̂ compares the halves of all chains, state by state, and the product of the factors;
+standard errors are those of `convergence`.  Where one block holds all variables the draws are independent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import numpy as np
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, NegativeResult
 from herdcli.markov.method import Result, Settings, Stepwise
+from herdcli.markov.model import convergence
 from herdcli.markov.model.alike import starts
+from herdcli.markov.model.convergence import Heights, heights
 from herdcli.markov.model.network import Factor, Network
 from herdcli.markov.model.restricted import Restricted, restrict
 from herdcli.markov.query import sampling
@@ -21,6 +23,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 TRIES = 20  # sweeps with soft zeros in which a start is sought
+HARDER, HARDEST = 120, 8.0  # sweeps after those in which zeros weigh more and more, and how many nats at last
 LOOK = 5  # steps of the search for one state that is possible
 
 
@@ -28,12 +31,13 @@ LOOK = 5  # steps of the search for one state that is possible
 class State:
     """x (N, chains); how often each state was there, by half of the run (2, Σ card, chains); of each factor's cells (Σ cells,).
 
-    alike: all chains began at one state that was searched for.
+    height: of the product of the factors.  alike: all chains began at one state that was searched for.
     """
 
     x: Array
     on: Array
     cell: Array
+    height: Heights
     alike: bool
     step: int
 
@@ -53,6 +57,8 @@ class BlockedGibbs(Stepwise[State]):
         self.blocks = sampling.blocks(self.inner.network, sampling.CELLS)
         self.first = starts(self.inner.network)
         self.strides = strides(self.inner.network)
+        with np.errstate(divide="ignore"):
+            self.logs = np.log(self.inner.network.table)
         count = len(self.blocks)
         self.note = f"gibbs draws {count} block{'s' if count != 1 else ''} of variables, the largest of {self._largest()}"
 
@@ -67,7 +73,7 @@ class BlockedGibbs(Stepwise[State]):
         """States by chance that are possible."""
         small, settings = self.inner.network, self.settings
         x, alike = begin(self.inner, self.blocks, settings.chains, settings)
-        return State(x, np.zeros((2, int(self.first[-1]), settings.chains)), np.zeros(len(small.table)), alike, 0)
+        return State(x, np.zeros((2, int(self.first[-1]), settings.chains)), np.zeros(len(small.table)), heights(settings.chains), alike, 0)
 
     def step(self, state: State) -> State:
         """One sweep of every chain."""
@@ -80,9 +86,12 @@ class BlockedGibbs(Stepwise[State]):
         if kept >= 0:
             half = int(kept >= (self.steps - self.settings.burn_in) // 2)
             np.add.at(state.on[half], (self.first[:-1, None] + state.x, np.arange(state.x.shape[1])), 1.0)
+            height = np.zeros(state.x.shape[1])
             for offset, scope, stride in self.strides:
                 cells = offset[:, None] + np.einsum("gk,gkc->gc", stride, state.x[scope])
                 np.add.at(state.cell, cells, 1.0)
+                height += self.logs[cells].sum(axis=0)
+            state.height.add(height, kept, half)
         state.step += 1
         return state
 
@@ -98,27 +107,27 @@ class BlockedGibbs(Stepwise[State]):
         """Shares and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""
         n, small = (self.steps - self.settings.burn_in) // 2, self.inner.network
         halves = np.concatenate(list(state.on), axis=1) / n
-        # Halves of independent chains are as good as independent where chains have
-        # mixed: the variance of the mean of 2·chains of them is theirs over 2·chains.
-        error = halves.std(axis=1, ddof=1) / np.sqrt(halves.shape[1])
+        ratio = convergence.rhat(halves, n, stuck=state.alike)
+        worst = max(float(ratio.max(initial=1.0)), state.height.rhat(n))
+        error = convergence.with_unseen(convergence.errors(state.on / n), convergence.effective(worst, halves.shape[1]))
+        error[np.repeat(small.cardinality == 1, small.cardinality)] = 0.0
         split = [np.split(part, self.first[1:-1]) for part in (halves.mean(axis=1), error)]
         nodes, errors = (self.inner.spread(part, self.network.cardinality) for part in split)
-        worst = float(rhat(halves, n, stuck=state.alike).max(initial=1.0))
         draws = 2 * n * self.settings.chains
         cliques = [
             (scope, self.inner.spread_table(scope, table / draws, self.network.cardinality)) for scope, table in tables(small, state.cell)
         ]
         attributes = {
-            "log_z": np.nan, "free_energy": np.nan, "iterations": state.step, "converged": worst < 1.05, "residual": worst - 1,
+            "log_z": np.nan, "free_energy": np.nan, "iterations": state.step, "converged": worst < convergence.RHAT, "residual": worst - 1,
             "standard_error": errors,
         }  # fmt: skip
         return Result(nodes, cliques, attributes)
 
 
 def begin(inner: Restricted, blocks: list[sampling.Block], chains: int, settings: Settings) -> tuple[Array, bool]:
-    """(N, chains) possible states: by chance, then a few sweeps with soft zeros; from one likely state where those end at none.
+    """(N, chains) possible states: by chance, then sweeps with soft zeros; where those fail those of other chains, or one likely state.
 
-    And whether all chains begin at that one.
+    And whether all chains begin at the same one.
 
     Raises NegativeResult where that finds none either.
     """
@@ -131,28 +140,35 @@ def begin(inner: Restricted, blocks: list[sampling.Block], chains: int, settings
         if sampling.possible(small, x).all():
             return x, False
         for block in blocks:
-            sampling.draw(block, x, small.cardinality.tolist(), sampling.uniforms(block, chains, random), soft=True)
+            sampling.draw(block, x, small.cardinality.tolist(), sampling.uniforms(block, chains, random), floor=sampling.BOUNDARY)
     bad = ~sampling.possible(small, x)
     if bad.any():
+        bad = _harder(small, blocks, x, bad, random)
+    if bad.all():
         try:
             found = solve(MaxProduct(small, settings, LOOK)).states
         except NegativeResult as error:
             raise NegativeResult("gibbs found no state with a probability to begin at", hint="--algorithm ups") from error
-        x[:, bad] = np.array([found[i] for i in range(small.count)])[:, None]
-    return x, bool(bad.all())
+        x[...] = np.array([found[i] for i in range(small.count)])[:, None]
+        return x, True
+    good = np.flatnonzero(~bad)
+    x[:, bad] = x[:, good[np.arange(int(bad.sum())) % len(good)]]
+    return x, len(good) == 1 and chains > 1
 
 
-def rhat(halves: Array, n: int, *, stuck: bool = False) -> Array:
-    """√(((n−1)/n·W + B/n)/W) of shares (states, half runs) of n sweeps each; 1 for states that never changed in any.
-
-    stuck: chains began at one state, so what has never changed may only never have been left, and has ∞.
-    """
-    # A state is there or not, so a half run with share p has a sample variance of n/(n − 1) p (1 − p).
-    within = (halves * (1 - halves)).mean(axis=1) * n / max(1, n - 1)
-    between = halves.var(axis=1, ddof=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.sqrt((n - 1) / n + between / within)
-    return np.where(within > 0, ratio, np.where((between > 0) | stuck, np.inf, 1.0))
+def _harder(network: Network, blocks: list[sampling.Block], x: Array, bad: Array, random: np.random.Generator) -> Array:
+    """Sweeps of those chains of x that are bad with zeros that weigh more and more, as greed has found no state: which are bad after it."""
+    bad = bad.copy()
+    for k in range(HARDER):
+        some = x[:, bad]
+        for block in blocks:
+            uniform = sampling.uniforms(block, some.shape[1], random)
+            sampling.draw(block, some, network.cardinality.tolist(), uniform, floor=-HARDEST * (k + 1) / HARDER)
+        x[:, bad] = some
+        bad[bad] = ~sampling.possible(network, some)
+        if not bad.any():
+            break
+    return bad
 
 
 def strides(network: Network) -> list[tuple[Array, Array, Array]]:

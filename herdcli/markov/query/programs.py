@@ -45,6 +45,12 @@ class Program:
         loops = (steps, near, parts, held, children, inside, place, tables, x, uniform, self.messages, self.own, shares)
         return self.narrow and fast.draw_block(*loops) == 0
 
+    def marginals(self, shares: Array) -> None:
+        """Of what was drawn last, the chances of all states given what is held, (Σ card, 8)."""
+        steps, near, parts, held, children, inside, place = self.arrays
+        loops = (steps, near, parts, held, children, inside, place, self.messages, self.own, np.empty(self.messages.shape), shares)
+        fast.block_marginals(*loops)
+
 
 def program(block: Block, states: Sequence[int], first: Array) -> Program:
     """Of a block.  first (N + 1,)  where the shares of each variable's states begin."""

@@ -187,10 +187,10 @@ def draw(
     uniform: Array,
     *,
     power: float = 1.0,
-    soft: bool = False,
+    floor: float = -np.inf,
     shares: tuple[Array, Array] | None = None,
 ) -> None:
-    """Draw a block of x (N, chains) given all else, in place, in logarithms.  power  of the factors; soft  log 0 is −1e4.
+    """Draw a block of x (N, chains) given all else, in place, in logarithms.  power  of the factors; floor  stands for log 0.
 
     uniform  (n, chains) in [0, 1), by elimination order.  shares  (Σ card, chains) and where each variable's states begin: the chances
     that each state was drawn with go there.
@@ -201,7 +201,7 @@ def draw(
     waiting: list[list[tuple[tuple[int, ...], Array]]] = [[] for _ in block.order]
     kept: list[tuple[tuple[int, ...], Array]] = []
     for k, i in enumerate(block.order):
-        here = [(part.free, power * (np.maximum(part.given(x), BOUNDARY) if soft else part.given(x))) for part in block.parts[k]]
+        here = [(part.free, power * np.maximum(part.given(x), floor)) for part in block.parts[k]]
         here += waiting[k]
         scope = tuple(sorted({i, *(j for free, _ in here for j in free)}, key=place.__getitem__))
         total = np.zeros((1, *(states[j] for j in scope)))

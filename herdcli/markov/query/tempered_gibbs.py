@@ -4,8 +4,10 @@ Network k has its factors to the power β_k, β_1 < … < β_K = 1.  A step draw
 exchanges between temperatures (parallel tempering: with probability min(1, exp((β' − β)(E − E'))), E the log of the product of the
 factors), and, between the two chains of a pair at one temperature, parts of where they differ: connected variables that differ may
 change places, as no factor sees two such parts, and the product of the two probabilities stays (Houdayer 2001 for spin glasses).
-Chains of different pairs never meet, so their means are independent: R̂ and standard errors compare those of pairs.
-The chains are cooled to their temperatures one after the other before they are run.
+Where factors are of pairs, every fourth step also exchanges two states in whole clusters of a chain (`flips`).
+Chains of different pairs never meet, so their means are independent: R̂ and standard errors compare those of pairs (`convergence`).
+The chains are cooled to their temperatures one after the other; in the first half of the burn-in these are judged, then set anew
+(`ladder`).
 Source: Geyer (1991); Hukushima & Nemoto (1996); Hamze & de Freitas (2004) and Bidyuk & Dechter (2007) for blocks.
 """
 
@@ -18,13 +20,14 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.algorithm import Progress
-from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import Result, Settings, Stepwise
+from herdcli.markov.model import convergence
 from herdcli.markov.model.alike import starts
+from herdcli.markov.model.convergence import Heights, heights
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.restricted import restrict
-from herdcli.markov.query import sampling
-from herdcli.markov.query.blocked_gibbs import begin, rhat, strides, tables
+from herdcli.markov.query import flips, ladder, sampling
+from herdcli.markov.query.blocked_gibbs import begin, strides, tables
 from herdcli.markov.query.programs import LANES, program
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -32,26 +35,33 @@ from herdcli.schema import Array
 
 CELLS = 1 << 8  # of a block's tables: larger ones cost more than they mix
 COVERS = 2  # ways to cut the network in blocks, which sweeps take in turn
-SPAN = 2.0  # nats that factors span on the average at the hottest temperature
-CLOSER = 4.0  # neighbouring temperatures differ by this over the square root of the number of variables
-MOST = 64  # temperatures
+BATCHES = 8  # equal parts of a run, whose means are kept apart
+JUDGED = 16  # steps of the burn-in below which temperatures stay as they are
+FLIPPED = 4  # steps from one exchange of clusters to the next
 FITTED = 50  # sweeps of the fit of factors' marginals to those of variables
 DRAW = 128  # cells that are as much work as drawing a variable
 
 
 @dataclass
 class State:
-    """x (K, N, chains); chances of each state, and how often it was there, by half of the run (2, Σ card, chains); of cells (Σ cells,).
+    """x (K, N, chains), and at which powers (K,), those from `hottest` on; what the kept sweeps add up to.
 
-    swapped  (K − 1,) how often neighbouring temperatures changed states, of all chains.  alike: all chains began at one state that was
-    searched for.
+    mean    (BATCHES, Σ card, pairs) marginals of each pair of chains.      on (2, Σ card, pairs) how often each state was there, by half.
+    cell    (Σ cells,) how often each cell of each factor was there.
+    swapped (2, K − 1) how often neighbouring temperatures changed states, and tried to, of all chains, since the powers were set.
+    heading (K, chains) see `ladder.arrivals`.      trips: of all chains.      alike: all chains began at one state that was searched for.
     """
 
     x: Array
-    probability: Array
+    powers: Array
+    hottest: int
+    mean: Array
     on: Array
+    height: Heights
     cell: Array
     swapped: Array
+    heading: Array
+    trips: int
     alike: bool
     step: int
 
@@ -72,18 +82,22 @@ class TemperedGibbs(Stepwise[State]):
         self.strides = strides(small)
         with np.errstate(divide="ignore"):
             self.logs = np.log(small.table)
-        near = [sorted(each) for each in moral_graph(small)]
-        self.near_first = np.concatenate([[0], np.cumsum([len(each) for each in near])]).astype(np.int64)
-        self.near = np.array([j for each in near for j in each], dtype=np.int64)
+        self.near_first, self.near = flips.near(small)
+        self.flips = flips.flips(self.inner)
+        own = np.concatenate([np.arange(count) for count in self.states])
+        self.like = own if self.flips is None else flips.symmetric(self.flips, own)
         self._set(settings)
 
     def _set(self, settings: Settings) -> None:
         """What the settings say of temperatures, chains and sweeps."""
         self.settings = settings
-        self.powers = np.ones(1) if settings.temperatures == 1 else powers(self.inner.network)
+        alone = settings.temperatures == 1 or len(self.covers[0]) <= 1  # where one block holds all, draws are independent already
+        self.powers = np.ones(1) if alone else ladder.powers(self.inner.network)
         self.chains = 2 * max(2, (settings.chains + 1) // 2)
-        self.steps = len(self.powers) + settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
-        self.tables = [[[each.tables(power) for each in part] for part in self.programs] for power in self.powers.tolist()]
+        self.kept = BATCHES * -(-settings.sweeps // BATCHES)
+        self.before = len(self.powers) + settings.burn_in
+        self.steps = self.before + self.kept
+        self.tables: dict[float, list[list[Array]]] = {}
         count, hot = len(self.powers), float(self.powers[0])
         self.note = f"tempered-gibbs draws blocks of up to {self._largest()} variables at " + (
             f"{count} temperatures up to {1 / hot:.3g}" if count > 1 else "the network's own temperature alone"
@@ -114,73 +128,120 @@ class TemperedGibbs(Stepwise[State]):
         for cover, made in zip(self.covers, self.programs, strict=True):
             for block, each in zip(cover, made, strict=True):
                 cells += (block.cells + DRAW * len(block.order)) * (lanes if each.narrow else LANES * lanes)
-        return cells * len(self.powers) // len(self.covers)
+        # Marginals of what is kept take as long again, at one of the temperatures.
+        return cells * (len(self.powers) + 1) // len(self.covers)
 
     def init(self) -> State:
         """States by chance that are possible; those of colder temperatures are copied from the next hotter one when their turn comes."""
         x, alike = begin(self.inner, self.covers[0], self.chains, self.settings)
-        none = np.zeros((2, int(self.first[-1]), self.chains))
-        whole = np.stack([x] * len(self.powers))
-        return State(whole, none, none.copy(), np.zeros(len(self.logs)), np.zeros(max(0, len(self.powers) - 1)), alike, 0)
+        count, size, pairs = len(self.powers), int(self.first[-1]), self.chains // 2
+        return State(
+            np.stack([x] * count), self.powers.copy(), 0, np.zeros((BATCHES, size, pairs)), np.zeros((2, size, pairs)),
+            heights(self.chains), np.zeros(len(self.logs)), np.zeros((2, count - 1)),
+            np.zeros((count, self.chains), dtype=np.int64), 0, alike, 0,
+        )  # fmt: skip
 
     def step(self, state: State) -> State:
         """One sweep of every chain at every temperature that has begun."""
         random = generator(self.settings.seed, Stream.CHAINS, unit=6, step=state.step)
-        begun = min(len(self.powers), state.step + 1)
-        if 0 < state.step < len(self.powers):
+        count = len(state.x)
+        begun = range(state.hottest, min(count, state.step + 1))
+        if 0 < state.step < count:
             state.x[state.step] = state.x[state.step - 1]
+        kept = state.step - self.before
         shares = np.ones((int(self.first[-1]), self.chains))
-        for k in range(begun):
-            self._sweep(state.x[k], k, state.step % len(self.covers), random, shares)
-        kept = state.step - self.settings.burn_in - len(self.powers)
-        if kept >= 0:
-            self._keep(state, state.x[-1], shares, int(kept >= (self.steps - self.settings.burn_in - len(self.powers)) // 2))
-        for k in range(begun):
+        for k in begun:
+            last = k == count - 1 and kept >= 0
+            self._sweep(state.x[k], float(state.powers[k]), state.step % len(self.covers), random, shares, last)
+            if last:
+                self._keep(state, state.x[-1], shares, kept)
             for a in range(0, self.chains, 2):
                 fast.exchange(self.near_first, self.near, state.x[k], a, a + 1, random.random(len(self.states)))
-        if begun > 1:
-            self._swap(state, begun, random)
+            if self.flips is not None and (state.step + k) % FLIPPED == 0:
+                self.flips.flip(state.x[k], float(state.powers[k]), random)
+        self._swap(state, begun, random, kept)
         state.step += 1
+        if state.step == len(self.powers) + self.settings.burn_in // 2 and count > 1 and self.settings.burn_in >= JUDGED:
+            self._adapt(state)
         return state
 
-    def _sweep(self, x: Array, k: int, cover: int, random: np.random.Generator, shares: Array) -> None:
-        """Every block once at temperature k, LANES chains at a time; those too few are filled up with the last."""
-        for block, each, table in zip(self.covers[cover], self.programs[cover], self.tables[k][cover], strict=True):
-            uniform = sampling.uniforms(block, self.chains, random)
+    def _tables(self, power: float) -> list[list[Array]]:
+        """Of all blocks of all covers, the factors to a power."""
+        if power not in self.tables:
+            self.tables[power] = [[each.tables(power) for each in part] for part in self.programs]
+        return self.tables[power]
+
+    def _sweep(self, x: Array, power: float, cover: int, random: np.random.Generator, shares: Array, marginals: bool) -> None:
+        """Every block once at a power, LANES chains at a time; those too few are filled up with the last.
+
+        shares (Σ card, chains)  the chances of what was drawn go there, or, where loops reach, the marginals given what is held.
+        """
+        for block, each, table in zip(self.covers[cover], self.programs[cover], self._tables(power)[cover], strict=True):
+            uniform = np.ascontiguousarray(sampling.uniforms(block, self.chains, random))
             for low in range(0, self.chains, LANES):
                 some = np.minimum(np.arange(low, low + LANES), self.chains - 1)
-                here, chances = np.ascontiguousarray(x[:, some]), np.ascontiguousarray(shares[:, some])
-                if not each.draw(here, np.ascontiguousarray(uniform[:, some]), chances, table):
-                    here, power = x[:, some], float(self.powers[k])
-                    sampling.draw(block, here, self.states, uniform[:, some], power=power, shares=(chances, self.first))
-                x[:, some], shares[:, some] = here, chances
+                here, chances, numbers = (part if self.chains == LANES else part.take(some, axis=1) for part in (x, shares, uniform))
+                if not each.draw(here, numbers, chances, table):
+                    sampling.draw(block, here, self.states, numbers, power=power, shares=(chances, self.first))
+                elif marginals:
+                    each.marginals(chances)
+                if self.chains != LANES:
+                    x[:, some], shares[:, some] = here, chances
 
-    def _keep(self, state: State, x: Array, shares: Array, half: int) -> None:
-        state.probability[half] += shares
-        np.add.at(state.on[half], (self.first[:-1, None] + x, np.arange(self.chains)), 1.0)
+    def _keep(self, state: State, x: Array, marginals: Array, kept: int) -> None:
+        """Add a sweep to the counts."""
+        half = int(kept >= self.kept // 2)
+        state.mean[kept * BATCHES // self.kept] += marginals[:, ::2] + marginals[:, 1::2]
+        rows, pair = self.first[:-1, None] + x, np.arange(self.chains // 2)
+        for chain in (0, 1):
+            state.on[half][rows[:, chain::2], pair] += 1.0
         for cells in self._cells(x):
             np.add.at(state.cell, cells, 1.0)
+        state.height.add(self._heights(x), kept, half)
 
     def _cells(self, x: Array) -> list[Array]:
         """Which cell of each factor's table each chain is at, (factors, chains) of those over as many variables."""
         return [offset[:, None] + np.einsum("gk,gkc->gc", stride, x[scope]) for offset, scope, stride in self.strides]
 
-    def _swap(self, state: State, begun: int, random: np.random.Generator) -> None:
+    def _heights(self, x: Array) -> Array:
+        """(chains,) log of the product of the factors."""
+        made: Array = sum((self.logs[cells].sum(axis=0) for cells in self._cells(x)), np.zeros(x.shape[1]))
+        return made
+
+    def _swap(self, state: State, begun: range, random: np.random.Generator, kept: int) -> None:
         """Exchange neighbouring temperatures, even pairs and odd ones in turn."""
-        height = np.array([sum((self.logs[cells].sum(axis=0) for cells in self._cells(x)), np.zeros(self.chains)) for x in state.x[:begun]])
-        for k in range(state.step % 2, begun - 1, 2):
-            gain = (self.powers[k + 1] - self.powers[k]) * (height[k] - height[k + 1])
+        if len(begun) < 2:
+            return
+        some = state.x[begun.start : begun.stop]
+        height = self._heights(some.transpose(1, 0, 2).reshape(some.shape[1], -1)).reshape(len(begun), self.chains)
+        for k in range(begun.start + state.step % 2, begun.stop - 1, 2):
+            gain = (state.powers[k + 1] - state.powers[k]) * (height[k - begun.start] - height[k + 1 - begun.start])
             yes = np.log(random.random(self.chains)) < gain
-            state.x[k : k + 2, :, yes] = state.x[k : k + 2, :, yes][::-1]
-            state.swapped[k] += yes.sum()
+            for part in (state.x, state.heading[:, None]):
+                part[k : k + 2, :, yes] = part[k : k + 2, :, yes][::-1]
+            state.swapped[:, k] += yes.sum(), self.chains
+        arrived = ladder.arrivals(state.heading[begun.start : begun.stop]) if begun.stop == len(state.x) else 0
+        state.trips += arrived if kept >= 0 else 0
+
+    def _adapt(self, state: State) -> None:
+        """Set the powers anew by what has been rejected; each takes the states of the old one that is nearest."""
+        swapped, tried = state.swapped
+        made = ladder.adapted(state.powers, 1 - swapped / np.maximum(tried, 1))
+        state.hottest = len(state.powers) - len(made)
+        state.x[state.hottest :] = state.x[ladder.nearest(state.powers, made)]
+        state.powers[state.hottest :] = made
+        state.powers[: state.hottest] = made[0]
+        state.swapped[...] = 0
+        state.heading[...] = 0
+        self.tables = {}
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the counts."""
-        return 4 * state.on.nbytes, "the counts of the chains"
+        return 2 * state.mean.nbytes + 4 * state.on.nbytes, "the counts of the chains"
 
     def memory(self) -> int:
         """Of all chains, and of the numbers of all blocks' loops."""
-        programs = sum(each.bytes for part in self.programs for each in part)
+        programs = sum(each.bytes for part in self.programs for each in part) + (self.flips.bytes if self.flips else 0)
         factors = 8 * sum(len(each.logs) for part in self.programs for each in part) * len(self.powers)
         return 8 * len(self.powers) * len(self.states) * self.chains + programs + factors
 
@@ -189,39 +250,46 @@ class TemperedGibbs(Stepwise[State]):
         return Progress(state.step, self.steps, "cooling" if 0 < state.step < len(self.powers) else "")
 
     def result(self, state: State) -> Result:
-        """Means and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""
+        """Means and their standard errors; converged where R̂ is below 1.05 and states come through all temperatures.
+
+        The residual is the largest R̂, of states and of the product of the factors, less one.
+        """
         small, cardinality = self.inner.network, self.network.cardinality
-        n = (self.steps - self.settings.burn_in - len(self.powers)) // 2
         # A pair of chains is what a single chain of twice as many sweeps would be.
-        halves, on = (np.concatenate(list(each[:, :, ::2] + each[:, :, 1::2]), axis=1) / (2 * n) for each in (state.probability, state.on))
-        # Halves of a pair that mixes slowly are alike: then the pairs by themselves say more.
-        whole = (halves[:, : halves.shape[1] // 2] + halves[:, halves.shape[1] // 2 :]) / 2
-        error = np.maximum(*(each.std(axis=1, ddof=1) / math.sqrt(each.shape[1]) for each in (halves, whole)))
-        ratio = rhat(on, 2 * n, stuck=state.alike)
-        error[np.isinf(ratio) & (on.std(axis=1) == 0)] = 0.5  # never left the state that all began at: nothing is known
-        split = [np.split(part, self.first[1:-1]) for part in (halves.mean(axis=1), error)]
+        mean, on = self._alike(state.mean / (2 * self.kept // BATCHES)), self._alike(state.on / self.kept)
+        halves = np.concatenate(list(on), axis=1)
+        ratio = convergence.rhat(halves, self.kept, stuck=state.alike)
+        worst = max(float(ratio.max(initial=1.0)), state.height.rhat(self.kept // 2))
+        draws = convergence.effective(worst, halves.shape[1])
+        p, error = mean.mean(axis=(0, 2)), convergence.errors(mean)
+        error = np.where(self._known(), 0.0, convergence.with_unseen(error, draws))
+        error[np.isinf(ratio) & (halves.std(axis=1) == 0)] = 0.5  # never left the state that all began at: nothing is known
+        split = [np.split(part, self.first[1:-1]) for part in (p, error)]
         nodes, errors = (self.inner.spread(part, cardinality) for part in split)
-        worst = float(ratio.max(initial=1.0))
-        fitted = agreeing(small, state.cell, 2 * n * self.chains, np.split(halves.mean(axis=1), self.first[1:-1]))
+        fitted = agreeing(small, state.cell, self.kept * self.chains, np.split(p, self.first[1:-1]))
         cliques = [(scope, self.inner.spread_table(scope, table, cardinality)) for scope, table in tables(small, fitted)]
+        count = len(state.powers) - state.hottest
+        met = worst < convergence.RHAT and (count == 1 or state.trips >= self.chains)
         attributes = {
-            "log_z": np.nan, "free_energy": np.nan, "iterations": state.step, "converged": worst < 1.05, "residual": worst - 1,
-            "standard_error": errors,
+            "log_z": np.nan, "free_energy": np.nan, "iterations": state.step, "converged": met, "residual": worst - 1,
+            "standard_error": errors, "effective_draws": draws, "round_trips": state.trips if count > 1 else None,
         }  # fmt: skip
         return Result(nodes, cliques, attributes)
 
+    def _known(self) -> Array:
+        """(Σ card,) bool, is the marginal of a state known without any draw?"""
+        known: Array = np.repeat(np.maximum.reduceat(self.like, self.first[:-1]) == 0, self.states)
+        return known
 
-def powers(network: Network) -> Array:
-    """β_1 < … < β_K = 1: factors over several variables span SPAN nats on the average at β_1; none but 1 where they do so at 1."""
-    spans = []
-    for scope, table in network.factors():
-        possible = table[table > 0]
-        if len(scope) > 1 and possible.size:
-            spans.append(math.log(float(possible.max())) - math.log(float(possible.min())))
-    hot = min(1.0, SPAN / max(float(np.mean(spans)) if spans else 0.0, SPAN))
-    free = int((network.cardinality > 1).sum())
-    count = min(MOST, math.ceil(-math.log(hot) / math.log1p(CLOSER / math.sqrt(max(1, free)))) + 1)
-    return np.geomspace(hot, 1.0, count) if count > 1 else np.ones(1)
+    def _alike(self, counts: Array) -> Array:
+        """(…, Σ card, pairs) the mean over states that exchange places where the network stays the same."""
+        to = self.first[:-1].repeat(self.states) + self.like
+        if (to == np.arange(len(to))).all():
+            return counts
+        total = np.zeros((counts.shape[1], counts.shape[0], counts.shape[2]))
+        np.add.at(total, to, counts.transpose(1, 0, 2))
+        size = np.maximum(np.bincount(to, minlength=len(to)), 1)
+        return np.asarray((total / size[:, None, None])[to].transpose(1, 0, 2))
 
 
 def agreeing(network: Network, cell: Array, draws: int, nodes: list[Array]) -> Array:

@@ -190,7 +190,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--algorithms", default="tempered-gibbs,gibbs")
     parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--efforts", default="25,100")
+    parser.add_argument("--efforts", default="12,50")
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     rows: dict[tuple[str, str], list[tuple[str, dict[str, float]]]] = {}

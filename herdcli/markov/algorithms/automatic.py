@@ -36,7 +36,7 @@ MOST_THIRD = 125 * MILLION
 FAR = 1e-2  # mean difference from propagation that makes regions which cover every loop once doubtful
 PILOT = 224  # steps of the chains that tell whether other temperatures are needed
 MIXED = 1.1  # their largest R̂ where not
-BORNE = 1.25  # standard errors of the chains, in the mean: what is nearer to them is as good
+BORNE = 1.0  # standard errors of the chains, in the mean: what is nearer to them is as good
 CHAINS = "tempered-gibbs"
 OPINIONS = ("gbp", "tree-ep", "bp")  # of several that agree as well the first is the answer
 

@@ -156,10 +156,15 @@ def residual_updates(
 
 
 cdef void set_leaf(double[::1] tree, Py_ssize_t at, double value) noexcept nogil:
+    """Give a leaf its value, and the nodes above it the larger of their children, up to the first that has it already."""
+    cdef double larger
     tree[at] = value
     at = at // 2
     while at:
-        tree[at] = tree[2 * at] if tree[2 * at] >= tree[2 * at + 1] else tree[2 * at + 1]
+        larger = tree[2 * at] if tree[2 * at] >= tree[2 * at + 1] else tree[2 * at + 1]
+        if tree[at] == larger:
+            break
+        tree[at] = larger
         at = at // 2
 
 

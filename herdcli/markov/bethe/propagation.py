@@ -77,14 +77,14 @@ class BeliefPropagation(ToTolerance[State, Settings]):
         """Uniform messages, or random ones."""
         state = self.like()
         if self.residual_schedule:
-            leaves = len(state.tree) // 2
             every = np.arange(2 * self.graph.edges, dtype=np.int32)
-            for d in every:
-                change, bad = self._update(every[d : d + 1], state.messages, state.pending, 0.0)
-                self._check(bad)
-                state.tree[leaves + d] = change
-            for at in range(leaves - 1, 0, -1):
-                state.tree[at] = max(state.tree[2 * at], state.tree[2 * at + 1])
+            self._check(self._update(every, state.messages, state.pending, 0.0)[1])
+            level = largest_changes(state.messages, state.pending, self.graph.message_offset)
+            leaves = len(state.tree) // 2
+            state.tree[leaves : leaves + len(level)] = level
+            while leaves > 1:
+                state.tree[leaves // 2 : leaves] = state.tree[leaves : 2 * leaves].reshape(-1, 2).max(axis=1)
+                leaves //= 2
         return state
 
     def step(self, state: State) -> State:
@@ -140,6 +140,16 @@ class BeliefPropagation(ToTolerance[State, Settings]):
         """Beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
         return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response)
+
+
+def largest_changes(before: Array, after: Array, offset: Array) -> Array:
+    """(E,) the largest change of any entry of each message relative to the larger of the two, by which `fast.update_messages` counts.
+
+    before, after  (M,) positive or 0.  offset  (E + 1,) where each message begins.
+    """
+    larger = np.maximum(before, after)
+    change = np.divide(np.abs(after - before), larger, out=np.zeros_like(larger), where=larger > 0)
+    return np.maximum.reduceat(change, offset[:-1]) if len(offset) > 1 else np.zeros(0)
 
 
 def memory_of_result(graph: Pairwise, linear_response: bool) -> tuple[int, str]:

@@ -62,6 +62,7 @@ class Stream(IntEnum):
     BINARIZED = 45  # which entries are on of rows that become two-valued at random
     TRAJECTORY = 46  # particles that carry log Z along the updates of a fit
     MISSING = 47  # missing entries of training rows, drawn given the others
+    RENEWAL = 48  # hidden states that persistent chains begin anew with
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0, part: int = 0) -> np.random.Generator:

@@ -27,7 +27,7 @@ from herdcli.rbm.gradients import EXACT_PHASES, exact
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.phases import Block, Scratch, contrastive, integers, persistent
 from herdcli.rbm.problem import BLOCK, SHARED, Problem
-from herdcli.rbm.settings import Settings
+from herdcli.rbm.settings import RENEWED, Settings
 from herdcli.rbm.state import State
 from herdcli.rbm.units import Words, family
 from herdcli.records import dataclass
@@ -39,6 +39,8 @@ R = TypeVar("R")
 
 ROWS = 64  # of a block, about; blocks are two or four or six, so that two threads have as many
 SLICES = 4  # of the visible units
+YOUNG = 40  # updates that a chain has behind it at most, after few updates; later a hundred
+RENEWAL_PART = 2**32  # whose missing entries are those of rows that chains begin anew at: no block has this number
 
 
 @dataclass(frozen=True)
@@ -322,6 +324,23 @@ def sweeper(problem: Problem, state: State, m: int, step: int, number: int = 0) 
     """Model m as it is sampled in one block of one update."""
     draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step, part=number)
     return Sweeper(state.W[m], state.b[m], state.c[m], layer(problem.visible), layer(problem.hidden), draws)
+
+
+def renew(problem: Problem, state: State, m: int, order: Array, step: int) -> None:
+    """Let one in RENEWED chains of model m begin anew, at hidden states given rows of the minibatch, order (n,), each in turn.
+
+    Chains that nothing sends back can stay on the wrong side of a barrier that learning has raised: the share of them that is there is
+    not that of the rows, and biases and weights go on to grow from it for as long.  A chain of a hundred sweeps comes from a row.
+    """
+    if state.chain is None:
+        return
+    count = min(max(-(-problem.chains // RENEWED), YOUNG * problem.chains // (step + YOUNG)), len(order))
+    places = (step * count + np.arange(count)) % problem.chains
+    own = replace(sweeper(problem, state, m, step), draws=generator(problem.settings.seed, Stream.RENEWAL, unit=problem.unit(m), step=step))
+    rows = _chosen(problem, state, m, order[:count], step, RENEWAL_PART).astype(np.float32)
+    states = np.empty((count, state.chain.shape[2]), dtype=np.float32)
+    own.hidden.sample(real.product(rows, own.W), own.c, states, own.draws)
+    state.chain[m, places] = states
 
 
 def _phases(problem: Problem, state: State, m: int, step: int, counts: tuple[int, int], reconstruct: bool) -> Phases:

@@ -15,7 +15,7 @@ from herdcli.numerics.rows import Selected, blocks, column_sums
 from herdcli.numerics.streamed import Shuffled, Streamed
 from herdcli.rbm.model import Kept
 from herdcli.rbm.phases import Scratch
-from herdcli.rbm.settings import Settings
+from herdcli.rbm.settings import RENEWED, Settings
 from herdcli.rbm.units import Family, family, require_rows
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -204,9 +204,10 @@ class Problem:
 
     @property
     def chains(self) -> int:
-        """Persistent chains per model: as set, else as many as the largest minibatch."""
+        """Persistent chains per model: as set, else as many as the largest minibatch; of rpcd at least RENEWED."""
         most = self.most or max(map(len, self.rows))
-        return self.settings.chains or min(self.settings.batch_size or most, most)
+        least = RENEWED if self.settings.algorithm == "rpcd" else 0
+        return self.settings.chains or max(min(self.settings.batch_size or most, most), least)
 
     def order(self, model: int, epoch: int) -> Array | Shuffled:
         """The order of a model's rows in one epoch, (n,).  A function of (seed, model, epoch), kept while it is used."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,18 +12,20 @@ from herdcli.rbm.proper import require_pair
 from herdcli.rbm.units import Labelled, TwoState, Words, family
 from herdcli.records import dataclass
 
-ALGORITHMS = ("cd", "pcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact")
-SAMPLED = ("cd", "pcd", "fpcd", "pt")  # whose second phase is of sampled states
+ALGORITHMS = ("cd", "pcd", "rpcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact")
+SAMPLED = ("cd", "pcd", "rpcd", "fpcd", "pt")  # whose second phase is of sampled states
 MEAN_FIELDS = ("none", "visible", "both")
 DECAYS = ("linear", "cosine", "inverse", "none")
 OPTIMIZERS = ("momentum", "adam", "natural")
 JOINTS = ("none", "generative", "discriminative", "hybrid")
 REPLICAS = 10
+RENEWED = 100  # chains of rpcd, one of which begins anew at each update
 
 
 WORDS_RATE = 0.0001  # of counts of words, which are many in a row
 ADAM_RATE = 0.01  # of batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
+RENEWED_RATE, CURVED, TINY = 0.12, 0.6, 1e-9  # the same of rpcd, and the most of it times the largest moment of {0, 1} rows
 COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))
 DECAY_ROWS, LARGEST_DECAY = 2.0, 5e-4  # weight decay times rows, and the largest, of two-state units
 LARGEST_BATCH = 6.25  # times 20 rows, from which on larger ones do not raise the rate
@@ -36,7 +39,7 @@ class Settings:
     algorithm: str = "cd"
     steps: int = 1  # k, Gibbs sweeps per update, of tap its iterations
     final_steps: int = 0  # k of the last updates, which k goes to evenly; 0: the same k throughout
-    chains: int = 0  # persistent chains of pcd, fpcd, pt and tap; 0: as many as the batch
+    chains: int = 0  # persistent chains of pcd, rpcd, fpcd, pt and tap; 0: as many as the batch, of rpcd at least RENEWED
     replicas: int = 0  # pt: temperatures of each chain; 0: REPLICAS
     epochs: int = 100
     batch_size: int = 20  # 0: all rows
@@ -197,7 +200,7 @@ class Settings:
     @property
     def persistent(self) -> bool:
         """Whether chains go on from step to step."""
-        return self.algorithm in ("pcd", "fpcd", "pt", "tap")
+        return self.algorithm in ("pcd", "rpcd", "fpcd", "pt", "tap")
 
     @property
     def temperatures(self) -> int:
@@ -224,7 +227,9 @@ class Settings:
         return 1.0 / (1.0 + 9.0 * done) if self.rate_decay == "inverse" else 1.0
 
 
-def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool, decay: bool = False) -> Settings:
+def fitted(
+    settings: Settings, rows: int, *, rate: bool, centering: bool, decay: bool = False, moment: Callable[[], float] | None = None
+) -> Settings:
     """The settings with the learning rate, the centring and the weight decay that suit models of so many rows, each where it is asked for.
 
     Two-state units are centred.  A sum of past gradients adds 1/(1 − μ) of a rate to the weights, so that the rate goes as 1 − μ;
@@ -232,6 +237,10 @@ def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool, decay:
     that are g apart turn weights W of {0, 1} units into W / (g_v g_h) and their gradient into g_v g_h times it, so that the
     centred learner takes the same path at ε / (g_v g_h)².  A penalty that counts as much as a prior of fixed width falls as one over
     the rows; few rows and many weights need it.  Measured by scripts/bench_defaults.py.  Other families keep Settings' own.
+
+    Chains of rpcd come from rows and cannot be left behind for long, so that rates may be higher whatever the batch, as far as so
+    many chains keep up, but for rows that vary along one direction above all: moment gives `curvature.largest_moment` of the rows, in
+    unit values, which bounds them.
     """
     visible = family(settings.visible_units)
     layers = visible.columns if isinstance(visible, Labelled) else visible, family(settings.hidden_units)
@@ -242,10 +251,15 @@ def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool, decay:
     batch = min(settings.batch_size or rows, rows)
     updates = settings.epochs * -(-rows // batch)
     gaps = math.prod(units.range[1] - units.range[0] for units in layers if units.range is not None)
-    found = RATE * (1.0 - settings.momentum) / 0.1 * math.sqrt(min(max(batch / 20, 1.0), LARGEST_BATCH) * min(1.0, UPDATES / updates))
-    found = float(f"{min(found, RATE * 2.5) / gaps**2:.2g}")
+    larger = min(max(batch / 20, 1.0), LARGEST_BATCH)
+    first, share = RATE, larger * min(1.0, UPDATES / updates)
+    if settings.algorithm == "rpcd":
+        low, high = layers[0].range or (0.0, 1.0)
+        curvature = moment() / (high - low) ** 2 if rate and moment is not None else 0.0
+        first, share = min(RENEWED_RATE, CURVED / max(curvature, TINY)), min(1.0, UPDATES / updates)
+    found = float(f"{min(first * (1.0 - settings.momentum) / 0.1 * math.sqrt(share), first * 2.5) / gaps**2:.2g}")
     if settings.optimizer == "adam":  # steps of its own size, whatever the gradient's
-        found = float(f"{ADAM_RATE * math.sqrt(min(max(batch / 20, 1.0), LARGEST_BATCH) * min(1.0, UPDATES / updates)) / gaps:.2g}")
+        found = float(f"{ADAM_RATE * math.sqrt(larger * min(1.0, UPDATES / updates)) / gaps:.2g}")
     penalty = float(f"{min(max(DECAY_ROWS / rows, settings.weight_decay), LARGEST_DECAY):.2g}")
     return replace(
         settings,

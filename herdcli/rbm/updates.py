@@ -12,7 +12,7 @@ from herdcli.numerics.streamed import Streamed
 from herdcli.rbm import trajectory, validation, wide
 from herdcli.rbm.descent import Rates, descend
 from herdcli.rbm.likelihood import Map, row_blocks
-from herdcli.rbm.minibatch import Away, Statistics, rows_of, statistics, sweeper
+from herdcli.rbm.minibatch import Away, Statistics, renew, rows_of, statistics, sweeper
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.proper import project
@@ -31,6 +31,8 @@ def update(problem: Problem, state: State, m: int, map: Map = map, away: Away | 
     epoch, batch = divmod(step, batches)
     n = len(problem.rows[m])
     order = problem.order(m, epoch)[batch * n // batches : (batch + 1) * n // batches]
+    if settings.algorithm == "rpcd":
+        renew(problem, state, m, order, step)
     each = not settings.persistent and state.lag is None
     if state.lag is not None:
         error, largest = wide.update(problem, state, m, state.lag, order, step, map)

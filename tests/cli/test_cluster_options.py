@@ -134,8 +134,8 @@ def test_nothing_of_dask_is_imported_unasked(digits, tmp_path):
 
 
 NO_ROUNDS = {
-    "pt": (["--algorithm", "pt"], "--cluster has workers for the minibatches of --algorithm cd, pcd and fpcd, not pt"),
-    "exact": (["--algorithm", "exact"], "--cluster has workers for the minibatches of --algorithm cd, pcd and fpcd, not exact"),
+    "pt": (["--algorithm", "pt"], "--cluster has workers for the minibatches of --algorithm cd, pcd, rpcd and fpcd, not pt"),
+    "exact": (["--algorithm", "exact"], "--cluster has workers for the minibatches of --algorithm cd, pcd, rpcd and fpcd, not exact"),
     "natural": (["--optimizer", "natural"], "--cluster has no workers for --optimizer natural"),
     "small": (["--batch-size", "20"], "--cluster deals out 512 rows of a minibatch at a time, and this one has 20"),
     "layers": (["--layers", "3,2"], "--cluster deals out units of work, and this run has only one"),

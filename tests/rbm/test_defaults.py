@@ -6,10 +6,14 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from herdcli.algorithm import solve
 from herdcli.artifacts import load
+from herdcli.numerics.rows import Selected
 from herdcli.rbm import enumeration, learning, likelihood
+from herdcli.rbm.curvature import largest_moment
+from herdcli.rbm.minibatch import renew
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fitted
 
@@ -28,6 +32,48 @@ def test_rates_follow_batch_updates_momentum_and_units():
     assert chosen(200, epochs=10, visible_units="gaussian") == Settings().learning_rate
 
 
+def test_rates_of_renewed_chains_fall_with_updates_and_the_largest_moment_and_not_with_batches():
+    def renewed(moment: float, rows: int = 200, **options) -> float:
+        settings = Settings(algorithm="rpcd", epochs=10, **options)
+        return fitted(settings, rows, rate=True, centering=True, moment=lambda: moment).learning_rate
+
+    assert [renewed(0.0), renewed(5.0), renewed(6.0), renewed(60.0)] == [0.12, 0.12, 0.1, 0.01]
+    assert renewed(6.0, 16_000) == pytest.approx(0.05)  # 8000 updates
+    assert renewed(6.0, batch_size=100) == renewed(6.0)
+    assert renewed(24.0, visible_units="spin") == pytest.approx(0.1 / 4, rel=0.05)
+    assert chosen(200, epochs=10, algorithm="rpcd") == 0.12
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix], ids=["dense", "csr"])
+def test_the_largest_moment_is_the_largest_eigenvalue_of_the_covariance(kind):
+    rng = np.random.default_rng(3)
+    rows = (rng.random((900, 1)) + rng.random((900, 12)) > 1).astype(np.int8)
+    exact = np.linalg.eigvalsh(np.cov(rows.T, bias=True))[-1]
+    chosen = Selected(kind(rows), np.arange(900))
+    assert largest_moment(chosen) == pytest.approx(exact, rel=1e-4)
+    assert largest_moment(Selected(kind(rows[:1].repeat(5, axis=0)), np.arange(5))) == 0.0
+    assert largest_moment(np.concatenate([rows, 1 - rows], axis=1)) == pytest.approx(2 * exact, rel=1e-4)
+
+
+def test_chains_restart_at_rows_in_turn_many_at_first_and_one_in_a_hundred_later():
+    rows = np.eye(30, dtype=np.int8)
+    problem = learning.Problem([rows], Settings(30, "rpcd", epochs=1))
+    state = learning.Learning(problem).init()
+    assert problem.chains == 100
+    state.W[0], state.c[0] = 200 * np.eye(30), -100.0  # hidden states are what the row is
+
+    def restarted(step: int) -> list[int]:
+        state.chain[0] = 1.0
+        renew(problem, state, 0, np.arange(5, 25), step)
+        places = np.flatnonzero((state.chain[0] != 1.0).any(axis=1))
+        assert np.array_equal(state.chain[0, places], rows[5 : 5 + len(places)])
+        return places.tolist()
+
+    assert restarted(0) == list(range(20))  # as many as there are rows
+    assert restarted(460) == [80, 81, 82, 83, 84, 85, 86, 87]  # 40 in 500 of the hundred
+    assert [restarted(step) for step in (10_007, 10_008)] == [[7], [8]]
+
+
 def test_weight_decay_is_that_of_a_prior_for_few_rows_and_many():
     found = [fitted(Settings(), rows, rate=True, centering=True, decay=True).weight_decay for rows in (9, 4000, 8000, 20_000, 10**7)]
     assert found == [5e-4, 5e-4, 2.5e-4, 1e-4, 1e-4]
@@ -43,7 +89,7 @@ def test_only_what_is_asked_for_changes():
     assert not fitted(Settings(visible_units="gaussian"), 9, rate=True, centering=True).centering
 
 
-@pytest.mark.parametrize(("algorithm", "units"), [("cd", "binary"), ("pcd", "binary"), ("pcd", "spin")])
+@pytest.mark.parametrize(("algorithm", "units"), [("cd", "binary"), ("pcd", "binary"), ("pcd", "spin"), ("rpcd", "binary")])
 def test_digits_are_learned_far_better_than_independent_columns(algorithm, units):
     """PCD of spins at the old default ended at −40.99 nats where independent columns have −25.24."""
     digits = load(str(files("herdcli.data") / "digits.h5")).value

@@ -304,7 +304,7 @@ def test_a_model_does_not_depend_on_its_neighbours_and_rests_when_it_is_done(ker
     assert not np.array_equal(state.W[2], together.W[2])
 
 
-@pytest.mark.parametrize("algorithm", ["cd", "pcd", "fpcd"])
+@pytest.mark.parametrize("algorithm", ["cd", "pcd", "rpcd", "fpcd"])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(("batch", "chains"), [(100, 0), (130, 210), (0, 40)])
 def test_threads_share_the_blocks_of_one_model_and_change_nothing(

@@ -140,7 +140,9 @@ def test_the_average_is_that_of_the_last_updates() -> None:
 
 
 @pytest.mark.parametrize("names", [1, 2])
-@pytest.mark.parametrize("more", [{}, {"algorithm": "pcd"}, {"algorithm": "fpcd", "sparsity_target": 0.2}, {"centering": True}])
+@pytest.mark.parametrize(
+    "more", [{}, {"algorithm": "pcd"}, {"algorithm": "rpcd"}, {"algorithm": "fpcd", "sparsity_target": 0.2}, {"centering": True}]
+)
 def test_a_run_in_two_parts_is_one_run(names: int, more: dict[str, object]) -> None:
     whole, part = (learning.Settings(hidden=3, epochs=epochs, **CONSTANT, **more) for epochs in (9, 4))
     long = fitted(whole, names, keep=True)

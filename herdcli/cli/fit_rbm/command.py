@@ -38,25 +38,22 @@ if TYPE_CHECKING:
 
 @click.command("fit-rbm", cls=Command)
 @input_argument
-@click.option(
-    "--hidden",
-    type=HIDDEN,
-    default=100,
-    show_default=True,
-    help="Hidden units; auto tries 4 to 500.",
-)
+@click.option("--hidden", type=HIDDEN, default=100, show_default=True, help="Hidden units; auto tries 4 to 500.")
 @click.option(
     "--algorithm",
     type=click.Choice(ALGORITHMS),
     default="cd",
     show_default=True,
-    help="How the gradient is computed: pt by parallel tempering, tap without sampling, exact for a layer of at most 2^20 states.",
+    help="How the gradient is computed; rpcd: chains restart at rows, pt: tempering, exact: at most 2^20 states.",
 )
 @click.option(
     "--steps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update (the k of CD-k); tap: iterations."
 )
 @click.option(
-    "--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd, fpcd, pt and tap.  [default: the batch size]"
+    "--chains",
+    type=click.IntRange(1),
+    default=None,
+    help="Persistent chains.  [default: the batch size, rpcd: at least 100]",
 )
 @click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="Passes over the training rows.")
 @click.option("--batch-size", type=BATCH_SIZE, default=20, show_default=True, help="Rows per update.")
@@ -64,7 +61,7 @@ if TYPE_CHECKING:
     "--learning-rate",
     type=click.FloatRange(0, min_open=True),
     default=None,
-    help="Rate of the first update.  [default: two-state units: by batch and updates, at most .05; others: .05]",
+    help="Rate of the first update.  [default: by units, batch and updates]",
 )
 @click.option(
     "--rate-decay",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from herdcli.rbm.minibatch import Away
     from herdcli.rbm.problem import Problem
 
-DEALT = ("cd", "pcd", "fpcd")  # of pt the temperatures move on between the groups; the others do not sample rows in groups
+DEALT = ("cd", "pcd", "rpcd", "fpcd")  # of pt the temperatures move on between the groups; the others do not sample rows in groups
 
 
 def away(session: Session, problem: Problem) -> Away | None:
@@ -39,7 +39,7 @@ def _refuse(problem: Problem) -> None:
     """Refuse what has a state that goes from group to group, or gradients that are of all rows together."""
     settings = problem.settings
     if settings.algorithm not in DEALT:
-        message = f"--cluster has workers for the minibatches of --algorithm cd, pcd and fpcd, not {settings.algorithm}"
+        message = f"--cluster has workers for the minibatches of --algorithm cd, pcd, rpcd and fpcd, not {settings.algorithm}"
         raise BadUsage(message, hint="--algorithm cd, or leave out --cluster")
     if settings.joint in ("discriminative", "hybrid"):
         raise BadUsage(f"--cluster has no workers for --labels {settings.joint}", hint="--labels generative, or leave out --cluster")

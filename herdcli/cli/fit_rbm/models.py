@@ -128,9 +128,23 @@ def _afresh(session: Session, request: Request) -> Inputs:
         settings = request.fitted(settings, largest(y, rows.split))
         session.request = replace(request, **settings.of_data())
         return Inputs(rows, y, names, settings, False, data, labels=labels, known=torn.beside_labels(known, len(labels)))
-    settings = request.fitted(settings, largest(y, rows.split))
+    settings = request.fitted(settings, largest(y, rows.split), partial(_moment, rows))
     session.request = replace(_as_read(request, rows), **settings.of_data())
     return Inputs(rows, y, names, settings, request.per_class, data, known=known)
+
+
+def _moment(rows: Prepared) -> float:
+    """The largest moment of the training rows."""
+    import numpy as np
+
+    from herdcli.numerics.rows import Selected, is_sparse
+    from herdcli.numerics.streamed import Streamed
+    from herdcli.rbm.curvature import largest_moment
+    from herdcli.splits import TRAIN
+
+    if isinstance(rows.X, np.ndarray) or is_sparse(rows.X):
+        return largest_moment(Selected(rows.X, np.flatnonzero(rows.split == TRAIN)))
+    return largest_moment(Streamed(rows.X, rows.split, TRAIN))
 
 
 def _data(session: Session, request: Request, settings: Settings) -> Artifact:
@@ -212,7 +226,8 @@ def _shorter(session: Session, request: Request, given: Inputs, state: State) ->
     if fewer <= 0:
         return asked
     if not request.model:
-        chosen = request.fitted(replace(given.settings, epochs=len(state.trace)), largest(given.y, given.rows.split))
+        fewer_epochs = replace(given.settings, epochs=len(state.trace))
+        chosen = request.fitted(fewer_epochs, largest(given.y, given.rows.split), partial(_moment, given.rows))
         asked = replace(asked, learning_rate=chosen.learning_rate)
     return replace(asked, epochs=request.epochs - fewer)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 # options that only some algorithms have: option -> those algorithms
 FOR_SOME = {
-    "steps": ("cd", "pcd", "fpcd", "pt", "tap"),
-    "final_steps": ("cd", "pcd", "fpcd", "pt", "tap"),
-    "chains": ("pcd", "fpcd", "pt", "tap"),
+    "steps": ("cd", "pcd", "rpcd", "fpcd", "pt", "tap"),
+    "final_steps": ("cd", "pcd", "rpcd", "fpcd", "pt", "tap"),
+    "chains": ("pcd", "rpcd", "fpcd", "pt", "tap"),
     "replicas": ("pt",),
     "mean_field": ("cd",),
     "fast_rate": ("fpcd",),
@@ -187,12 +187,15 @@ class Request:
         before = 0 if model.kept is None else model.epochs
         return Settings(**own | typed | watched | {"hidden": model.W.shape[2], "epochs": before + self.epochs})
 
-    def fitted(self, chosen: Settings, rows: int) -> Settings:
-        """Those settings with the rate, the centring and the weight decay that suit models of so many rows, where none were typed."""
+    def fitted(self, chosen: Settings, rows: int, moment: Callable[[], float] | None = None) -> Settings:
+        """Those settings with the rate, the centring and the weight decay that suit models of so many rows, where none were typed.
+
+        moment  gives the largest moment of the rows.
+        """
         from herdcli.rbm.settings import fitted
 
         lacking = {"rate": self.learning_rate is None, "centering": self.centering is None, "decay": self.weight_decay is None}
-        return fitted(chosen, rows, **lacking)
+        return fitted(chosen, rows, **lacking, moment=moment)
 
     def of_pairs(self, given: Collection[str]) -> Settings:
         """What was typed, and for the rest the settings for pairs.  Raises BadUsage for options of other models."""
@@ -203,7 +206,7 @@ class Request:
                 raise BadUsage(
                     f"--pairs and --{name.replace('_', '-')} exclude each other", hint="a model of pairs is one model of all labels"
                 )
-        if self.algorithm in ("pt", "tap"):
+        if self.algorithm in ("rpcd", "pt", "tap"):
             raise BadUsage(f"--pairs and --algorithm {self.algorithm} exclude each other", hint="--algorithm pcd")
         self.refuse_watched("--pairs")
         typed = {one.name: getattr(self, one.name) for one in fields(DEFAULTS) if one.name in given}

@@ -1,0 +1,40 @@
+"""How steep the log-likelihood of a harmonium can be: the largest eigenvalue of its rows' covariance.
+
+The Fisher matrix of the weights of one hidden unit is, where units do not depend on each other, Cov(v) times the variance of the unit, so
+that the largest eigenvalue λ of Cov(v) says how fast a direction of the weights can be followed.  On most rows it is a few units; on
+patches of pictures, whose pixels are bright or dark together, most of the trace.
+Source: Montavon & Müller (2012), sec. 2, the condition of the centred Hessian.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.numerics import real
+from herdcli.schema import Array
+
+MOST_ROWS, MOST_ENTRIES = 1000, 1 << 22  # that it is seen in, evenly spread
+ITERATIONS = 20
+
+
+def largest_moment(rows: Any) -> float:
+    """The largest eigenvalue of the covariance of rows (n, D), in their units squared, by the power method on at most MOST_ROWS of them.
+
+    rows  anything of a length and a shape that gives the rows of an array of numbers; 0 where all are the same.
+    """
+    most = max(1, min(MOST_ROWS, MOST_ENTRIES // max(1, rows.shape[1])))
+    chosen = np.arange(0, len(rows), max(1, -(-len(rows) // most)))
+    seen: Array = np.asarray(rows[chosen], dtype=np.float32)
+    seen = seen - seen.mean(axis=0)
+    lengths = np.square(seen).sum(axis=1)
+    direction, found = seen[int(lengths.argmax())], 0.0
+    for _ in range(ITERATIONS):
+        size = float(np.sqrt(real.dot(direction, direction)))
+        if not size > 0.0:
+            return 0.0
+        direction = direction / np.float32(size)
+        direction = real.product(real.product(seen, direction), seen) / np.float32(len(seen))
+        found = float(np.sqrt(real.dot(direction, direction)))
+    return found

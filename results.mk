@@ -188,7 +188,7 @@ league-uai.quick := --without pgmpy --only asia,cancer,merlin_paskin,bm5x5_sw2_s
 
 # $(call rules,stage,folder,files,data sets,arguments)
 define rules
-$(addprefix $(2)/,$(3)) &: $(addprefix scripts/,$(firstword $($(1).run)) pipeline.py forked.py realdata.py $($(1).with)) \
+$(addprefix $(2)/,$(3)) &: $(addprefix scripts/,$(firstword $($(1).run)) pipeline.py commands.py realdata.py $($(1).with)) \
     $(addprefix $(2)/,$($(1).needs)) | $(2)/work/$(1) $(sort $(dir $(addprefix $(2)/,$(3)))) $(VENV)/installed-dev
 	@$$(BIN)/python scripts/realdata.py $(4)
 	$$(BIN)/python scripts/$($(1).run) $(2)/work/$(1) $(5)

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import forked
+import commands
 
 with contextlib.suppress(ImportError):  # where nothing is computed, as in check_results.py, it need not be installed
     import threadpoolctl
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 def herd(*arguments: object, folder: Path | None = None, stdin: str | None = None) -> str:
     """The stdout of one command; ends the program where it fails.  Its messages go to stderr as they come."""
     words = [str(argument) for argument in arguments]
-    code, text, _ = forked.run(words, folder, stdin)
+    code, text, _ = commands.run(words, folder, stdin)
     if code:
         sys.exit(f"failed with exit code {code}: herd {shlex.join(words)}")
     return text
@@ -51,7 +51,7 @@ def timed(*arguments: object) -> float:
 def told(*arguments: object, answers: Sequence[int] = (0,)) -> tuple[int, str]:
     """The exit code of one command and what it says on stderr; ends the program where the code is none of `answers`."""
     words = [str(argument) for argument in arguments]
-    code, _, messages = forked.run(words, errors=True)
+    code, _, messages = commands.run(words, errors=True)
     if code not in answers:
         sys.exit(f"{messages}failed with exit code {code}: herd {shlex.join(words)}")
     return code, messages

@@ -267,16 +267,16 @@ def test_a_command_that_fails_ends_the_script(script):
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_a_forked_command_reads_writes_and_ends_as_one_of_its_own(script, monkeypatch, tmp_path, platform):
-    forked = script("forked")
-    monkeypatch.setattr(forked.sys, "platform", platform)
+    commands = script("commands")
+    monkeypatch.setattr(commands.sys, "platform", platform)
     rows = "a,b\n1,2\n3,4\n"
-    assert forked.run(["convert", "-", "-q", "-o", "rows.h5"], tmp_path, rows) == (0, "", "")
-    begun = len(forked._every)
+    assert commands.run(["convert", "-", "-q", "-o", "rows.h5"], tmp_path, rows) == (0, "", "")
+    begun = len(commands._every)
     alone = subprocess.run([sys.executable, "-m", "herdcli", "info", "rows.h5"], cwd=tmp_path, capture_output=True, text=True, check=True)
     for _ in range(2):  # the second finds everything loaded
-        assert forked.run(["info", "rows.h5"], tmp_path, errors=True) == (0, alone.stdout, alone.stderr)
-    assert forked.run(["info", "none.h5"], tmp_path, errors=True) == (66, "", "herd info: none.h5: there is no such file\n")
-    assert len(forked._every) == begun
+        assert commands.run(["info", "rows.h5"], tmp_path, errors=True) == (0, alone.stdout, alone.stderr)
+    assert commands.run(["info", "none.h5"], tmp_path, errors=True) == (66, "", "herd info: none.h5: there is no such file\n")
+    assert len(commands._every) == begun
 
 
 def test_the_page_of_the_league_begins_with_what_is_lost(script):

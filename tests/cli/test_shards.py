@@ -60,12 +60,12 @@ VARIANTS = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, run_plain):
-    """A folder with rows.h5 of classes of different sizes, one.h5 of one, grid.h5 and evidence, herded.h5 and atoms.h5."""
+    """A folder with rows.h5 one.h5 of one, other.h5 of those renamed, grid.h5, evidence, herded.h5, atoms.h5."""
     folder, random = tmp_path_factory.mktemp("made"), np.random.default_rng(3)
     y = np.repeat(np.arange(CLASSES), [12, 19, 12, 14])
     on = (random.random((CLASSES, 9)) < 0.5)[y] ^ (random.random((len(y), 9)) < 0.2)
     split = np.concatenate([np.arange(count) % 4 % 3 for count in np.bincount(y)])
-    for name, labels in (("rows.h5", y), ("one.h5", y * 0)):
+    for name, labels in (("rows.h5", y), ("one.h5", y * 0), ("other.h5", CLASSES - 1 - y)):
         with h5py.File(folder / name, "w") as file:
             file["X"], file["y"], file["split"] = on.astype(np.uint8), labels, split.astype(np.uint8)
     rows = "\n".join(",".join(map(str, row)) for row in random.integers(-1, 2, (7, 3)))
@@ -246,7 +246,7 @@ def several(run, inputs, shards):
     for line in (
         [*FIT, "--epochs", "3", "--shard", "2/3", "-o", "e2.h5"],
         [*FIT, "--range", "0,2", "--shard", "2/3", "-o", "g2.h5"],
-        ["fit-rbm", "one.h5", *FIT[2:], "--shard", "2/3", "-o", "d2.h5"],
+        ["fit-rbm", "other.h5", *FIT[2:], "--shard", "2/3", "-o", "d2.h5"],
         [*HERD, "--shard", "1/3", "-o", "h1.h5"],
         [*FIT, "-o", "model.h5"],
         ["nherd-train", "rows.h5", "-o", "classifier.h5"],

@@ -42,27 +42,11 @@ HERD_INLINE float herd_dot(const float *restrict w, const float *restrict h, ptr
     return herd_fold(s);
 }
 
-/* e^y, y <= 0, by the polynomial of herd_logistic. */
-HERD_INLINE float herd_exp(float y)
+/* e^y; what is above 0 counts as 0, and what is below -87 as that. */
+HERD_INLINE float herd_share(float y)
 {
     y = y < -87.0f ? -87.0f : y;
-    y = y > 0.0f ? 0.0f : y;
-    const float shifted = y * 1.4426950408889634f + 12582912.0f;
-    const float n = shifted - 12582912.0f;
-    const float r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
-    float power, scale;
-    uint32_t bits;
-    power = r * 0.0013836835278198123f;
-    power = (power + 0.008374824188649654f) * r;
-    power = (power + 0.04166822507977486f) * r;
-    power = (power + 0.16666419804096222f) * r;
-    power = (power + 0.49999991059303284f) * r;
-    power = (power + 1.0f) * r;
-    power = power + 1.0f;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits << 23) + 0x3F800000u;
-    memcpy(&scale, &bits, sizeof scale);
-    return power * scale;
+    return herd_exp(y > 0.0f ? 0.0f : y);
 }
 
 HERD_INLINE uint64_t herd_mixed(uint64_t z)
@@ -346,9 +330,9 @@ HERD_LOOP(int64_t, herd_draw_words,
                 const double u = (double)(z >> 11) * 0x1p-53;
                 const float stale = herd_dot(g->W + i * g->K, h, g->K);
                 tries++;
-                if (u >= (double)herd_exp(((stale + g->bias[i]) + slack[i] * reach[n]) - upper[i]))
+                if (u >= (double)herd_share(((stale + g->bias[i]) + slack[i] * reach[n]) - upper[i]))
                     continue;
-                if (u < (double)herd_exp(herd_rest(g, n, h, i, stale) - upper[i])) {
+                if (u < (double)herd_share(herd_rest(g, n, h, i, stale) - upper[i])) {
                     *drawn++ = (int32_t)i;
                     left--;
                 }

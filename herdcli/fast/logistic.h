@@ -1,4 +1,4 @@
-/* What the loops over float32 share: the logistic function of numpy_gibbs.py. */
+/* What the loops over float32 share: the exponential and the logistic function of numpy_gibbs.py. */
 #ifndef HERD_LOGISTIC_H
 #define HERD_LOGISTIC_H
 #include "simd.h"
@@ -10,10 +10,9 @@ HERD_INLINE float herd_clamp(float x)
     return x > 87.0f ? 87.0f : x;
 }
 
-/* 1 / (1 + e^-x) for |x| <= 87; the constants and the argument reduction are explained in numpy_gibbs.py. */
-HERD_INLINE float herd_logistic(float x)
+/* e^y for |y| <= 87; the constants and the argument reduction are explained in numpy_gibbs.py. */
+HERD_INLINE float herd_exp(float y)
 {
-    const float y = -x;
     const float shifted = y * 1.4426950408889634f + 12582912.0f;
     const float n = shifted - 12582912.0f;
     const float r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
@@ -29,7 +28,13 @@ HERD_INLINE float herd_logistic(float x)
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits << 23) + 0x3F800000u; /* 2^n */
     memcpy(&scale, &bits, sizeof scale);
-    return 1.0f / (power * scale + 1.0f);
+    return power * scale;
+}
+
+/* 1 / (1 + e^-x) for |x| <= 87. */
+HERD_INLINE float herd_logistic(float x)
+{
+    return 1.0f / (herd_exp(-x) + 1.0f);
 }
 
 #endif

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.fast.numpy_gibbs import EXP, LIMIT, LN2_HIGH, LN2_LOW, LOG2_E, MAGIC
+from herdcli.fast.numpy_gibbs import LIMIT, exponential
 from herdcli.schema import Array
 
 __all__ = [
@@ -52,19 +52,8 @@ def _lanes(x: Array) -> Array:
 
 
 def _exp(y: Array) -> Array:
-    """e^y of y ≤ 0, what is above counts as 0; (...,) float32, by the polynomial of `logistic`."""
-    y = np.minimum(np.maximum(y, -LIMIT), F(0))
-    shifted = y * LOG2_E + MAGIC
-    n = shifted - MAGIC
-    r = (y - n * LN2_HIGH) - n * LN2_LOW
-    power = r * EXP[0]
-    for c in EXP[1:-1]:
-        power += c
-        power *= r
-    power += EXP[-1]
-    scale = ((shifted.view(np.uint32) << np.uint32(23)) + np.uint32(0x3F800000)).view(F)
-    found: Array = power * scale
-    return found
+    """e^y; what is above 0 counts as 0, and what is below −87 as that."""
+    return exponential(np.minimum(np.maximum(y, -LIMIT), F(0)))
 
 
 def current_rows(W: Array, V: Array, rows: Array, lag: Array, P: Array, Q: Array, mean: Array, W_out: Array, V_out: Array) -> None:

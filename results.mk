@@ -146,7 +146,7 @@ mnist.run := fig_mnist.py
 mnist.with := mnist_rivals.py
 mnist.data := mnist.h5
 mnist.makes := mnist.csv mnist.png
-mnist.quick := --largest 4 --programs herd --temperatures 300
+mnist.quick := --largest 4 --seeds 1 --programs herd --temperatures 300
 
 STAGES += em
 em.run := table_em.py

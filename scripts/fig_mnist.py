@@ -87,11 +87,12 @@ def draw(rows: list[Row], target: Path) -> None:
     for number, program in enumerate(dict.fromkeys(row["program"] for row in rows)):
         own = [row for row in rows if row["program"] == program]
         seconds, there, back = (np.array([float(row[name]) for row in own]) for name in ("cpu_seconds", "log_likelihood", "back"))
-        epochs = np.array([int(row["epochs"]) for row in own])
+        which = [run(row)[1:3] for row in own]
+        same = [np.array([one == each for one in which]) for each in dict.fromkeys(which)]
         axes.plot(seconds, there, ".", color=f"C{number}")
         axes.plot(seconds, back, "_", color=f"C{number}")
         axes.vlines(seconds, np.minimum(there, back), np.maximum(there, back), color=f"C{number}", lw=0.8)
-        line = [(seconds[epochs == each].mean(), (there + back)[epochs == each].mean() / 2) for each in np.unique(epochs)]
+        line = [(seconds[at].mean(), (there + back)[at].mean() / 2) for at in same]
         axes.plot(*zip(*line, strict=True), color=f"C{number}", label=program)
     axes.axhline(PUBLISHED, color="grey", lw=0.8, ls="--", label="CD-25, Salakhutdinov & Murray (2008)")
     axes.set(xscale="log", xlabel="processor seconds of learning", ylabel="log-likelihood of test rows, nats")

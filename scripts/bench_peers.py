@@ -107,12 +107,12 @@ def main() -> int:
             continue
         rows = rows[: arguments.rows]
         train, held = rows[: len(rows) * 3 // 4], rows[len(rows) * 3 // 4 :]
-        baseline, asked = (
-            independent(train, held),
-            [Settings(HIDDEN, arguments.algorithm, epochs=arguments.epochs, seed=seed) for seed in SEEDS],
-        )
-        chosen = [fitted(each, len(train), rate=True, centering=True, decay=True, moment=partial(largest_moment, train)) for each in asked]
-        ours = [judged(train, held, each) for each in chosen]
+        baseline = independent(train, held)
+        ours = []
+        for seed in SEEDS:
+            asked = Settings(HIDDEN, arguments.algorithm, epochs=arguments.epochs, seed=seed)
+            moment = partial(largest_moment, train)
+            ours.append(judged(train, held, fitted(asked, len(train), rate=True, centering=True, decay=True, moment=moment)))
         if name in known:
             best, peer = known[name]
         else:

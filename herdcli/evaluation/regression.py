@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,23 +26,6 @@ class Judged:
     model: GeneralisedLinear
     source: blocks.Source
     mass: float
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """Rows that are there, as blocks."""
-
-    held: HeldOut
-
-    @property
-    def count(self) -> int:
-        """How many blocks there are."""
-        return -(-len(self.held.y) // blocks.BLOCK)
-
-    def take(self, first: int, last: int) -> Iterator[HeldOut]:
-        """Blocks first … last − 1."""
-        for number in range(first, last):
-            yield taken(self.held, slice(number * blocks.BLOCK, (number + 1) * blocks.BLOCK))
 
 
 def taken(held: HeldOut, rows: slice | Array) -> HeldOut:
@@ -104,7 +88,8 @@ def _held(value: GeneralisedLinear, map: Any) -> Judged | None:
     if value.holdout is None or not len(value.holdout.y):
         return None
     chosen = value.holdout.split == (TEST if (value.holdout.split == TEST).any() else VALID)
-    return judged_by(value, InMemory(taken(value.holdout, chosen)), map)
+    held = taken(value.holdout, chosen)
+    return judged_by(value, blocks.InMemory(len(held.y), partial(taken, held)), map)
 
 
 def _weight(held: HeldOut) -> Array:

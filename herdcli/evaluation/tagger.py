@@ -6,8 +6,7 @@ thresholds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -85,32 +84,19 @@ class Judged:
         return sums | {"rows": np.array([float(len(y))]), "infinite": np.array([float(np.count_nonzero(~np.isfinite(score)))])}
 
 
-@dataclass(frozen=True)
-class InMemory:
-    """Examples that are there, as blocks."""
-
-    held: Tagged
-
-    @property
-    def count(self) -> int:
-        """How many blocks there are."""
-        return -(-len(self.held.y) // blocks.BLOCK)
-
-    def take(self, first: int, last: int) -> Iterator[Tagged]:
-        """Blocks first … last − 1."""
-        for number in range(first, last):
-            rows = slice(number * blocks.BLOCK, (number + 1) * blocks.BLOCK)
-            yield Tagged(self.held.score[rows], self.held.variance[rows], self.held.y[rows], self.held.split[rows])
-
-
 def examined(value: Tagger | Judged, map: Any = map) -> Judged | None:
     """The examples that figures are made of; None where an artifact has none."""
     if isinstance(value, Judged):
         return value
     if value.holdout is None:
         return None
-    rows, (on, chosen) = value.holdout, held.rows_of(value.holdout)
-    return Judged(value, InMemory(Tagged(rows.score[chosen], rows.variance[chosen], rows.y[chosen], rows.split[chosen])), on, map)
+    on, chosen = held.rows_of(value.holdout)
+    rows = _taken(value.holdout, chosen)
+    return Judged(value, blocks.InMemory(len(rows.y), partial(_taken, rows)), on, map)
+
+
+def _taken(rows: Tagged, own: slice | Array) -> Tagged:
+    return Tagged(rows.score[own], rows.variance[own], rows.y[own], rows.split[own])
 
 
 def judged(value: Tagger) -> tuple[Array, Array, Array, Array]:

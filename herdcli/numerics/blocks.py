@@ -175,6 +175,24 @@ class Blocks:
             held = [have] if len(have.X) else []
 
 
+@dataclass(frozen=True)
+class InMemory:
+    """Anything of so many rows that is there, as blocks: `cut` gives what it has of some of them."""
+
+    rows: int
+    cut: Callable[[slice], Any]
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return -(-self.rows // BLOCK)
+
+    def take(self, first: int, last: int) -> Iterator[Any]:
+        """Blocks first … last − 1."""
+        for start in range(first * BLOCK, min(last * BLOCK, self.rows), BLOCK):
+            yield self.cut(slice(start, min(start + BLOCK, self.rows)))
+
+
 def together(columns: int, room: int = ROOM) -> int:
     """Blocks of rows that take `room` bytes in double precision, from one to PASS_BLOCKS."""
     return min(PASS_BLOCKS, max(1, room // (8 * BLOCK * max(1, columns))))

@@ -15,7 +15,7 @@ from herdcli.artifacts.dataset import UNITS, Dataset
 from herdcli.cli.fit_mrf import inputs
 from herdcli.errors import DataError, HerdError
 from herdcli.markov.model.counts import Block
-from herdcli.numerics.blocks import BLOCK
+from herdcli.numerics.blocks import BLOCK, InMemory
 from herdcli.numerics.units import Layout
 from herdcli.records import dataclass
 
@@ -31,20 +31,6 @@ STATES = "--values states, or --values two with --range LO,HI, says it of all ro
 
 class Unclear(DataError):
     """What values mean can only be told from all rows."""
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """All rows as states, which a block takes its own of."""
-
-    states: inputs.States
-
-    def take(self, first: int, last: int) -> Iterator[Block]:
-        """Blocks first … last − 1."""
-        for start in range(first * BLOCK, min(last * BLOCK, len(self.states.x)), BLOCK):
-            part = slice(start, start + BLOCK)
-            weight = None if self.states.weight is None else self.states.weight[part]
-            yield Block(self.states.x[part], self.states.split[part], weight)
 
 
 @dataclass(frozen=True)
@@ -148,7 +134,16 @@ def in_memory(session: Session, request: Request) -> Counted:
     states = inputs.read_states(session, data, request)
     named = inputs.state_names(data, states.names, states.cardinality)
     layout = Layout(*states.x.shape)
-    return Counted(InMemory(states), layout, replace(data, value=None), states.names, states.shape, named)
+    return Counted(_blocks(states), layout, replace(data, value=None), states.names, states.shape, named)
+
+
+def _blocks(states: inputs.States) -> InMemory:
+    """All rows as states, which a block takes its own of."""
+
+    def cut(own: slice) -> Block:
+        return Block(states.x[own], states.split[own], None if states.weight is None else states.weight[own])
+
+    return InMemory(len(states.x), cut)
 
 
 def in_stretches(session: Session, request: Request, found: Ranges) -> Counted | None:

@@ -15,7 +15,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame import shards
 from herdcli.cli.regress import inputs, runs
 from herdcli.errors import BadUsage, DataError, HerdError
-from herdcli.numerics.blocks import BLOCK
+from herdcli.numerics.blocks import BLOCK, InMemory
 from herdcli.numerics.units import Layout
 from herdcli.records import dataclass
 from herdcli.regression.summing import Block, kept
@@ -42,22 +42,6 @@ def check(session: Session, request: Request) -> None:
         raise BadUsage(f"--one-pass is of --family gaussian, not {request.family}", hint="--cluster WHERE keeps the rows with workers")
     if request.gls is not None:
         raise BadUsage("--one-pass makes sums, and --gls needs the rows", hint="leave one of them out")
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """All rows, which a block takes its own of."""
-
-    rows: inputs.Inputs
-    kept: Array
-
-    def take(self, first: int, last: int) -> Iterator[Block]:
-        """Blocks first … last − 1."""
-        rows = self.rows
-        for start in range(first * BLOCK, min(last * BLOCK, len(rows.y)), BLOCK):
-            own = slice(start, start + BLOCK)
-            weight = None if rows.weight is None else rows.weight[own]
-            yield Block(start, rows.X[own], rows.y[own], rows.offset[own], weight, rows.split[own], self.kept[own])
 
 
 @dataclass(frozen=True)
@@ -192,7 +176,17 @@ def _in_memory(session: Session, request: Request) -> Rows:
     rows = inputs.read(session, request)
     _require_numbers(rows.classes, request, rows.history.name)
     held = kept(rows.split)
-    return Rows(InMemory(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history)
+    return Rows(_blocks(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history)
+
+
+def _blocks(rows: inputs.Inputs, kept: Array) -> InMemory:
+    """All rows, which a block takes its own of."""
+
+    def cut(own: slice) -> Block:
+        weight = None if rows.weight is None else rows.weight[own]
+        return Block(own.start, rows.X[own], rows.y[own], rows.offset[own], weight, rows.split[own], kept[own])
+
+    return InMemory(len(rows.y), cut)
 
 
 def _require_numbers(classes: list[str] | None, request: Request, where: str) -> None:

@@ -352,6 +352,13 @@ KINDS: dict[str, Kind] = {
             request="herdcli.cli.regress.request.Request",
         ),
         Kind(
+            name="ica-shard",
+            versions=("herdcli.ica.summing.ICAShard",),
+            plain=SHARD,
+            finish="herdcli.cli.ica.summed.finish",
+            request="herdcli.cli.ica.request.Request",
+        ),
+        Kind(
             name="dataset-shard",
             versions=("herdcli.markov.exact.batch.RowsShard",),
             plain=SHARD,

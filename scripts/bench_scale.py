@@ -191,6 +191,7 @@ STREAMED = {  # commands whose peaks do not grow with the rows
     "rbm: eval --data": ("eval", "rbm-ROWS", "--data", "ROWS", "-j", 1, "-o", "out.json"),
     "fit-mrf": ("fit-mrf", "ROWS", *OF_COUNTS),
     "regress --one-pass": ("regress", "ROWS", "--one-pass", "-j", 1, "-o", "out.h5"),
+    "ica --one-pass": ("ica", "ROWS", "--one-pass", "--components", 8, "--iterations", 20, "-j", 1, "-o", "out.h5"),
     "Parquet: apply to CSV": ("apply", "learned.h5", "TABLE", "-j", 1, "-o", "out.csv"),
     "Parquet: eval --data": ("eval", "learned.h5", "--data", "TABLE", "-o", "out.json"),
     "em --on-disk": ("em", "ROWS", "--on-disk", "--model", "kmeans", "--components", 4, "--iterations", 2, "-j", 1, "-o", "out.h5"),
@@ -234,6 +235,7 @@ EMPTY = {
     "kernel-herd --block-rows": ("kernel-herd", "digits.h5", "-m", 3, "--block-rows", 500),
     "nherd-train --parts": ("nherd-train", "digits.h5", "--parts", 4),
     "regress --one-pass": ("regress", "numbers.csv", "--one-pass"),
+    "ica --one-pass": ("ica", "numbers.csv", "--one-pass"),
 }
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import factors, linear
 from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Blocks, Map, Moments, Rows, Statistics, Sums, Table, moments, total
-from herdcli.numerics.principal import of_covariance, principal
+from herdcli.numerics.principal import Principal, of_covariance, principal
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -129,6 +129,24 @@ def fit(
     Source: Teh (2003), sec. 4.6 (ZCA) and 4.7.4 (Λ^−½ Pᵀ M).
     """
     columns = X.shape[1] if isinstance(X, np.ndarray) else X.columns
+    _check(columns, method, components, share)
+    if isinstance(X, np.ndarray) and len(X) < columns and method != "fa":
+        return _along(principal(log_intensities(X) if log else X, components), method, share, log)
+    return of_moments(moments(in_blocks(X, log=log), map), method=method, components=components, share=share, log=log)
+
+
+def of_moments(
+    known: Moments, *, method: Method = "pca", components: int | None = None, share: float | None = None, log: bool = False
+) -> Whitening:
+    """The same from the moments of rows, under `log` of their logarithms."""
+    _check(len(known.mean), method, components, share)
+    if method == "fa" and components is not None:
+        return _by_factors(known, components, log)
+    return _along(of_covariance(known.mean, known.covariance, known.rows, components), method, share, log)
+
+
+def _check(columns: int, method: Method, components: int | None, share: float | None) -> None:
+    """Raise BadUsage for components there cannot be."""
     if components is not None and not 1 <= components <= columns:
         raise BadUsage(f"{components} components of {columns} columns cannot be kept", hint=f"from 1 to {columns}")
     if components not in (None, columns) and method not in ("pca", "fa"):
@@ -137,13 +155,11 @@ def fit(
         raise BadUsage("fa needs a number of components", hint="--components N")
     if share is not None and method != "pca":
         raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="pca keeps as many as wanted")
-    if isinstance(X, np.ndarray) and len(X) < columns and method != "fa":
-        found = principal(log_intensities(X) if log else X, components)
-    else:
-        known = moments(in_blocks(X, log=log), map)
-        if method == "fa" and components is not None:
-            return _by_factors(known, components, log)
-        found = of_covariance(known.mean, known.covariance, known.rows, components)
+
+
+def _along(found: Principal, method: Method, share: float | None, log: bool) -> Whitening:
+    """By principal components."""
+    columns = len(found.mean)
     if share is not None:
         found = found.leading(1 + int(np.searchsorted(np.cumsum(found.eigenvalues), share * found.total * (1.0 - 1e-12))))
     axes, scale = found.components, np.sqrt(found.eigenvalues)[:, np.newaxis]

@@ -345,6 +345,12 @@ class About(Statistics):
         }
 
 
+def middle(head: Array) -> Array:
+    """What deviations of rows are taken from (D,): the mean of the first block's rows (m, D), NaN left out."""
+    there = ~np.isnan(head)
+    return np.asarray(np.where(there, head, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
+
+
 def moments(source: Source, map: Map = map) -> Moments:
     """Mean and covariance with the divisor Σw.
 
@@ -352,10 +358,12 @@ def moments(source: Source, map: Map = map) -> Moments:
     Where values are missing, a column's mean and variance are over the rows that have it and covariances are 0.
     Raises DataError for a column that has no value at all.
     """
-    head = next(iter(source.take(0, 1))).X
-    there = ~np.isnan(head)
-    centre = np.where(there, head, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-    sums = total(source, About(centre), map)
+    centre = middle(next(iter(source.take(0, 1))).X)
+    return moments_about(centre, total(source, About(centre), map))
+
+
+def moments_about(centre: Array, sums: Sums) -> Moments:
+    """The same from the sums of `About` a centre (D,)."""
     if not sums["known"].all():
         raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has no value that is not missing")
     shift = sums["first"] / sums["known"]

@@ -6,9 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from herdcli.algorithm import Counted, Progress
 from herdcli.numerics import blocks
 from herdcli.records import dataclass
+from herdcli.schema import Array
 
 WIDE, UNITS, UNITS_OF_WIDE = 256, 64, 16  # columns; units at most, and of more columns, whose sums are large
 AT_ONCE = 4  # blocks that are in memory
@@ -43,6 +46,11 @@ class Layout:
     def of(self, unit: int) -> range:
         """The blocks of a unit."""
         return range(unit * self.size, min((unit + 1) * self.size, self.blocks))
+
+
+def thinned(places: Array, most: int) -> Array:
+    """Some places (n,) in their order, or `most` of them, evenly spread."""
+    return places if len(places) <= most else places[np.arange(most) * len(places) // most]
 
 
 class Source(Protocol):

@@ -15,7 +15,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Map, Tree
-from herdcli.numerics.units import ByUnits, Source, of_blocks
+from herdcli.numerics.units import ByUnits, Source, of_blocks, thinned
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -151,11 +151,8 @@ def _check(block: Block) -> None:
 
 def kept(split: Array) -> Array:
     """Which rows (n,) bool are kept for evaluation: those of split 1 and 2, or HELD of them, evenly spread."""
-    places = np.flatnonzero((split == 1) | (split == 2))
-    if len(places) > HELD:
-        places = places[np.arange(HELD) * len(places) // HELD]
     found = np.zeros(len(split), dtype=bool)
-    found[places] = True
+    found[thinned(np.flatnonzero((split == 1) | (split == 2)), HELD)] = True
     return found
 
 

@@ -62,6 +62,8 @@ MADE: dict[str, str] = {
     "counts2.h5": "fit-mrf rows.csv --smoothing 1 --label label --shard 2/2",
     "sums1.h5": "regress points.csv --target b --one-pass --shard 1/2",
     "sums2.h5": "regress points.csv --target b --one-pass --shard 2/2",
+    "moments1.h5": "ica points.csv --one-pass --iterations 5 --shard 1/2",
+    "moments2.h5": "ica points.csv --one-pass --iterations 5 --shard 2/2",
     "beliefs1.h5": "ups-infer network.h5 --ignore-observed --algorithm bp --restarts 1 --iterations 20 --shard 1/2",
     "beliefs2.h5": "ups-infer network.h5 --ignore-observed --algorithm bp --restarts 1 --iterations 20 --shard 2/2",
     "evidence1.h5": "ups-infer network.h5 --ignore-observed --evidence-rows evidence.csv --shard 1/2",
@@ -101,6 +103,7 @@ OF_KIND: dict[str, str] = {
     "classifier-shard": "parts1.h5",
     "network-shard": "counts1.h5",
     "regression-shard": "sums1.h5",
+    "ica-shard": "moments1.h5",
     "beliefs-shard": "beliefs1.h5",
     "dataset-shard": "evidence1.h5",
 }
@@ -153,6 +156,7 @@ READ: dict[str, tuple[str, ...]] = {
     "parts1.h5": ("merge EVIL parts2.h5 -o out.h5",),
     "counts1.h5": ("merge EVIL counts2.h5 -o out.h5",),
     "sums1.h5": ("merge EVIL sums2.h5 -o out.h5",),
+    "moments1.h5": ("merge EVIL moments2.h5 -o out.h5",),
     "beliefs1.h5": ("merge EVIL beliefs2.h5 -o out.h5",),
     "evidence1.h5": ("merge EVIL evidence2.h5 -o out.h5",),
     "rbm.h5": (

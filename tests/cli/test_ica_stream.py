@@ -11,7 +11,7 @@ import pytest
 
 from herdcli.artifacts import lazy, load
 from herdcli.cli.ica import inputs
-from herdcli.ica import maximum_likelihood
+from herdcli.ica import maximum_likelihood, summing
 
 ROWS = 20_000  # five blocks of 4,096, the last one short
 RANDOM = np.random.default_rng(5)
@@ -98,7 +98,7 @@ def test_rows_that_stay_in_their_file_give_the_bytes_of_rows_in_memory(run, stre
 
 
 def test_held_out_rows_are_kept_up_to_a_bound(run, monkeypatch):
-    monkeypatch.setattr(inputs, "HELD", 100)
+    monkeypatch.setattr(summing, "HELD", 100)
     made = run("ica", unsealed(run), "--iterations", 2, "-o", "a.h5")
     assert made.code == 0
     assert "100 of 4 000 rows of split 2, evenly spread, stay with the model" in made.err

@@ -32,6 +32,7 @@ RUNS = {
     "starts": ["ups-infer", "grid.h5", "--algorithm", "bp", "--restarts", "6"],
     "blocks of rows": ["ups-infer", "grid.h5", "--evidence-rows", "evidence.csv"],
     "sums of blocks": ["regress", "numbers.csv", "--one-pass"],
+    "moments of blocks": ["ica", "numbers.csv", "--one-pass"],
 }
 
 

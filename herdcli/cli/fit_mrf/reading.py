@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import lazy, preparation, ranges
+from herdcli.artifacts import preparation
 from herdcli.artifacts.dataset import UNITS, Dataset
 from herdcli.cli.fit_mrf import inputs
-from herdcli.errors import DataError, HerdError
+from herdcli.cli.frame import streamed
+from herdcli.errors import DataError
 from herdcli.markov.model.counts import Block
 from herdcli.numerics.blocks import BLOCK, InMemory
 from herdcli.numerics.units import Layout
@@ -113,19 +113,7 @@ class Counted:
 
 def opened(session: Session, request: Request) -> AbstractContextManager[Ranges | None]:
     """Files whose rows are read by parts; None for what is small, and what can only be read whole."""
-    plain = session.missing is None and "categorical" not in session.given and session.layer is None and request.source != "-"
-    if not (plain and (session.shard is not None or session.cluster is not None or _large(request.source))):
-        return nullcontext()
-    return ranges.opened(
-        request.source, input_format=request.input_format, note=session.console.note, verified=session.shard is None, label=request.label
-    )
-
-
-def _large(path: str) -> bool:
-    """Whether rows are better left where they are: in a large file, or in several."""
-    if os.path.isfile(path):
-        return os.path.getsize(path) >= lazy.LEAST
-    return ranges.several(path)
+    return streamed.by_parts(session, request.source, input_format=request.input_format, label=request.label)
 
 
 def in_memory(session: Session, request: Request) -> Counted:
@@ -160,7 +148,7 @@ def in_stretches(session: Session, request: Request, found: Ranges) -> Counted |
     session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
     shape = found.declared.get("image_shape")
     names = found.names if found.declared.get("named", True) else None
-    source = Stretches(found, values, _split(found, head, request))
+    source = Stretches(found, values, streamed.parts_of(found, request.split, request.seed))
     layout = Layout(found.count, head.X.shape[1])
     return Counted(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values)
 
@@ -182,24 +170,6 @@ def _values(request: Request, head: Dataset, declared: Mapping[str, object]) -> 
     if not low < high or not 0 <= share <= 1:
         return None
     return Values(cut=low + share * (high - low), limits=(low, high))
-
-
-def _split(found: Ranges, head: Dataset, request: Request) -> Array:
-    """What rows are split into: drawn as of the data set read whole, whose labels are passed over where there are any."""
-    own = found.split() if request.split is None else None
-    if own is not None:
-        return own
-    y = None
-    if head.y is not None:
-        stretches = range(0, found.count, lazy.STRETCH)
-        further = getattr(found.parts[0][1], "further", None) if len(found.parts) == 1 else None
-        y = further["y"][:] if further else np.concatenate([found.read(start, start + lazy.STRETCH).y for start in stretches])
-    rows = Dataset(np.broadcast_to(np.uint8(0), (found.count, head.X.shape[1])), y=y, class_names=head.class_names)
-    try:
-        return preparation.split_rows(rows, request.split, request.seed)
-    except HerdError as error:
-        error.where = error.where or found.artifact.name
-        raise
 
 
 def require_read_alike(values: Values, seen: Array, request: Request) -> None:

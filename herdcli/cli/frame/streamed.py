@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import lazy, memory, ranges
+from herdcli.artifacts import dataset as data_set
+from herdcli.artifacts import lazy, memory, preparation, ranges
 from herdcli.artifacts.inputs import open_source
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, HerdError
 from herdcli.numerics.blocks import Block
 from herdcli.numerics.rows import blocks, column_sums
 from herdcli.records import dataclass
@@ -85,6 +87,42 @@ def as_they_are(session: Session, path: str) -> bool:
     """Whether the rows of an input are taken as they are, so that some of them can be read by themselves; a pipe's cannot."""
     plain = path != "-" and session.missing is None and "categorical" not in session.given and session.layer is None
     return plain and not session.recoding  # or gaps and texts become what all training rows say
+
+
+def by_parts(
+    session: Session, path: str, *, input_format: str | None, label: str | None = None, keep: Sequence[str] = ()
+) -> AbstractContextManager[Ranges | None]:
+    """A file, or several, of which shards and workers, or large files' blocks, read their own rows alone; None where all rows are read."""
+    apart = session.shard is not None or session.cluster is not None
+    if not (as_they_are(session, path) and (apart or ranges.several(path) or _large_file(path))):
+        return nullcontext()
+    note, verified = session.console.note, session.shard is None
+    return ranges.opened(path, input_format=input_format, note=note, verified=verified, label=label, keep=keep)
+
+
+def _large_file(path: str) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) >= lazy.LEAST
+
+
+def parts_of(found: Ranges, asked: str | None, seed: int) -> Array:
+    """What rows are split into (n,): by the file, or drawn as of the data set read whole, whose labels are passed over where there are any.
+
+    asked  by --split; None where there is none.
+    """
+    own = found.split() if asked is None else None
+    if own is not None:
+        return own
+    head, y = found.read(0, 1), None
+    if head.y is not None:
+        stretches = range(0, found.count, lazy.STRETCH)
+        further = getattr(found.parts[0][1], "further", None) if len(found.parts) == 1 else None
+        y = further["y"][:] if further else np.concatenate([found.read(start, start + lazy.STRETCH).y for start in stretches])
+    rows = data_set.Dataset(np.broadcast_to(np.uint8(0), (found.count, head.X.shape[1])), y=y, class_names=head.class_names)
+    try:
+        return preparation.split_rows(rows, asked, seed)
+    except HerdError as error:
+        error.where = error.where or found.artifact.name
+        raise
 
 
 def left(session: Session, path: str, *, label: str | None = None, missing: bool = False, keep: Sequence[str] = ()) -> Ranges | None:

@@ -8,10 +8,8 @@ import click
 
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
-    IN_ROUNDS,
     checkpoint_options,
     cleaning_options,
-    cluster_options,
     input_argument,
     input_format_option,
     output_options,
@@ -19,6 +17,7 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
+from herdcli.cli.frame.shards import shard_option
 from herdcli.cli.ica.options import ALGORITHMS, COMPONENTS, DENSITIES, MIX, learning_options
 from herdcli.cli.ica.request import Request
 
@@ -77,6 +76,11 @@ if TYPE_CHECKING:
 @click.option(
     "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows, as counts or fractions.  [default: the data set's own, else all]"
 )
+@click.option(
+    "--one-pass",
+    is_flag=True,
+    help="Whiten by sums over all rows and learn from 65,536 of them, evenly spread: one pass, whose rows --shard divides.",
+)
 @click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]")
 @stage(
     Request,
@@ -85,8 +89,7 @@ if TYPE_CHECKING:
     cleaning_options,
     seed_option,
     threads_option,
-    cluster_options,
-    IN_ROUNDS,
+    shard_option,
     checkpoint_options,
     output_options,
 )
@@ -105,8 +108,12 @@ def command(session: Session, request: Request) -> None:
     and equil choose for each output whether its density has heavier or lighter tails than a Gaussian's.
     """
     from herdcli.cli.frame import outputs
-    from herdcli.cli.ica import inputs, runs
+    from herdcli.cli.ica import inputs, runs, summed
 
+    summed.check(session, request)
     request.warn_of_ignored(session)
     outputs.check(session, "ica")
+    if request.one_pass:
+        summed.run(session, request)
+        return
     runs.run(session, inputs.read(session, request), request)

@@ -13,8 +13,10 @@ from herdcli.cli.frame import streamed
 from herdcli.cli.frame.columns import warn_of_weights
 from herdcli.cli.ica import on_disk
 from herdcli.errors import BadUsage, DataError
-from herdcli.ica import whitening
-from herdcli.ica.whitening import Whitened, Whitening
+from herdcli.ica import summing, whitening
+from herdcli.ica.whitening import Method, Whitened, Whitening
+from herdcli.numerics.blocks import Moments
+from herdcli.numerics.units import thinned
 from herdcli.records import dataclass
 from herdcli.rows import mixing
 from herdcli.schema import Array
@@ -22,12 +24,11 @@ from herdcli.splits import TEST, TRAIN
 
 if TYPE_CHECKING:
     from herdcli.artifacts.lazy import Lazy
+    from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ica.request import Request
+    from herdcli.numerics.blocks import Map
     from herdcli.numerics.blocks import Rows as BlockRows
-
-
-HELD = 100_000  # rows of split 2 that the model takes along, evenly spread over more
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Rows:
     mixing: Array | None
     image_shape: Array | None
     feature_names: list[str] | None
-    data: Artifact
+    data: History
 
     @property
     def held(self) -> Array:
@@ -59,16 +60,10 @@ class Rows:
 
 def read(session: Session, request: Request) -> Rows:
     """The rows of split 0, or all where the data set has no split and none is asked for.  Raises DataError for too few."""
-    artifact = on_disk.opened(session, request) or session.load(
-        request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label
-    )
-    data = artifact.value
-    warn_of_weights(session, data)
-    if data.is_sparse:
-        raise DataError("/X is sparse; independent components need dense rows", where=artifact.name)
+    artifact, data = loaded(session, request, left=on_disk.opened(session, request))
     try:
-        split = _split(data, request)
-        X, A = _mixed(session, data.X, request)
+        split = split_of(data, request)
+        X, A = mixed(session, data.X, request)
         train = X if (split == TRAIN).all() else _taken(X, split == TRAIN)
         fitted = _whitened(session, train, request)
         Z = _in_blocks(session, train, fitted)
@@ -79,6 +74,16 @@ def read(session: Session, request: Request) -> Rows:
     shape = None if request.mix or request.mixing else data.image_shape
     names = None if request.mix else data.feature_names  # columns that were mixed are no longer those of the names
     return Rows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs the whitened rows alone
+
+
+def loaded(session: Session, request: Request, left: Artifact | None = None) -> tuple[Artifact, Dataset]:
+    """The data set.      left  it is there already, and its rows are in their file."""
+    artifact = left or session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    data: Dataset = artifact.value
+    warn_of_weights(session, data)
+    if data.is_sparse:
+        raise DataError("/X is sparse; independent components need dense rows", where=artifact.name)
+    return artifact, data
 
 
 def _taken(X: Array | Lazy, rows: Array) -> Array | Lazy:
@@ -95,19 +100,28 @@ def _in_blocks(session: Session, train: Array | Lazy, fitted: Whitening) -> Arra
 
 def _held_out(session: Session, X: Array | Lazy, places: Array, fitted: Whitening) -> Array | None:
     """Whitened rows (h, D) float32 of split 2, which the model takes along."""
-    if len(places) > HELD:
-        session.console.note(f"{grouped(HELD)} of {grouped(len(places))} rows of split 2, evenly spread, stay with the model")
-        places = places[np.arange(HELD) * len(places) // HELD]
-    return fitted.apply(X[places]).astype(np.float32) if len(places) else None
+    tell_of_held(session, len(places))
+    return taken_along(X[thinned(places, summing.HELD)], fitted)
 
 
-def _split(data: Dataset, request: Request) -> Array:
+def tell_of_held(session: Session, count: int) -> None:
+    """Say that not all of so many rows of split 2 stay with the model."""
+    if count > summing.HELD:
+        session.console.note(f"{grouped(summing.HELD)} of {grouped(count)} rows of split 2, evenly spread, stay with the model")
+
+
+def taken_along(X: Array, fitted: Whitening) -> Array | None:
+    """Held-out rows as the model has them."""
+    return fitted.apply(X).astype(np.float32) if len(X) else None
+
+
+def split_of(data: Dataset, request: Request) -> Array:
     if request.split is None and data.split is None:
         return np.full(len(data.X), TRAIN, dtype=np.uint8)
     return preparation.split_rows(data, request.split, request.seed)
 
 
-def _mixed(session: Session, X: Array | Lazy, request: Request) -> tuple[Array | Lazy, Array | None]:
+def mixed(session: Session, X: Array | Lazy, request: Request) -> tuple[Array | Lazy, Array | None]:
     """The rows, mixed where the columns are sources, and the mixing matrix that is known."""
     if request.mix and request.mixing:
         raise BadUsage("--mix creates a mixing matrix, --mixing names an existing one", hint="leave one of them out")
@@ -125,28 +139,50 @@ def _mixed(session: Session, X: Array | Lazy, request: Request) -> tuple[Array |
 
 def _whitened(session: Session, X: Array | Lazy, request: Request) -> Whitening:
     """The whitening of the rows; tells of columns that are constant and of directions that were dropped."""
-    rows, columns = X.shape
-    share, components = request.share, request.count
-    wanted = components or (1 if share else columns)
-    if rows <= wanted:
-        what = f"{wanted} components" if components else f"{columns} columns"
-        raise DataError(f"/X has {rows} training rows for {what}: too few", hint=f"--components {max(1, rows // 2)}, or more rows")
-    method = request.whiten or ("pca" if request.components else "zca")
+    require_enough(len(X), X.shape[1], request)
     rows_of = X if isinstance(X, np.ndarray) else streamed.FileRows(X)
-    fitted = whitening.fit(rows_of, method=method, components=components, share=share, log=request.log, map=session.map)
+    fitted = fitted_to(rows_of, request, session.map)
     constant = whitening.constant_columns(rows_of, session.map) if fitted.dropped else np.empty(0)
-    if share:
+    tell(session, fitted, constant, request)
+    return fitted
+
+
+def method_of(request: Request) -> Method:
+    """How rows are whitened."""
+    return request.whiten or ("pca" if request.components else "zca")
+
+
+def require_enough(rows: int, columns: int, request: Request) -> None:
+    """Raise DataError for too few rows."""
+    least = request.count or (1 if request.share else columns)
+    if rows <= least:
+        what = f"{least} components" if request.count else f"{columns} columns"
+        raise DataError(f"/X has {rows} training rows for {what}: too few", hint=f"--components {max(1, rows // 2)}, or more rows")
+
+
+def fitted_to(rows: Array | BlockRows | Moments, request: Request, map: Map = map) -> Whitening:
+    """The whitening of rows, or of their moments."""
+    method, count, share = method_of(request), request.count, request.share
+    if isinstance(rows, Moments):
+        return whitening.of_moments(rows, method=method, components=count, share=share, log=request.log)
+    return whitening.fit(rows, method=method, components=count, share=share, log=request.log, map=map)
+
+
+def tell(session: Session, fitted: Whitening, constant: Array, request: Request) -> None:
+    """Say which columns are constant and which directions were dropped.  Raises DataError for a centring that cannot do without them."""
+    columns, method = fitted.mean.size, method_of(request)
+    least = request.count or columns
+    if request.share:
         session.console.note(f"{len(fitted.forward)} of {columns} components have {100 * fitted.kept:.3g} % of the variance")
-        wanted = len(fitted.forward)
+        least = len(fitted.forward)
     if len(constant):
         session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {constant[0]})")
-    if fitted.dropped and len(fitted.forward) < wanted:
+    if fitted.dropped and len(fitted.forward) < least:
         session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {_dropped(fitted.dropped)}")
     if method == "centre" and fitted.dropped:
         raise DataError(f"rows vary in {columns - fitted.dropped} of {columns} directions", hint="--whiten pca drops the others")
     if fitted.method != method:
         session.console.note(f"--whiten {method} needs all directions: {fitted.method} is used instead")
-    return fitted
 
 
 def _dropped(count: int) -> str:

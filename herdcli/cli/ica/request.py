@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, settings, unrecorded, where_given
+from herdcli.cli.frame.request import as_file, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
@@ -71,6 +71,7 @@ class Request:
     iterations: int | None
     seed: int
     e_step: str | None = where_given()
+    one_pass: bool = where_changed(False)
 
     @property
     def share(self) -> float | None:
@@ -96,7 +97,7 @@ class Request:
 
     def warn_of_ignored(self, session: Session) -> None:
         """Options that mean nothing to the algorithm.  Raises BadUsage for workers that it has nothing for."""
-        if session.cluster is not None and self.algorithm != "ml":
+        if session.cluster is not None and self.algorithm != "ml" and not self.one_pass:
             hint = "--algorithm ml, or leave out --cluster"
             raise BadUsage(f"--cluster has workers for the rows of --algorithm ml, not {self.algorithm}", hint=hint)
         for option, algorithms in OF.items():

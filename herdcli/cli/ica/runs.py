@@ -65,7 +65,7 @@ def _maximum_likelihood(session: Session, rows: Rows, request: Request) -> Fit:
         request.gamma or 1.0,
         request.tolerance or TOLERANCE,
         request.iterations or ITERATIONS,
-        elsewhere=spreading.spread(session, in_blocks(rows.Z)),
+        elsewhere=None if request.one_pass else spreading.spread(session, in_blocks(rows.Z)),
     )
     return session.run(ml.MaximumLikelihood(problem, session.map), label="learning", memory="learning")
 

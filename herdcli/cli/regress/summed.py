@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import lazy, preparation, ranges
+from herdcli.artifacts import preparation
 from herdcli.artifacts.dataset import Dataset
-from herdcli.cli.frame import shards
+from herdcli.cli.frame import shards, streamed
 from herdcli.cli.regress import inputs, runs
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.numerics.blocks import BLOCK, InMemory
@@ -141,12 +140,7 @@ def finish(session: Session, whole: RegressionShard, history: History, request: 
 
 def _opened(session: Session, request: Request) -> AbstractContextManager[Ranges | None]:
     """Files whose rows are read by parts; None for what is small, and what can only be read whole."""
-    plain = session.missing is None and "categorical" not in session.given and session.layer is None and request.source != "-"
-    large = os.path.isfile(request.source) and os.path.getsize(request.source) >= lazy.LEAST
-    if not (plain and (session.shard is not None or session.cluster is not None or large or ranges.several(request.source))):
-        return nullcontext()
-    note, keep = session.console.note, inputs.wanted(request)
-    return ranges.opened(request.source, input_format=request.input_format, note=note, verified=session.shard is None, keep=keep)
+    return streamed.by_parts(session, request.source, input_format=request.input_format, keep=inputs.wanted(request))
 
 
 def _in_stretches(session: Session, request: Request, found: Ranges) -> Rows | None:

@@ -11,6 +11,7 @@ from herdcli.em.bayes import HELD, predictive
 from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.em.factors import MODELS, posterior
 from herdcli.em.factors import parameters_count as factor_parameters
+from herdcli.em.floors import definite
 from herdcli.em.gmm import COVARIANCES, of_mixture, parameters_count
 from herdcli.em.kmeans import closest
 from herdcli.em.mixture_step import complete
@@ -97,7 +98,7 @@ class Mixture:
     weight: Array = array("K", "probabilities of the components", kind="f")
     mean: Array = array("K D", "means", kind="f")
     covariance: Array = array("K D D", "covariances", kind="f")
-    floor: float  # least variance in any direction
+    floor: float  # least variance: by default of a column of mean variance, others' in proportion; --floor: in any direction
     ledger: Ledger
     restarts: Restarts
     mass: float  # Σ of the weights of the training rows
@@ -121,7 +122,7 @@ class Mixture:
             raise DataError("/freedom must be above the number of columns less one")
         if (self.weight < 0).any() or abs(float(self.weight.sum()) - 1.0) > 1e-9:
             raise DataError("/weight are not probabilities")
-        if self.covariance.shape[1] != self.covariance.shape[2] or np.linalg.eigvalsh(self.covariance).min(initial=1.0) <= 0:
+        if self.covariance.shape[1] != self.covariance.shape[2] or not definite(self.covariance):
             raise DataError("/covariance is not positive definite")
         if self.known is not None:
             self.known.require(self.mean.shape[1], self.holdout)
@@ -141,6 +142,11 @@ class Mixture:
         """Components that hold at least one row by weight; of variational Bayes n_k = ν_k − ν₀ with ν₀ = D."""
         count = self.weight * self.mass if self.freedom is None else self.freedom - self.mean.shape[1]
         return int(np.count_nonzero(count >= HELD))
+
+    @property
+    def floors_of_a_column(self) -> int:
+        """How many variances of a column that does not vary the last M step raised: each component's, or one of all."""
+        return 0 if self.concentration is not None else {"spherical": 0, "tied": 1}.get(self.family, len(self.weight))
 
     @property
     def free_parameters(self) -> int:
@@ -216,7 +222,7 @@ class FactorModel:
     loading: Array = array("D K", "loadings", kind="f")
     mean: Array = array("D", "mean of the rows", kind="f")
     noise: Array = array("D", "variances of the noise", kind="f")
-    floor: float  # least noise variance
+    floor: float  # least noise variance: of fa by default of a column of mean variance, others' in proportion
     ledger: Ledger
     restarts: Restarts
     mass: float  # Σ of the weights of the training rows
@@ -242,6 +248,11 @@ class FactorModel:
         """What EM learned, before any rotation."""
         loading = self.loading if self.rotation is None else self.loading @ np.linalg.inv(self.rotation)
         return {"loading": loading, "mean": self.mean, "noise": self.noise}
+
+    @property
+    def floors_of_a_column(self) -> int:
+        """How many variances of a column that does not vary the last M step raised."""
+        return int(self.model == "fa")
 
     @property
     def free_parameters(self) -> int | None:

@@ -6,6 +6,10 @@
     M   α_k = α₀ + n_k,  β_k = β₀ + n_k,  ν_k = ν₀ + n_k,  m_k = (β₀ m₀ + n_k ȳ_k) / β_k,
         W_k⁻¹ = W₀⁻¹ + n_k S_k + β₀ n_k / β_k (ȳ_k − m₀)(ȳ_k − m₀)'
 
+Rows are taken to be known to within the floor: a variance f_d = floor · scale_d² of column d joins every row's square, yy' + diag f.
+Without it a direction in which rows do not vary (a constant column, two that are the same) would be the surer the more rows a
+component has, E log |Λ_k| would grow by log n_k, and large components would take the rows of small ones.
+
 Both lower F = −Σ_n log Σ_k exp(…) + KL(q(θ) ‖ p(θ)) ≥ −log p(rows), so that −F is a bound of the evidence.
 Source: Teh (2003), alg. 2.2; Attias (2000); Bishop (2006), sec. 10.2.
 """
@@ -55,6 +59,11 @@ class VariationalGMM(GMM):
         assert self.prior is not None
         return self.prior
 
+    @property
+    def least(self) -> Array:
+        """(D,) variance f that every row has about its value."""
+        return np.asarray(self.floor * self.scale**2)
+
     def start(self, restart: int) -> Parameters:
         """q(θ) of the rows nearest to the starting centres."""
         begun = super().start(restart)
@@ -71,18 +80,20 @@ class VariationalGMM(GMM):
         # W⁻¹ gathers n S + n ȳȳ' + β₀ m₀m₀' − β m m' = n S + (β₀ n/β)(ȳ − m₀)(ȳ − m₀)', which is never negative; the sums apart would
         # cancel.
         shrunk = prior.precision * count / beta
-        scatter = prior.scatter + count[:, None, None] * covariance + shrunk[:, None, None] * away[:, :, None] * away[:, None, :]
+        own = covariance + np.diag(self.least)
+        scatter = prior.scatter + count[:, None, None] * own + shrunk[:, None, None] * away[:, :, None] * away[:, None, :]
         scatter = 0.5 * (scatter + scatter.transpose(0, 2, 1))
         learned = {"weight": alpha / alpha.sum(), "mean": m, "covariance": scatter / nu[:, None, None]}
         return learned | {"concentration": alpha, "precision": beta, "freedom": nu}
 
     def _extra(self, parameters: Parameters) -> Array:
-        """½ (E log |Λ_k| − log |ν_k W_k|) − D / (2β_k), (K,)."""
-        D = len(self.found.mean)
+        """½ (E log |Λ_k| − log |ν_k W_k|) − D / (2β_k) − ½ Σ_d ν_k W_k,dd f_d, (K,)."""
+        D, roots = len(self.found.mean), self._roots(parameters)
+        known = 0.5 * np.einsum("kid,d->k", np.square(roots), self.least)
         found: Array = (
             0.5 * (_digammas(parameters["freedom"], D) + D * np.log(2.0 / parameters["freedom"])) - 0.5 * D / parameters["precision"]
         )
-        return found
+        return np.asarray(found - known)
 
     def _log_weight(self, parameters: Parameters) -> Array:
         """E log π_k = ψ(α_k) − ψ(Σ α)."""
@@ -145,7 +156,7 @@ def _log_normaliser(log_w: Any, nu: Array, D: int) -> Array:
 def variational(model: GMM, *, concentration: float | None = None, prior: Prior | None = None) -> VariationalGMM:
     """A mixture with the default prior: α₀ = 1/K, β₀ = 1, ν₀ = D, m₀ and W₀⁻¹ the mean and covariance of all rows.
 
-    The covariance has the model's floor added, so that constant columns leave it positive definite.  Raises BadUsage for missing values
+    The covariance has the columns' floors added, so that constant columns leave it positive definite.  Raises BadUsage for missing values
     and for covariances that are not full.
     """
     if model.covariance != "full":
@@ -153,7 +164,7 @@ def variational(model: GMM, *, concentration: float | None = None, prior: Prior 
     if model.found.missing:
         raise BadUsage(f"{model.found.missing} values are missing, which --bayes cannot use", hint="leave out --bayes")
     D = len(model.found.mean)
-    scatter = model.found.covariance + model.floor * np.eye(D)
+    scatter = model.found.covariance + np.diag(model.floor * model.scale**2)
     made = prior or Prior(concentration or 1.0 / model.components, 1.0, float(D), model.found.mean, scatter)
     return VariationalGMM(**{field.name: getattr(model, field.name) for field in fields(GMM)}, prior=made)
 

@@ -8,8 +8,6 @@ from herdcli.em.driver import Parameters
 from herdcli.numerics.blocks import Moments
 from herdcli.schema import Array
 
-FLOOR = 1e-6  # least noise, of the mean variance of a column
-LEAST = 1e-12  # where the rows do not vary at all
 OVERSAMPLED = 10  # directions beside those wanted
 
 

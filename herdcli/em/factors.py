@@ -18,9 +18,10 @@ from functools import cached_property
 import numpy as np
 
 from herdcli.em import closed_form
-from herdcli.em.closed_form import FLOOR, LEAST, signed
+from herdcli.em.closed_form import signed
 from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
+from herdcli.em.floors import of_columns
 from herdcli.errors import BadUsage
 from herdcli.numerics import linear
 from herdcli.numerics.blocks import Block, Map, Moments, Source, Statistics, Sums, moments
@@ -31,6 +32,7 @@ from herdcli.schema import Array
 
 MODELS = ("fa", "ppca", "pca")
 INITS = ("pca", "newton", "random")
+UNEQUAL = 1e6  # times the least variance of a column: one far above it is in another unit
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,16 @@ class Factors:
     name: str
     factors: int
     floor: float
+    scale: Array  # (D,) no noise variance of column d is below floor · scale_d²
     found: Moments
     seed: int
     init: str = "pca"  # of the first restart, pca or newton; the others are random
     given: Parameters | None = None
+
+    @property
+    def least(self) -> Array:
+        """(D,) floors of the columns' noise."""
+        return np.asarray(self.floor * self.scale**2)
 
     def start(self, restart: int) -> Parameters:
         """Of the first restart principal axes (pca) or the likeliest factors (newton), else loadings drawn.
@@ -134,7 +142,7 @@ class Factors:
             return {name: item.copy() for name, item in self.given.items()}
         variance, D = self.found.variance, len(self.found.mean)
         if restart == 0 and self.init == "newton" and self.name == "fa" and not self.found.missing and self.floor > 0:
-            best, _ = likeliest(self.found.covariance, self.factors, np.full(D, self.floor))
+            best, _ = likeliest(self.found.covariance, self.factors, self.least)
             return {"loading": signed(best.loadings), "mean": self.found.mean.copy(), "noise": best.noise}
         if restart == 0 and self.init != "random" and not self.found.missing:
             begun = closed_form.ppca(self.found, self.factors, self.floor)
@@ -146,7 +154,7 @@ class Factors:
             loading = random.standard_normal((D, self.factors)) * np.sqrt(np.where(variance > 0, variance, variance.mean() or 1.0))[:, None]
             loading /= np.sqrt(2 * self.factors)
             noise = 0.5 * variance if self.name == "fa" else np.full(D, 0.5 * variance.mean())
-        noise = np.zeros(D) if self.name == "pca" else np.maximum(noise, self.floor)
+        noise = np.zeros(D) if self.name == "pca" else np.maximum(noise, self.least)
         return {"loading": loading, "mean": self.found.mean.copy(), "noise": noise}
 
     def expect(self, parameters: Parameters) -> Callable[[Moments | Block], Sums]:
@@ -164,8 +172,12 @@ class Factors:
     @cached_property
     def _root(self) -> Array:
         """R (D, D) with RR' the covariance of the rows."""
-        values, vectors = np.linalg.eigh(self.found.covariance)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+        variance = self.found.variance
+        # Eigenvalues are rounded by the largest of them: in columns of far different units the small would be lost, not in correlations.
+        near = variance[variance > 0].min(initial=np.inf) * UNEQUAL >= variance.max()
+        units = np.ones(len(variance)) if near else np.sqrt(np.where(variance > 0, variance, 1.0))
+        values, vectors = np.linalg.eigh(self.found.covariance / np.outer(units, units))
+        return np.asarray(units[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)))
 
     def _squares(self, beta: Array, d: Array, C: Array, c: Array) -> Array:
         """(D,) mean squares of y − Cβy − c over complete rows, whose mean is d away from where β begins."""
@@ -236,11 +248,10 @@ class Factors:
         residuals, known = self._residuals(after, sums), sums["known"]
         if self.name == "ppca":
             noise = np.full(len(known), residuals.sum() / known.sum())
-            low = int(noise[0] < self.floor)
         else:
             noise = residuals / known
-            low = int(np.count_nonzero(noise < self.floor))
-        return after | {"noise": np.maximum(noise, self.floor)}, low
+        low = np.count_nonzero(noise < self.least)
+        return after | {"noise": np.maximum(noise, self.least)}, int(low > 0 if self.name == "ppca" else low)
 
     def penalty(self, parameters: Parameters) -> float:
         """Nothing: the greatest likelihood is sought."""
@@ -273,7 +284,7 @@ def factors(
 ) -> tuple[Factors, Source]:
     """The model, and the source that its passes go over: one block of moments where no value is missing.
 
-    floor  least noise variance, by default FLOOR times the mean variance of a column.
+    floor  least noise variance; by default of fa a column has its own, see `floors.of_columns`, of ppca their mean.
     Raises BadUsage for more factors than columns, or as many with noise to learn.
     """
     if name not in MODELS:
@@ -283,10 +294,10 @@ def factors(
     most = D if name == "pca" else D - 1
     if not 1 <= count <= most:
         raise BadUsage(f"{count} factors of {D} columns cannot be learned by {name}", hint=f"--components from 1 to {most}")
-    least = FLOOR * float(found.variance.mean()) or LEAST
     if init not in INITS:
         raise BadUsage(f"unknown init '{init}', expected {', '.join(INITS)}")
-    model = Factors(name, count, least if floor is None else floor, found, seed, init, given)
+    least, scale = of_columns(found.variance, found.mean, floor)
+    model = Factors(name, count, least, scale if name == "fa" else np.ones(D), found, seed, init, given)
     return model, (source if found.missing else MomentsBlock(found))
 
 

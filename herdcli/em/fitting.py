@@ -10,8 +10,8 @@ import numpy as np
 from herdcli.em import artifacts, factors, gmm, kmeans
 from herdcli.em.axes import Axes, chosen
 from herdcli.em.bayes import variational
-from herdcli.em.closed_form import FLOOR, LEAST
 from herdcli.em.driver import EM, Fit, Parameters, Settings
+from herdcli.em.floors import of_columns
 from herdcli.em.search import Found, Search
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import blocks
@@ -189,7 +189,7 @@ def _axes(rows: Rows, asked: Asked, source: Source, map: Map) -> Fitting | None:
     how = chosen(asked.solver, n, D, K, complete=not found.missing)
     if how == "columns":
         return None
-    floor = FLOOR * float(found.variance.mean()) or LEAST
+    floor = of_columns(found.variance, found.mean, None)[0]
     axes = Axes(source, found, K, how == "rows", floor, asked.seed, map)
     return Fitting(asked, rows, found, floor, None, Search(asked.sizes, ()), axes)
 
@@ -250,7 +250,7 @@ def base_densities(value: Made) -> Callable[[Array], Array]:
     centre, variance = known.base_mean, known.base_variance
     if isinstance(value, artifacts.Clusters) or (isinstance(value, artifacts.FactorModel) and value.model == "pca"):
         return lambda X: -np.nansum(np.square(X - centre), axis=1)
-    covariance = known.base_covariance if known.base_covariance is not None else np.diag(np.maximum(variance, value.floor))
+    covariance = known.base_covariance if known.base_covariance is not None else np.diag(np.where(variance > 0, variance, value.floor))
     one = {"weight": np.ones(1), "mean": centre[None], "covariance": covariance[None]}
     return lambda X: gmm.of_mixture(one, X)[1]
 

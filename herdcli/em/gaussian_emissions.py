@@ -15,6 +15,7 @@ from herdcli.em import gmm, starts
 from herdcli.em.chain import Emitted, emitted, log_sum
 from herdcli.em.densities import SLAB, Gaussians, features, precision_roots, ready
 from herdcli.em.driver import Parameters
+from herdcli.em.floors import of_columns
 from herdcli.em.mixture_step import complete
 from herdcli.errors import BadUsage
 from herdcli.numerics.blocks import Block, Moments, Source, Sums
@@ -29,16 +30,16 @@ class Gaussian:
     covariance: str
     mixtures: int
     floor: float
+    scale: Array  # (D,) no variance of column d is below floor · scale_d²
     found: Moments
     source: Source  # of rows, which mixtures ask for and chains do not read
 
     @classmethod
     def of(cls, found: Moments, source: Source, covariance: str, mixtures: int, floor: float | None) -> Gaussian:
-        """For rows with these moments; the floor is a millionth of the mean variance of a column where none is given."""
+        """For rows with these moments; the floor is a millionth of each column's variance where none is given."""
         if covariance not in gmm.COVARIANCES or mixtures < 1:
             raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(gmm.COVARIANCES)}")
-        least = gmm.FLOOR * float(found.variance.mean()) or gmm.LEAST * (1.0 + float(np.square(found.mean).max()))
-        return cls(covariance, mixtures, least if floor is None else floor, found, source)
+        return cls(covariance, mixtures, *of_columns(found.variance, found.mean, floor), found, source)
 
     @property
     def name(self) -> str:
@@ -57,7 +58,7 @@ class Gaussian:
 
     def _mixture(self, states: int) -> gmm.GMM:
         """All components of all states, for their M step."""
-        return gmm.GMM(states * self.mixtures, self.covariance, self.floor, self.found, self.source, "random", 0)
+        return gmm.GMM(states * self.mixtures, self.covariance, self.floor, self.scale, self.found, self.source, "random", 0)
 
     def ready(self, parameters: Parameters) -> _ReadyGaussian:
         """Precisions and offsets."""
@@ -107,9 +108,8 @@ class Gaussian:
             label[own] = k * M + far.argmin(axis=1)
         found = starts.moments_of_nearest(replace(rows, labels=label), centre, scale)
         mixing = found["weight"].reshape(states, M)
-        shaped = gmm.GMM(states * M, self.covariance, self.floor, self.found, self.source, "random", 0)
         sums = self._as_sums(found, self.found.mean)
-        flat, _ = shaped.maximise(found, sums)
+        flat, _ = self._mixture(states).maximise(found, sums)
         mean, covariance = flat["mean"].reshape(states, M, D), flat["covariance"].reshape(states, M, D, D)
         return {"mixing": mixing / mixing.sum(axis=1, keepdims=True), "mean": mean, "covariance": covariance}
 

@@ -29,6 +29,7 @@ from herdcli.em.densities import (
     wide,
 )
 from herdcli.em.driver import Parameters
+from herdcli.em.floors import floored, of_columns
 from herdcli.em.mixture_step import EStep, complete
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments, sampled
@@ -37,8 +38,6 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 COVARIANCES = ("full", "tied", "diagonal", "spherical")
-FLOOR = 1e-6  # of the mean variance of a column
-LEAST = 1e-12  # floor where the rows do not vary at all
 KEPT = 3  # things made of parameters that are kept for the next who asks
 
 T = TypeVar("T")
@@ -54,6 +53,7 @@ class GMM:
     components: int
     covariance: str
     floor: float
+    scale: Array  # (D,) no variance of column d is below floor · scale_d²
     found: Moments  # of the rows
     source: Source
     init: str
@@ -170,21 +170,20 @@ class GMM:
         return covariance * np.eye(D) if self.covariance == "diagonal" else covariance
 
     def _floored(self, covariance: Array) -> tuple[Array, int]:
-        """Eigenvalues below the floor raised to it, and their number.
+        """Eigenvalues below the floor raised to it, of columns divided by their scales, and their number.
 
         Among all Σ whose eigenvalues are at least f, n log |Σ| + tr Σ⁻¹S is least at the eigenvectors of S with the
         eigenvalues max(λ, f): the floor is part of the M step, and the free energy does not rise by it.
         """
         raised, found = 0, covariance.copy()
-        if not self.diagonal and clear(covariance, self.floor):
+        if not self.diagonal and clear(covariance / np.outer(self.scale, self.scale), self.floor):
             return found, 0
+        one_for_all = self.covariance == "spherical"
+        scale = np.ones(len(self.scale)) if one_for_all else self.scale
         for k, one in enumerate(covariance[:1] if self.covariance == "tied" else covariance):
-            values, vectors = (np.diag(one), np.eye(len(one))) if self.diagonal else np.linalg.eigh(one)
-            low = values < self.floor
-            if low.any():
-                raised += 1 if self.covariance == "spherical" else int(low.sum())
-                found[k] = (vectors * np.where(low, self.floor, values)) @ vectors.T
-                found[k] = 0.5 * (found[k] + found[k].T)
+            value, low = floored(one, self.floor, scale, self.diagonal)
+            if low:
+                found[k], raised = value, raised + (1 if one_for_all else low)
         return (np.repeat(found[:1], len(found), axis=0) if self.covariance == "tied" else found), raised
 
     def penalty(self, parameters: Parameters) -> float:
@@ -275,7 +274,7 @@ def gmm(
 ) -> GMM:
     """A mixture of so many Gaussians for the rows of a source.
 
-    floor   least variance in any direction; by default FLOOR times the mean variance of a column.  0: none.
+    floor   least variance in any direction; by default each column has its own, see `floors.of_columns`.  0: none.
     init    kmeans++, random (rows drawn) or kmeans.      given  parameters to start from in its place.
     Raises BadUsage for settings there cannot be, DataError for fewer rows than components.
     """
@@ -288,8 +287,7 @@ def gmm(
         raise DataError(f"{found.rows} rows are too few for {components} components", hint=f"--components {found.rows} or fewer")
     if given is not None and given["mean"].shape != (components, len(found.mean)):
         raise DataError(f"the start has means of shape {given['mean'].shape}, expected {(components, len(found.mean))}")
-    least = FLOOR * float(found.variance.mean()) or LEAST * (1.0 + float(np.square(found.mean).max()))
-    return GMM(components, covariance, least if floor is None else floor, found, source, init, seed, given, map)
+    return GMM(components, covariance, *of_columns(found.variance, found.mean, floor), found, source, init, seed, given, map)
 
 
 def parameters_count(components: int, columns: int, covariance: str) -> int:

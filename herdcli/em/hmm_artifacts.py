@@ -13,6 +13,7 @@ from herdcli.em.artifacts import Restarts
 from herdcli.em.chain import Chain
 from herdcli.em.driver import Ledger, Parameters
 from herdcli.em.emissions import Categorical, Emission, Means, Ready
+from herdcli.em.floors import definite
 from herdcli.em.gaussian_emissions import Gaussian
 from herdcli.em.gmm import COVARIANCES
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
@@ -133,7 +134,7 @@ class MarkovChain:
         S = self.emissions.covariance
         if S is not None and self.family not in COVARIANCES:
             raise DataError(f"family is '{self.family}', expected one of {', '.join(COVARIANCES)}")
-        if S is not None and (S.shape[-1] != S.shape[-2] or np.linalg.eigvalsh(S).min(initial=1.0) <= 0):
+        if S is not None and (S.shape[-1] != S.shape[-2] or not definite(S)):
             raise DataError("/emissions/covariance is not positive definite")
         if len(self.initial) != len(next(iter(self.emissions.parameters.values()))):
             raise DataError("/emissions have a different number of states")
@@ -280,7 +281,7 @@ def emitter(name: str, family: str | None, emissions: Emissions, floor: float) -
     centre = mean.mean(axis=0)
     spread = covariance.mean(axis=0) + (mean - centre).T @ (mean - centre) / len(mean)
     found = Moments(0, 0.0, centre, spread, 0)
-    return Gaussian(family or "full", M, floor, found, Blocks(Table(mean)))
+    return Gaussian(family or "full", M, floor, np.ones(D), found, Blocks(Table(mean)))
 
 
 def impossible(error: chain.Impossible, block: SequenceBlock, sequences: Sequences) -> DataError:

@@ -19,9 +19,9 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.em import lds_start
-from herdcli.em.closed_form import FLOOR
 from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
+from herdcli.em.floors import FLOOR, floored
 from herdcli.em.kalman import Gaps, Smoothed, gaps, kalman, noise_root, smooth
 from herdcli.em.lds_chart import LDSChart, chart
 from herdcli.em.lds_start import Opening
@@ -262,24 +262,6 @@ def regressed(xx: Array, yx: Array) -> Array:
     values, vectors = np.linalg.eigh(xx / np.outer(scale, scale))
     inverse = np.where(values > SINGULAR * values[-1], 1.0 / np.where(values > 0, values, 1.0), 0.0)
     return np.asarray(((yx / scale) @ vectors * inverse) @ vectors.T / scale)
-
-
-def floored(S: Array, least: float, scale: Array, diagonal: bool) -> tuple[Array, int]:
-    """The likeliest covariance for S with no variance below `least` of scale² in any direction, and how many were.
-
-    The likelihood −½(log |Σ| + tr Σ⁻¹S) separates in the eigenvectors of S, so the bound cuts off eigenvalues.
-    """
-    if diagonal:
-        values = np.diag(S)
-        bound = least * scale**2
-        return np.diag(np.maximum(values, bound)), int((values < bound).sum())
-    both = np.outer(scale, scale)
-    values, vectors = np.linalg.eigh(S / both)
-    low = int((values < least).sum())
-    if not low:
-        return S, 0
-    found = (vectors * np.maximum(values, least)) @ vectors.T * both
-    return 0.5 * (found + found.T), low
 
 
 def _gaussian(count: float, covariance: Array, residual: Array) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 
 from herdcli.em.artifacts import Restarts, _finite
 from herdcli.em.driver import Ledger, Parameters
+from herdcli.em.floors import definite
 from herdcli.em.kalman import Filtered, gaps, kalman, smooth
 from herdcli.em.lds import completed, parameters_count
 from herdcli.errors import BadUsage, DataError
@@ -76,7 +77,7 @@ class LinearDynamics:
         _finite(self, "transition", "drift", "process", "loading", "mean", "noise", "start_mean", "start_covariance")
         for name in ("process", "noise", "start_covariance"):
             S = getattr(self, name)
-            if S.shape[0] != S.shape[1] or np.linalg.eigvalsh(S).min(initial=1.0) <= 0:
+            if S.shape[0] != S.shape[1] or not definite(S):
                 raise DataError(f"/{name} is not positive definite")
         if self.transition.shape[0] != self.transition.shape[1]:
             raise DataError("/transition is not square")

@@ -23,7 +23,7 @@ ALIKE = 0.001  # share of a baseline within which a loss is the same
 SHARE = 1 / 3  # of what is gained on training rows that has to be gained on others too
 ERRORS = 2.0  # standard errors that count as a difference
 MOST_ROWS = 1000
-FLAT = 1e-12  # of the largest variance: a column of one value, whose variance any model raises
+FLAT = 1e-30  # of its mean squared: the variance of a column of one value by rounding, which any model raises
 SLACK = 1e-6  # nats that a log Z may be below its bound by rounding
 STILL = 0.5  # of the hidden units may be dead
 MOST_SHARE = 1 / 3  # components a row
@@ -270,8 +270,8 @@ def of_em(row: Row, value: Any) -> str:
     name, sign = ("log_likelihood", 1.0) if "log_likelihood" in row else ("squared_error", -1.0)
     own, base, trained = (None if row.get(key) is None else sign * row[key] for key in (name, f"{name}_baseline", f"{name}_train"))
     known = getattr(value, "known", None)
-    flat = 0 if known is None else int((known.base_variance <= FLAT * known.base_variance.max()).sum())
-    if (row.get("floors") or 0) > flat * int(row.get("components") or 1):
+    flat = 0 if known is None else int((known.base_variance <= FLAT * np.square(known.base_mean)).sum())
+    if (row.get("floors") or 0) > flat * getattr(value, "floors_of_a_column", 0):
         return "variance at floor"
     if known is not None and int(row.get("components") or 1) > MOST_SHARE * known.rows:
         return "overfits"

@@ -24,7 +24,7 @@ def rows(n=300, seed=0):
 
 def model_of(X, K, **options):
     source = Blocks(Table(X))
-    return bayes.variational(gmm.gmm(source, K), **options), source
+    return bayes.variational(gmm.gmm(source, K, floor=options.pop("floor", 0.0)), **options), source
 
 
 def fitted(X, K, iterations=300, **options):

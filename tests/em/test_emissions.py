@@ -305,7 +305,7 @@ def test_factors_begin_with_principal_axes_or_draws_of_their_variance():
     np.testing.assert_allclose(factors.factors("pca", source, 4)[0].start(1)["noise"], 0.0)
     high, _ = factors.factors("ppca", source, 2, floor=100.0)
     assert high.start(0)["noise"].tolist() == [100.0] * 4
-    assert (factors.factors("fa", Blocks(Table(np.ones((4, 3)))), 1)[0].floor, model.factors) == (1e-12, 2)
+    assert (factors.factors("fa", Blocks(Table(np.ones((4, 3)))), 1)[0].floor, model.factors) == (2e-12, 2)
     for name, count, most in (("fa", 4, 3), ("fa", 0, 3), ("pca", 5, 4)):
         with pytest.raises(BadUsage, match=f"{count} factors of 4 columns cannot be learned by {name}"):
             factors.factors(name, source, count)

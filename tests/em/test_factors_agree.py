@@ -17,7 +17,7 @@ def test_one_step_of_em_stays_at_the_optimum_of_the_other_method():
     S = np.cov(X.T, bias=True)
     best = factors.fit(S, 2)
     found = Moments(3000, 3000.0, X.mean(axis=0), S, 0)
-    model = Factors("fa", 2, 1e-9, found, 0)
+    model = Factors("fa", 2, 1e-9, np.ones(len(found.mean)), found, 0)
     at = {"loading": best.loadings, "mean": X.mean(axis=0), "noise": best.noise}
 
     def stepped(parameters):

@@ -217,7 +217,7 @@ def test_duplicates_are_floored_and_told() -> None:
         X, 2, 30, given=start(X, 2) | {"mean": np.array([[0.0, 0.0], X[40]]), "covariance": np.array([1e-3 * np.eye(2), 9 * np.eye(2)])}
     )
     assert found.ledger.floors.max() >= 2
-    assert np.linalg.eigvalsh(found.parameters["covariance"]).min() >= model.floor * (1 - 1e-9)
+    assert np.linalg.eigvalsh(found.parameters["covariance"] / np.outer(model.scale, model.scale)).min() >= model.floor * (1 - 1e-9)
     with pytest.raises(Diverged, match="component 0 is singular") as caught:
         fit(np.zeros((10, 2)), 1, floor=0.0)
     assert "--floor" in (caught.value.hint or "")

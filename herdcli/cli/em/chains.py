@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.em import in_time
+from herdcli.cli.em import in_time, told
 from herdcli.cli.em.request import SIZES, STRUCTURES, WORSE
 from herdcli.cli.frame import spreading
 from herdcli.cli.frame.request import settings
@@ -103,14 +103,19 @@ def _mask(session: Session, path: str) -> Array:
 def _warn(session: Session, value: MarkovChain, made: ChainFitting, found: Found, *, request: Request) -> None:
     """What a user should know of the result: floors, an end before the tolerance, first states of one sequence."""
     floors = int(value.ledger.floors[-2:].max(initial=0))
+    if value.family is not None and value.emissions.mean is not None:
+        flat = told.constants(session.console, made.found.variance, made.rows.feature_names, value.floor)
+        components = int(np.prod(value.emissions.mean.shape[:2]))
+        floors = max(0, floors - flat * {"spherical": 0, "tied": 1}.get(value.family, components))
     if floors:
         what = {"gaussian": "variance", "gmm": "variance", "poisson": "rate"}.get(value.emission, "probability")
-        many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"
-        line = f"{many} raised to the floor of {value.floor:.3g}"
         if what == "variance":
-            session.console.warn(f"{line}: some directions hardly vary within a state; try fewer --components")
+            own = request.floor is None and value.family != "spherical"
+            why = "some directions hardly vary within a state; try fewer --components"
+            told.floors(session.console, floors, what, None if own else value.floor, why)
         else:
-            session.console.note(line)
+            many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"
+            session.console.note(f"{many} raised to the floor of {value.floor:.3g}")
     in_time.unfinished(session, value, request)
     if found.size > 1 and made.rows.training.count == 1 and value.first.sum() > 1:
         session.console.warn(

@@ -91,7 +91,7 @@ def _parse_range(text: str) -> tuple[int, int]:
     "[default: kmeans++; fa: newton; (p)pca: pca]",
 )
 @click.option(
-    "--floor", type=click.FloatRange(0), default=None, help="Least variance in any direction.  [default: a millionth of the mean column's]"
+    "--floor", type=click.FloatRange(0), default=None, help="Least variance in any direction.  [default: a millionth of each column's]"
 )
 @click.option(
     "--per-class",

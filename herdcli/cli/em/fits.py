@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from herdcli.cli.em import told
 from herdcli.cli.frame import outputs, spreading
 from herdcli.cli.frame.request import settings
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from herdcli.cli.em.inputs import Inputs
     from herdcli.cli.em.request import Request
     from herdcli.cli.frame.session import Session
+    from herdcli.em.artifacts import FactorModel, Mixture
     from herdcli.em.fitting import Made
     from herdcli.em.search import Found
 
@@ -61,14 +63,12 @@ def _warn(session: Session, value: Made, found: Found, request: Request) -> None
     from herdcli.em.artifacts import FactorModel, Mixture
     from herdcli.numerics.factors import determined
 
-    floors = value.ledger.floors[-2:]
-    if len(floors) and floors.max():
-        many = int(floors.max())
-        what = "variance was" if many == 1 else "variances were"
-        why = "columns are constant or depend on each other" if found.size == 1 else "some directions hardly vary within a component"
-        diagonal = ", or --covariance diagonal" if isinstance(value, Mixture) and request.covariance in ("full", "tied") else ""
-        help_ = "" if found.size == 1 else f"; try fewer --components{diagonal}"
-        session.console.warn(f"{many} {what} raised to the floor of {getattr(value, 'floor', 0.0):.3g}: {why}{help_}")
+    many = int(value.ledger.floors[-2:].max(initial=0))
+    if isinstance(value, (Mixture, FactorModel)) and request.model != "pca":
+        known = value.known
+        assert known is not None
+        flat = told.constants(session.console, known.base_variance, known.feature_names, value.floor, bayes=request.bayes)
+        _floors(session, value, many - flat * value.floors_of_a_column, found.size, request)
     if isinstance(value, Mixture) and request.bayes and value.occupied < found.size:
         session.console.note(f"{value.occupied} of {found.size} components hold rows; the others are empty")
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
@@ -80,3 +80,15 @@ def _warn(session: Session, value: Made, found: Found, request: Request) -> None
         session.console.note("by this criterion one component is enough; --covariance diagonal needs fewer parameters for each")
     if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
         session.console.warn(f"the best number of components is the end of the range, {found.size}; try a wider one")
+
+
+def _floors(session: Session, value: Mixture | FactorModel, many: int, size: int, request: Request) -> None:
+    """Warn of variances at their floor, those of constant columns not counted."""
+    if many <= 0:
+        return
+    why = "columns depend on each other"
+    if size > 1:
+        diagonal = ", or --covariance diagonal" if request.model == "gmm" and request.covariance in ("full", "tied") else ""
+        why = f"some directions hardly vary within a component; try fewer --components{diagonal}"
+    own = request.floor is None and value.floors_of_a_column > 0
+    told.floors(session.console, many, "variance", None if own else value.floor, why)

@@ -1,0 +1,56 @@
+"""Least variances: how small those of a column may become, and the likeliest covariance above them.
+
+Each column has a floor of its own, a share of its variance, so that the units of a column decide nothing: of seconds beside micrometres
+no variance is raised that is small in its unit alone.  In the space where column d is divided by scale_d the floor is the same in
+all directions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.schema import Array
+
+FLOOR = 1e-6  # of a column's variance
+LEAST = 1e-12  # floor where no column varies
+
+
+def of_columns(variance: Array, mean: Array, floor: float | None) -> tuple[float, Array]:
+    """The floor, and scale (D,): no variance of column d is below floor · scale_d².
+
+    By default that is FLOOR times the variance (D,) of the column, and of a column that does not vary FLOOR times the mean variance of
+    all; `floor` is in all directions alike.
+    """
+    if floor is not None:
+        return floor, np.ones(len(variance))
+    average = float(variance.mean())
+    if not average:
+        return LEAST * (1.0 + float(np.square(mean).max())), np.ones(len(variance))
+    return FLOOR * average, np.sqrt(np.where(variance > 0, variance / average, 1.0))
+
+
+def floored(S: Array, least: float, scale: Array, diagonal: bool) -> tuple[Array, int]:
+    """The likeliest covariance for S with no variance below `least` of scale² in any direction, and how many were.
+
+    The likelihood −½(log |Σ| + tr Σ⁻¹S) separates in the eigenvectors of S, so the bound cuts off eigenvalues.
+    """
+    if diagonal:
+        values = np.diag(S)
+        bound = least * scale**2
+        return np.diag(np.maximum(values, bound)), int((values < bound).sum())
+    both = np.outer(scale, scale)
+    values, vectors = np.linalg.eigh(S / both)
+    low = int((values < least).sum())
+    if not low:
+        return S, 0
+    found = (vectors * np.maximum(values, least)) @ vectors.T * both
+    return 0.5 * (found + found.T), low
+
+
+def definite(S: Array) -> bool:
+    """Whether all covariances (…, D, D) are positive definite, as their correlations show it, whatever the units of the columns."""
+    variance = np.diagonal(S, axis1=-2, axis2=-1)
+    if not (variance > 0).all():
+        return False
+    scale = np.sqrt(variance)
+    return bool(np.linalg.eigvalsh(S / scale[..., :, None] / scale[..., None, :]).min(initial=1.0) > 0)

@@ -1,0 +1,146 @@
+"""The units of columns decide nothing: columns times powers of two give the same model in other units, and −log of the units more a row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.algorithm import solve
+from herdcli.em import bayes, factors, floors, gmm, hmm
+from herdcli.em.artifacts import factor_model, mixture
+from herdcli.em.driver import EM, Settings, run
+from herdcli.em.fitting import Asked, Rows, base_densities, fitting
+from herdcli.em.sequences import SequenceBlocks, grouped
+from herdcli.numerics.blocks import Blocks, Table
+
+UNITS = np.array([2.0**20, 1.0, 2.0**-24])  # variances from 10¹² to 10⁻¹⁴
+JACOBIAN = -float(np.log(UNITS).sum())
+
+
+def rows(n=400):
+    """Three clusters in three columns, the last narrow in each of them."""
+    random = np.random.default_rng(3)
+    centres = np.array([[0, 0, 0], [6, 0, 4], [0, 6, -4]])
+    return centres[np.arange(n) % 3] + random.normal(size=(n, 3)) * [1.0, 0.5, 0.05]
+
+
+def in_units(X):
+    return X, X * UNITS
+
+
+@pytest.mark.parametrize("family", ["full", "tied", "diagonal", "bayes"])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_mixtures_in_other_units_are_the_same(family, gaps):
+    if family == "bayes" and gaps:
+        pytest.skip("--bayes takes no gaps")
+    X = rows()
+    if gaps:
+        X[::7, 2], X[::5, 0] = np.nan, np.nan
+    found = []
+    for Y in in_units(X):
+        source = Blocks(Table(Y))
+        model = gmm.gmm(source, 3, covariance="full" if family == "bayes" else family)
+        if family == "bayes":
+            model = bayes.variational(model)
+        fit = run(EM(model, source, Settings(60, 1e-9, 3)))
+        value = mixture(fit, model.covariance, model.floor, 0)
+        value.validate()
+        found.append((value, value.responsibilities(Y), fit))
+    (one, (r, density), fit), (other, (r_, density_), fit_) = found
+    np.testing.assert_allclose(r_, r, atol=1e-9)
+    known = np.where(np.isnan(X), 0.0, -np.log(UNITS)).sum(axis=1)
+    np.testing.assert_allclose(density_, density + known, atol=1e-8)
+    np.testing.assert_allclose(other.mean, one.mean * UNITS, rtol=1e-7)
+    assert fit_.ledger.free_energy[-1] == pytest.approx(fit.ledger.free_energy[-1] - known.mean(), abs=1e-9)
+    assert fit_.ledger.floors.tolist() == fit.ledger.floors.tolist()
+
+
+@pytest.mark.parametrize("family", ["full", "tied", "diagonal"])
+def test_variances_at_the_floor_are_so_in_any_unit(family):
+    """Rows in two places and a column that is another one: floors raise the same directions of the same components."""
+    X = rows()
+    X[:, 2] = np.where(X[:, 0] > 3, 1.0, -1.0)
+    covariances = []
+    for Y in in_units(X):
+        source = Blocks(Table(Y))
+        model = gmm.gmm(source, 3, covariance=family)
+        fit = run(EM(model, source, Settings(40, 1e-9, 3)))
+        assert fit.ledger.floors[-2:].max() > 0
+        assert floors.definite(fit.parameters["covariance"])
+        covariances.append(fit.parameters["covariance"])
+        least = np.linalg.eigvalsh(covariances[-1] / np.outer(model.scale, model.scale)).min()
+        assert least == pytest.approx(model.floor, rel=1e-6)
+    np.testing.assert_allclose(covariances[1] / np.outer(UNITS, UNITS), covariances[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("init", ["newton", "random"])
+def test_factors_in_other_units_are_the_same(init):
+    random = np.random.default_rng(5)
+    X = random.normal(size=(300, 2)) @ random.normal(size=(2, 6)) + 0.4 * random.normal(size=(300, 6))
+    units = np.array([2.0**22, 1.0, 2.0**-22, 4.0, 0.5, 1.0])
+    found = []
+    for Y in (X, X * units):
+        model, source = factors.factors("fa", Blocks(Table(Y)), 2, init=init)
+        fit = run(EM(model, source, Settings(400, 1e-9, 3)))
+        found.append((factor_model(fit, "fa", model.floor, 0), Y))
+    (one, X), (other, Y) = found
+    np.testing.assert_allclose(other.densities(Y), one.densities(X) - np.log(units).sum(), atol=1e-6)
+    np.testing.assert_allclose(other.noise, one.noise * units**2, rtol=1e-5)
+    np.testing.assert_allclose(other.loading @ other.loading.T, one.loading @ one.loading.T * np.outer(units, units), rtol=1e-5, atol=0)
+
+
+def test_ppca_whose_noise_is_one_for_all_keeps_one_floor():
+    X = rows() * [1.0, 1.0, 1e-6]
+    model, _ = factors.factors("ppca", Blocks(Table(X)), 1)
+    assert model.least.tolist() == [pytest.approx(1e-6 * X.var(axis=0).mean())] * 3
+    assert factors.factors("fa", Blocks(Table(X)), 1)[0].least == pytest.approx(1e-6 * X.var(axis=0))
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal", "tied"])
+def test_hidden_markov_models_in_other_units_are_the_same(covariance):
+    X, found = rows(300), []
+    for Y in in_units(X):
+        sequences = grouped(Y, np.repeat(np.arange(5), 60), None)
+        family, moments = hmm.emission("gaussian", sequences, covariance=covariance, mixtures=1)
+        model = hmm.hmm(sequences, 3, family, moments)
+        fit = run(EM(model, SequenceBlocks(sequences), Settings(30, 1e-9, 3)))
+        found.append((fit.ledger.log_likelihood[-1], fit.parameters["transition"], fit.ledger.floors.tolist()))
+    assert found[1][0] == pytest.approx(found[0][0] + JACOBIAN, abs=1e-8)
+    np.testing.assert_allclose(found[1][1], found[0][1], atol=1e-8)
+    assert found[0][2] == found[1][2]
+
+
+def test_the_baseline_of_factors_is_not_raised_to_another_columns_floor():
+    """One Gaussian a column, whose variance is the column's own."""
+    X = rows() * UNITS
+    made = fitting(Rows(training=Table(X)), Asked(model="fa", sizes=(1,)), Settings(5, 1e-9, 3))
+    value = made.finished(solve(made.search))
+    expected = -0.5 * (np.log(2 * np.pi * X.var(axis=0)) + np.square(X - X.mean(axis=0)) / X.var(axis=0)).sum(axis=1)
+    np.testing.assert_allclose(base_densities(value)(X), expected, atol=1e-8)
+
+
+def test_what_has_a_variance_below_zero_is_not_definite():
+    assert floors.definite(np.diag([1e12, 1e-12]))
+    assert not floors.definite(np.diag([1e12, 0.0]))
+    assert not floors.definite(np.array([[1e12, 1.0], [1.0, 1e-12]]))  # a correlation of 1
+    assert not floors.definite(np.stack([np.eye(2), np.array([[1.0, 2.0], [2.0, 1.0]])]))
+
+
+def test_columns_that_do_not_vary_have_the_floor_of_the_mean_variance():
+    least, scale = floors.of_columns(np.array([4.0, 0.0, 8.0]), np.zeros(3), None)
+    assert least * scale**2 == pytest.approx([4e-6, 4e-6, 8e-6])
+    assert floors.of_columns(np.zeros(2), np.array([0.0, 3.0]), None) == (pytest.approx(1e-11), pytest.approx([1.0, 1.0]))
+    assert floors.of_columns(np.array([4.0, 1.0]), np.zeros(2), 0.5)[1].tolist() == [1.0, 1.0]
+
+
+def test_constant_columns_take_no_rows_from_small_components_by_bayes():
+    """Three columns of one value hardly change the weights; without noise in them the larger component took all rows."""
+    random = np.random.default_rng(0)
+    X = np.concatenate([random.normal(size=(450, 1)), 4.0 + random.normal(size=(50, 1))])
+    weights = []
+    for Y in (X, np.concatenate([X, np.ones((500, 3))], axis=1)):
+        source = Blocks(Table(Y))
+        fit = run(EM(bayes.variational(gmm.gmm(source, 2)), source, Settings(500, 1e-10, 3)))
+        assert np.diff(fit.ledger.free_energy).max() <= 1e-9
+        weights.append(fit.parameters["weight"])
+    np.testing.assert_allclose(weights[1], weights[0], atol=0.01)

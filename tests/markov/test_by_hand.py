@@ -12,6 +12,7 @@ import pytest
 
 from herdcli import iterate
 from herdcli.errors import BadUsage, Diverged
+from herdcli.fast import numpy_orders
 from herdcli.markov import algorithms
 from herdcli.markov.bethe import clamp, double_loop, lattice, newton, propagation, starts, two_state, ups
 from herdcli.markov.bethe import free_energy as bethe
@@ -497,24 +498,30 @@ def test_inner_loops_go_to_the_square_of_a_tenth_of_the_residual():
 # orders of elimination
 
 
+def price(graph, states, kind):
+    """What eliminating the first variable costs."""
+    return numpy_orders._Prices(graph, states, np.log2(states).tolist(), kind).of(0)
+
+
 def test_the_cost_of_an_order_by_hand():
     """A chain of 2, 3, 4 states eliminated from its ends: tables of 6, 12 and 3 cells, messages of 3, 3 and 1."""
     given = network.build([2, 3, 4], [((0, 1), np.ones((2, 3))), ((1, 2), np.ones((3, 4)))])
-    made = elimination._along(elimination.moral_graph(given), [2, 3, 4], [0, 2, 1])
+    graph = elimination.flat(elimination.moral_graph(given))
+    made = elimination._along(graph, [2, 3, 4], [0, 2, 1])
     assert (made.cells, made.largest, made.width) == (21, 12, 1)
     assert made.cost == 21 + (6 / 2 + 12 / 4 + 3 / 3)
-    middle = elimination._along(elimination.moral_graph(given), [2, 3, 4], [1, 0, 2])
+    middle = elimination._along(graph, [2, 3, 4], [1, 0, 2])
     assert (middle.cells, middle.largest, middle.width) == (24 + 8 + 4, 24, 2)
     ties = [0.5, 0.4, 0.3]
-    weights = elimination._run(elimination.moral_graph(given), [2, 3, 4], "weight", ties, math.inf)
+    weights = elimination._run(graph, [2, 3, 4], "weight", ties, math.inf)
     assert weights.order == [2, 1, 0]  # the ends cost log 3 each, and the last has the lower number; then 1 costs log 2
     assert (weights.cells, weights.largest, weights.width) == (pytest.approx(12 + 6 + 2), pytest.approx(12), 1)
-    given_up = elimination._run(elimination.moral_graph(given), [2, 3, 4], "fill", ties, 10.0)
+    given_up = elimination._run(graph, [2, 3, 4], "fill", ties, 10.0)
     assert given_up.order is None
     star, states = [{1, 2, 3}, {0}, {0}, {0, 4}, {3}], [5, 2, 4, 8, 2]
-    prices = {kind: elimination._price(star, states, kind)(0) for kind in elimination.KINDS}
+    prices = {kind: price(star, states, kind) for kind in elimination.KINDS}
     assert prices == {"fill": 3, "weight": 1 + 2 + 3, "cells": 2 * 4 + 2 * 8 + 4 * 8, "logs": 1 * 2 + 1 * 3 + 2 * 3}
-    assert elimination._price([{1, 2}, {0, 2}, {0, 1}], [2, 3, 4], "cells")(0) == 0
+    assert price([{1, 2}, {0, 2}, {0, 1}], [2, 3, 4], "cells") == 0
     state = elimination.begin(given)
     assert (state.step, state.width, state.complete, state.cells) == (0, 0, False, 0.0)
     state = elimination.step(given, elimination.moral_graph(given), 0, state)

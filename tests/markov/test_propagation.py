@@ -15,7 +15,6 @@ from herdcli.errors import NegativeResult
 from herdcli.markov import algorithms
 from herdcli.markov.exact import (
     arithmetic,
-    arrangement,
     cliques,
     columns,
     elimination,
@@ -104,7 +103,9 @@ def test_no_state_is_possible_though_all_factors_are():
 def along_a_line(given):
     """The tree of an arrangement, nearly a chain."""
     ties = np.random.default_rng(0).random(given.count).tolist()
-    return junction_tree.plan(given, np.array(arrangement.order(elimination.moral_graph(given), [1.0] * given.count, ties, math.inf)))
+    return junction_tree.plan(
+        given, np.array(elimination.arranged(elimination.flat(elimination.moral_graph(given)), [2] * given.count, ties, math.inf))
+    )
 
 
 GRID = generate.make("grid", rows=9, columns=9, sigma_w=2.0, seed=3)
@@ -171,14 +172,14 @@ def test_tiny_probabilities_keep_their_digits():
 @pytest.mark.parametrize(("rows", "columns"), [(5, 9), (9, 5), (3, 30)])
 def test_arrangements_sweep_over_lattices_along_their_longer_side(rows, columns):
     given = generate.make("grid", rows=rows, columns=columns)
-    graph = elimination.moral_graph(given)
-    order = arrangement.order(graph, [1.0] * len(graph), np.random.default_rng(0).random(len(graph)).tolist(), math.inf)
+    graph, states = elimination.flat(elimination.moral_graph(given)), [2] * given.count
+    order = elimination.arranged(graph, states, np.random.default_rng(0).random(given.count).tolist(), math.inf)
     assert sorted(order) == list(range(rows * columns))
     tree = junction_tree.plan(given, np.array(order))
     assert max(len(scope) for scope in tree.scopes) <= min(rows, columns) + 1
     kept = messages.fewest_kept(tree, given).most
     assert kept < 2 ** min(rows, columns) * (2.5 * math.sqrt(rows * columns) + 4)
-    assert arrangement.order(graph, [1.0] * len(graph), [0.0] * len(graph), 10.0) is None
+    assert elimination.arranged(graph, states, [0.0] * given.count, 10.0) is None
 
 
 def test_long_bands_are_swept_where_their_tree_is_large():

@@ -6,15 +6,14 @@ Source: Kjærulff (1990); Teh (2003), sec. 2.2.2; Fishelson & Geiger (2004) for 
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.random import Generator
 
-from herdcli.markov.exact import arrangement
+from herdcli import fast
 from herdcli.markov.model.network import MOST_AXES, Network, states_before
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -33,8 +32,23 @@ LONGEST = 1 << 15  # variables that are arranged along a line; of more, one hope
 FAR = float(1 << 30)  # cells at which a run that has looked at MUCH is given up
 MUCH = 8_000_000  # neighbours of variables whose prices changed
 
-KINDS = ("fill", "weight", "cells", "logs")  # what is least, in turn: see `_price`
+KINDS = ("fill", "weight", "cells", "logs")  # what is least, in turn: see `fast.greedy_elimination`
 Graph = list[set[int]]
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A graph as arrays.  offset (N + 1,), near  of each variable its neighbours, ascending."""
+
+    offset: Array
+    near: Array
+
+
+def flat(graph: Graph) -> Flat:
+    """A graph as arrays."""
+    offset = np.zeros(len(graph) + 1, dtype=np.int64)
+    np.cumsum([len(near) for near in graph], out=offset[1:])
+    return Flat(offset, np.array([j for near in graph for j in sorted(near)], dtype=np.int64))
 
 
 @dataclass
@@ -101,31 +115,33 @@ def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
     kind = kinds[(state.step + (network.count > LONGEST)) % len(kinds)]  # min-fill takes five times as long to be hopeless
     spread = NOISE[state.step // len(kinds) % len(NOISE)]
     luck = _luck(seed, state.step, spread, states)
-    for made in _both(graph, states, kind, luck, state.cost if state.complete else HOPELESS):
+    near = flat(graph)
+    for made in _both(near, states, kind, luck, state.cost if state.complete else HOPELESS):
         _keep(state, made)
     if before != states:
         luck = _luck(seed, state.step, spread, before)
-        for whole in _both(moral_graph(network, states_before(network)), before, kind, luck, state.whole or HOPELESS):
-            _keep_whole(state, graph, states, whole)
+        for whole in _both(flat(moral_graph(network, states_before(network))), before, kind, luck, state.whole or HOPELESS):
+            _keep_whole(state, near, states, whole)
     if state.step % 2:
-        _ends_again(network, graph, kinds, seed, state)
+        _ends_again(network, near, kinds, seed, state)
     state.step += 1
     return state
 
 
-def _ends_again(network: Network, graph: Graph, kinds: Sequence[str], seed: int, state: Search) -> None:
+def _ends_again(network: Network, near: Flat, kinds: Sequence[str], seed: int, state: Search) -> None:
     """Eliminate what leaves last again, of the best order and, under evidence, of the best one without it, where trees are large."""
     states, before, large = network.cardinality.tolist(), states_before(network).tolist(), WORTH_IT * network.count * PER_VARIABLE
     if state.complete and state.cost > large:
         random = generator(seed, Stream.ELIMINATION, unit=1, step=state.step)
-        _keep(state, _late(graph, states, state.order.tolist(), kinds, random, state.cost))
+        _keep(state, _late(near, states, state.order.tolist(), kinds, random, state.cost))
     if before != states and state.unheld is not None and state.whole > large:
         random = generator(seed, Stream.ELIMINATION, unit=1, step=state.step)
-        whole = _late(moral_graph(network, states_before(network)), before, state.unheld.tolist(), kinds, random, state.whole)
-        _keep_whole(state, graph, states, whole)
+        unheld = flat(moral_graph(network, states_before(network)))
+        whole = _late(unheld, before, state.unheld.tolist(), kinds, random, state.whole)
+        _keep_whole(state, near, states, whole)
 
 
-def _late(graph: Graph, states: list[int], order: list[int], kinds: Sequence[str], random: Generator, best: float) -> Run:
+def _late(near: Flat, states: list[int], order: list[int], kinds: Sequence[str], random: Generator, best: float) -> Run:
     """The best of greedy runs with noise over the end of an order, as many as take the time of one over all; no order if none is better.
 
     The largest cliques are made last, of few variables: there a run is cheap, and the beginning of a good order is kept.
@@ -133,15 +149,13 @@ def _late(graph: Graph, states: list[int], order: list[int], kinds: Sequence[str
     share = LATE[int(random.integers(len(LATE)))]
     free = [i for i in order if states[i] > 1]
     first, last = order[: len(order) - round(share * len(free))], order[len(order) - round(share * len(free)) :]
-    left = [set(near) for near in graph]
-    done = _along(left, states, first)
-    place = {i: k for k, i in enumerate(last)}
-    small, few = [{place[j] for j in left[i]} for i in last], [states[i] for i in last]
+    done, left = _left(near, states, first)
+    small, few = _among(left, last), [states[i] for i in last]
     found = Run(None, done.cells, done.largest, done.width, done.messages)
     for _ in range(round(1 / share)):
         kind, spread = kinds[int(random.integers(len(kinds)))], NOISE_LATE[int(random.integers(len(NOISE_LATE)))]
         ties, noise = random.random(len(last)).tolist(), np.exp(spread * random.standard_normal(len(last))).tolist()
-        made = _run([set(near) for near in small], few, kind, ties, best - done.cost, noise=noise)
+        made = _run(small, few, kind, ties, best - done.cost, noise=noise)
         if made.order is not None and done.cost + made.cost < best:
             best = done.cost + made.cost
             cells, largest, width = done.cells + made.cells, max(done.largest, made.largest), max(done.width, made.width)
@@ -149,11 +163,11 @@ def _late(graph: Graph, states: list[int], order: list[int], kinds: Sequence[str
     return found
 
 
-def _keep_whole(state: Search, graph: Graph, states: list[int], whole: Run) -> None:
+def _keep_whole(state: Search, near: Flat, states: list[int], whole: Run) -> None:
     """Take an order of the network without evidence that is better than the best, for the network under evidence too."""
     if whole.order is not None and not 0 < state.whole <= whole.cost:
         state.whole, state.unheld = whole.cost, np.array(whole.order, dtype=np.int64)
-        _keep(state, _along([set(near) for near in graph], states, whole.order))
+        _keep(state, _along(near, states, whole.order))
 
 
 def _luck(seed: int, step: int, spread: float, states: list[int]) -> tuple[list[float], list[float]]:
@@ -165,17 +179,17 @@ def _luck(seed: int, step: int, spread: float, states: list[int]) -> tuple[list[
     return ties.tolist(), noise.tolist()
 
 
-def _both(graph: Graph, states: list[int], kind: str, luck: tuple[list[float], list[float]], limit: float) -> Iterator[Run]:
+def _both(near: Flat, states: list[int], kind: str, luck: tuple[list[float], list[float]], limit: float) -> Iterator[Run]:
     """A greedy run, and an arrangement along a line where that may cost no more than the best that is known."""
     ties, noise = luck
-    greedy = _run([set(near) for near in graph], states, kind, ties, limit, noise=noise)
+    greedy = _run(near, states, kind, ties, limit, noise=noise)
     yield greedy
-    if greedy.width <= 1 or len(graph) > LONGEST:
+    if greedy.width <= 1 or len(states) > LONGEST:
         return
     least = min(limit, greedy.cost) if greedy.order is not None else limit
-    line = arrangement.order(graph, [math.log2(count) for count in states], ties, 16 * least)
+    line = arranged(near, states, ties, 16 * least)
     if line is not None:
-        yield _along([set(near) for near in graph], states, line)
+        yield _along(near, states, line)
 
 
 def enough(network: Network, state: Search, orders: int) -> bool:
@@ -190,7 +204,7 @@ def enough(network: Network, state: Search, orders: int) -> bool:
 def fill_order(network: Network, seed: int) -> list[int]:
     """All variables in the order of one run of min-fill, however wide its cliques are."""
     ties = generator(seed, Stream.ELIMINATION).random(network.count).tolist()
-    found = _run(moral_graph(network), network.cardinality.tolist(), "fill", ties, math.inf, network.count)
+    found = _run(flat(moral_graph(network)), network.cardinality.tolist(), "fill", ties, math.inf, network.count)
     assert found.order is not None
     return found.order
 
@@ -221,41 +235,36 @@ def _keep(state: Search, made: Run) -> None:
         state.cells, state.largest, state.width, state.messages = made.cells, made.largest, made.width, made.messages
 
 
-def _along(graph: Graph, states: list[int], order: list[int]) -> Run:
-    """The elimination of a graph in a given order; the graph is used up."""
-    cells, largest, width, messages = 0.0, 0.0, 0, 0.0
-    for i in order:
-        size = float(math.prod([states[i], *(states[j] for j in graph[i])]))
-        cells, largest, width, messages = cells + size, max(largest, size), max(width, len(graph[i])), messages + size / states[i]
-        _eliminate(graph, i, False)
-    return Run(order, cells, largest, width, messages)
+def _along(near: Flat, states: list[int], order: list[int]) -> Run:
+    """The elimination of a graph in a given order."""
+    return _left(near, states, order)[0]
 
 
-def _price(graph: Graph, states: list[int], kind: str) -> Callable[[int], float]:
-    """What eliminating a variable costs: `weight` its neighbours' states, `fill` the edges that it adds between them, each of which
-    counts 1, as many `cells` as the pair has states, or the product of the `logs` of both."""
-    weight = [math.log2(count) for count in states]
-    each: Sequence[float] = states if kind == "cells" else weight
+def _left(near: Flat, states: list[int], order: list[int]) -> tuple[Run, Flat]:
+    """The elimination of a graph in an order of some variables, and the graph of the others."""
+    told = fast.elimination_along(near.offset, near.near, np.array(states, dtype=np.float64), np.array(order, dtype=np.int64))
+    cells, largest, width, messages, offset, left = told
+    return Run(order, cells, largest, width, messages), Flat(offset, left)
 
-    def by_weight(i: int) -> float:
-        return sum(weight[j] for j in graph[i])
 
-    def by_fill(i: int) -> float:
-        near = graph[i]
-        # A neighbour j lacks an edge to all other neighbours that are not its own; each missing edge is counted from both of its ends.
-        return sum(len(near) - 1 - len(near & graph[j]) for j in near) / 2
+def arranged(near: Flat, states: list[int], ties: list[float], limit: float) -> list[int] | None:
+    """All variables in the order in which they leave a line; None where the frontiers have more cells than `limit`.
 
-    def by_weighted_fill(i: int) -> float:
-        near = graph[i]
-        return sum(each[j] * (sum(each[k] for k in near - graph[j]) - each[j]) for j in sorted(near)) / 2
+    They enter one after the other, and each leaves once all its neighbours have entered.  The variables between are the frontier; the
+    tree of cliques is nearly a chain, of whose messages few need be kept (`messages`).  An arrangement of small frontiers is looked for
+    from several ends of the graph.  Source: Kinnersley (1992), pathwidth is vertex separation; Díaz, Petit & Serna (2002) for heuristics.
+    """
+    order = np.empty(len(states), dtype=np.int64)
+    complete = fast.elimination_line(near.offset, near.near, _weights(states), np.argsort(ties, kind="stable"), limit, order)
+    return order.tolist() if complete else None
 
-    if kind == "weight":
-        return by_weight
-    return by_fill if kind == "fill" else by_weighted_fill
+
+def _weights(states: list[int]) -> Array:
+    return np.array([math.log2(count) for count in states], dtype=np.float64)
 
 
 def _run(
-    graph: Graph,
+    near: Flat,
     states: list[int],
     kind: str,
     ties: list[float],
@@ -265,55 +274,20 @@ def _run(
 ) -> Run:
     """One greedy elimination, given up where it costs more than `limit`, is as wide as `widest`, or is long and far on the way to HOPELESS.
 
-    The graph is used up.
-
-    noise  of each variable, what its price is multiplied by (raised by half an edge, as many cost nothing).
+    kind  one of KINDS.  noise  of each variable, what its price is multiplied by (raised by half an edge, as many cost nothing).
     """
-    weight = [math.log2(count) for count in states]
-    plain, by_fill = _price(graph, states, kind), kind != "weight"
-
-    def price(i: int) -> float:
-        return plain(i) if noise is None or noise[i] == 1.0 else (plain(i) + 0.5) * noise[i]
-
-    now = [price(i) for i in range(len(graph))]
-    heap = [(now[i], ties[i], i) for i in range(len(graph))]
-    heapq.heapify(heap)
-    gone = [False] * len(graph)
-    order, cells, largest, width, messages = [], 0.0, 0.0, 0, 0.0
-    looked = 0 if limit == HOPELESS else -math.inf  # with a better order to compare with, the end is near
-    while heap:
-        value, _, i = heapq.heappop(heap)
-        if gone[i] or value != now[i]:
-            continue
-        near = graph[i]
-        size = 2.0 ** min(sum(weight[j] for j in near) + weight[i], 1000.0)
-        cells, largest, width, messages = cells + size, max(largest, size), max(width, len(near)), messages + size / states[i]
-        if cost(cells, messages) > limit or width >= widest or (looked > MUCH and cells > FAR):
-            return Run(None, cells, largest, width, messages)
-        order.append(i)
-        gone[i] = True
-        for j in _eliminate(graph, i, by_fill):
-            changed = price(j)
-            looked += len(graph[j])
-            if changed != now[j]:
-                now[j] = changed
-                heapq.heappush(heap, (changed, ties[j], j))
-    return Run(order, cells, largest, width, messages)
+    looked = 0.0 if limit == HOPELESS else -math.inf  # with a better order to compare with, the end is near
+    limits = np.array([limit, widest, looked, MUCH, FAR], dtype=np.float64)
+    order, luck = np.empty(len(states), dtype=np.int64), np.ones(len(states)) if noise is None else np.array(noise, dtype=np.float64)
+    numbers, tie = np.array(states, dtype=np.float64), np.array(ties, dtype=np.float64)
+    left, cells, largest, width, messages = fast.greedy_elimination(
+        near.offset, near.near, numbers, _weights(states), kind, tie, luck, limits, order
+    )
+    return Run(order.tolist() if left == len(states) else None, cells, largest, width, messages)
 
 
-def _eliminate(graph: Graph, i: int, by_fill: bool) -> set[int]:
-    """Join the neighbours of i and take it away; returns the variables whose cost may have changed."""
-    near = graph[i]
-    touched = set(near)
-    for j in near:
-        graph[j].discard(i)
-    for j, k in combinations(near, 2):
-        if k not in graph[j]:
-            if by_fill:
-                # A new edge (j, k) saves one fill to whatever has both as neighbours;
-                # the fill of j's and k's own changes with their neighbourhoods.
-                touched |= graph[j] & graph[k]
-            graph[j].add(k)
-            graph[k].add(j)
-    graph[i] = set()
-    return touched
+def _among(near: Flat, some: list[int]) -> Flat:
+    """The graph of some variables alone, numbered anew as they come, whose neighbours are all among them."""
+    place = {i: k for k, i in enumerate(some)}
+    bounds, each = near.offset.tolist(), near.near.tolist()
+    return flat([{place[j] for j in each[bounds[i] : bounds[i + 1]]} for i in some])

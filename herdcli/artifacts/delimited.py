@@ -15,12 +15,14 @@ import numpy as np
 
 from herdcli.artifacts.arrow import array
 from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.columns import UTF8_HINT, from_table, number
+from herdcli.artifacts.columns import UTF8_HINT, from_table, number, roles_of
 from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
 from herdcli.errors import DataError
+from herdcli.schema import Array
 
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 _DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
+_PADDED = re.compile(r"0\d+")
 _SEPARATOR_LINE = re.compile(r"sep=.")  # Excel's, above the titles
 WIDTH_HINT = "each line needs as many values as the first"
 SEEN = 100  # lines whose cells are looked at before the text is read
@@ -89,7 +91,26 @@ def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any]:
     commas = separator != "," and _any(below, _DECIMAL_COMMA) and not _any(below, _DECIMAL_POINT)
     if commas:
         asked.note(f"{where}: numbers are read with decimal commas")
-    return reading, csv.ParseOptions(delimiter=separator), csv.ConvertOptions(decimal_point="," if commas else ".")
+    types = _padded(titles if named else [], below, where, asked)
+    return reading, csv.ParseOptions(delimiter=separator), csv.ConvertOptions(decimal_point="," if commas else ".", column_types=types)
+
+
+def _padded(titles: list[str], below: list[list[str]], where: str, asked: Asked) -> dict[str, Any]:
+    """Types of columns whose numbers begin with zeros: labels 01 and 1 are two texts, and of other columns it is told what is lost."""
+    import pyarrow as pa
+
+    columns = [[cells[index] for cells in below if len(cells) > index] for index in range(len(titles))]
+    found = {titles[i]: one for i, one in enumerate(columns) if _any([one], _PADDED) and all(map(_is_value, one))}
+    if not found or len(set(titles)) < len(titles):
+        return {}
+    y = roles_of([name for name in titles if name not in asked.keep or name == asked.label], asked.label, where).get("y")
+    for name, cells in found.items():
+        first = next(cell for cell in cells if _PADDED.fullmatch(cell))
+        if name == y and asked.labels:
+            asked.note(f"{where}: labels such as {first} are texts, of which {first} and {first.lstrip('0') or '0'} are two")
+        else:
+            asked.note(f"{where}: column '{name}' has numbers such as {first}, whose leading zeros are lost")
+    return {y: pa.string()} if y in found and asked.labels else {}
 
 
 def titled(head: bytes) -> bool:
@@ -177,6 +198,7 @@ def _plain(text: str) -> str:
 def write(path: Any, data: Dataset, leading: str = "") -> None:
     """Write a data set as CSV with a header: features, further columns, then y (class names if there are any), split, weight.
 
+    A missing value is an empty cell, or nan where there is one column alone.
     leading  a further column that stands before the features.
     """
     with open(path, "wb") as out:
@@ -200,12 +222,19 @@ def append(out: BinaryIO, data: Dataset, *, titles: bool = False, leading: str =
         rows = slice(start, start + step)
         block = data.X[rows].toarray() if data.is_sparse else data.X[rows]
         block = block.astype(np.uint8) if block.dtype.kind == "b" else block
-        arrays = [array(values[rows]) for values in first.values()] + [array(block[:, column]) for column in range(len(names))]
-        arrays += [array(values[rows]) for values in roles.values()]
+        columns = [values[rows] for values in first.values()] + [block[:, column] for column in range(len(names))]
+        columns += [values[rows] for values in roles.values()]
+        arrays = [array(column, _gaps(column)) if len(columns) > 1 else array(column) for column in columns]  # an empty line is no row
         table = pa.Table.from_arrays(arrays, names=[str(index) for index in range(len(arrays))])
         buffer = io.BytesIO()
         csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="needed"))
         out.write(buffer.getvalue())
+
+
+def _gaps(values: Array) -> Array | None:
+    """Which of the values are missing; None where none is."""
+    absent = np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, dtype=bool)
+    return absent if absent.any() else None
 
 
 def _roles(data: Dataset) -> dict[str, Any]:

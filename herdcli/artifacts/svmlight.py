@@ -23,6 +23,7 @@ from herdcli.schema import Array
 BLOCK = 1 << 22
 ROOM = 18  # bytes of numbers that the parser makes room for, for each byte of a block of text
 BAD_LABEL = 1  # of the codes of `fast.parse_text`: all others are of a pair
+LISTED = 5  # labels in a line
 
 
 def read_dataset(stream: BinaryIO, *, where: str, note: Callable[[str], None], limit: int | None = None) -> Dataset:
@@ -116,12 +117,24 @@ def write(path: Any, data: Dataset) -> None:
             out.write(f"{labels[row]} {pairs}\n" if pairs else f"{labels[row]}\n")
 
 
+def _numbers(names: list[str]) -> bool:
+    """Are names whole numbers, none of them in two ways as 01 and 1?"""
+    return all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in names)
+
+
 def _label_texts(data: Dataset) -> list[str]:
     if data.y is None:
         return ["0"] * data.X.shape[0]
-    if data.class_names and all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in data.class_names):  # not 01 beside 1
+    if data.class_names and _numbers(data.class_names):
         return [data.class_names[label] for label in data.y]
     return [str(label) for label in data.y.tolist()]
+
+
+def told(value: Any) -> Iterator[str]:
+    """What a reader of the text cannot know."""
+    if isinstance(value, Dataset) and value.y is not None and value.class_names and not _numbers(value.class_names):
+        names = ", ".join(f"{place} for '{name}'" for place, name in enumerate(value.class_names[:LISTED]))
+        yield f"svmlight labels are numbers: {names}{', …' if len(value.class_names) > LISTED else ''}"
 
 
 def _entries(data: Dataset, row: int) -> tuple[Array, Array]:

@@ -206,3 +206,32 @@ def test_columns_of_different_scales_are_no_matter_of_one_threshold(tmp_path, ca
             f"herd {command}: wine.csv: /X has columns of different scales and no value_range, so no one threshold can be set\n"
             f"hint: herd convert --binarize median cuts every column in halves{more}\n"
         )
+
+
+def test_leading_zeros_of_labels_are_kept_and_of_other_numbers_told(herd, tmp_path):
+    (tmp_path / "z.csv").write_text("id,v,y\n007,2.5,01\n1,3,1\n10,4,01\n")
+    made = herd("convert", "z.csv", "-o", "out.csv")
+    assert made.code == 0
+    assert "convert: z.csv: labels such as 01 are texts, of which 01 and 1 are two\n" in made.err
+    assert "convert: z.csv: column 'id' has numbers such as 007, whose leading zeros are lost\n" in made.err
+    assert (tmp_path / "out.csv").read_text() == 'id,v,y\n7,2.5,"01"\n1,3,"1"\n10,4,"01"\n'
+    (tmp_path / "plain.csv").write_text("id,v,y\n0,0.5,0\n1,3,1\n10,-0.4,0\n")
+    assert "zeros" not in herd("convert", "plain.csv", "-o", "out.csv").err
+
+
+def test_text_labels_in_svmlight_are_told(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\n1,2,cat\n3,7,dog\n5,6,cat\n")
+    made = herd("convert", "t.csv", "-o", "t.svm")
+    assert "convert: svmlight labels are numbers: 0 for 'cat', 1 for 'dog'\n" in made.err
+    assert (tmp_path / "t.svm").read_text() == "0 1:1 2:2\n1 1:3 2:7\n0 1:5 2:6\n"
+    (tmp_path / "n.csv").write_text("a,b,y\n1,2,-1\n3,7,1\n")
+    assert "svmlight labels" not in herd("convert", "n.csv", "-o", "t.svm").err
+
+
+def test_gaps_are_empty_cells_of_csv_and_filled_in_where_clusters_are_asked_for(herd, tmp_path):
+    (tmp_path / "g.csv").write_text("a,b\n1,2\n3,\n5,6\n7,8\n,\n2,3\n")
+    assert herd("em", "g.csv", "--model", "hmm", "--components", "1", "--split", "1,0,0", "-q", "-o", "h.h5").code == 0
+    assert herd("apply", "h.h5", "g.csv", "-q", "-o", "out.csv").code == 0
+    assert (tmp_path / "out.csv").read_text() == "a,b,y\n1,2,0\n3,,0\n5,6,0\n7,8,0\n,,0\n2,3,0\n"
+    assert herd("em", "g.csv", "--components", "1", "--split", "1,0,0", "-q", "-o", "m.h5").code == 0
+    assert "apply: g.csv: 3 missing values are filled in with what the model expects\n" in herd("apply", "m.h5", "g.csv", "-o", "c.csv").err

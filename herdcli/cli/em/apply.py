@@ -37,6 +37,9 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     if X.shape[1] != width:
         raise DataError(f"/X has {X.shape[1]} columns, the model has {width}", where=data.name)
     found, columns, y = _made(model, X, want)
+    if want == "clusters" and (gaps := int(np.isnan(X).sum())):
+        many = "1 missing value is" if gaps == 1 else f"{gaps} missing values are"
+        session.console.note(f"{data.name}: {many} filled in with what the model expects")
     labels = None if value.y is None or ((value.y < 0).any() and value.class_names) else value.y
     return Dataset(
         found,

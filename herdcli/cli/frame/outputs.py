@@ -73,7 +73,7 @@ def artifact(
     leading: the further column that stands first in a table.
     """
     records = list(history.artifact.history) if isinstance(history, Restored) else [*(history.history if history else ()), session.record()]
-    _tell_of_sound(session, value, format)
+    _tell(session, value, format)
     recoding = None if session.command in ("apply", "eval", "sample") else session.recoding  # whose columns are others
     written = artifacts.save(
         session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing, leading=leading
@@ -82,12 +82,13 @@ def artifact(
     session.at_end(partial(_judge, session, written.kind, value))
 
 
-def _tell_of_sound(session: Session, value: object, format: str | None) -> None:
-    """What becomes of rows that are written as sound."""
-    if (format or sniff.to_write(session.output)) == "wav":
-        from herdcli.artifacts import sound
+def _tell(session: Session, value: object, format: str | None) -> None:
+    """What becomes of rows that are written as sound, and of labels in svmlight."""
+    form = format or sniff.to_write(session.output)
+    if form in ("wav", "svmlight"):
+        from herdcli.artifacts import sound, svmlight
 
-        for line in sound.told(value):
+        for line in sound.told(value) if form == "wav" else svmlight.told(value):
             session.console.note(line)
 
 

@@ -34,6 +34,7 @@ def log_partitions(
     known  rows of the data (n, D) of each model, from which modes are sought and annealing back begins; none are needed.
     Raises DataError for a model that has no finite Z.
     """
+    settings.require_likelihood()
     for h in models.values():
         require_proper(h)
     if settings.likelihood == "exact" or (settings.likelihood == "auto" and all(enumerable(h) for h in models.values())):

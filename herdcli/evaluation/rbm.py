@@ -70,11 +70,16 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
     log_likelihood_tracked  with its standard error: the same by the log Z that was kept along the updates, of fit-rbm --track-likelihood.
     free_energy_gap    mean free energy of test rows minus that of training rows: what training rows are better explained by.
+    With `none` for a likelihood there are reconstruction, free_energy_gap and errors alone.
     progress           told how far chains are while they are annealed.
     """
     result: dict[str, Value] = dict.fromkeys(COLUMNS)
     groups = _test_rows(value)
-    if groups and isinstance(family(value.visible_units), Words):
+    if settings.likelihood == "none":
+        if value.scores is None and value.labels is None:
+            settings.require_likelihood()
+        result |= _cheap(value, groups, map)
+    elif groups and isinstance(family(value.visible_units), Words):
         result |= of_words(value, groups, settings, map)
     elif groups and value.joint != "discriminative":
         result |= _likelihoods(value, groups, settings, map, progress)
@@ -137,6 +142,19 @@ def by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> 
     if isinstance(rows.X, Streamed) and most is None:
         return {m: rows.X.among(np.isin(np.arange(len(chosen)), index)) for m, index in groups.items() if len(index)}
     return {m: rows.X[index] for m, index in groups.items() if len(index)}
+
+
+def _cheap(value: RBM, groups: dict[int, Any], map: Map) -> dict[str, Value]:
+    """Figures of test rows that need neither log Z nor every conditional."""
+    models, total = {m: value.harmonium(m) for m in groups}, sum(rows.shape[0] for rows in groups.values())
+    if not groups or value.joint == "discriminative" or isinstance(family(value.visible_units), Words):
+        return {}
+    found: dict[str, Value] = {}
+    found["reconstruction"] = float(sum(reconstruction_error(models[m], rows, map=map).sum() for m, rows in groups.items()) / total)
+    if value.training_energy is not None:
+        gaps = ((energies([models[m]], rows, map) - value.training_energy[m]).sum() for m, rows in groups.items())
+        found["free_energy_gap"] = float(sum(gaps) / total)
+    return found
 
 
 def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None) -> dict[str, Value]:

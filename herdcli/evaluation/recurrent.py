@@ -100,6 +100,7 @@ def likelihood(
     model: Recurrent, held: Held, driven: Driven, settings: EvaluationSettings, map: Map, progress: Watch | None = None
 ) -> Likelihood:
     """That of the held-out rows, or of some of them where log Z is to be annealed."""
+    settings.require_likelihood()
     annealed = settings.likelihood == "ais" or (settings.likelihood == "auto" and not summable(model))
     most = MOST_STEPS if annealed else max(MOST_STEPS, int(MOST_OPERATIONS / cost(model, 1)))
     chosen = np.arange(len(held.v)) if settings.likelihood == "exact" else spread(np.arange(len(held.v)), most)

@@ -270,3 +270,26 @@ def test_a_column_that_is_taken_for_weights_is_told(tmp_path: Path, run: Run, co
         f"{name}: {tmp_path / 'w.csv'}: column 'weight' holds the weights of rows, and is no feature (as data it needs another name)\n"
         in told.err
     )
+
+
+def test_errors_of_models_of_classes_come_without_annealing(small: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("fit-rbm", small, "--per-class", "--hidden", "3", "--epochs", "2", "-q", "-o", "c.h5").code == 0
+    plain = run("eval", "c.h5")
+    whole = dict(zip(*(line.split("\t") for line in plain.out.splitlines()), strict=True))
+    assert "annealed" not in plain.err  # three hidden units are summed over
+    monkeypatch.setattr("herdcli.cli.eval.harmoniums.enumerable", lambda h: False)
+    count = len({*artifacts.load("c.h5").value.holdout.y.tolist()})
+    line = f"eval: log Z of {count} models is annealed for the log-likelihood; --likelihood none gives the errors without it\n"
+    assert line in run("eval", "c.h5").err
+    monkeypatch.setattr("herdcli.evaluation.rbm.log_partitions", None)
+    told = run("eval", "c.h5", "--likelihood", "none")
+    row = dict(zip(*(line.split("\t") for line in told.out.splitlines()), strict=True))
+    assert told.err == ""
+    assert not row["log_likelihood"]
+    assert {name: row[name] for name in ("error", "error_1nn", "error_majority", "reconstruction", "free_energy_gap")} == {
+        name: whole[name] for name in ("error", "error_1nn", "error_majority", "reconstruction", "free_energy_gap")
+    }
+    assert run("fit-rbm", small, "--hidden", "3", "--epochs", "1", "-q", "-o", "m.h5").code == 0
+    told = run("eval", "m.h5", "--likelihood", "none")
+    message = "herd eval: --likelihood none is for models of classes, and of rows with labels\nhint: leave it out\n"
+    assert (told.code, told.err) == (2, message)

@@ -12,6 +12,7 @@ from herdcli.cli.frame.rows import classes_of, rows_of
 from herdcli.errors import DataError
 from herdcli.evaluation.rbm import lost_track, ranked_apart, worse_than_independent
 from herdcli.rbm.classes import judged_on
+from herdcli.rbm.enumeration import enumerable
 from herdcli.rbm.layers import layers_of, with_lowest
 from herdcli.splits import TEST
 
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
 
 WORSE = "worse than independent"  # the verdict of evaluation.rbm
+
+
+def tell_of_annealing(session: Session, value: RBM, request: Request) -> None:
+    """Say how the errors of models of classes come without annealing, before it begins."""
+    if value.scores is None or request.likelihood != "auto" or value.holdout is None or value.joint == "discriminative":
+        return
+    many = sum(not enumerable(value.harmonium(m)) for m in range(value.count))
+    if many:
+        of = f"log Z of {many} model{'s' * (many > 1)} is annealed"
+        session.console.note(f"{of} for the log-likelihood; --likelihood none gives the errors without it")
 
 
 def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:

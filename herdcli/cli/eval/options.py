@@ -33,11 +33,11 @@ def likelihood_options(command: Command) -> Command:
         click.option("--chains", type=click.IntRange(2), default=100, show_default=True, help="Annealed chains."),
         click.option(
             "--likelihood",
-            type=click.Choice(["auto", "exact", "ais"]),
+            type=click.Choice(["auto", "exact", "ais", "none"]),
             default="auto",
             show_default=True,
             help="How log Z is computed; auto: exact up to 25 two-state units in the smaller layer, else annealed "
-            "until successive runs agree; ais: annealed once.",
+            "until successive runs agree; ais: annealed once; none: the errors of models of classes without any likelihood.",
         ),
     ):
         command = option(command)

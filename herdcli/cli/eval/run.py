@@ -65,6 +65,10 @@ def _judged(session: Session, request: Request, reporter: Reporter) -> tuple[lis
         judge = KINDS[loaded.kind].judge
         last = named(judge)(session, loaded, request) if judge else loaded
         plots.draw(session, last, request, asked)
+        if last.kind == "rbm":
+            from herdcli.cli.eval.harmoniums import tell_of_annealing
+
+            tell_of_annealing(session, last.value, request)
         with session.console.progress(f"evaluating {last.name}") as progress:
             found = tables.figures(last.kind, last.value, asked, map=session.map, progress=progress.show)
         found = [in_unit(row, request.unit) for row in found]

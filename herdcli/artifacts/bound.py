@@ -32,6 +32,7 @@ WORDS = (  # of libraries that have no exception of their own for it
     *("failed to map segment", "malloc", "unable to allocate"),
 )
 
+COPIES = 8  # of rows that are read, as they are checked, converted, joined and reckoned with
 WARMING = 256  # rows of the squares whose product takes the buffers
 
 _allowed: list[int] = []  # the bound of the run that is going on
@@ -79,6 +80,11 @@ def room() -> int:
     """Bytes that may still be taken; the largest number where there is no bound."""
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
     return sys.maxsize if soft == resource.RLIM_INFINITY or not _allowed else max(0, soft - _status("VmData"))
+
+
+def stretch() -> int:
+    """Bytes of rows to read at one time where rows stay in their file: so few that COPIES of them fit."""
+    return room() // COPIES
 
 
 def _load() -> None:

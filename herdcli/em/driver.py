@@ -21,7 +21,7 @@ from herdcli.algorithm import Progress
 from herdcli.em import quasi
 from herdcli.em.quasi import Charted, Leap, Parameters
 from herdcli.errors import BadUsage, Diverged
-from herdcli.numerics.blocks import PASS_BLOCKS, Map, Source, Sums, Tree, advance
+from herdcli.numerics.blocks import Map, Source, Sums, Tree, advance, at_a_time
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -284,13 +284,13 @@ class EM:
 
     def memory(self) -> int:
         """Bytes beside the rows: statistics in the tree and the blocks at work."""
-        at_once = PASS_BLOCKS if self.map is not map else 1
+        at_once = at_a_time(self.source) if self.map is not map else 1
         starting: int = getattr(self.model, "starting", int)()  # a model whose start is work says so
         return max(starting, self.model.memory() * (min(at_once, self.source.count) + self.source.count.bit_length()))
 
     def progress(self, state: State) -> Progress:
         """Steps, and the log-likelihood of the last E step."""
-        passes = -(-self.source.count // PASS_BLOCKS)
+        passes = -(-self.source.count // at_a_time(self.source))
         entries = state.now.values[::2]
         figure = f"restart {len(state.ended) + 1}, log-likelihood {entries[-1, 0]:.6g}" if len(entries) else ""
         return Progress(state.step, self.settings.restarts * (self.settings.iterations + 1) * passes, figure)

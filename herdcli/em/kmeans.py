@@ -19,7 +19,7 @@ from herdcli.algorithm import Progress
 from herdcli.em import starts
 from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Map, Moments, Rows, Source, Statistics, Sums, Tree, advance, moments, sampled
+from herdcli.numerics.blocks import BLOCK, Block, Map, Moments, Rows, Source, Statistics, Sums, Tree, advance, at_a_time, moments, sampled
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -236,7 +236,7 @@ class MiniBatch:
     """k-means by minibatches: c_k ← c_k + (w / taken_k)(x − c_k) for the rows of each batch; the last centres are the result.
 
     A batch is RUNS runs of RUN neighbouring rows, so that a file of any size is read at few places.  One pass over all rows follows,
-    PASS_BLOCKS blocks a step, for the squared error that the result is judged by.
+    some blocks a step, for the squared error that the result is judged by.
     """
 
     rows: Rows
@@ -290,12 +290,12 @@ class MiniBatch:
     def memory(self) -> int:
         """Bytes of a batch and its distances, and of the sums of the pass."""
         batch = 8 * RUN * RUNS * (self.rows.columns + self.model.clusters)
-        return batch + self.model.memory() * (PASS_BLOCKS + self.model.source.count.bit_length())
+        return batch + self.model.memory() * (at_a_time(self.model.source) + self.model.source.count.bit_length())
 
     def progress(self, state: BatchState) -> Progress:
         """Batches, then parts of the pass, with the squared error of the last batch."""
         figure = f"squared error {state.error:.5g}" if state.step else ""
-        return Progress(state.step, self.batches + -(-self.model.source.count // PASS_BLOCKS), figure)
+        return Progress(state.step, self.batches + -(-self.model.source.count // at_a_time(self.model.source)), figure)
 
     def result(self, state: BatchState) -> Fit:
         """The centres with their squared error, as a run without an M step."""

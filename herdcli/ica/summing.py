@@ -172,7 +172,7 @@ class Summing(ByUnits[State]):
 
     def part(self, own: range) -> Part:
         """The moments of a unit."""
-        return added(of_blocks(self.source, own, part, self.given, self.map))
+        return added(of_blocks(self.source, own, part, self.given, self.map, self.layout.at_once))
 
     def memory(self) -> int:
         """Of the rows at work, the sums in the tree, and the rows that are kept."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import factors, linear
-from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Blocks, Map, Moments, Rows, Statistics, Sums, Table, moments, total
+from herdcli.numerics.blocks import BLOCK, Block, Blocks, Map, Moments, Rows, Statistics, Sums, Table, moments, room_of, together, total
 from herdcli.numerics.principal import Principal, of_covariance, principal
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
@@ -102,9 +102,16 @@ class Whitened:
         """Dimensions that the whitening keeps."""
         return len(self.whitening.forward)
 
+    @property
+    def room(self) -> int:
+        """Bytes that rows read at one time may take."""
+        return room_of(self.rows)
+
     def read(self, start: int, stop: int) -> Block:
-        """Rows [start, stop), whitened."""
-        return Block(start, self.whitening.apply(self.rows.read(start, stop).X))
+        """Rows [start, stop), whitened: of many columns, of which few components may be left, some blocks at a time."""
+        step = _at_once(self.rows)
+        parts = [self.whitening.apply(self.rows.read(first, min(first + step, stop)).X) for first in range(start, stop, step)]
+        return Block(start, parts[0] if len(parts) == 1 else np.concatenate(parts))
 
 
 def fit(
@@ -232,6 +239,11 @@ class Logged:
         """How many columns they have."""
         return self.rows.columns
 
+    @property
+    def room(self) -> int:
+        """Bytes that rows read at one time may take."""
+        return room_of(self.rows)
+
     def read(self, start: int, stop: int) -> Block:
         """Rows [start, stop).  Raises DataError for a negative value."""
         return Block(start, log_intensities(self.rows.read(start, stop).X, start))
@@ -240,5 +252,9 @@ class Logged:
 def in_blocks(X: Array | Rows, *, log: bool = False) -> Blocks:
     """The fixed blocks of rows in memory or elsewhere, of log(1 + x) under `log`; those of elsewhere are read a few at a time."""
     rows: Rows = Table(X) if isinstance(X, np.ndarray) else X
-    at_once = BLOCK * max(1, min(PASS_BLOCKS, READ // (BLOCK * rows.columns)))
-    return Blocks(Logged(rows) if log else rows, at_once)
+    return Blocks(Logged(rows) if log else rows, _at_once(rows))
+
+
+def _at_once(rows: Rows) -> int:
+    """Rows, in whole blocks, to read at one time."""
+    return BLOCK * together(rows.columns, min(8 * READ, room_of(rows)))

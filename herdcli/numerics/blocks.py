@@ -8,6 +8,7 @@ their sum as one entry of the same tree.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
@@ -141,15 +142,23 @@ class Table:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The fixed blocks of rows.  at_once  rows read at one time, any number from 1; it changes nothing but time and memory."""
+    """The fixed blocks of rows.
+
+    at_once  rows read at one time, any number from 1; it changes nothing but time and memory.
+             0: PASS_BLOCKS blocks, or of rows that say how much room there is (`room`, bytes in double precision) as many as it has.
+    """
 
     rows: Rows
-    at_once: int = BLOCK * PASS_BLOCKS
+    at_once: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.at_once:
+            object.__setattr__(self, "at_once", BLOCK * together(self.rows.columns, room_of(self.rows)))
 
     @classmethod
     def within(cls, rows: Rows, room: int = ROOM) -> Blocks:
         """Blocks of which so many are read at one time as `together` says."""
-        return cls(rows, BLOCK * together(rows.columns, room))
+        return cls(rows, BLOCK * together(rows.columns, min(room, room_of(rows))))
 
     @property
     def count(self) -> int:
@@ -191,6 +200,11 @@ class InMemory:
         """Blocks first … last − 1."""
         for start in range(first * BLOCK, min(last * BLOCK, self.rows), BLOCK):
             yield self.cut(slice(start, min(start + BLOCK, self.rows)))
+
+
+def room_of(rows: Rows) -> int:
+    """Bytes that rows read at one time may take; no end of them in memory."""
+    return int(getattr(rows, "room", sys.maxsize))
 
 
 def together(columns: int, room: int = ROOM) -> int:
@@ -254,6 +268,11 @@ def plus(left: Sums, right: Sums) -> Sums:
     return left
 
 
+def at_a_time(source: Source) -> int:
+    """Blocks of a source that `advance` adds in one go."""
+    return int(getattr(source, "together", PASS_BLOCKS))
+
+
 def advance(tree: Tree, source: Source, statistics: Callable[[Any], Sums], map: Map = map) -> None:
     """Add the next blocks of a source: as many as it has room for, at most PASS_BLOCKS, or as are with another process together."""
     first = tree.blocks
@@ -261,7 +280,7 @@ def advance(tree: Tree, source: Source, statistics: Callable[[Any], Sums], map: 
         for size, sums in source.sums(statistics, first):
             tree.push(sums, size)
         return
-    for sums in map(statistics, source.take(first, min(first + getattr(source, "together", PASS_BLOCKS), source.count))):
+    for sums in map(statistics, source.take(first, min(first + at_a_time(source), source.count))):
         tree.push(sums)
 
 

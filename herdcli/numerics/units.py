@@ -14,16 +14,17 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 WIDE, UNITS, UNITS_OF_WIDE = 256, 64, 16  # columns; units at most, and of more columns, whose sums are large
-AT_ONCE = 4  # blocks that are in memory
+AT_ONCE = 4  # blocks that are in memory, at most
 P = TypeVar("P")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the blocks of rows make units."""
+    """How the blocks of rows make units.  at_once  blocks of a unit that are in memory together; it changes no byte."""
 
     rows: int
     columns: int
+    at_once: int = AT_ONCE
 
     @property
     def blocks(self) -> int:
@@ -60,10 +61,10 @@ class Source(Protocol):
         """Blocks first … last − 1, one after the other."""
 
 
-def of_blocks(source: Source, own: range, work: Callable[..., P], given: Any, map: blocks.Map) -> Iterator[P]:
+def of_blocks(source: Source, own: range, work: Callable[..., P], given: Any, map: blocks.Map, at_once: int) -> Iterator[P]:
     """work(block, given) of the blocks of a unit in their order, a few at a time, so that no more are in memory."""
-    for start in range(own.start, own.stop, AT_ONCE):
-        taken = list(source.take(start, min(start + AT_ONCE, own.stop)))
+    for start in range(own.start, own.stop, at_once):
+        taken = list(source.take(start, min(start + at_once, own.stop)))
         yield from map(work, taken, [given] * len(taken))
 
 
@@ -101,7 +102,7 @@ class ByUnits(Counted[S], Generic[S]):
 
     def memory(self) -> int:
         """Of the rows at work; what comes of them is small, or not known before."""
-        return 16 * AT_ONCE * blocks.BLOCK * self.layout.columns
+        return 16 * self.layout.at_once * blocks.BLOCK * self.layout.columns
 
     def progress(self, state: S) -> Progress:
         """How many rows were gone over."""

@@ -195,7 +195,7 @@ class Summing(ByUnits[State]):
 
     def part(self, own: range) -> Part:
         """The sums of a unit."""
-        return added(of_blocks(self.source, own, part, self.pilot, self.map))
+        return added(of_blocks(self.source, own, part, self.pilot, self.map, self.layout.at_once))
 
     def memory(self) -> int:
         """Of the rows at work and the sums in the tree."""

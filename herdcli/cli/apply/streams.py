@@ -14,7 +14,6 @@ from herdcli.cli.apply.inputs import TOGETHER
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame import streamed as streamed_rows
 from herdcli.cli.frame.console import Console
-from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,13 +103,9 @@ def _stretches(session: Session, fitted: Artifact, request: Request, applied: Ap
 @contextmanager
 def hinted(session: Session, fitted: Artifact, request: Request) -> Iterator[None]:
     """What reads rows whole; where there is no room for them, with the way on which they need none."""
-    try:
+    way = "-o FILE.h5, .parquet or .csv reads and writes some rows at a time"
+    with streamed_rows.way_out(way, lambda: not _written_so(session) and _could(session, fitted, request)):
         yield
-    except DataError as error:
-        unwritten = error.hint is not None and error.hint.startswith("raise --max-memory") and not _written_so(session)
-        if unwritten and _could(session, fitted, request):
-            error.hint = "-o FILE.h5, .parquet or .csv reads and writes some rows at a time; or raise --max-memory if the machine has it"
-        raise
 
 
 def _could(session: Session, fitted: Artifact, request: Request) -> bool:

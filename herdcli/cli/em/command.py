@@ -136,7 +136,7 @@ def command(session: Session, request: Request) -> None:
     whole.  The result does not depend on the number of threads.
     """
     from herdcli.cli.em import chains, dynamics, fits, inputs
-    from herdcli.cli.frame import outputs
+    from herdcli.cli.frame import outputs, streamed
 
     request.warn_of_ignored(session)
     outputs.check(session, fits.KINDS[request.model])
@@ -145,4 +145,6 @@ def command(session: Session, request: Request) -> None:
     elif request.model == "lds":
         dynamics.run(session, request)
     else:
-        fits.run(session, inputs.read(session, request), request)
+        with streamed.way_out("--on-disk reads rows some at a time", lambda: request.source != "-"):
+            rows = inputs.read(session, request)
+        fits.run(session, rows, request)

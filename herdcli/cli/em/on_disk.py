@@ -10,9 +10,10 @@ import numpy as np
 from herdcli.artifacts import parts, preparation
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.wording import grouped
+from herdcli.cli.frame import streamed
 from herdcli.em.fitting import Rows
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Block
+from herdcli.numerics.blocks import ROOM, Block
 from herdcli.records import dataclass
 from herdcli.splits import TEST, TRAIN, VALID
 
@@ -30,6 +31,7 @@ class FileRows:
     """`numerics.blocks.Rows` of a file."""
 
     file: parts.RowsFile
+    room: int
 
     @property
     def count(self) -> int:
@@ -67,9 +69,10 @@ def read(session: Session, request: Request) -> tuple[Artifact, Rows]:
     if TRAIN not in found:
         raise DataError("has no rows in split 0 to learn from", where=artifact.name)
     valid, names = found.get(VALID), artifact.value.feature_names
+    room = min(streamed.room(), ROOM * session.threads)
     rows = Rows(
-        training=FileRows(found[TRAIN]),
-        valid=None if valid is None else FileRows(valid),
+        training=FileRows(found[TRAIN], room),
+        valid=None if valid is None else FileRows(valid, room),
         holdout=_held(session, found[TEST]) if TEST in found else None,
         feature_names=names,
     )

@@ -58,8 +58,9 @@ class Values:
         if self.limits is not None and not self.limits[0] <= low <= high <= self.limits[1]:
             message = f"/X has values from {low:g} to {high:g}, outside the value range {self.limits[0]:g} to {self.limits[1]:g}"
             raise DataError(message, where=where, hint=f"declare another one: --range {low:g},{high:g}")
-        between = given[(given > low) & (given < high)]
-        return (given >= np.float64(self.cut)).astype(np.uint8), np.unique([low, high, *between[:1]])
+        inside = (given > low) & (given < high)
+        between = given.flat[[inside.argmax()]] if inside.any() else given.flat[:0]
+        return (given >= np.float64(self.cut)).astype(np.uint8), np.unique([low, high, *between])
 
     def _require_states(self, given: Array, first: int, where: str) -> None:
         """Raise DataError, or Unclear, for values that are no states."""
@@ -149,7 +150,7 @@ def in_stretches(session: Session, request: Request, found: Ranges) -> Counted |
     shape = found.declared.get("image_shape")
     names = found.names if found.declared.get("named", True) else None
     source = Stretches(found, values, streamed.parts_of(found, request.split, request.seed))
-    layout = Layout(found.count, head.X.shape[1])
+    layout = Layout(found.count, head.X.shape[1], streamed.at_once(head.X.shape[1]))
     return Counted(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values)
 
 

@@ -283,7 +283,7 @@ def common_options(command: Command) -> Command:
             type=SIZE,
             default=None,
             metavar="SIZE",
-            help="Most that may be resident, as 2G, and that an input may declare.  [default: half of what is free may be declared]",
+            help="Most that may be resident, as 2G, and declared by what is read whole.  [default: half of what is free may be declared]",
         ),
         click.option("--debug", is_flag=True, help="Show a traceback with an error."),
         click.option("-v", "--verbose", is_flag=True, help="Print more on stderr."),

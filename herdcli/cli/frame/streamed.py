@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.artifacts import bound, lazy, memory, preparation, ranges
 from herdcli.artifacts import dataset as data_set
-from herdcli.artifacts import lazy, memory, preparation, ranges
 from herdcli.artifacts.inputs import open_source
-from herdcli.errors import BadUsage, HerdError
-from herdcli.numerics.blocks import Block
+from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.numerics.blocks import Block, together
 from herdcli.numerics.rows import blocks, column_sums
+from herdcli.numerics.units import AT_ONCE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -59,6 +60,30 @@ def opened(session: Session, path: str, *, label: str | None, input_format: str 
     return replace(found.artifact, value=value)
 
 
+@contextmanager
+def way_out(way: str, open: Callable[[], object]) -> Iterator[None]:
+    """What reads rows whole; where there is no room for them, with the way on which they need none, if it is open."""
+    try:
+        yield
+    except DataError as error:
+        if error.hint is not None and error.hint.startswith("raise --max-memory") and open():
+            error.hint = f"{way}; or {error.hint}"
+        raise
+
+
+def room() -> int:
+    """Bytes of rows, in double precision, that --max-memory leaves to be read at one time where rows stay in their file.
+
+    For sums of blocks, whose bytes do not tell how many of them were read together.
+    """
+    return bound.stretch()
+
+
+def at_once(columns: int) -> int:
+    """Blocks of a unit to read at one time, by the same measure."""
+    return min(AT_ONCE, together(columns, room()))
+
+
 @dataclass(frozen=True)
 class FileRows:
     """`numerics.blocks.Rows` of a file.  labels  (n,) of its rows X, each `numbered` when it is read."""
@@ -66,6 +91,7 @@ class FileRows:
     X: Lazy
     labels: Array | None = None
     numbered: Callable[[Array], Array] = np.asarray
+    room: int = field(default_factory=room)
 
     @property
     def count(self) -> int:

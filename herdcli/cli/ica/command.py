@@ -107,7 +107,7 @@ def command(session: Session, request: Request) -> None:
     sobi uses autocorrelations, so its rows must be in order of time.  With as many filters as dimensions ml, infomax
     and equil choose for each output whether its density has heavier or lighter tails than a Gaussian's.
     """
-    from herdcli.cli.frame import outputs
+    from herdcli.cli.frame import outputs, streamed
     from herdcli.cli.ica import inputs, runs, summed
 
     summed.check(session, request)
@@ -116,4 +116,7 @@ def command(session: Session, request: Request) -> None:
     if request.one_pass:
         summed.run(session, request)
         return
-    runs.run(session, inputs.read(session, request), request)
+    way = "--one-pass reads rows some at a time"
+    with streamed.way_out(way, lambda: request.source != "-" and request.algorithm != "sobi" and not request.mix):
+        rows = inputs.read(session, request)
+    runs.run(session, rows, request)

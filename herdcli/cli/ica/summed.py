@@ -113,7 +113,7 @@ def _in_memory(session: Session, request: Request) -> Rows:
 def _summed(session: Session, request: Request, rows: Rows) -> None:
     from herdcli.cli.ica import inputs
 
-    layout = Layout(len(rows.split), rows.columns)
+    layout = Layout(len(rows.split), rows.columns, streamed.at_once(rows.columns))
     _, mixing = inputs.mixed(session, np.broadcast_to(np.uint8(0), (layout.rows, layout.columns)), request)
     inputs.tell_of_held(session, int((rows.split == TEST).sum()))
     units = shards.units(session, layout.units, "blocks of rows")

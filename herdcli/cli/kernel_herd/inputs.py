@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import exact, labels, stein
+from herdcli.cli.frame import exact, labels, stein, streamed
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.cli.kernel_herd import embedding
@@ -302,7 +302,8 @@ def _grouped(artifact: Artifact, X: Array, names: list[str] | None, by: str) -> 
 def _loaded(session: Session, request: Request) -> Artifact:
     """INPUT in memory."""
     label = None if request.by in (None, "y") else request.by
-    return session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label)
+    with streamed.way_out("--block-rows B reads blocks of B rows", lambda: not (request.by or request.scores or request.source == "-")):
+        return session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label)
 
 
 def without(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:

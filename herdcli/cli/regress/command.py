@@ -98,6 +98,7 @@ def command(session: Session, request: Request) -> None:
     falls; herd warns of separable classes and repeated columns.  Columns of text lose their first level to the intercept
     unless there is a penalty.
     """
+    from herdcli.cli.frame import streamed
     from herdcli.cli.regress import errors, inputs, runs, summed
 
     summed.check(session, request)
@@ -106,4 +107,6 @@ def command(session: Session, request: Request) -> None:
         summed.run(session, request)
         return
     asked = errors.parsed(request)
-    runs.run(session, inputs.read(session, request, in_time=asked is not None and asked.name == "ar1"), request)
+    with streamed.way_out(inputs.ONE_PASS, lambda: asked is None and request.source != "-" and request.family in (None, "gaussian")):
+        rows = inputs.read(session, request, in_time=asked is not None and asked.name == "ar1")
+    runs.run(session, rows, request)

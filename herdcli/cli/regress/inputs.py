@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 LABELS = "y"
+ONE_PASS = "--one-pass reads rows some at a time, for least squares"
 SEQUENCE = "sequence"
 LEAST_ROWS = 5  # a class, on average
 MOST_CLASSES = 20  # whole numbers up to which a target is taken for names of classes, which is told

@@ -91,7 +91,7 @@ def run(session: Session, request: Request) -> None:
 def _summed(session: Session, request: Request, rows: Rows) -> None:
     from herdcli.regression import summing
 
-    layout = Layout(len(rows.split), rows.columns)
+    layout = Layout(len(rows.split), rows.columns, streamed.at_once(rows.columns))
     held = int(rows.kept.sum())
     if held < (beside := int(((rows.split == 1) | (rows.split == 2)).sum())):
         session.console.note(f"{held} of {beside} rows beside the training rows, evenly spread, stay with the model")

@@ -195,7 +195,7 @@ class Counting(ByUnits[State]):
 
     def part(self, own: range) -> Tally:
         """The counts of a unit."""
-        return added(of_blocks(self.source, own, tally, self.scopes, self.map), self.scopes)
+        return added(of_blocks(self.source, own, tally, self.scopes, self.map, self.layout.at_once), self.scopes)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, normal_cdf, rescale, solve_step, with_bias
     from herdcli.fast.numpy_online_pairs import with_products
     from herdcli.fast.numpy_online_text import murmur3, parse_text
-    from herdcli.fast.numpy_orders import elimination_along, elimination_line, greedy_elimination
+    from herdcli.fast.numpy_orders import elimination_along, elimination_line, elimination_reached, greedy_elimination
     from herdcli.fast.numpy_wide import (
         by_unit,
         current_rows,
@@ -77,7 +77,7 @@ TWINS = {  # what the twin names in `__all__`
     "lattice": "lattice_rows lattice_sweep",
     "markov": "residual_updates settle update_messages",
     "online": "learn_binary learn_multiclass linear_scores murmur3 normal_cdf parse_text rescale solve_step with_bias with_products",
-    "orders": "elimination_along elimination_line greedy_elimination",
+    "orders": "elimination_along elimination_line elimination_reached greedy_elimination",
     "wide": "by_unit current_rows draw_words fill_words guide_table lag_slacks list_below move_units natural_at row_extents shown_product",
 }
 
@@ -96,6 +96,7 @@ __all__ = [
     "draw_words",
     "elimination_along",
     "elimination_line",
+    "elimination_reached",
     "exact_exp",
     "exact_expm1",
     "exact_log",

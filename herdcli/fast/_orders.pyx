@@ -2,7 +2,7 @@
 """Greedy elimination of a graph, elimination in a given order, and arrangements along a line, compiled: the twin of numpy_orders.py, which
 documents them."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
 import numpy as np
@@ -419,6 +419,77 @@ end:
     free(inside);
     return many;
 }
+
+/* Take i away, and its edges with it. */
+static void herd_graph_hold(herd_graph *g, int64_t i)
+{
+    for (int64_t a = 0; a < g->degree[i]; a++)
+        herd_graph_drop(g, g->near[i][a], i);
+    g->degree[i] = 0;
+}
+
+static ptrdiff_t herd_reached(herd_graph *g, const double *states, double cells, const uint8_t *wanted, const uint8_t *held, int64_t *order)
+{
+    const ptrdiff_t count = g->count;
+    char *left = calloc((size_t)count + 1, 1);
+    int64_t *around = malloc(((size_t)count + 1) * sizeof *around);
+    herd_heap heap = {0};
+    ptrdiff_t made = -1;
+    if (!left || !around)
+        goto end;
+    for (ptrdiff_t i = 0; i < count; i++)
+        if (held[i])
+            herd_graph_hold(g, i);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        left[i] = states[i] > 1 && !held[i];
+        if (left[i] && herd_push(&heap, (herd_entry){(double)g->degree[i], !wanted[i], i}))
+            goto end;
+    }
+    made = 0;
+    while (heap.count) {
+        const herd_entry top = herd_pop(&heap);
+        int64_t i = top.i, many = g->degree[i];
+        if (!left[i] || top.price != (double)many)
+            continue;
+        double size = states[i];
+        for (int64_t a = 0; a < many; a++)
+            size *= states[around[a] = g->near[i][a]];
+        if (size <= cells || !many) {
+            order[made++] = i;
+            if (herd_graph_leave(g, i, NULL, NULL, 0) < 0) {
+                made = -1;
+                goto end;
+            }
+        } else {
+            const int64_t stamp = ++g->stamp, first = i;
+            g->mark[first] = stamp;
+            for (int64_t a = 0; a < many; a++) {
+                const int64_t j = around[a];
+                g->mark[j] = stamp;
+                if (!wanted[j] != !wanted[i] ? !wanted[j] : g->degree[j] != g->degree[i] ? g->degree[j] > g->degree[i] : j > i)
+                    i = j;
+            }
+            around[many++] = first;
+            for (int64_t a = 0; a < g->degree[i]; a++)
+                if (g->mark[g->near[i][a]] != stamp)
+                    around[many++] = g->near[i][a];
+            herd_graph_hold(g, i);
+        }
+        left[i] = 0;
+        for (int64_t a = 0; a < many; a++) {
+            const int64_t j = around[a];
+            if (left[j] && herd_push(&heap, (herd_entry){(double)g->degree[j], !wanted[j], j})) {
+                made = -1;
+                goto end;
+            }
+        }
+    }
+end:
+    free(left);
+    free(around);
+    free(heap.entries);
+    return made;
+}
 """
     ctypedef struct herd_graph:
         Py_ssize_t count
@@ -431,6 +502,7 @@ end:
     int herd_along(herd_graph *g, const double *states, const int64_t *order, Py_ssize_t count, double *told)
     Py_ssize_t herd_line(const int64_t *offset, const int64_t *near, Py_ssize_t count, const double *weight, const int64_t *by_tie,
                          double limit, double base, int64_t *left)
+    Py_ssize_t herd_reached(herd_graph *g, const double *states, double cells, const uint8_t *wanted, const uint8_t *held, int64_t *order)
 
 
 cdef double TWO = 2.0  # of a variable, as a compiler may put exp2 in place of pow where the base is a number
@@ -520,6 +592,31 @@ def elimination_line(
     if left == -2:
         raise MemoryError
     return left == count
+
+
+def elimination_reached(
+    const int64_t[::1] offset,
+    const int64_t[::1] near,
+    const double[::1] states,
+    double cells,
+    const uint8_t[::1] wanted,
+    const uint8_t[::1] held,
+    int64_t[::1] order,
+):
+    """What a greedy elimination reaches with small tables."""
+    cdef Py_ssize_t count = _check_graph(offset, near), made = -1
+    cdef herd_graph graph
+    if not count == states.shape[0] == wanted.shape[0] == held.shape[0] == order.shape[0]:
+        raise ValueError("arrays are not of one length")
+    if count == 0:
+        return 0
+    with nogil:
+        if herd_graph_make(&graph, &offset[0], &near[0] if near.shape[0] else NULL, count) == 0:
+            made = herd_reached(&graph, &states[0], cells, &wanted[0], &held[0], &order[0])
+        herd_graph_free(&graph)
+    if made < 0:
+        raise MemoryError
+    return made
 
 
 cdef Py_ssize_t _check_graph(const int64_t[::1] offset, const int64_t[::1] near) except -1:

@@ -6,13 +6,14 @@ A graph is offset (N + 1,) and near: of each variable its neighbours, ascending.
 from __future__ import annotations
 
 import heapq
+import math
 from itertools import combinations, pairwise
 
 import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["elimination_along", "elimination_line", "greedy_elimination"]
+__all__ = ["elimination_along", "elimination_line", "elimination_reached", "greedy_elimination"]
 
 Graph = list[set[int]]
 
@@ -119,6 +120,40 @@ def elimination_line(offset: Array, near: Array, weight: Array, by_tie: Array, l
             left.append(i)
     order[: len(left)] = left
     return True
+
+
+def elimination_reached(offset: Array, near: Array, states: Array, cells: float, wanted: Array, held: Array, order: Array) -> int:
+    """Eliminate what has the fewest neighbours, of several what is wanted, while its table has at most `cells`: into order (N,), how many.
+
+    Of a table too large a variable is held instead, what is not wanted first, then the one with the most neighbours.
+    wanted, held (N,) uint8: what is held from the beginning, or has one state, is not eliminated.
+    """
+    outside = set(np.flatnonzero(held).tolist())
+    graph: Graph = [set() if i in outside else each - outside for i, each in enumerate(_graph(offset, near))]
+    count, late = states.tolist(), (wanted == 0).tolist()
+    left = {i for i in range(len(graph)) if count[i] > 1 and i not in outside}
+    heap = [(len(graph[i]), late[i], i) for i in left]
+    heapq.heapify(heap)
+    made = 0
+    while heap:
+        degree, _, i = heapq.heappop(heap)
+        if i not in left or degree != len(graph[i]):
+            continue
+        around = set(graph[i])
+        if math.prod(count[j] for j in around) * count[i] <= cells or not around:
+            order[made] = i
+            made += 1
+            _leave(graph, i, False)
+        else:
+            i = max(around | {i}, key=lambda j: (late[j], len(graph[j]), j))
+            around |= graph[i]
+            for j in graph[i]:
+                graph[j].discard(i)
+            graph[i] = set()
+        left.discard(i)
+        for j in around & left:
+            heapq.heappush(heap, (len(graph[j]), late[j], j))
+    return made
 
 
 class _Prices:

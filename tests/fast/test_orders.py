@@ -36,6 +36,25 @@ def everything(loops, kind, limits, seed, share):
     return greedy, told, along, complete, line if complete else None
 
 
+@pytest.mark.parametrize(("cells", "share"), [(4, 0.1), (64, 0.1), (64, 0.4), (1e9, 0.2)])
+def test_both_loops_reach_the_same_variables(cells, share):
+    for seed in range(4):
+        graph, states, random = random_graph(seed, 30, share)
+        states[7] = 1.0
+        wanted, held = random.integers(0, 2, 30).astype(np.uint8), (random.random(30) < 0.2).astype(np.uint8)
+        made = [np.full(30, -1), np.full(30, -1)]
+        loops = (fast, numpy_orders)
+        counts = [
+            each.elimination_reached(graph.offset, graph.near, states, cells, wanted, held, order)
+            for each, order in zip(loops, made, strict=True)
+        ]
+        assert counts[0] == counts[1]
+        assert np.array_equal(*made)
+        assert not held[made[0][: counts[0]]].any()
+        assert 7 not in made[0]
+        assert counts[0] == int(((held == 0) & (states > 1)).sum()) or cells < 1e9
+
+
 @pytest.mark.parametrize("kind", elimination.KINDS)
 @pytest.mark.parametrize(
     ("limits", "share"), [(FREE, 0.1), (FREE, 0.5), ([500.0, 1e9, -math.inf, 1e9, 1e9], 0.2), ([math.inf, 4, 0, 50, 10], 0.15)]
@@ -62,5 +81,8 @@ def test_bad_graphs_are_refused():
         fast.elimination_along(*graph, one, np.array([2]))
     with pytest.raises(ValueError, match="no such variable"):
         fast.elimination_line(*graph, one, np.array([0, -1]), 1.0, order)
+    flags = np.zeros(2, dtype=np.uint8)
+    with pytest.raises(ValueError, match="one length"):
+        fast.elimination_reached(*graph, one, 4.0, flags, flags[:1], order)
     with pytest.raises(ValueError, match="one length"):
         fast.greedy_elimination(*graph, one, one, "fill", one[:1], one, np.ones(5), order)

@@ -18,6 +18,7 @@ from herdcli.markov.model.convergence import rhat
 from herdcli.markov.query import blocked_gibbs, flips, ladder, sampling, tempered_gibbs
 from herdcli.markov.query.blocked_gibbs import BlockedGibbs
 from herdcli.markov.query.draws import Draws
+from herdcli.markov.query.orders import leave
 from herdcli.markov.query.tempered_gibbs import TemperedGibbs
 
 
@@ -40,7 +41,7 @@ def test_blocks_hold_every_free_variable_and_keep_their_tables_small(cells):
             for i in block.order:
                 if graph[i]:
                     assert np.prod(given.cardinality[[i, *graph[i]]]) <= cells
-                sampling.leave(graph, i)
+                leave(graph, i)
 
 
 @pytest.mark.parametrize("zeros", [False, True])

@@ -92,6 +92,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
         self.several = np.array([len(parents) for parents in self.regions.parents], dtype=np.float64)
         self.kept = self.count if settings.algorithm == "gbp" else np.maximum(self.count, 0.0)
         self.classes = self._classes()
+        self.shares = {each.beliefs.start: self._shares(each) for each in self.classes}
         largest = max(map(len, self.regions.outer), default=0)
         self.note = f"{len(self.regions.outer)} outer regions of at most {largest} variables, {len(self.regions.inner)} inner ones"
 
@@ -143,6 +144,11 @@ class DoubleLoop(ToTolerance[State, Settings]):
             parts.append(Part(group, rows, slots, state, sums))
         return parts
 
+    def _shares(self, each: Class) -> tuple[Array | None, Array]:
+        """(inner regions, 1) of a class: what of their counts is in the tangent (None: nothing of any), and what beliefs are divided by."""
+        tangent = (self.count - self.kept)[each.inner][:, None]
+        return tangent if tangent.any() else None, (self.several + self.kept)[each.inner][:, None]
+
     def init(self) -> State:
         """The potentials of each region alone, and inner beliefs that are uniform, or random."""
         pairs = self.classes[-1].pairs.stop if self.classes else 0
@@ -172,7 +178,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
         """Make the outer regions of a class agree with new beliefs of its inner ones; the largest disagreement there was."""
         log_tables, k = self.groups(state.tables), each.states
         multiplier = state.multiplier[each.pairs].reshape(-1, k)
-        tangent = (self.count - self.kept)[each.inner][:, None]
+        tangent, share = self.shares[each.beliefs.start]
         marginal = np.empty((len(each.owner), k))
         with np.errstate(divide="ignore", invalid="ignore"):
             for part in each.parts:
@@ -180,17 +186,20 @@ class DoubleLoop(ToTolerance[State, Settings]):
                 top = rows.max(axis=1, keepdims=True)
                 sums = np.exp(rows - top) @ part.sums
                 marginal[part.slots] = np.log(sums / sums.sum(axis=1, keepdims=True))
-            without = np.where(np.isneginf(marginal), -np.inf, marginal - multiplier)
+            gone = marginal == -np.inf
+            closed = bool(gone.any())
+            without = np.where(gone, -np.inf, marginal - multiplier) if closed else marginal - multiplier
             total = np.add.reduceat(without, each.first, axis=0)
-            total -= np.where(tangent == 0, 0.0, tangent * last[each.beliefs].reshape(-1, k))
+            if tangent is not None:
+                total -= np.where(tangent == 0, 0.0, tangent * last[each.beliefs].reshape(-1, k))
             # b_α ∝ ψ_α Π_β e^{λ_αβ}, so new multipliers λ' make the marginals of all α equal where log b_β
             # = (log Σ b_α − λ_αβ) + λ'_αβ. The slope in b_β is 0 where c̃ log b_β + (c − c̃) log b_β^last
             # = −Σ_α λ'_αβ. Adding up the first over α and putting in the second gives the closed form.
-            beliefs = _normalised(total / (self.several + self.kept)[each.inner][:, None])
+            beliefs = _normalised(total / share)
             wanted = beliefs[each.owner]
             # λ' − λ = log b_β − log Σ b_α, which is also what log b_α changes by;
             # a state that b_α excludes has −∞ on both sides and stays as it is.
-            change = np.where(np.isneginf(marginal), 0.0, wanted - marginal)
+            change = np.where(gone, 0.0, wanted - marginal) if closed else wanted - marginal
         if np.isnan(beliefs).any():
             if self.settings.algorithm == "gbp":
                 raise Diverged("the beliefs of gbp have no state left", hint="--damping 0.5, or --algorithm double-loop, which converges")
@@ -198,7 +207,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
             hint = "--algorithm junction-tree tells whether the zeros contradict each other, or its values are too far apart"
             raise Diverged("the beliefs of the regions have no state left", hint=hint)
         kept = 1 - self.settings.damping if self.settings.algorithm == "gbp" else 1.0
-        multiplier += np.where(np.isneginf(change), 0.0, kept * change)
+        multiplier += np.where(change == -np.inf, 0.0, kept * change) if change.min(initial=0.0) == -np.inf else kept * change
         for part in each.parts:
             log_tables[part.group][part.rows] += kept * change[part.slots][:, part.state]
         state.inner[each.beliefs] = beliefs.ravel()

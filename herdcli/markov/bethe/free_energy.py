@@ -7,6 +7,8 @@ Source: Teh (2003), 2.50 and 5.8; beliefs 5.5 and 5.6, at nodes with a given mar
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
 from herdcli.markov.model.network import Factor
@@ -23,18 +25,47 @@ class PairBeliefs:
     pair: Array
 
 
-def beliefs(graph: Pairwise, messages: Array, fixed: Array, target: Array) -> PairBeliefs:
+@dataclass(frozen=True)
+class Alike:
+    """Edges whose tables are of one shape, and where their numbers stand.
+
+    of_tail, of_head, cells  (edges, states …) places among values of messages and of tables.  logs (edges, cells)  of the tables.
+    """
+
+    of_tail: Array
+    of_head: Array
+    cells: Array
+    logs: Array
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What beliefs of any messages on a graph share: see `places`; owner  the node of each of the nodes' states; log potentials."""
+
+    place: Array
+    owner: Array
+    potential: Array
+    pairs: list[Alike]
+
+
+def layout(graph: Pairwise) -> Layout:
+    """For many calls of `beliefs` on one graph; it has several numbers for each of the tables'."""
+    with np.errstate(divide="ignore"):
+        return Layout(places(graph), np.repeat(np.arange(graph.nodes), graph.cardinality), np.log(graph.potential), list(_alike(graph)))
+
+
+def beliefs(graph: Pairwise, messages: Array, fixed: Array, target: Array, among: Layout | None = None) -> PairBeliefs:
     """Beliefs of nodes and edges, each normalised; nodes that are `fixed` have their `target`."""
-    place = places(graph)
+    place = among.place if among else places(graph)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs, potential = np.log(messages), np.log(graph.potential)
+        logs, potential = np.log(messages), among.potential if among else np.log(graph.potential)
     # Zeros are counted apart from the sum of finite logarithms, so that a
     # message can be taken out of its product again: −∞ − (−∞) is no number.
     closed, finite = np.isneginf(logs), np.where(np.isneginf(logs), 0.0, logs)
     size = int(graph.node_offset[-1])
     total = np.bincount(place, finite, size) + np.where(np.isneginf(potential), 0.0, potential)
     zeros = np.bincount(place, closed, size) + np.isneginf(potential)
-    owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
+    owner = among.owner if among else np.repeat(np.arange(graph.nodes), graph.cardinality)
     node = _normalised(np.where(zeros > 0, -np.inf, total), owner, graph.nodes)
     held = fixed[owner].astype(bool)
     node[held] = target[held]
@@ -44,7 +75,7 @@ def beliefs(graph: Pairwise, messages: Array, fixed: Array, target: Array) -> Pa
         # b_ij ∝ ψ_ij e^{λ_ji} e^{λ_ij} with e^{λ_ji} = ô_i / M_ji (5.24): then Σ_j b_ij = (ô_i / M_ji) M_ji is the given marginal.
         bounced = np.where(target[place] > 0, np.log(target[place]) - logs, -np.inf)
     weight = np.where(held[place], bounced, weight)
-    return PairBeliefs(node, _pairs(graph, weight))
+    return PairBeliefs(node, _pairs(graph, weight, among.pairs if among else _alike(graph)))
 
 
 def places(graph: Pairwise) -> Array:
@@ -63,23 +94,28 @@ def _normalised(logs: Array, owner: Array, groups: int) -> Array:
     return result
 
 
-def _pairs(graph: Pairwise, weight: Array) -> Array:
-    """b_ij ∝ ψ_ij w_i w_j; weight[message_offset[d]:] is w of the head of d, without the message d."""
-    made = np.empty(len(graph.table))
+def _alike(graph: Pairwise) -> Iterator[Alike]:
     shapes = graph.cardinality[graph.tail[::2]].astype(np.int64) << 32 | graph.cardinality[graph.head[::2]]
     for shape in np.unique(shapes):
         chosen = np.flatnonzero(shapes == shape)
         rows, columns = int(shape >> 32), int(shape & 0xFFFFFFFF)
-        of_tail = weight[graph.message_offset[2 * chosen + 1][:, None] + np.arange(rows)]
-        of_head = weight[graph.message_offset[2 * chosen][:, None] + np.arange(columns)]
+        of_tail = graph.message_offset[2 * chosen + 1][:, None] + np.arange(rows)
+        of_head = graph.message_offset[2 * chosen][:, None] + np.arange(columns)
         cells = graph.table_offset[chosen][:, None] + np.arange(rows * columns)
-        both = of_tail[:, :, None] + of_head[:, None]
         with np.errstate(divide="ignore"):
-            logs = both.reshape(len(chosen), -1) + np.log(graph.table[cells])
+            yield Alike(of_tail, of_head, cells, np.log(graph.table[cells]))
+
+
+def _pairs(graph: Pairwise, weight: Array, among: Iterable[Alike]) -> Array:
+    """b_ij ∝ ψ_ij w_i w_j; weight[message_offset[d]:] is w of the head of d, without the message d."""
+    made = np.empty(len(graph.table))
+    for each in among:
+        both = weight[each.of_tail][:, :, None] + weight[each.of_head][:, None]
+        logs = both.reshape(len(each.cells), -1) + each.logs
         top = logs.max(axis=1, keepdims=True)
         p = np.exp(logs - np.where(np.isneginf(top), 0.0, top))
         with np.errstate(invalid="ignore"):
-            made[cells] = p / p.sum(axis=1, keepdims=True)
+            made[each.cells] = p / p.sum(axis=1, keepdims=True)
     return made
 
 

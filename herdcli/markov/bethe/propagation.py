@@ -16,7 +16,6 @@ from herdcli import fast
 from herdcli.errors import Diverged
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import starts
-from herdcli.markov.bethe.curvature import covariance
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Network
@@ -62,6 +61,7 @@ class BeliefPropagation(ToTolerance[State, Settings]):
         self.fixed, self.target = self.graph.fixed_marginals(network.observations())
         self.order = forward_and_back(self.graph)
         self.scratch = self.graph.scratch()
+        self.layout: bethe.Layout | None = None
         self.note = reduction_note(self.graph)
 
     def like(self) -> State:
@@ -130,7 +130,9 @@ class BeliefPropagation(ToTolerance[State, Settings]):
 
     def beliefs(self, state: State) -> bethe.PairBeliefs:
         """Beliefs of the present messages."""
-        return bethe.beliefs(self.graph, state.messages, self.fixed, self.target)
+        if self.layout is None and 2 * self.graph.edges <= MESSAGES_WITH_ENERGY:
+            self.layout = bethe.layout(self.graph)
+        return bethe.beliefs(self.graph, state.messages, self.fixed, self.target, self.layout)
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the beliefs, or of the dense inverse."""
@@ -168,11 +170,16 @@ def bethe_result(
     """
     energy = bethe.free_energy(graph, found)
     nodes, cliques = bethe.to_network(graph, found, network.cardinality)
+    covariance = None
+    if response is not None:
+        from herdcli.markov.bethe import curvature  # with SciPy's sparse matrices, which take as long to import as small runs do
+
+        covariance = curvature.covariance(graph, found, response, network.count)
     attributes = certificate(
         energy, converged, state.step, state.residual, state.free_energy,
         scaling_updates=int(state.updates[0]),
         propagation_updates=int(state.updates[1]),
-        covariance=None if response is None else covariance(graph, found, response, network.count),
+        covariance=covariance,
     )  # fmt: skip
     return Result(nodes, cliques, attributes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -106,14 +107,22 @@ def program(block: Block, states: Sequence[int], first: Array) -> Program:
 
 def cells_of(inner: Sequence[int], outer: Sequence[int], states: Sequence[int]) -> Array:
     """Which cell of a table over some variables each cell of one over more of them has, both in the order of the variables."""
-    found = np.zeros([1] * len(outer), dtype=np.int64)
+    return _cells_of(tuple(outer.index(j) for j in inner), tuple(states[j] for j in outer))
+
+
+@lru_cache(maxsize=4096)
+def _cells_of(axes: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """The same by axes of the larger table, of which there are few kinds."""
+    found = np.zeros([1] * len(shape), dtype=np.int64)
     stride = 1
-    for j in reversed(inner):
-        shape = [1] * len(outer)
-        shape[outer.index(j)] = states[j]
-        found = found + stride * np.arange(states[j]).reshape(shape)
-        stride *= states[j]
-    return np.broadcast_to(found, [states[j] for j in outer]).copy()
+    for axis in reversed(axes):
+        along = [1] * len(shape)
+        along[axis] = shape[axis]
+        found = found + stride * np.arange(shape[axis]).reshape(along)
+        stride *= shape[axis]
+    made = np.broadcast_to(found, shape).copy()
+    made.flags.writeable = False
+    return made
 
 
 def _narrow(block: Block, arrays: list[Array]) -> bool:

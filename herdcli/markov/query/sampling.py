@@ -7,17 +7,16 @@ Source: Jensen, Kjærulff & Kong (1995), blocking Gibbs sampling; Hamze & de Fre
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from herdcli import fast
 from herdcli.errors import NegativeResult
-from herdcli.markov.exact.elimination import Graph, moral_graph
+from herdcli.markov.exact.elimination import Flat, Graph, flat, moral_graph
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.model.network import Network
-from herdcli.markov.query.orders import leave
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -51,9 +50,9 @@ def blocks(network: Network, cells: int) -> list[Block]:
     """Blocks whose tables have at most `cells`; every variable is in one."""
     states = network.cardinality.tolist()
     missing = {i for i, count in enumerate(states) if count > 1}
-    made = []
+    near, made = flat(moral_graph(network)), []
     while missing:
-        order = reached(moral_graph(network), states, cells, missing)
+        order = reached(near, states, cells, missing)
         made.append(_block(network, order))
         missing.difference_update(order)
     return made
@@ -67,17 +66,18 @@ def bands(network: Network, cells: int, random: np.random.Generator) -> list[Blo
     """
     graph, states = moral_graph(network), network.cardinality.tolist()
     free = {i for i, count in enumerate(states) if count > 1}
-    if len(whole := reached(moral_graph(network), states, cells, free)) == len(free):
+    near = flat(graph)
+    if len(whole := reached(near, states, cells, free)) == len(free):
         return [_block(network, whole)] if free else []
     level = _levels(graph, random)
-    period, shift = _period(graph, states, level, cells), int(random.integers(1 << 30))
+    period, shift = _period(near, states, level, cells), int(random.integers(1 << 30))
     missing, made = set(free), []
     for part in range(2):
         held = {i for i in free if (level[i] + shift + part * (period // 2)) % period == 0}
-        made.append(_block(network, reached(_without(graph, held), states, cells, missing - held, held=held)))
+        made.append(_block(network, reached(near, states, cells, missing - held, held=held)))
         missing.difference_update(made[-1].order)
     while missing:
-        made.append(_block(network, reached(moral_graph(network), states, cells, missing)))
+        made.append(_block(network, reached(near, states, cells, missing)))
         missing.difference_update(made[-1].order)
     return [block for block in made if block.order]
 
@@ -106,50 +106,30 @@ def _distances(graph: Graph, root: int) -> tuple[list[int], int]:
     return level, far
 
 
-def _period(graph: Graph, states: Sequence[int], level: Sequence[int], cells: int) -> int:
+def _period(near: Flat, states: Sequence[int], level: Sequence[int], cells: int) -> int:
     """The widest stretches of which a greedy elimination holds nothing back."""
     best = 2
     for period in range(3, max(level) + 3):
         held = {i for i in range(len(states)) if level[i] % period == 0}
         free = {i for i, count in enumerate(states) if count > 1} - held
-        if len(reached(_without(graph, held), states, cells, free, held=held)) < len(free):
+        if len(reached(near, states, cells, free, held=held)) < len(free):
             break
         best = period
     return best
 
 
-def _without(graph: Graph, held: set[int]) -> Graph:
-    return [set() if i in held else near - held for i, near in enumerate(graph)]
-
-
-def reached(graph: Graph, states: Sequence[int], cells: int, wanted: Iterable[int], *, held: Collection[int] = ()) -> list[int]:
+def reached(near: Flat, states: Sequence[int], cells: int, wanted: Iterable[int], *, held: Iterable[int] = ()) -> list[int]:
     """What a greedy elimination reaches; of a table too large a variable is held, the widest, those that are wanted last.
 
-    held  are never reached.  The graph is used up.
+    held  are never reached.
     """
-    wanted = set(wanted)
-    left = {i for i, count in enumerate(states) if count > 1 and i not in held}
-    heap = [(len(graph[i]), i not in wanted, i) for i in left]
-    heapq.heapify(heap)
-    order = []
-    while heap:
-        degree, _, i = heapq.heappop(heap)
-        if i not in left or degree != len(graph[i]):
-            continue
-        near = set(graph[i])
-        if math.prod(states[j] for j in near) * states[i] <= cells or not near:
-            order.append(i)
-            leave(graph, i)
-        else:
-            i = max(near | {i}, key=lambda j: (j not in wanted, len(graph[j]), j))
-            near |= graph[i]
-            for j in graph[i]:
-                graph[j].discard(i)
-            graph[i] = set()
-        left.discard(i)
-        for j in near & left:
-            heapq.heappush(heap, (len(graph[j]), j not in wanted, j))
-    return order
+    flags = np.zeros((2, len(states)), dtype=np.uint8)
+    for row, some in zip(flags, (wanted, held), strict=True):
+        row[list(some)] = 1
+    order = np.empty(len(states), dtype=np.int64)
+    count = fast.elimination_reached(near.offset, near.near, np.array(states, dtype=np.float64), float(cells), flags[0], flags[1], order)
+    found: list[int] = order[:count].tolist()
+    return found
 
 
 def _block(network: Network, order: Sequence[int]) -> Block:

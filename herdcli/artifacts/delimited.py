@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv as plain_csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -195,24 +195,24 @@ def _plain(text: str) -> str:
     return " ".join(text.replace("CSV parse error: ", "").split())[:200]
 
 
-def write(path: Any, data: Dataset, leading: str = "") -> None:
+def write(path: Any, data: Dataset, leading: Sequence[str] = ()) -> None:
     """Write a data set as CSV with a header: features, further columns, then y (class names if there are any), split, weight.
 
     A missing value is an empty cell, or nan where there is one column alone.
-    leading  a further column that stands before the features.
+    leading  further columns that stand before the features.
     """
     with open(path, "wb") as out:
         append(out, data, titles=True, leading=leading)
 
 
-def append(out: BinaryIO, data: Dataset, *, titles: bool = False, leading: str = "") -> None:
+def append(out: BinaryIO, data: Dataset, *, titles: bool = False, leading: Sequence[str] = ()) -> None:
     """Write the rows of a data set to a CSV file that is open, after their titles if these are asked for."""
     import pyarrow as pa
     from pyarrow import csv
 
     names = data.feature_names or [f"x{column}" for column in range(data.X.shape[1])]
     roles = _roles(data)
-    first = {leading: roles.pop(leading)} if leading else {}
+    first = {name: roles.pop(name) for name in leading}
     if titles:
         taken = {name for name in names if name.lower() in ("y", "split", "weight") or name in roles | first} if roles | first else set()
         words = [*first, *(f"{name}_" if name in taken else name for name in names), *roles]

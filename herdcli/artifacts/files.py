@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -315,13 +315,13 @@ def save(
     clobber: bool = True,
     recoding: Recoding | None = None,
     missing: bool = False,
-    leading: str = "",
+    leading: Sequence[str] = (),
 ) -> Written:
     """Write a value as an artifact; "-" is stdout.
 
     format  hdf5 or parquet (sealed), csv, npz, npy or svmlight (exports of data sets); by the suffix of
     `path` if not given, else hdf5.  recoding: kept beside the value in HDF5.
-    missing: a data set may have NaN.  leading: which of its further columns stands first in a table, where others stand after the features.
+    missing: a data set may have NaN.  leading: which of its further columns stand first in a table, where others stand after the features.
     Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
     """
     kind = kind_of(value)
@@ -338,7 +338,7 @@ def save(
 
 
 def _write(
-    path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], more: dict[str, Any], leading: str
+    path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], more: dict[str, Any], leading: Sequence[str]
 ) -> None:
     if form == "hdf5":
         hdf5.write(path, kind.name, kind.version, value, history, **more)

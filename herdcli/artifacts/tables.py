@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -30,8 +30,10 @@ FORMAT_MARK = b'"format": "herd"'
 ROW_GROUP_BYTES = 1 << 26
 
 
-def write(path: str | os.PathLike[str], kind: Kind, value: Any, history: list[dict[str, Any]], leading: str = "", **extra: str) -> None:
-    """Write an artifact whose arrays share their rows as sealed Parquet.  leading: a further column that stands first.
+def write(
+    path: str | os.PathLike[str], kind: Kind, value: Any, history: list[dict[str, Any]], leading: Sequence[str] = (), **extra: str
+) -> None:
+    """Write an artifact whose arrays share their rows as sealed Parquet.  leading: further columns that stand first.
 
     extra: kept beside the value.
     """
@@ -40,8 +42,8 @@ def write(path: str | os.PathLike[str], kind: Kind, value: Any, history: list[di
     check(value)
     table, fields = tabular.to_table(value)
     if leading:
-        first = tabular.further(leading)
-        table = table.select([first, *(name for name in table.column_names if name != first)])
+        first = [tabular.further(name) for name in leading]
+        table = table.select([*first, *(name for name in table.column_names if name not in first)])
     rows = max(1, ROW_GROUP_BYTES * max(1, table.num_rows) // max(1, table.nbytes))
     with pq.ParquetWriter(path, table.schema, compression="none", write_page_checksum=True, store_schema=True) as writer:
         writer.write_table(table, row_group_size=rows)

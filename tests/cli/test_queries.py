@@ -67,7 +67,7 @@ def test_tables_of_joints_marginals_and_sensitivities(herd, three, tmp_path):
     assert marginals[0] == "variable,p0,p1,p2"
     assert float(marginals[1].split(",")[1]) == pytest.approx(30 / 108)
     assert marginals[1].startswith('"x0",')
-    assert marginals[1].endswith(",nan")
+    assert marginals[1].endswith(",")
     slopes = herd("ups-infer", "rain.bif", "--query", "sensitivity:wet=yes", "--format", "csv").out.decode().splitlines()
     assert slopes[0] == "factor,cell,value,derivative"
     assert float(slopes[3].split(",")[3]) == pytest.approx(0.2 * (1 - 0.42))  # ∂/∂θ of θ·.2/(.8 + .2(θ + .1)) beside .24, at .9

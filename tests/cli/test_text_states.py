@@ -40,9 +40,10 @@ def test_a_column_of_text_is_one_variable_with_named_states(herd, tmp_path):
     assert model.states == ["0", "1", "2", "3", "blue", "green", "red", "no", "yes"]
     assert herd("ups-infer", "t.h5", "--query", "joint:colour,wet", "-o", "joint.csv").code == 0
     given = counted(lines()[1:-1], 0, 2)
-    table = np.genfromtxt(tmp_path / "joint.csv", delimiter=",", names=True)
-    expected = [given.get((colour, wet), 0) / 90 for colour in ("blue", "green", "red") for wet in ("no", "yes")]
-    np.testing.assert_allclose(table["probability"], expected, atol=1e-9)
+    titles, *rows = [line.replace('"', "").split(",") for line in (tmp_path / "joint.csv").read_text().splitlines()]
+    assert titles == ["colour", "wet", "probability"]
+    assert [tuple(row[:2]) for row in rows] == [(colour, wet) for colour in ("blue", "green", "red") for wet in ("no", "yes")]
+    np.testing.assert_allclose([float(row[2]) for row in rows], [given.get((row[0], row[1]), 0) / 90 for row in rows], atol=1e-9)
 
 
 def test_tables_of_a_network_are_found_by_the_names_of_states(herd, tmp_path):

@@ -8,7 +8,7 @@ What goes to -o is the end of a run: the closing line is printed and the checkpo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,11 +66,11 @@ def artifact(
     history: History = None,
     format: str | None = None,
     missing: bool = False,
-    leading: str = "",
+    leading: Sequence[str] = (),
 ) -> None:
     """Write the one artifact of a run to -o.  history: of the input that this stage follows; missing: rows may have gaps.
 
-    leading: the further column that stands first in a table.
+    leading: the further columns that stand first in a table.
     """
     records = list(history.artifact.history) if isinstance(history, Restored) else [*(history.history if history else ()), session.record()]
     _tell(session, value, format)

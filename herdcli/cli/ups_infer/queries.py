@@ -177,6 +177,12 @@ def _state_names(network: Network, states: dict[int, int]) -> dict[str, list[str
     return {"state_name": [network.states[int(first[i]) + x] for i, x in states.items()]}
 
 
+def _named(network: Network, variables: Sequence[int], rows: Array) -> dict[str, list[str]]:
+    """Rows of states (variables, n) by their names, a column a variable."""
+    first, names = np.concatenate(([0], np.cumsum(network.cardinality))), network.states or []
+    return {network.name(i): [names[int(first[i]) + x] for x in row] for i, row in zip(variables, rows.tolist(), strict=True)}
+
+
 def _found(session: Session, network: Network, names: list[int], request: Request, *, whole: bool) -> Likeliest:
     """The likeliest states of some variables, or of all."""
     from herdcli.markov.query import exact
@@ -275,7 +281,9 @@ def joint(session: Session, loaded: Artifact, given: tuple[Network, dict[int, in
     summary = f"{p.size} states of {', '.join(titles)}, log Z {log_z:.10g}"
     if form in tables.TABLES:
         cells = np.indices(p.shape).reshape(len(names), -1)
-        tables.save(session, tables.table(dict(zip(titles, cells, strict=True)) | {"probability": p.ravel()}), summary, form, loaded)
+        words = {} if loaded.value.states is None else _named(loaded.value, names, cells)
+        numbers: dict[str, Array] = {} if words else dict(zip(titles, cells, strict=True))
+        tables.save(session, tables.table(numbers | {"probability": p.ravel()}, words), summary, form, loaded, titles)
         return
     axes = range(len(names))
     nodes = [p.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes]

@@ -20,9 +20,9 @@ TABLES = ("csv", "parquet")
 VARIABLE = "variable"
 
 
-def save(session: Session, made: Dataset, summary: str, form: str, history: History) -> None:
+def save(session: Session, made: Dataset, summary: str, form: str, history: History, leading: Sequence[str] = (VARIABLE,)) -> None:
     """A table to -o, what a row is about first; cells that a row does not have are empty."""
-    leading = VARIABLE if VARIABLE in (made.columns or {}) else ""
+    leading = [name for name in leading if name in (made.columns or {})]
     outputs.artifact(session, made, summary, history=history, format=form, missing=True, leading=leading)
 
 

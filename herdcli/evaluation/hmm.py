@@ -9,7 +9,7 @@ from herdcli.em.hmm_artifacts import Held, MarkovChain
 from herdcli.em.hmm_fitting import chain_criteria
 from herdcli.evaluation.em import matched
 from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.evaluation.verdicts import OK, of_loss
+from herdcli.evaluation.verdicts import NO_ROWS, OK, of_loss
 
 FIGURES = tuple("log_likelihood" + part for part in ("", "_mixture", "_baseline", "_valid", "_train"))
 LEDGER = ("iterations", "rise", "floors")
@@ -39,6 +39,7 @@ def metrics(
         "rise": ledger.rise,
         "floors": int(ledger.floors[-2:].max(initial=0)),
         **chain_criteria(value),
+        "verdict": NO_ROWS,
     }
     if value.known is not None:
         result["log_likelihood_valid"] = value.known.valid

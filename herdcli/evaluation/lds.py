@@ -12,7 +12,7 @@ from herdcli.em.kalman import kalman
 from herdcli.em.lds_artifacts import LinearDynamics, ahead
 from herdcli.em.lds_fitting import information
 from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.evaluation.verdicts import OK, of_loss
+from herdcli.evaluation.verdicts import NO_ROWS, OK, of_loss
 from herdcli.schema import Array
 
 COLUMNS = (
@@ -49,7 +49,7 @@ def metrics(
         "rise": ledger.rise,
         "floors": int(ledger.floors[-2:].max(initial=0)),
     }
-    result |= information(value)
+    result |= information(value) | {"verdict": NO_ROWS}
     known = value.known
     if known is None:
         return result
@@ -57,7 +57,7 @@ def metrics(
     if value.holdout is not None and len(value.holdout):
         result |= held_out(value, known.base_mean, known.base_variance)
     if value.radius > 1.0:
-        result["verdict"] = "unstable" if result["verdict"] in (None, OK) else f"{result['verdict']}; unstable"
+        result["verdict"] = "unstable" if result["verdict"] in (None, OK, NO_ROWS) else f"{result['verdict']}; unstable"
     return result
 
 

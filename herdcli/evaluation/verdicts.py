@@ -28,6 +28,8 @@ SLACK = 1e-6  # nats that a log Z may be below its bound by rounding
 STILL = 0.5  # of the hidden units may be dead
 MOST_SHARE = 1 / 3  # components a row
 LEAST_ROWS = 5  # a dimension, that independent components are found in
+BY_KURTOSIS = ("ml", "infomax", "fastica", "picard")  # which tell sources by their not being Gaussian
+NO_KURTOSIS = 4.0  # standard errors √(24/n) that a kurtosis has to be from 0, as `ica.convention` has it
 
 Row = Mapping[str, Any]
 
@@ -50,7 +52,7 @@ VERDICTS: dict[str, tuple[str, ...]] = {
     "samples": ("worse than random", "kernel too narrow", "kernel too wide", "one point", "embedding too coarse"),
     "network": ("worse than independent", "impossible rows", "learned nothing", "overfits", "not converged"),
     "beliefs": ("not converged", "below mean field", "inconsistent marginals"),
-    "ica": ("worse than whitening", "overfits", "dead filters", "too few rows", "not converged"),
+    "ica": ("worse than whitening", "overfits", "dead filters", "too few rows", "gaussian outputs", "not converged"),
 }
 KNOWN = frozenset(verdict for each in VERDICTS.values() for verdict in each) | {OK, DIVERGED, NO_ROWS}
 
@@ -103,6 +105,7 @@ ADVICE_OF = {
     ("regression", "overfits"): "a penalty (--l2 0.01), fewer columns, or more rows",
     ("regression", "learned nothing"): "a smaller penalty, or columns that the target depends on",
     ("ica", "overfits"): "fewer --components, or more rows",
+    ("ica", "gaussian outputs"): "their rotation is not identifiable: more rows, or --algorithm sobi for rows in order of time",
     ("mixture", "worse than baseline"): "fewer --components, --covariance diagonal, or more rows",
     ("rbm", "learned nothing"): "more --epochs, another --learning-rate, or --standardize for gaussian units; columns may be independent",
     ("dbn", "learned nothing"): "more --epochs, another --learning-rate, or --standardize for gaussian units; columns may be independent",
@@ -366,6 +369,14 @@ def of_beliefs(row: Row, value: Any) -> str:
     return "inconsistent marginals" if gap is not None and gap > 1e-2 else OK
 
 
+def _rotated(value: Any) -> bool:
+    """Whether no output of a square model is told from a Gaussian by its kurtosis, so that any rotation would do as well."""
+    M, D = value.J.shape
+    if M != D or M < 2 or value.dictionary is not None or value.algorithm not in BY_KURTOSIS:
+        return False
+    return bool((np.abs(value.kurtosis) < NO_KURTOSIS * math.sqrt(24.0 / value.rows)).all())
+
+
 def of_ica(row: Row, value: Any) -> str:
     """Of filters: the likelihood of whitened rows beside a Gaussian's, else how far from Gaussian the outputs are beside the inputs."""
     from herdcli.evaluation.ica import Judged, judged
@@ -379,6 +390,8 @@ def of_ica(row: Row, value: Any) -> str:
         return "too few rows"
     if value.iterations < 3 and value.algorithm in ("ml", "fastica", "picard"):
         return "not converged"
+    if _rotated(value):
+        return "gaussian outputs"
     if held is None:
         return OK
     own, base = row.get("log_likelihood"), row.get("log_likelihood_whitening")
@@ -414,6 +427,7 @@ TOLD = {
     "separated": "without error",
     "variance at floor": "to the floor",
     "diverged": "ran away",
+    "gaussian outputs": "look Gaussian",
 }
 
 

@@ -96,3 +96,14 @@ def test_what_cannot_be_judged_is_refused(folder, capsys, options, code, message
         pytest.importorskip("matplotlib")
     assert ended(capsys, "model.h5", *options) == (code, "", f"herd eval: {message}")
     assert not (folder / "t.png").exists()
+
+
+def test_filters_whose_outputs_look_gaussian_are_no_ok(herd, tmp_path):
+    random = np.random.default_rng(1)
+    np.savez(tmp_path / "noise.npz", X=random.normal(size=(1000, 3)))
+    np.savez(tmp_path / "speech.npz", X=random.laplace(size=(1000, 3)) @ A.T)
+    for name, verdict in (("noise", "gaussian outputs"), ("speech", "ok")):
+        made = herd("ica", f"{name}.npz", "-o", "m.h5")
+        assert made.err.count("their rotation is not identifiable") == (name == "noise")
+        head, row = (line.split("\t") for line in herd("eval", "m.h5").out.decode().splitlines())
+        assert dict(zip(head, row, strict=True))["verdict"] == verdict

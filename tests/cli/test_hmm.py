@@ -270,3 +270,11 @@ def test_a_file_without_the_columns_of_the_model_judges_nothing(herd, rows, tmp_
 def write(path, names, made):
     with open(path, "w", newline="") as file:
         csv.writer(file).writerows([names, *made])
+
+
+@pytest.mark.parametrize("model", ["hmm", "lds"])
+def test_models_in_time_without_rows_to_judge_by_say_so(herd, tmp_path, model):
+    (tmp_path / "few.csv").write_text("a\n1\n2\n1.5\n")
+    assert herd("em", "few.csv", "--model", model, "--components", "1", "-q", "-o", "m.h5").code == 0
+    head, row = (line.split("\t") for line in herd("eval", "m.h5").out.decode().splitlines())
+    assert dict(zip(head, row, strict=True))["verdict"] in ("no test rows", "unstable")

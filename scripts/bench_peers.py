@@ -1,7 +1,7 @@
 """How far `herd fit-rbm` without options on its learning is from the best of fifty tuned runs of other programs, on ten sets.
 
     OPENBLAS_NUM_THREADS=1 HERD_DATA=DIR python scripts/bench_peers.py [--sets a9a,w8a] [--rows 3000] [--epochs 40]
-        [--algorithm rpcd] [--known FILE] [--out FILE]
+        [--algorithm cd] [--known FILE] [--out FILE]
 
 The sets of check_likelihood.py, three quarters of --rows rows to learn from and the rest to judge by; 16 hidden units, the same number of
 epochs for everybody.  Every figure is the exact mean log-likelihood of the rows held out, in nats: 2^16 hidden states are summed.
@@ -95,7 +95,7 @@ def main() -> int:
     parser.add_argument("--sets", default=",".join(FILES))
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--algorithm", default="cd")
+    parser.add_argument("--algorithm", default="rpcd")
     parser.add_argument("--known", type=Path, help="table of an earlier run with the same rows and epochs, whose best peers stand")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()

@@ -294,7 +294,7 @@ def worse_than_independent(likelihood: float, baseline: float) -> str:
     """What is said of a model whose held-out rows independent columns explain better, both in nats a row."""
     return (
         f"the model explains held-out rows worse than independent columns do ({likelihood:.2f} against {baseline:.2f} nats a row): "
-        "lower --learning-rate, or take more --steps"
+        "lower --learning-rate, take more --steps, or --algorithm pt"
     )
 
 

@@ -72,7 +72,7 @@ def verdict(kind: str, row: Row, value: Any) -> str | None:
 FINITE = ("log_likelihood", "objective", "moment_gap", "weight_norm", "reconstruction", "log_loss", "mmd")
 
 ADVICE = {
-    "worse than independent": "lower --learning-rate, take more --steps, or --standardize the columns",
+    "worse than independent": "lower --learning-rate, take more --steps or --algorithm pt, or --standardize the columns",
     "learned nothing": "it needs columns that depend on each other",
     "overfits": "fewer units or components, a penalty, or more rows",
     "dead units": "a lower --learning-rate, or fewer --hidden",
@@ -151,6 +151,8 @@ def of_rbm(row: Row, value: Any) -> str:
     found = of_loss(own, base, worse="worse than independent", error=row.get("log_likelihood_se") or 0.0)
     if found == "worse than independent" or (found and row.get("error") is None):
         return found
+    if own is not None and not np.any(value.W):
+        return "learned nothing"
     if own is not None and gap is not None and overfits(own, own + gap, base):
         return "overfits"
     if (share := dead(value)) is not None and share > STILL:

@@ -40,6 +40,7 @@ R = TypeVar("R")
 ROWS = 64  # of a block, about; blocks are two or four or six, so that two threads have as many
 SLICES = 4  # of the visible units
 YOUNG = 40  # updates that a chain has behind it at most, after few updates; later a hundred
+FAIR = 10  # chains, one of which begins anew at no row
 RENEWAL_PART = 2**32  # whose missing entries are those of rows that chains begin anew at: no block has this number
 
 
@@ -327,20 +328,27 @@ def sweeper(problem: Problem, state: State, m: int, step: int, number: int = 0) 
 
 
 def renew(problem: Problem, state: State, m: int, order: Array, step: int) -> None:
-    """Let one in RENEWED chains of model m begin anew, at hidden states given rows of the minibatch, order (n,), each in turn.
+    """Let one in RENEWED chains of model m begin anew, each in turn, at hidden states given rows of the minibatch, order (n,).
 
     Chains that nothing sends back can stay on the wrong side of a barrier that learning has raised: the share of them that is there is
-    not that of the rows, and biases and weights go on to grow from it for as long.  A chain of a hundred sweeps comes from a row.
+    not that of the rows, and biases and weights go on to grow from it for as long.  A chain of a hundred sweeps comes from a row.  Where
+    all do, nothing tells how much mass the model has where: of rows in two far clouds all of it can end in either.  So one in FAIR chains
+    begins at hidden states that are on by a fair coin, and falls to whichever side the model leans to, which learning then lowers; more
+    of them cost likelihood on real rows.
     """
     if state.chain is None:
         return
     count = min(max(-(-problem.chains // RENEWED), YOUNG * problem.chains // (step + YOUNG)), len(order))
-    places = (step * count + np.arange(count)) % problem.chains
+    numbers = step * count + np.arange(count)
+    fair = numbers % FAIR == FAIR - 1
     own = replace(sweeper(problem, state, m, step), draws=generator(problem.settings.seed, Stream.RENEWAL, unit=problem.unit(m), step=step))
-    rows = _chosen(problem, state, m, order[:count], step, RENEWAL_PART).astype(np.float32)
-    states = np.empty((count, state.chain.shape[2]), dtype=np.float32)
-    own.hidden.sample(real.product(rows, own.W), own.c, states, own.draws)
-    state.chain[m, places] = states
+    states = own.hidden.fair_states((count, state.chain.shape[2]), own.draws)
+    if not fair.all():
+        rows = _chosen(problem, state, m, order[: int((~fair).sum())], step, RENEWAL_PART).astype(np.float32)
+        given = np.empty((len(rows), states.shape[1]), dtype=np.float32)
+        own.hidden.sample(real.product(rows, own.W), own.c, given, own.draws)
+        states[~fair] = given
+    state.chain[m, numbers % problem.chains] = states
 
 
 def _phases(problem: Problem, state: State, m: int, step: int, counts: tuple[int, int], reconstruct: bool) -> Phases:

@@ -21,12 +21,12 @@ def options_of(name: str) -> dict[str, click.Option]:
 
 
 def defaults_agree(name: str, settings: type) -> set[str]:
-    """Fields that the command has options for; their defaults must be the settings' own, or None: they follow from the input."""
+    """Fields that the command has options for; their defaults must be the settings' own, or None or auto: they follow from the input."""
     options = options_of(name)
     shared = {field.name: field.default for field in fields(settings) if field.name in options and options[field.name].default is not None}
     shared = {name: default for name, default in shared.items() if not options[name].is_flag}
     for field, default in shared.items():
-        assert options[field].default == default, field
+        assert options[field].default in (default, "auto"), field
     return set(shared)
 
 
@@ -45,7 +45,9 @@ def test_choices_are_those_of_the_topics():
         assert [parse(units.replace(":N", ":3").replace(":K", ":3")) for units in FAMILIES]
     assert all(units in options_of("fit-rbm")["units"].help for units in FAMILIES)
     assert set(options_of("eval")["format"].type.choices) == set(table.FORMATS)
-    for algorithm in options_of("fit-rbm")["algorithm"].type.choices:
+    automatic, *algorithms = options_of("fit-rbm")["algorithm"].type.choices
+    assert automatic == "auto"
+    for algorithm in algorithms:
         assert Settings(algorithm=algorithm).algorithm == algorithm
 
 

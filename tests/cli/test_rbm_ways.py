@@ -40,7 +40,7 @@ def test_ways_of_learning_are_kept_and_gone_on_with(small: Path, run: Run, optio
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--replicas", "3"), "warning: --replicas has no effect with --algorithm cd"),
+        (("--replicas", "3"), "warning: --replicas has no effect with --algorithm rpcd"),
         (("--algorithm", "exact", "--final-steps", "3"), "warning: --final-steps has no effect with --algorithm exact"),
     ],
 )
@@ -261,3 +261,31 @@ def test_an_imported_model_is_annealed_from_the_rows_that_are_given(run: Run) ->
     assert float(found["ais"]["log_likelihood"]) == pytest.approx(float(found["exact"]["log_likelihood"]), abs=0.05)
     bare = run("eval", "m.h5")
     assert dict(zip(*(line.split("\t") for line in bare.out.splitlines()), strict=True))["verdict"] == "no test rows"
+
+
+@pytest.mark.parametrize(
+    ("options", "learned"),
+    [
+        ((), "rpcd"),
+        (("--units", "spin"), "rpcd"),
+        (("--per-class",), "rpcd"),
+        (("--labels", "generative"), "rpcd"),
+        (("--labels", "hybrid"), "cd"),
+        (("--hidden-units", "rate:3"), "cd"),
+        (("--mean-field", "both"), "cd"),
+        (("--hidden", "200000"), "cd"),
+        (("--algorithm", "pcd"), "pcd"),
+    ],
+)
+def test_the_algorithm_of_auto_is_told(small: Path, run: Run, options: tuple[str, ...], learned: str) -> None:
+    ended = run("fit-rbm", small, "--hidden", "3", "--epochs", "1", *options, "--dry-run")
+    assert ended.code == 0
+    assert ended.out.startswith(f"learning by {learned}: ")
+
+
+def test_a_layer_on_others_is_learned_as_their_units_ask_for(small: Path, run: Run) -> None:
+    for units, learned in (("binary", "rpcd"), ("rate:3", "cd")):
+        assert run("fit-rbm", small, "--hidden", "3", "--epochs", "1", "--hidden-units", units, "-o", "one.h5").code == 0
+        assert run("fit-rbm", small, "--below", "one.h5", "--hidden", "2", "--epochs", "1", "-o", "two.h5").code == 0
+        assert artifacts.load("two.h5").value.layers[1].algorithm == learned
+        assert artifacts.load("two.h5").history[-1]["parameters"]["algorithm"] == learned

@@ -55,7 +55,7 @@ def test_the_largest_moment_is_the_largest_eigenvalue_of_the_covariance(kind):
     assert largest_moment(np.concatenate([rows, 1 - rows], axis=1)) == pytest.approx(2 * exact, rel=1e-4)
 
 
-def test_chains_restart_at_rows_in_turn_many_at_first_and_one_in_a_hundred_later():
+def test_chains_restart_in_turn_many_at_first_and_one_in_a_hundred_later_and_one_in_ten_of_them_at_fair_states():
     rows = np.eye(30, dtype=np.int8)
     problem = learning.Problem([rows], Settings(30, "rpcd", epochs=1))
     state = learning.Learning(problem).init()
@@ -66,12 +66,33 @@ def test_chains_restart_at_rows_in_turn_many_at_first_and_one_in_a_hundred_later
         state.chain[0] = 1.0
         renew(problem, state, 0, np.arange(5, 25), step)
         places = np.flatnonzero((state.chain[0] != 1.0).any(axis=1))
-        assert np.array_equal(state.chain[0, places], rows[5 : 5 + len(places)])
+        fair = state.chain[0].sum(axis=1) > 1
+        assert np.flatnonzero(fair & (np.arange(100) % 10 != 9)).tolist() == [n for n in range(100) if n not in places and n % 10 != 9]
+        at_rows = places[places % 10 != 9]
+        assert np.array_equal(state.chain[0, at_rows], rows[5 : 5 + len(at_rows)])
         return places.tolist()
 
     assert restarted(0) == list(range(20))  # as many as there are rows
     assert restarted(460) == [80, 81, 82, 83, 84, 85, 86, 87]  # 40 in 500 of the hundred
     assert [restarted(step) for step in (10_007, 10_008)] == [[7], [8]]
+
+
+def test_two_far_clouds_of_rows_keep_their_mass():
+    """Chains that restart at rows alone left all of it in either: −94 nats where independent columns have −62."""
+    rng = np.random.default_rng(1)
+    one = rng.random((2, 100))[0] < 0.5
+    cloud = rng.choice(2, 1300, p=[0.3, 0.7])
+    rows = (np.where(cloud[:, None] == 0, one, ~one) ^ (rng.random((1300, 100)) < 0.05)).astype(np.int8)
+    train, test = rows[:975], rows[975:]
+    p = (train.sum(axis=0) + 1) / (len(train) + 2)
+    independent = (test @ np.log(p) + (1 - test) @ np.log1p(-p)).mean()
+    settings = fitted(
+        Settings(16, "rpcd", epochs=40, seed=1), 975, rate=True, centering=True, decay=True, moment=lambda: largest_moment(train)
+    )
+    problem = learning.Problem([train], settings)
+    state = solve(learning.Learning(problem))
+    h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
+    assert likelihood.log_likelihood(h, test, enumeration.log_partition_exact(h)).mean() > independent + 20
 
 
 def test_weight_decay_is_that_of_a_prior_for_few_rows_and_many():

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 @click.option(
     "--algorithm",
     type=click.Choice(ALGORITHMS),
-    default="cd",
+    default="auto",
     show_default=True,
-    help="How the gradient is computed; rpcd: chains restart at rows, pt: tempering, exact: at most 2^20 states.",
+    help="How the gradient is computed; auto: rpcd (chains that restart at rows) of two-state units, else cd.",
 )
 @click.option(
     "--steps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update (the k of CD-k); tap: iterations."

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from herdcli.cli.fit_rbm.models import moment
 from herdcli.cli.fit_rbm.remarks import warn_of_rows
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.columns import warn_of_weights
@@ -43,14 +45,16 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     if below:
         kind = below[-1].hidden_units
         settings = replace(settings, visible_units=kind, hidden_units=request.hidden_units or kind)
-    settings = request.fitted(settings, int(training.sum()))
+    request = request.sized(rows.X.shape[1], settings.visible_units)
+    settings = request.fitted(replace(settings, algorithm=request.algorithm), int(training.sum()), partial(moment, rows))
     session.request = replace(request, **settings.of_data())
     sizes = request.layers or (settings.hidden,)
     problem = stack.Problem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
     algorithm = stack.Stacking(problem, session.map)
     session.require_memory(algorithm.memory(), f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights")
     warn_of_rows(session, problem.layer([]))
-    first, *others = [*below, *session.run(algorithm, label="learning")]
+    label = f"learning by {settings.algorithm}" if session.dry_run else "learning"
+    first, *others = [*below, *session.run(algorithm, label=label)]
     first = judged_on(first, rows.X, rows.split, None, map=session.map)
     if not below:
         first = replace(first, **rows.as_seen())

@@ -117,6 +117,8 @@ def _afresh(session: Session, request: Request) -> Inputs:
     warn_of_weights(session, data.value)
     reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
     rows = in_units(session, data, family(settings.visible_units), reading)
+    request = request.sized(rows.X.shape[1], settings.visible_units)
+    settings = replace(settings, algorithm=request.algorithm)
     data = replace(data, value=None)  # the rows take its place in memory
     if known is not None:
         rows, known = torn.whole_where_held(session, rows, known)
@@ -125,15 +127,15 @@ def _afresh(session: Session, request: Request) -> Inputs:
         raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=data.name)
     if request.labels:
         rows, labels, settings = joined(request, rows, data.name, settings)
-        settings = request.fitted(settings, largest(y, rows.split))
+        settings = request.fitted(settings, largest(y, rows.split), partial(moment, rows))
         session.request = replace(request, **settings.of_data())
         return Inputs(rows, y, names, settings, False, data, labels=labels, known=torn.beside_labels(known, len(labels)))
-    settings = request.fitted(settings, largest(y, rows.split), partial(_moment, rows))
+    settings = request.fitted(settings, largest(y, rows.split), partial(moment, rows))
     session.request = replace(_as_read(request, rows), **settings.of_data())
     return Inputs(rows, y, names, settings, request.per_class, data, known=known)
 
 
-def _moment(rows: Prepared) -> float:
+def moment(rows: Prepared) -> float:
     """The largest moment of the training rows."""
     import numpy as np
 
@@ -208,7 +210,8 @@ def _learned(
     else:
         going_on = partial(_shorter, session, request, given), partial(_gone_on, session, problem)
         longer = None if problem.settings.average_scores else going_on
-        state = session.run(Learning(problem, session.map, away), label="learning", longer=longer)
+        label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
+        state = session.run(Learning(problem, session.map, away), label=label, longer=longer)
     if state.log_scale is not None:
         more |= classes.rescaled(groups, state, given.rows.column_mean, given.rows.column_scale, len(given.labels or ()))
     made = classes.learned(groups, state, problem.settings, units, scored=given.scored, keep=bool(request.keep_state), map=session.map)
@@ -227,7 +230,7 @@ def _shorter(session: Session, request: Request, given: Inputs, state: State) ->
         return asked
     if not request.model:
         fewer_epochs = replace(given.settings, epochs=len(state.trace))
-        chosen = request.fitted(fewer_epochs, largest(given.y, given.rows.split), partial(_moment, given.rows))
+        chosen = request.fitted(fewer_epochs, largest(given.y, given.rows.split), partial(moment, given.rows))
         asked = replace(asked, learning_rate=chosen.learning_rate)
     return replace(asked, epochs=request.epochs - fewer)
 

@@ -6,7 +6,7 @@ import click
 
 from herdcli.cli.frame.options import Command, Parsed
 
-ALGORITHMS = ["cd", "pcd", "rpcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact"]
+ALGORITHMS = ["auto", "cd", "pcd", "rpcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact"]
 
 
 def _parse_batch_size(text: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.request import as_file, settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import as_file, noted, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
@@ -127,9 +127,12 @@ class Request:
     label: str | None
     seed: int
     exact: bool = where_changed(False)
+    suited: bool = noted(False)  # whether the algorithm is auto's choice
 
     def resolved(self, given: frozenset[str]) -> Request:
         """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""
+        if self.algorithm == "auto":
+            return replace(self, algorithm=self._suited(), suited=True).resolved(given)
         if self.on_disk and (other := self.unstreamed()):
             raise BadUsage(f"--on-disk and {_typed(other)} exclude each other", hint="--on-disk is of a single rbm")
         if self.hidden == "auto":
@@ -145,6 +148,25 @@ class Request:
         if self.layers or self.below:
             return Layered(**vars(self))
         return self if self.model is None else replace(self, typed=tuple(sorted(given & vars(self).keys())))
+
+    def _suited(self) -> str:
+        """The algorithm for what is asked for: rpcd where it was found to be the best and nothing asks for another."""
+        from herdcli.rbm.units import TwoState, family
+
+        other = (self.recurrent, self.pairs, self.labels not in (None, "generative"), self.mean_field != "none")
+        units = [self.hidden_units or self.units or "binary"]
+        units += [] if self.below else [self.visible_units or self.units or "binary"]
+        return "rpcd" if not any(other) and all(isinstance(family(name), TwoState) for name in units) else "cd"
+
+    def sized(self, columns: int, visible: str) -> Request:
+        """The request for rows of so many columns of a family: auto is cd for many weights, whose updates by it can cost what is on."""
+        from herdcli.rbm.ladder import LADDER
+        from herdcli.rbm.problem import WIDE
+        from herdcli.rbm.units import TwoState, family
+
+        most = LADDER[-1] if self.hidden == "auto" else max(self.layers or (self.hidden,))
+        other = columns * most >= WIDE or not isinstance(family(visible), TwoState)
+        return replace(self, algorithm="cd") if self.suited and other else self
 
     def _refuse_for_sizes(self) -> None:
         """Raise BadUsage for what has no one number of hidden units, or no likelihood to choose it by."""

@@ -24,7 +24,8 @@ def chosen(session: Session, problem: Problem, models: int) -> Chosen:
     """The models of the best size, of which and of the others the user is told.  models  how many of them rows held out judge."""
     from herdcli.rbm.ladder import Climb, told
 
-    found = session.run(Climb(problem, models, session.map), label="learning")
+    label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
+    found = session.run(Climb(problem, models, session.map), label=label)
     said, more = told(found.sizes)
     for line in said:
         session.console.note(line)

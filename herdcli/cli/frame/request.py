@@ -40,6 +40,11 @@ def unrecorded() -> Any:
     return field(metadata={"record": lambda value: _LEFT_OUT})
 
 
+def noted(default: D) -> D:
+    """A field that is no option and not part of the record: what `resolved` has seen."""
+    return field(default=default, metadata={"record": lambda value: _LEFT_OUT})
+
+
 def as_file() -> Any:
     """A field that names a file: the record says `file`, since its content is among the inputs."""
     return field(metadata={"record": lambda value: None if value is None else "file"})

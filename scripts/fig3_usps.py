@@ -27,20 +27,20 @@ UNREAD = "--likelihood ais --chains 2 --temperatures 2"  # of `fit-rbm`'s models
 COLOURS = {"M": "tab:gray", "1": "tab:gray", "H": "tab:blue", "S": "tab:green", "C": "tab:orange", "P": "tab:red"}
 
 
-def cd(iterations: int) -> str:
+def cd(iterations: int, algorithm: str = "cd") -> str:
     """(P)CD as the paper ran it: full batches, scores averaged over the second half."""
     schedule = f"--epochs {iterations} --average-scores {iterations // 2} --learning-rate 1e-3 --rate-decay none"
-    return f"--no-centering --units spin --batch-size all {schedule} --weight-decay 0"
+    return f"--algorithm {algorithm} --no-centering --units spin --batch-size all {schedule} --weight-decay 0"
 
 
 def commands(iterations: int) -> dict[str, str]:
     """Column -> the command that makes its artifact, without data and seed."""
     herd = f"herd {PROTOCOL} --iterations {iterations} --burn-in {iterations // 2} --keep 0"
-    fit = f"fit-rbm {PROTOCOL} {cd(iterations)}"
+    fit = f"fit-rbm {PROTOCOL}"
     found = {f"H{i}": f"{herd} --variant local --hidden {size}" for i, size in SIZES.items()}
     found |= {f"SH{i}": f"{herd} --variant safe --hidden {size}" for i, size in SIZES.items()}
-    found |= {f"CD{i}": f"{fit} --momentum 0.9 --hidden {SIZES[i]}" for i in (1, 2, 3)}
-    return found | {"PCD": f"{fit} --algorithm pcd --chains 1 --momentum 0 --hidden 500"}
+    found |= {f"CD{i}": f"{fit} {cd(iterations)} --momentum 0.9 --hidden {SIZES[i]}" for i in (1, 2, 3)}
+    return found | {"PCD": f"{fit} {cd(iterations, 'pcd')} --chains 1 --momentum 0 --hidden 500"}
 
 
 def cell(line: str, seed: int, target: Path) -> Row:

@@ -20,6 +20,7 @@ from herdcli.numerics.blocks import Source, Statistics, Sums
 from herdcli.records import dataclass
 
 CHUNK = 64  # blocks at most
+ROOM = 1 << 27  # bytes of a chunk at most, where a block is not more: they are put together here, and travel as one
 SHARED = 1 << 16  # bytes of statistics from which on blocks are not sent them one by one
 EACH = 4  # chunks of a worker at least, where there are as many blocks: so the last ones to come in are few
 
@@ -159,10 +160,10 @@ def error_of(reply: dict[str, Any]) -> HerdError:
     return made
 
 
-def chunk_size(blocks: int, workers: int) -> int:
-    """Blocks of a chunk: a power of two, of which every worker gets some."""
+def chunk_size(blocks: int, workers: int, bytes: int) -> int:
+    """Blocks, of so many bytes each, of a chunk: a power of two, of which every worker gets some."""
     size = CHUNK
-    while size > 1 and blocks < size * workers * EACH:
+    while size > 1 and (blocks < size * workers * EACH or size * bytes > ROOM):
         size //= 2
     return size
 
@@ -171,4 +172,5 @@ def spread(source: Source, farm: Farm, retries: int, *, passing: bool = False) -
     """The blocks of a source, to be kept by workers once they are asked for; passing: its blocks are others in each round."""
     if passing:
         return Passing(source, farm, 1, retries)
-    return Rounds(source, farm, chunk_size(source.count, len(farm.workers())), retries)
+    block = len(wire.packed(list(source.take(0, 1))))
+    return Rounds(source, farm, chunk_size(source.count, len(farm.workers()), block), retries)

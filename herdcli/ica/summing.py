@@ -96,10 +96,10 @@ class ICAShard(Shard):
 def uses(split: Array) -> Array:
     """What becomes of each row (n,) uint8, by its part of the split (n,)."""
     found = np.zeros(len(split), dtype=np.uint8)
-    train = np.flatnonzero(split == TRAIN)
+    train = split == TRAIN
     found[train] = TAKEN
     found[thinned(train, LEARNED)] = KEPT
-    found[thinned(np.flatnonzero(split == TEST), HELD)] = ASIDE
+    found[thinned(split == TEST, HELD)] = ASIDE
     return found
 
 

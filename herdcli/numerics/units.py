@@ -15,6 +15,7 @@ from herdcli.schema import Array
 
 WIDE, UNITS, UNITS_OF_WIDE = 256, 64, 16  # columns; units at most, and of more columns, whose sums are large
 AT_ONCE = 4  # blocks that are in memory, at most
+LOOKED = 1 << 20  # rows that are looked at together
 P = TypeVar("P")
 
 
@@ -49,9 +50,16 @@ class Layout:
         return range(unit * self.size, min((unit + 1) * self.size, self.blocks))
 
 
-def thinned(places: Array, most: int) -> Array:
-    """Some places (n,) in their order, or `most` of them, evenly spread."""
-    return places if len(places) <= most else places[np.arange(most) * len(places) // most]
+def thinned(chosen: Array, most: int) -> Array:
+    """The places of the rows (n,) bool that are chosen, in their order, or `most` of them, evenly spread; little memory beside those."""
+    count, found, before = int(np.count_nonzero(chosen)), [np.zeros(0, dtype=np.int64)], 0
+    ranks = np.arange(count) if count <= most else np.arange(most) * count // most
+    for start in range(0, len(chosen), LOOKED):
+        places = np.flatnonzero(chosen[start : start + LOOKED])
+        low, high = np.searchsorted(ranks, (before, before + len(places)))
+        found.append(places[ranks[low:high] - before] + start)
+        before += len(places)
+    return np.concatenate(found)
 
 
 class Source(Protocol):

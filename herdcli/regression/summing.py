@@ -152,7 +152,7 @@ def _check(block: Block) -> None:
 def kept(split: Array) -> Array:
     """Which rows (n,) bool are kept for evaluation: those of split 1 and 2, or HELD of them, evenly spread."""
     found = np.zeros(len(split), dtype=bool)
-    found[thinned(np.flatnonzero((split == 1) | (split == 2)), HELD)] = True
+    found[thinned((split == 1) | (split == 2), HELD)] = True
     return found
 
 

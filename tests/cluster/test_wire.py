@@ -71,9 +71,15 @@ def test_chunks_are_entries_of_the_tree(size, begun):
 
 
 def test_every_worker_gets_some_chunks():
-    assert chunk_size(2442, 2) == 64
-    assert chunk_size(64, 2) == 8
-    assert chunk_size(3, 2) == 1
+    assert chunk_size(2442, 2, 327_680) == 64
+    assert chunk_size(64, 2, 327_680) == 8
+    assert chunk_size(3, 2, 327_680) == 1
+
+
+def test_chunks_of_wide_rows_are_few_blocks():
+    """They are put together in the process that asks: 64 blocks of 500 columns were a gigabyte."""
+    assert chunk_size(2442, 2, 16_384_000) == 8
+    assert chunk_size(2442, 2, 1 << 28) == 1
 
 
 class Task:

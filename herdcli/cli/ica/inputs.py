@@ -67,7 +67,7 @@ def read(session: Session, request: Request) -> Rows:
         train = X if (split == TRAIN).all() else _taken(X, split == TRAIN)
         fitted = _whitened(session, train, request)
         Z = _in_blocks(session, train, fitted)
-        holdout = _held_out(session, X, np.flatnonzero(split == TEST), fitted)
+        holdout = _held_out(session, X, split == TEST, fitted)
     except DataError as error:
         error.where = error.where or artifact.name
         raise
@@ -98,10 +98,10 @@ def _in_blocks(session: Session, train: Array | Lazy, fitted: Whitening) -> Arra
     return fitted.apply(train)
 
 
-def _held_out(session: Session, X: Array | Lazy, places: Array, fitted: Whitening) -> Array | None:
+def _held_out(session: Session, X: Array | Lazy, test: Array, fitted: Whitening) -> Array | None:
     """Whitened rows (h, D) float32 of split 2, which the model takes along."""
-    tell_of_held(session, len(places))
-    return taken_along(X[thinned(places, summing.HELD)], fitted)
+    tell_of_held(session, int(np.count_nonzero(test)))
+    return taken_along(X[thinned(test, summing.HELD)], fitted)
 
 
 def tell_of_held(session: Session, count: int) -> None:

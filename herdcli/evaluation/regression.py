@@ -129,8 +129,8 @@ def _statistics(judged: Judged) -> Callable[[HeldOut], blocks.Sums]:
 def _log_likelihood(value: GeneralisedLinear, eta: Array, y: Array, dispersion: float, variance: Array) -> Array:
     """Of rows each for itself (h,), with errors whose variances are the dispersion's multiples: N(y; η, φv) = N((y − η)/√v; 0, φ)/√v."""
     family = value.distribution()
-    if not value.gls:
-        return family.log_likelihood(eta, y, dispersion)
+    if not value.gls:  # φ is of rows of weight 1, and Σ w log p of rows that count w times
+        return family.log_likelihood(eta, y, dispersion * (value.rows / value.mass if family.dispersed else 1.0))
     scale = np.sqrt(variance)
     return family.log_likelihood(np.zeros_like(eta), (y - eta[:, 0]) / scale, dispersion) - np.log(scale)
 

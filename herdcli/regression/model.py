@@ -201,8 +201,9 @@ def assembled(
     null = closing(alone, least, map)
     freedom = max(ended["rows"] - fit.theta.size, 1)
     dispersion = ended["pearson"] / freedom if problem.family.dispersed else 1.0
-    # the Gaussian's likelihood has its maximum at σ² = RSS/Σw; a gamma's φ is Pearson's
-    within = ended["deviance"] / ended["mass"] if problem.family.name == "gaussian" else dispersion
+    # The Gaussian's likelihood Σ w log p has its maximum at σ² = RSS/Σw.  A gamma's φ is Pearson's, of rows of weight 1: Σ w log p counts a
+    # row w times, as if each of those had the mean weight, and wants that of such a row.
+    within = ended["deviance"] / ended["mass"] if problem.family.name == "gaussian" else dispersion * (ended["rows"] / ended["mass"])
     repeated = aliased(ended["gram"])[:-1]
     to_zero = None if centre is None else centring.back(problem.outputs, centre)
     standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated, to_zero)

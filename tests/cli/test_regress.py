@@ -361,3 +361,21 @@ def test_columns_far_from_zero_have_coefficients(run, tmp_path, name):
         np.testing.assert_allclose(far.log_variance[-1], near.log_variance[-1] - 2.0**21 * near.log_variance[0], rtol=1e-5)
     a, b = (value.distribution().mean(value.holdout.predictor) for value in (near, far))
     np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["gamma", "gaussian"])
+def test_likelihoods_do_not_depend_on_the_unit_of_weights(herd, tmp_path, family):
+    """Weights of precision ten times as large make a dispersion ten times as large, and Σ w log p ten times what it was."""
+    rng = np.random.default_rng(2)
+    x, w = rng.normal(size=200), rng.integers(1, 4, 200)
+    y = rng.gamma(2.0, np.exp(0.4 * x) / 2.0)
+    found = []
+    for unit in (1, 10):
+        lines = ["x,y,weight", *(f"{a:.6f},{b:.6f},{unit * c}" for a, b, c in zip(x, y, w, strict=True))]
+        (tmp_path / "w.csv").write_text("\n".join(lines) + "\n")
+        assert herd("regress", "w.csv", "--family", family, "--split", ".7,0,.3", "-q", "-o", "m.h5").code == 0
+        value = artifacts.load(str(tmp_path / "m.h5")).value
+        head, row = (line.split("\t") for line in herd("eval", "m.h5").out.decode().splitlines())
+        judged = dict(zip(head, row, strict=True))
+        found.append([value.log_likelihood / unit, float(judged["log_likelihood"]), float(judged["independent"]), value.dispersion / unit])
+    assert found[1] == pytest.approx(found[0], rel=1e-6)

@@ -19,6 +19,7 @@ from herdcli.records import dataclass
 
 S = TypeVar("S", bound=Steppable)
 T = TypeVar("T", bound=Steppable, covariant=True)
+U = TypeVar("U", bound=Steppable, contravariant=True)
 R = TypeVar("R", covariant=True)
 
 
@@ -95,6 +96,15 @@ class Shaped(Protocol[T]):
 
     def like(self) -> T:
         """A state with the types and shapes of the first one, whatever its numbers."""
+        ...
+
+
+@runtime_checkable
+class Expecting(Protocol[U]):
+    """An algorithm that ends by a criterion, and tells from the steps that are done when it is likely to be met."""
+
+    def expected(self, state: U) -> int | None:
+        """Steps in all; None if nothing shows that they will be fewer than there may be."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,6 +14,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Map = Callable[..., Any]  # like the built-in `map`, perhaps over workers
+LEAST_TRACE = 4  # steps from whose residuals it may be told how many there will be
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,14 @@ class ToTolerance(Stepwise[T], Generic[T, C]):
     def figure(self, state: T) -> str:
         """The last residual."""
         return residual(state)
+
+    def expected(self, state: T) -> int | None:
+        """Steps in all, if the residual goes on to fall as it did in the later half of those done; None if it does not."""
+        tail = state.residual[len(state.residual) // 2 :]
+        if len(state.residual) < LEAST_TRACE or not 0 < tail[-1] < tail[0] or self.settings.tolerance <= 0:
+            return None
+        rate = math.log(tail[-1] / tail[0]) / (len(tail) - 1)
+        return min(self.steps, state.step + max(0, math.ceil(math.log(self.settings.tolerance / tail[-1]) / rate)))
 
 
 def residual(state: Traced) -> str:

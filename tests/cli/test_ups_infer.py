@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from herdcli import artifacts
+from herdcli import artifacts, iterate
+from herdcli.markov import algorithms
 from herdcli.markov.formats import networks
+from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
 
 TWO = b"MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n"
@@ -358,3 +362,19 @@ def test_auto_goes_on_where_regions_or_chains_take_too_much_memory(herd):
     refused = herd("ups-infer", "r.h5", "--max-memory", "8k", "--format", "mar")
     assert refused.code == 65
     assert "r.h5: the beliefs would take 12.2 kB, more than the 8 kB allowed\n" in refused.err
+
+
+def test_a_dry_run_tells_the_steps_that_propagation_is_likely_to_take(herd, tmp_path):
+    """After as many as show how the residual falls, not the 1,000 that there may be."""
+    assert herd("network", "grid", "--rows", "8", "--columns", "8", "-o", "g.h5").code == 0
+    script = (
+        "import sys; import herdcli.cli.frame.session as s; s.TRIAL_SECONDS, s.TRIAL_STEPS = 0.0, 6; from herdcli.cli.main import main; "
+        "sys.argv = 'herd ups-infer g.h5 --algorithm bp --schedule parallel --dry-run'.split(); main()"
+    )
+    told = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    likely = re.match(r"bp: likely (\d+) steps, about ", told)
+    assert likely, told
+    given = generate.make("grid", rows=8, columns=8)
+    made = algorithms.method(given, Settings(algorithm="bp", schedule="parallel"))
+    taken = iterate.run(made.step, made.init(), until=made.done).step
+    assert int(likely[1]) == pytest.approx(taken, rel=0.4)

@@ -56,6 +56,41 @@ def test_the_tree_of_residuals_has_each_message_s_own_change_for_a_leaf():
     assert begun.tree[1] == begun.tree[leaves:].max()
 
 
+def test_many_messages_are_swept_and_by_residual_once_sweeps_come_no_nearer(monkeypatch):
+    """The same fixed point; on the ring of strong frustrated couplings sweeps go to and fro, and the largest change comes first."""
+    monkeypatch.setattr(propagation, "SWEPT", 20)
+    easy = generate.make("grid", rows=4, columns=4, sigma_w=1.0, seed=1)
+    found = {}
+    for schedule in ("auto", "residual"):
+        made = algorithms.method(easy, Settings(algorithm="bp", schedule=schedule))
+        state = iterate.run(made.step, made.init(), until=made.done)
+        assert (len(state.tree) > 0) == (schedule == "residual")
+        found[schedule] = made.result(state)
+    assert np.allclose([p[1] for p in found["auto"].nodes], [p[1] for p in found["residual"].nodes], atol=1e-9)
+    hard = algorithms.method(generate.make("grid", rows=6, columns=6, sigma_w=6.0, seed=2), Settings(algorithm="bp", iterations=60))
+    state = iterate.run(hard.step, hard.init(), until=hard.done)
+    assert len(state.tree) > 0
+    assert not hard.met(state)
+
+
+def test_sweeps_are_slow_where_half_of_them_do_not_halve_the_residual():
+    falling = 0.5 ** (np.arange(20) / 9.9)
+    assert not propagation.slow(falling)
+    assert not propagation.slow(np.ones(19))
+    assert propagation.slow(np.ones(20))
+    assert propagation.slow(np.append(falling[:-1], np.nan))
+
+
+def test_steps_are_expected_from_how_the_residual_falls():
+    """A tenth a step from the fourth on: seven more from 10⁻² to 10⁻⁹; nothing is expected of what rises, or of three steps."""
+    made = method("bp", schedule="sequential", iterations=50)
+    state = replace(made.init(), step=4, residual=np.array([9.0, 1.0, 0.1, 0.01]))
+    assert made.expected(state) == 11
+    assert made.expected(replace(state, residual=np.array([9.0, 1.0, 0.1, 0.099]))) == 50
+    for residual in ([9.0, 1.0, 0.1, 0.2], [9.0, 1.0, 0.1], [9.0, 1.0, 0.1, np.nan]):
+        assert made.expected(replace(state, residual=np.array(residual))) is None
+
+
 @pytest.mark.parametrize("schedule", ["residual", "sequential", "parallel"])
 def test_propagation_counts_every_message_and_starts_with_nothing(schedule):
     made = method("bp", schedule=schedule, iterations=50)

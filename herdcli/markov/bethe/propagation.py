@@ -24,6 +24,8 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MESSAGES_WITH_ENERGY = 200_000  # above, the free energy is computed every tenth iteration
+SWEPT = 200_000  # messages above which sweeps come before the residual schedule
+PATIENCE = 20  # sweeps, of which the last half must have halved the residual
 
 
 @dataclass
@@ -58,6 +60,8 @@ class BeliefPropagation(ToTolerance[State, Settings]):
         self.graph = reduce(network)
         self.damping = settings.damping_schedule or (settings.damping,)
         self.residual_schedule = settings.schedule in ("auto", "residual") and self.damping == (0.0,)
+        # What changes most is looked for all over memory, so that where messages fill no cache it takes six times as long as sweeps.
+        self.sweeping = self.residual_schedule and settings.schedule == "auto" and 2 * self.graph.edges > SWEPT
         self.fixed, self.target = self.graph.fixed_marginals(network.observations())
         self.order = forward_and_back(self.graph)
         self.scratch = self.graph.scratch()
@@ -68,28 +72,39 @@ class BeliefPropagation(ToTolerance[State, Settings]):
         """The first messages; those by residual are not propagated yet."""
         first = starts.messages(self.settings, self.graph)
         state = State(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
-        if self.residual_schedule:
-            state.pending = state.messages.copy()
-            state.tree = np.zeros(2 << max(1, (2 * self.graph.edges - 1).bit_length()))
+        if self.residual_schedule and not self.sweeping:
+            self._room(state)
         return state
+
+    def _room(self, state: State) -> None:
+        """What the residual schedule keeps beside the messages."""
+        state.pending = state.messages.copy()
+        state.tree = np.zeros(2 << max(1, (2 * self.graph.edges - 1).bit_length()))
 
     def init(self) -> State:
         """Uniform messages, or random ones."""
         state = self.like()
-        if self.residual_schedule:
-            every = np.arange(2 * self.graph.edges, dtype=np.int32)
-            self._check(self._update(every, state.messages, state.pending, 0.0)[1])
-            level = largest_changes(state.messages, state.pending, self.graph.message_offset)
-            leaves = len(state.tree) // 2
-            state.tree[leaves : leaves + len(level)] = level
-            while leaves > 1:
-                state.tree[leaves // 2 : leaves] = state.tree[leaves : 2 * leaves].reshape(-1, 2).max(axis=1)
-                leaves //= 2
+        if len(state.tree):
+            self._look(state)
         return state
+
+    def _look(self, state: State) -> None:
+        """Every message's next one, and how much it would change."""
+        every = np.arange(2 * self.graph.edges, dtype=np.int32)
+        self._check(self._update(every, state.messages, state.pending, 0.0)[1])
+        level = largest_changes(state.messages, state.pending, self.graph.message_offset)
+        leaves = len(state.tree) // 2
+        state.tree[leaves : leaves + len(level)] = level
+        while leaves > 1:
+            state.tree[leaves // 2 : leaves] = state.tree[leaves : 2 * leaves].reshape(-1, 2).max(axis=1)
+            leaves //= 2
 
     def step(self, state: State) -> State:
         """Every message once (residual: as many updates as there are messages)."""
-        if self.residual_schedule:
+        if self.sweeping and not len(state.tree) and slow(state.residual):
+            self._room(state)
+            self._look(state)
+        if len(state.tree):
             residual, bad = fast.residual_updates(
                 len(self.order), state.messages, state.pending, state.tree, self.graph.arrays, self.fixed, self.target, self.scratch
             )
@@ -142,6 +157,11 @@ class BeliefPropagation(ToTolerance[State, Settings]):
         """Beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
         return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response)
+
+
+def slow(residual: Array) -> bool:
+    """Have sweeps of all messages come no nearer to a fixed point of late?"""
+    return len(residual) >= PATIENCE and not residual[-1] < 0.5 * residual[-1 - PATIENCE // 2]
 
 
 def largest_changes(before: Array, after: Array, offset: Array) -> Array:

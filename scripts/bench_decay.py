@@ -1,6 +1,6 @@
 """What weight decay does to `herd fit-rbm` at its other defaults, by the number of training rows.
 
-    OPENBLAS_NUM_THREADS=1 HERD_DATA=DIR python scripts/bench_decay.py [--hidden 100] [--epochs 100] [--algorithm cd] [--sets a9a,w8a]
+    OPENBLAS_NUM_THREADS=1 HERD_DATA=DIR python scripts/bench_decay.py [--hidden 100] [--epochs 100] [--algorithm rpcd] [--sets a9a,w8a]
 
 The sets of check_likelihood.py: of at most --rows rows 60 % are learned from, 20 % choose nothing here, and 20 % judge, by `herd eval`.
 A line a set: training rows, independent columns, then nats a row for each decay, the default's last; a star where log Z is not reliable.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from check_likelihood import FILES, rows_of
@@ -20,6 +21,7 @@ from herdcli.algorithm import solve
 from herdcli.evaluation.rbm import metrics
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import classes, learning
+from herdcli.rbm.curvature import largest_moment
 from herdcli.rbm.groups import Groups, group
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.settings import Settings, fitted
@@ -42,7 +44,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--hidden", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--algorithm", default="cd")
+    parser.add_argument("--algorithm", default="rpcd")
     parser.add_argument("--sets", default=",".join(FILES))
     parser.add_argument("--rows", type=int, default=6000)
     arguments = parser.parse_args()
@@ -54,7 +56,8 @@ def main() -> int:
         rows = rows[: arguments.rows]
         split = np.searchsorted([0.6, 0.8], (np.arange(len(rows)) + 0.5) / len(rows)).astype(np.uint8)
         groups, n = group(rows, np.broadcast_to(np.int64(0), len(rows)), split, ["all"], folds=0, seed=0), int((split == 0).sum())
-        default = fitted(Settings(arguments.hidden, arguments.algorithm, epochs=arguments.epochs), n, rate=True, centering=True, decay=True)
+        asked, moment = Settings(arguments.hidden, arguments.algorithm, epochs=arguments.epochs), partial(largest_moment, rows[split == 0])
+        default = fitted(asked, n, rate=True, centering=True, decay=True, moment=moment)
         found = [judged(groups, replace(default, weight_decay=decay)) for decay in (*DECAYS, default.weight_decay)]
         behind += max(value for value, star, _ in found if not star) - found[-1][0] > BAR
         print(name, n, f"{found[-1][2]:.2f}", *(f"{value:.2f}{star}" for value, star, _ in found), sep="\t", flush=True)

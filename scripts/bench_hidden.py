@@ -1,6 +1,6 @@
 """Whether the number of hidden units that `herd fit-rbm --hidden auto` chooses is as good as the best of the ladder.
 
-    OPENBLAS_NUM_THREADS=1 HERD_DATA=DIR python scripts/bench_hidden.py [--epochs 30] [--sets a9a,w8a] [--algorithm cd] [--out FILE]
+    OPENBLAS_NUM_THREADS=1 HERD_DATA=DIR python scripts/bench_hidden.py [--epochs 30] [--sets a9a,w8a] [--algorithm rpcd] [--out FILE]
 
 The sets of check_likelihood.py, 60 % of at most 6000 rows to learn from, 20 % to choose by and 20 % for `herd eval`, with default rates.
 A line a set: how many sizes were tried, the chosen one, its test log-likelihood in nats a row, the best of all eight sizes by that, and
@@ -15,6 +15,7 @@ import argparse
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from check_likelihood import FILES, rows_of
 from herdcli.evaluation.rbm import metrics
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import classes, ladder
+from herdcli.rbm.curvature import largest_moment
 from herdcli.rbm.groups import Groups, group
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.settings import Settings, fitted
@@ -44,7 +46,8 @@ def raced(name: str, rows: np.ndarray, algorithm: str, epochs: int) -> tuple[flo
     """By how much the chosen size falls short of the best on test rows, and the line of the set."""
     split = np.searchsorted([0.6, 0.8], (np.arange(len(rows)) + 0.5) / len(rows)).astype(np.uint8)
     groups = group(rows, np.broadcast_to(np.int64(0), len(rows)), split, ["all"], folds=0, seed=0)
-    settings = fitted(Settings(ladder.LADDER[-1], algorithm, epochs=epochs), int((split == 0).sum()), rate=True, centering=True, decay=True)
+    asked, moment = Settings(ladder.LADDER[-1], algorithm, epochs=epochs), partial(largest_moment, rows[split == 0])
+    settings = fitted(asked, int((split == 0).sum()), rate=True, centering=True, decay=True, moment=moment)
     problem = Problem(groups.training_rows(), settings, valid=groups.validation_rows())
     run, taken, tests = ladder.Climb(problem), {}, {}
     state = run.init()
@@ -82,7 +85,7 @@ def raced(name: str, rows: np.ndarray, algorithm: str, epochs: int) -> tuple[flo
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--algorithm", default="cd")
+    parser.add_argument("--algorithm", default="rpcd")
     parser.add_argument("--sets", default=",".join(FILES))
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()

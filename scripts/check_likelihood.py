@@ -1,6 +1,7 @@
 """Whether the intervals that `herd eval` states for annealed log-likelihoods hold the exact values.
 
-    HERD_DATA=DIR python scripts/check_likelihood.py [--models 20] [--minutes 10] [--seed 0] [--out results/likelihood_coverage.tsv]
+    HERD_DATA=DIR python scripts/check_likelihood.py [--models 20] [--minutes 10] [--seed 0] [--defaults]
+        [--out results/likelihood_coverage.tsv]
 
 Trained models with at most 20 hidden units, whose log Z is summed, are annealed as if it could not be (the way of
 `--likelihood auto` beyond 25 units).  Sets: digits (ships with herd) and, where HERD_DATA holds them, eights8x8, usps_all, mnist,
@@ -12,6 +13,7 @@ error of plain annealing (100 chains, 1000 temperatures) and its standard error.
 Bars: the reliable intervals hold the exact value at least 93 % of the time, at most 10 % are called not reliable, and the median
 width is at most .5 nats.  Exit code 1 if one is missed.
 `--models 200 --minutes 600` is the whole test; models are drawn in turns from the sets, so that fewer of them are a sample.
+`--defaults` has models as the command learns them without options on learning: rpcd, and the rate and weight decay that suit the rows.
 `--seed` is added to the seeds of all models: what was tuned on some seeds is judged on others.
 """
 
@@ -22,6 +24,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -30,9 +33,11 @@ import numpy as np
 from herdcli import artifacts
 from herdcli.algorithm import solve
 from herdcli.rbm import annealing, learning, repeated
+from herdcli.rbm.curvature import largest_moment
 from herdcli.rbm.enumeration import log_partition_exact
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.populations import STUDENT
+from herdcli.rbm.settings import fitted
 from herdcli.rng import Stream, generator
 
 MOST_ROWS = 6000
@@ -64,7 +69,9 @@ def rows_of(name: str) -> np.ndarray | None:
 
 
 def trained(train: np.ndarray, hidden: int, algorithm: str, rate: float, seed: int) -> Harmonium:
-    settings = learning.Settings(hidden, algorithm, epochs=8, batch_size=20, learning_rate=rate, momentum=0.9, seed=seed)
+    settings = learning.Settings(hidden, algorithm, epochs=8, batch_size=20, learning_rate=rate or 1.0, momentum=0.9, seed=seed)
+    if not rate:
+        settings = fitted(settings, len(train), rate=True, centering=True, decay=True, moment=partial(largest_moment, train))
     problem = learning.Problem([train], settings)
     state = solve(learning.Learning(problem))
     W, b, c = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
@@ -76,13 +83,13 @@ def plain(h: Harmonium, own: np.ndarray) -> annealing.Estimate:
     return solve(annealing.Annealing(problem))[0]
 
 
-def cases(count: int, first: int) -> Iterator[tuple[str, np.ndarray, int, str, float, int]]:
+def cases(count: int, first: int, defaults: bool) -> Iterator[tuple[str, np.ndarray, int, str, float, int]]:
     known = {name: rows for name in FILES if (rows := rows_of(name)) is not None}
     for number in range(count):
         name = list(known)[number % len(known)]
         turn = number // len(known)
         hidden, algorithm, rate = (12, 16, 8, 20)[turn % 4], ("cd", "pcd")[turn % 2], (0.05, 0.02, 0.1, 0.01)[(turn + number) % 4]
-        yield name, known[name], hidden, algorithm, rate, first + turn
+        yield name, known[name], hidden, *(("rpcd", 0.0) if defaults else (algorithm, rate)), first + turn
 
 
 def main() -> int:
@@ -90,10 +97,11 @@ def main() -> int:
     parser.add_argument("--models", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--defaults", action="store_true")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     began, lines, found = time.monotonic(), ["\t".join((*COLUMNS, "plain_error", "plain_se"))], []
-    for name, rows, hidden, algorithm, rate, seed in cases(arguments.models, arguments.seed):
+    for name, rows, hidden, algorithm, rate, seed in cases(arguments.models, arguments.seed, arguments.defaults):
         if time.monotonic() - began > 60 * arguments.minutes:
             break
         train, held = rows[: len(rows) * 3 // 4], rows[len(rows) * 3 // 4 :]
@@ -102,7 +110,17 @@ def main() -> int:
         (estimate,) = repeated.annealed((h,), (own,), (held,), 100, repeated.MOST_TEMPERATURES, seed, map, None)
         error, half, once = estimate.log_partition - exact, STUDENT * estimate.standard_error, plain(h, own)
         found.append((abs(error) <= half, half, estimate.reliable, abs(once.log_partition - exact) <= 2 * once.standard_error))
-        said = (name, hidden, algorithm, rate, seed, f"{exact:.3f}", f"{error:+.4f}", f"{half:.4f}", f"{estimate.effective:.1f}")
+        said = (
+            name,
+            hidden,
+            algorithm,
+            rate or "default",
+            seed,
+            f"{exact:.3f}",
+            f"{error:+.4f}",
+            f"{half:.4f}",
+            f"{estimate.effective:.1f}",
+        )
         said += (estimate.temperatures, int(estimate.reliable), f"{once.log_partition - exact:+.4f}", f"{once.standard_error:.4f}")
         lines.append("\t".join(map(str, said)))
         print(lines[-1], flush=True)

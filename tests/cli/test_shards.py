@@ -187,7 +187,7 @@ def test_what_is_said_of_shards(run, inputs):
     assert notes[1].startswith("fit-rbm: shard 5 of 6: 0 of 4 models, ")
     planned = run(*FIT, "--shard", "5/6", "--dry-run")
     assert (planned.code, planned.out) == (0, "")
-    assert run(*FIT, "--shard", "2/3", "--dry-run").out.startswith("learning: ")
+    assert run(*FIT, "--shard", "2/3", "--dry-run").out.startswith("learning by rpcd: ")
 
 
 ONE = "--shard divides a run into units of work, and this run has only one"

@@ -22,8 +22,10 @@ ITERATIONS = 20
 def largest_moment(rows: Any) -> float:
     """The largest eigenvalue of the covariance of rows (n, D), in their units squared, by the power method on at most MOST_ROWS of them.
 
-    rows  anything of a length and a shape that gives the rows of an array of numbers; 0 where all are the same.
+    rows  anything of a length and a shape that gives the rows of an array of numbers; 0 where all are the same or there are none.
     """
+    if not len(rows):
+        return 0.0
     most = max(1, min(MOST_ROWS, MOST_ENTRIES // max(1, rows.shape[1])))
     chosen = np.arange(0, len(rows), max(1, -(-len(rows) // most)))
     seen: Array = np.asarray(rows[chosen], dtype=np.float32)

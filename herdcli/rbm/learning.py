@@ -84,8 +84,7 @@ class Learning(Counted[State]):
         tracked = settings.track_likelihood * POPULATIONS * trajectory.ROWS * (8 * D + 32 * K)
         each = per_weight * (D * K + D + K) + 4 * chains * settings.temperatures * K + 8 * settings.epochs + tracked
         read = sum(rows.memory for rows in problem.rows if isinstance(rows, Streamed))
-        lagging = wide.memory(D, K) if problem.wide else 0
-        return read + len(problem.rows) * (each + lagging)
+        return read + len(problem.rows) * each
 
     def like(self) -> State:
         """Models without weights."""

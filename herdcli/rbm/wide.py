@@ -54,11 +54,6 @@ def begun(M: int, D: int, K: int) -> Lag:
     return Lag(lag, now, P, np.zeros((M, WINDOW + 1, 2, K)), np.zeros((M, 3, D), np.float32), np.full(M, np.inf))
 
 
-def memory(D: int, K: int) -> int:
-    """Bytes of `begun` for one model."""
-    return (4 + 12) * D + (WINDOW + 1) * (4 + 2 * K) * 8 + 16
-
-
 class Table(NamedTuple):
     """What words are proposed by: `upper` (D,), running sums of its exponentials, a guide into them, and the logarithm of the last sum."""
 

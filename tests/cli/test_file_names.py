@@ -17,7 +17,7 @@ NAMES = [" before", "after ", "two\nlines", "--help", "漢字 ü", "a'b\"c;$(d)"
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_is_read_written_and_shown(herd: Callable, quick: Callable, small: Path, name: str) -> None:
     small.rename(small.with_name(name))
-    assert herd(*quick("-q", "-o", f"o{name}", "--", name)).code == 0
+    assert herd(*quick("-q", "--algorithm", "cd", "-o", f"o{name}", "--", name)).code == 0
     assert herd("check", "--", f"o{name}").code == 0
     assert herd("info", "--", f"o{name}", env={"PYTHONIOENCODING": "utf-8"}).code == 0
     for format in ("tsv", "json"):

@@ -198,7 +198,3 @@ def test_models_of_few_weights_or_full_rows_are_learned_with_all(monkeypatch: py
     assert Problem([wide_rows], Settings(400)).wide
     assert not Problem([1 - wide_rows], Settings(400)).wide
     assert not Problem([wide_rows], Settings(300)).wide
-
-
-def test_the_memory_of_lagging_weights_is_that_of_their_tables():
-    assert wide.memory(300, 7) == sum(part.nbytes for part in vars(wide.begun(1, 300, 7)).values())

@@ -1,8 +1,9 @@
 """Least variances: how small those of a column may become, and the likeliest covariance above them.
 
-Each column has a floor of its own, a share of its variance, so that the units of a column decide nothing: of seconds beside micrometres
-no variance is raised that is small in its unit alone.  In the space where column d is divided by scale_d the floor is the same in
-all directions.
+A share of the mean variance of all columns is a floor for pixels and counts, whose rare columns hardly vary: a share of their own
+variance alone would let a component give the few rows that lie elsewhere no probability at all.  Of seconds beside micrometres that mean
+says nothing, so each column's floor also stays within two shares of its own variance.  In the space where column d is divided by
+scale_d the floor is the same in all directions.
 """
 
 from __future__ import annotations
@@ -11,22 +12,23 @@ import numpy as np
 
 from herdcli.schema import Array
 
-FLOOR = 1e-6  # of a column's variance
+FLOOR = 1e-6  # of the mean variance of all columns, and at least of the column's own
+MOST = 1e-2  # of the column's own
 LEAST = 1e-12  # floor where no column varies
 
 
 def of_columns(variance: Array, mean: Array, floor: float | None) -> tuple[float, Array]:
     """The floor, and scale (D,): no variance of column d is below floor · scale_d².
 
-    By default that is FLOOR times the variance (D,) of the column, and of a column that does not vary FLOOR times the mean variance of
-    all; `floor` is in all directions alike.
+    By default that is FLOOR times the mean variance of all columns, but at least FLOOR and at most MOST times the column's own variance
+    (D,) where it varies; `floor` is in all directions alike.
     """
     if floor is not None:
         return floor, np.ones(len(variance))
     average = float(variance.mean())
     if not average:
         return LEAST * (1.0 + float(np.square(mean).max())), np.ones(len(variance))
-    return FLOOR * average, np.sqrt(np.where(variance > 0, variance / average, 1.0))
+    return FLOOR * average, np.sqrt(np.where(variance > 0, np.clip(1.0, variance / average, MOST / FLOOR * (variance / average)), 1.0))
 
 
 def floored(S: Array, least: float, scale: Array, diagonal: bool) -> tuple[Array, int]:

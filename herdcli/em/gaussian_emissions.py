@@ -36,7 +36,7 @@ class Gaussian:
 
     @classmethod
     def of(cls, found: Moments, source: Source, covariance: str, mixtures: int, floor: float | None) -> Gaussian:
-        """For rows with these moments; the floor is a millionth of each column's variance where none is given."""
+        """For rows with these moments; each column has its own floor where none is given, see `floors.of_columns`."""
         if covariance not in gmm.COVARIANCES or mixtures < 1:
             raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(gmm.COVARIANCES)}")
         return cls(covariance, mixtures, *of_columns(found.variance, found.mean, floor), found, source)

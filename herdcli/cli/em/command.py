@@ -91,7 +91,7 @@ def _parse_range(text: str) -> tuple[int, int]:
     "[default: kmeans++; fa: newton; (p)pca: pca]",
 )
 @click.option(
-    "--floor", type=click.FloatRange(0), default=None, help="Least variance in any direction.  [default: a millionth of each column's]"
+    "--floor", type=click.FloatRange(0), default=None, help="Least variance in any direction.  [default: by columns, 1e-6 to 1e-2 of each]"
 )
 @click.option(
     "--per-class",

@@ -27,5 +27,5 @@ def constants(console: Console, variance: Array, names: list[str] | None, least:
 
 def floors(console: Console, many: int, what: str, floor: float | None, why: str) -> None:
     """Warn of variances that were raised.  floor  in all directions alike; None: each column has its own."""
-    which = "a millionth of their columns' variances" if floor is None else f"{floor:.3g}"
+    which = "their columns" if floor is None else f"{floor:.3g}"
     console.warn(f"{many} {what}{' was' if many == 1 else 's were'} raised to the floor of {which}: {why}")

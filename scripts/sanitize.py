@@ -83,7 +83,9 @@ def main() -> int:
         for path in logs.iterdir():
             path.unlink()
         good = checked(["-c", "from herdcli.fast import _online as m; print(m.__file__)"], preloaded, logs)
-        good = good and checked(["-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "tests/fast"], preloaded, logs)
+        good = good and checked(
+            ["-m", "pytest", "-q", "-x", "-n", "0", "--capture=sys", "-p", "no:cacheprovider", "tests/fast"], preloaded, logs
+        )
         good = good and checked(["scripts/torture.py", *TORTURE], preloaded, logs)
         return int(bool(findings(logs)) or not good)
 

@@ -43,7 +43,8 @@ static int herd_graph_make(herd_graph *g, const int64_t *offset, const int64_t *
         const int64_t degree = offset[i + 1] - offset[i], room = degree + 4;
         if (!(g->near[i] = malloc((size_t)room * sizeof **g->near)))
             return -1;
-        memcpy(g->near[i], flat + offset[i], (size_t)degree * sizeof **g->near);
+        if (degree) /* of no edge at all there is no list */
+            memcpy(g->near[i], flat + offset[i], (size_t)degree * sizeof **g->near);
         g->degree[i] = degree;
         g->room[i] = room;
     }

@@ -21,6 +21,7 @@ class Asked:
     missing  empty cells and NaN are values that the caller can use; a row without a label has −1.
     gaps     further columns of numbers that may lack some, NaN then.
     texts    columns of text come along, as further columns, for `recoding` to make numbers of; else they are told and left out.
+    as_text  columns that are read as text where they are there, also where it looks like numbers: names of states.
     layer    of an AnnData file: the layer that holds the rows instead of X.
     labels   False: nobody asks for the rows' own labels, so that their column is left out, whatever it holds.
     stretch  the rows are some of several: numbers of parts mean what those of all rows together do, and stay as they are.
@@ -33,6 +34,7 @@ class Asked:
     missing: bool = False
     texts: bool = False
     gaps: Collection[str] = ()
+    as_text: Collection[str] = ()
     layer: str | None = None
     required: Collection[str] = ()
     stretch: bool = False

@@ -19,7 +19,7 @@ from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.assemble import assemble, smallest_integers
 from herdcli.artifacts.dataset import GAPS_HINT, Dataset
 from herdcli.artifacts.people import label_among
-from herdcli.artifacts.recoding import MARKS
+from herdcli.artifacts.recoding import MARKS, number, written
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
 from herdcli.schema import Array
@@ -172,12 +172,13 @@ def _features(table: Any, names: list[str], where: str, asked: Asked) -> tuple[A
     """The table, numbers among text parsed; a matrix from a list column, or the names of numeric columns; and the names of what is left."""
     import pyarrow as pa
 
+    table = _worded(table, [name for name in names if name in asked.as_text])
     whole = next((name for name in names if name in ("x", "X") and pa.types.is_nested(table.schema.field(name).type)), None)
     if whole is not None:
         return table, lists_to_matrix(table.column(whole), whole, where), [name for name in names if name != whole]
     for name in names:
         _refuse_dates(table.schema.field(name).type, name, where)
-        if _is_text(table.schema.field(name).type):
+        if _is_text(table.schema.field(name).type) and name not in asked.as_text:
             table = _parsed(table, name, where, asked)
     numeric = [name for name in names if _is_number(table.schema.field(name).type)]
     ignored = [name for name in names if name not in numeric]
@@ -186,6 +187,18 @@ def _features(table: Any, names: list[str], where: str, asked: Asked) -> tuple[A
         hint = "columns of text become numbers with --categorical auto; herd convert has it too"
         raise DataError(f"has no column of numbers (columns: {listed})", where=where, hint=hint if names else None)
     return table, numeric, ignored
+
+
+def _worded(table: Any, names: list[str]) -> Any:
+    """The table with these columns as text: numbers as they are written, true and false as True and False."""
+    import pyarrow as pa
+
+    for name in names:
+        column = table.column(name)
+        if not _is_text(column.type) and not pa.types.is_nested(column.type):
+            texts = [None if cell is None or cell != cell else written(cell) for cell in column.to_pylist()]
+            table = table.set_column(table.column_names.index(name), name, pa.chunked_array([pa.array(texts, pa.string())]))
+    return table
 
 
 def _is_text(kind: Any) -> bool:
@@ -239,14 +252,6 @@ def _texts(column: Any, name: str, where: str) -> Array:
         return np.array([text or "" for text in column.to_pylist()], dtype=str)
     except UnicodeDecodeError as error:
         raise DataError(f"column '{name}' has text that is not UTF-8", where=where, hint=UTF8_HINT) from error
-
-
-def number(text: str) -> float | None:
-    """The number that a text writes; None for other texts, and for 10_1, which Python alone would read as 101."""
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
 
 
 def _parses(text: str | None) -> bool:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import csv as plain_csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from herdcli.artifacts.arrow import array
 from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.columns import UTF8_HINT, from_table, number, roles_of
+from herdcli.artifacts.columns import UTF8_HINT, from_table, roles_of
 from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
+from herdcli.artifacts.recoding import number
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
@@ -91,7 +93,7 @@ def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any]:
     commas = separator != "," and _any(below, _DECIMAL_COMMA) and not _any(below, _DECIMAL_POINT)
     if commas:
         asked.note(f"{where}: numbers are read with decimal commas")
-    types = _padded(titles if named else [], below, where, asked)
+    types = _padded(titles if named else [], below, where, asked) | _worded(titles if named else [], asked)
     return reading, csv.ParseOptions(delimiter=separator), csv.ConvertOptions(decimal_point="," if commas else ".", column_types=types)
 
 
@@ -101,6 +103,7 @@ def _padded(titles: list[str], below: list[list[str]], where: str, asked: Asked)
 
     columns = [[cells[index] for cells in below if len(cells) > index] for index in range(len(titles))]
     found = {titles[i]: one for i, one in enumerate(columns) if _any([one], _PADDED) and all(map(_is_value, one))}
+    found = {name: one for name, one in found.items() if name not in asked.as_text}
     if not found or len(set(titles)) < len(titles):
         return {}
     y = roles_of([name for name in titles if name not in asked.keep or name == asked.label], asked.label, where).get("y")
@@ -111,6 +114,13 @@ def _padded(titles: list[str], below: list[list[str]], where: str, asked: Asked)
         else:
             asked.note(f"{where}: column '{name}' has numbers such as {first}, whose leading zeros are lost")
     return {y: pa.string()} if y in found and asked.labels else {}
+
+
+def _worded(titles: list[str], asked: Asked) -> dict[str, Any]:
+    """Types of the columns that are asked for as text."""
+    import pyarrow as pa
+
+    return {name: pa.string() for name in titles if name in asked.as_text}
 
 
 def titled(head: bytes) -> bool:
@@ -195,17 +205,24 @@ def _plain(text: str) -> str:
     return " ".join(text.replace("CSV parse error: ", "").split())[:200]
 
 
-def write(path: Any, data: Dataset, leading: Sequence[str] = ()) -> None:
+def write(path: Any, data: Dataset, leading: Sequence[str] = (), names: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
     """Write a data set as CSV with a header: features, further columns, then y (class names if there are any), split, weight.
 
     A missing value is an empty cell, or nan where there is one column alone.
-    leading  further columns that stand before the features.
+    leading  further columns that stand before the features.      names  of the states of features that are places of states, by feature.
     """
     with open(path, "wb") as out:
-        append(out, data, titles=True, leading=leading)
+        append(out, data, titles=True, leading=leading, states=names)
 
 
-def append(out: BinaryIO, data: Dataset, *, titles: bool = False, leading: Sequence[str] = ()) -> None:
+def append(
+    out: BinaryIO,
+    data: Dataset,
+    *,
+    titles: bool = False,
+    leading: Sequence[str] = (),
+    states: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> None:
     """Write the rows of a data set to a CSV file that is open, after their titles if these are asked for."""
     import pyarrow as pa
     from pyarrow import csv
@@ -222,13 +239,24 @@ def append(out: BinaryIO, data: Dataset, *, titles: bool = False, leading: Seque
         rows = slice(start, start + step)
         block = data.X[rows].toarray() if data.is_sparse else data.X[rows]
         block = block.astype(np.uint8) if block.dtype.kind == "b" else block
-        columns = [values[rows] for values in first.values()] + [block[:, column] for column in range(len(names))]
+        columns = [values[rows] for values in first.values()] + [
+            _named(block[:, column], states.get(name)) for column, name in enumerate(names)
+        ]
         columns += [values[rows] for values in roles.values()]
         arrays = [array(column, _gaps(column)) if len(columns) > 1 else array(column) for column in columns]  # an empty line is no row
         table = pa.Table.from_arrays(arrays, names=[str(index) for index in range(len(arrays))])
         buffer = io.BytesIO()
         csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="needed"))
         out.write(buffer.getvalue())
+
+
+def _named(values: Array, states: Sequence[str] | None) -> Array:
+    """A column, with names of states for their places where there are any; an empty cell for a missing one."""
+    if states is None:
+        return values
+    place = np.where(np.isnan(values), -1, values).astype(np.int64) if values.dtype.kind == "f" else values
+    found: Array = np.array([*states, ""], dtype=object)[place]
+    return found
 
 
 def _gaps(values: Array) -> Array | None:

@@ -49,7 +49,7 @@ class Written:
     size: int
 
 
-Prepare = Callable[[Dataset, list[str], str], tuple[Dataset, Recoding]]
+Prepare = Callable[[Dataset, list[str], str, Recoding], tuple[Dataset, Recoding]]
 
 
 def load(
@@ -65,6 +65,7 @@ def load(
     missing: bool = False,
     gaps: Collection[str] = (),
     fills: bool = False,
+    as_text: Collection[str] = (),
     layer: str | None = None,
     labels: bool = True,
     prepare: Prepare | None = None,
@@ -81,9 +82,10 @@ def load(
     missing       empty cells and NaN are missing values, which the caller can use; a row without a label has −1.
     gaps          further columns of numbers that may lack some, NaN then.
     fills         gaps are let in for `prepare`, which has to remove them.
+    as_text       columns that are read as text, also where it looks like numbers.
     layer         of an AnnData file: the layer that holds the rows.
     labels        False: the rows' own labels are not asked for, and left out, whatever their column holds.
-    prepare       (data set, names of its columns of text, name) -> the data set in numbers, with what was learned for it.
+    prepare       (data set, names of its columns of text, name, its own recoding) -> the data set in numbers, with what was learned for it.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
     options = Asked.of(
@@ -95,6 +97,7 @@ def load(
         missing=missing or fills,
         gaps=gaps,
         texts=prepare is not None,
+        as_text=as_text,
         layer=layer,
         labels=labels,
     )
@@ -131,7 +134,7 @@ def _prepared(artifact: Artifact, prepare: Prepare, keep: Collection[str]) -> Ar
         if artifact.sealed
         else [name for name, values in (data.columns or {}).items() if values.dtype.kind == "U" and name not in asked_for]
     )
-    value, recoding = prepare(data, texts, artifact.name)
+    value, recoding = prepare(data, texts, artifact.name, artifact.recoding)
     return replace(artifact, value=value, recoding=artifact.recoding.joined(recoding))
 
 
@@ -320,7 +323,7 @@ def save(
     """Write a value as an artifact; "-" is stdout.
 
     format  hdf5 or parquet (sealed), csv, npz, npy or svmlight (exports of data sets); by the suffix of
-    `path` if not given, else hdf5.  recoding: kept beside the value in HDF5.
+    `path` if not given, else hdf5.  recoding: kept beside the value in HDF5 and Parquet; CSV has the names of states instead.
     missing: a data set may have NaN.  leading: which of its further columns stand first in a table, where others stand after the features.
     Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
     """
@@ -330,7 +333,7 @@ def save(
         validate(value, missing=missing)
     packed = sniff.packing(path) if form == "csv" else None
     with publish(path, clobber=clobber, binary=form not in TEXT) as temporary:
-        _write(temporary, form, kind, value, history, {"recoding": recoding.to_json()} if recoding else {}, leading)
+        _write(temporary, form, kind, value, history, recoding or Recoding(), leading)
         if packed:
             pack(temporary, packed)
         size = os.stat(temporary).st_size
@@ -338,8 +341,9 @@ def save(
 
 
 def _write(
-    path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], more: dict[str, Any], leading: Sequence[str]
+    path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], recoding: Recoding, leading: Sequence[str]
 ) -> None:
+    more: dict[str, Any] = {"recoding": recoding.to_json()} if recoding else {}
     if form == "hdf5":
         hdf5.write(path, kind.name, kind.version, value, history, **more)
     elif form == "parquet":
@@ -349,7 +353,7 @@ def _write(
     elif form == "csv":
         from herdcli.artifacts import delimited
 
-        delimited.write(path, value, leading)
+        delimited.write(path, value, leading, recoding.levels if recoding.codes else {})
     elif form in kind.exports:
         named(kind.exports[form])(path, value)
     elif form == "wav":

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import field, replace
 from typing import Any
 
@@ -76,6 +76,21 @@ class Recoding:
             raise DataError("the recoding of columns cannot be read", where=where) from error
 
 
+def number(text: str) -> float | None:
+    """The number that a text writes; None for other texts, and for 10_1, which Python alone would read as 101."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def written(cell: object) -> str:
+    """A value as a text: numbers in full, nothing for NaN."""
+    if isinstance(cell, float):
+        return "" if cell != cell else f"{cell:.17g}"
+    return str(cell)
+
+
 def column_names(data: Dataset) -> list[str]:
     """The names of the columns of X, x0, x1, … where they have none."""
     return data.feature_names or [f"x{index}" for index in range(data.X.shape[1])]
@@ -119,7 +134,7 @@ def _means(data: Dataset, training: Array, where: str) -> dict[str, float]:
 def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | None, where: str, note: Tell, warn: Tell) -> Dataset:
     """The data set in numbers without gaps: means filled in or rows dropped, one-hot columns after the others, further text left out.
 
-    Raises DataError for empty cells under neither.
+    missing  as typed; "kept": empty cells stay empty; "states": −1 is one too.  Raises DataError for empty cells under neither.
     """
     if missing == "drop":
         data = without_gaps(data, [name for name in texts if name in known.levels], where=where, note=note)
@@ -130,7 +145,8 @@ def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | 
     columns = dict(data.columns or {})
     found = {name: columns.pop(name) for name in texts}
     if known.codes:
-        parts = [_codes(found[name], name, known.levels[name], where, kept=missing == "kept") for name in known.levels if name in found]
+        gaps = {"kept": MARKS, "states": MARKS | {"-1"}}.get(str(missing), frozenset())
+        parts = [_codes(found[name], name, known.levels[name], where, gaps) for name in known.levels if name in found]
     else:
         parts = [_one_hot(found[name], name, known, where, note, warn) for name in known.levels if name in found]
     if not parts:
@@ -212,10 +228,15 @@ def _few(levels: tuple[str, ...]) -> str:
     return ", ".join(levels[:5]) + (" …" if len(levels) > 5 else "")
 
 
-def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, *, kept: bool) -> Array:
-    """(n,) the places of levels; NaN for an empty cell if such are kept.  Raises DataError for empty cells else, and for other levels."""
-    place = {level: index for index, level in enumerate(levels)} | (dict.fromkeys(MARKS - set(levels), np.nan) if kept else {})
-    unknown = sorted(set(values.tolist()) - place.keys())
+def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, gaps: frozenset[str]) -> Array:
+    """(n,) the places of levels; NaN for an empty cell, one of `gaps`.  Raises DataError for empty cells else, and for other levels.
+
+    A column without any level has places of them already: numbers.
+    """
+    given = values.tolist()
+    place = _places(set(given), levels) or {text: value for text in set(given) if (value := number(text)) is not None}
+    place |= dict.fromkeys(gaps - set(levels), np.nan)
+    unknown = sorted(set(given) - place.keys())
     if unknown and unknown[0] in MARKS:
         raise DataError(f"column '{name}' has missing values, and text has no mean", where=where, hint="--missing drop")
     if unknown:
@@ -225,8 +246,60 @@ def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, *, kep
             f"{listed} of column '{name}' ({grouped(rows)} {'row' if rows == 1 else 'rows'}) is none of its states: {_few(levels)}",
             where=where,
         )
-    made = np.array([place[text] for text in values.tolist()])
-    return made if made.dtype.kind == "f" else made.astype(np.uint8)
+    made = np.array([place[text] for text in given])
+    whole = made.dtype.kind != "f" or bool(((made % 1 == 0) & (made >= 0) & (made < 256)).all())
+    return made.astype(np.uint8) if whole else made
+
+
+def _places(texts: Set[str], levels: Sequence[str]) -> dict[str, float]:
+    """The texts that are levels, and the places of these; a number is also the level that is the same number, as 1.0 and 1."""
+    exact = {level: float(index) for index, level in enumerate(levels)}
+    values = {value: index for level, index in exact.items() if (value := number(level)) is not None and value == value}
+    alike = {text: values.get(value) for text in texts if (value := number(text)) is not None}
+    found = {text: exact.get(text, alike.get(text)) for text in texts}
+    return {text: place for text, place in found.items() if place is not None}
+
+
+def with_names(data: Dataset, known: Recoding, texts: list[str]) -> tuple[Dataset, list[str], Recoding]:
+    """Columns of numbers that are names of states among those of text; the names of all of these; what is known of those with names."""
+    moved = {}
+    for name, column in zip(data.feature_names or (), data.X.T if not data.is_sparse else (), strict=not data.is_sparse):
+        levels = known.levels.get(name, ())
+        if any(number(level) is not None for level in levels):
+            shown = np.array([written(cell) for cell in column.tolist()], dtype=str)
+            if _places(set(shown.tolist()), levels):
+                moved[name] = shown
+    data, texts = _apart(data, moved), [*texts, *moved]
+    there = {
+        name: levels for name, levels in known.levels.items() if name in texts and _places(set((data.columns or {})[name].tolist()), levels)
+    }
+    return data, texts, replace(known, levels=there)
+
+
+def worded(data: Dataset, own: Recoding, known: Recoding, texts: list[str]) -> tuple[Dataset, list[str]]:
+    """Columns of places of a data set's own levels as columns of text, where places of other levels are wanted; and all their names.
+
+    Raises DataError for places that its own levels do not have.
+    """
+    if not (own.codes and known.codes) or data.is_sparse or not data.feature_names:
+        return data, texts
+    moved = {}
+    for name, column in zip(data.feature_names, data.X.T, strict=True):
+        if name in own.levels and name in known.levels:
+            place = np.where(np.isnan(column), -1, column) if column.dtype.kind == "f" else column
+            if ((place < -1) | (place % 1 != 0) | (place >= len(own.levels[name]))).any():
+                raise DataError(f"column '{name}' has values that are no places of its {len(own.levels[name])} states")
+            moved[name] = np.array([*own.levels[name], ""])[place.astype(np.int64)]
+    return _apart(data, moved), [*texts, *moved]
+
+
+def _apart(data: Dataset, moved: Mapping[str, Array]) -> Dataset:
+    """The data set with these columns of X as further ones, of text."""
+    if not moved:
+        return data
+    kept = [index for index, name in enumerate(data.feature_names or []) if name not in moved]
+    names = [(data.feature_names or [])[index] for index in kept]
+    return replace(data, X=data.X[:, kept], feature_names=names, columns={**(data.columns or {}), **moved}, image_shape=None, units="real")
 
 
 def _filled(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -> Dataset:

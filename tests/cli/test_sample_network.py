@@ -18,12 +18,18 @@ def rain(tmp_path):
     (tmp_path / "rain.bif").write_text(BIF)
 
 
+def places(path):
+    titles, *rows = path.read_text().replace('"', "").splitlines()
+    assert titles == "rain,wet"
+    known = (("none", "some", "much"), ("yes", "no"))
+    return np.array([[names.index(cell) for names, cell in zip(known, row.split(","), strict=True)] for row in rows])
+
+
 def test_rows_of_a_network(herd, rain, tmp_path):
     ended = herd("sample", "rain.bif", "-m", "3000", "-o", "rows.csv")
     assert ended.code == 0, ended.err
     assert "independent rows" in ended.err
-    rows = np.loadtxt(tmp_path / "rows.csv", delimiter=",", skiprows=1)
-    assert (tmp_path / "rows.csv").read_text().splitlines()[0] == "rain,wet"
+    rows = places(tmp_path / "rows.csv")
     np.testing.assert_allclose(np.bincount(rows[:, 0].astype(int)) / 3000, [0.5, 0.3, 0.2], atol=0.04)
     assert (rows[rows[:, 0] == 0, 1] == 1).all()
     assert (rows[rows[:, 0] == 2, 1] == 0).all()
@@ -35,7 +41,7 @@ def test_known_states_are_kept(herd, rain, tmp_path):
     (tmp_path / "known.csv").write_text("rain,wet\n,0\n2,\n")
     ended = herd("sample", "rain.bif", "--given", "known.csv", "-m", "50", "-o", "rows.csv")
     assert ended.code == 0, ended.err
-    rows = np.loadtxt(tmp_path / "rows.csv", delimiter=",", skiprows=1)
+    rows = places(tmp_path / "rows.csv")
     assert len(rows) == 100
     assert (rows[:50, 1] == 0).all()
     assert (rows[:50, 0] > 0).all()

@@ -66,7 +66,7 @@ def test_tables_of_a_network_are_found_by_the_names_of_states(herd, tmp_path):
     (tmp_path / "t.bif").write_text(bif.replace("green", "teal"))
     ended = herd("fit-mrf", "t.csv", "--algorithm", "bayes", "--network", "t.bif", "-o", "other.h5")
     assert ended.code == 65
-    says = "t.csv: 'green' is no state of the network's variable 'colour'\nhint: its states are red, teal, blue\n"
+    says = "t.csv: 'green' of column 'colour' (33 rows) is none of its states: red, teal, blue\n"
     assert ended.err.endswith(says)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.fit_mrf.inputs import MOST_STATES, read_states, state_names
-from herdcli.cli.frame.networks import load_network, write_network
+from herdcli.cli.frame.networks import load_network, states_named, write_network
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.records import dataclass
 
@@ -91,11 +91,17 @@ def _read(session: Session, request: Request) -> Given:
     """Rows whose columns are variables; of a network's variables those without a column are hidden."""
     from herdcli.markov.learning.directed import Cases
 
+    model = _given_network(session, request)
     data = session.load(
         request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True
     )  # fmt: skip
     x, cardinality, split, weight, names = _states(session, data, request)
-    model = load_network(session, request.network, None).value if request.network else None
+    if model is not None:
+        session.inputs["network"] = session.inputs.pop("network")  # after the data, as records have it
+        session.recoding = data.recoding or None
+    elif data.recoding.levels:
+        known = [len(data.recoding.levels.get(name, ())) for name in names or []]
+        cardinality = np.maximum(cardinality, np.array(known, dtype=np.int64))  # also of states that no row has
     states = state_names(data, names, cardinality)
     if model is not None:
         x, cardinality = _by_state(x, cardinality, names, data, model)
@@ -116,9 +122,19 @@ def _read(session: Session, request: Request) -> Given:
             f"{missing} of {int(train.sum())} rows lack values" + (f", {hidden} variables are hidden" if hidden else "") + ": EM"
         )
     cases = Cases(x[train], scale[train], cardinality)
-    if model is None and request.smoothing:
+    if model is None and request.smoothing and not data.recoding.levels:
         _warn_of_unseen(session, cases, names)
     return Given(cases, x[kept], split[kept], names, states, model, replace(data, value=None))
+
+
+def _given_network(session: Session, request: Request) -> Network | None:
+    """The network of --network, by whose names of states the rows are read."""
+    if not request.network:
+        return None
+    found: Network = load_network(session, request.network, None).value
+    named = states_named(found)
+    session.recoding = named if named.levels and session.categorical != "none" and session.missing != "mean" else None
+    return found
 
 
 def _warn_of_unseen(session: Session, cases: Cases, names: list[str] | None) -> None:

@@ -95,7 +95,11 @@ def state_names(data: Artifact, names: list[str] | None, cardinality: Array) -> 
     levels = data.recoding.levels
     if not names or not any(name in levels for name in names):
         return None
-    return [state for name, count in zip(names, cardinality, strict=True) for state in levels.get(name, map(str, range(int(count))))]
+    return [
+        state
+        for name, count in zip(names, cardinality, strict=True)
+        for state in levels.get(name, tuple(map(str, range(int(count)))))[: int(count)]
+    ]
 
 
 def regions(session: Session, names: list[str] | None, nodes: int, request: Request) -> tuple[tuple[int, ...], ...]:

@@ -143,6 +143,8 @@ def in_stretches(session: Session, request: Request, found: Ranges) -> Counted |
     values = _values(request, head, found.declared)
     if values is None:
         return None
+    if found.artifact.recoding.codes:  # whose names of states in_memory knows
+        return None
     session.inputs["data"] = artifact = found.artifact
     if artifact.kind != "dataset" or artifact.recoding:
         session.recoding = artifact.recoding

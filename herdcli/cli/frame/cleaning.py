@@ -53,11 +53,17 @@ class Cleaning:
         learns = known is None and role == LEARNED_FROM and self.categorical is not None
         if not learns and not known:
             return None
-        return lambda data, texts, where: self._prepared(data, texts, where, known or None)
+        return lambda data, texts, where, own: self._prepared(data, texts, where, own, known or None, learns=role == LEARNED_FROM)
 
-    def _prepared(self, data: Dataset, texts: list[str], where: str, known: Recoding | None) -> tuple[Dataset, Recoding]:
+    def _prepared(
+        self, data: Dataset, texts: list[str], where: str, own: Recoding, known: Recoding | None, *, learns: bool
+    ) -> tuple[Dataset, Recoding]:
         note = self.console.note
-        if not texts and self.missing is None and not (known and known.means):
+        coded = known is not None and known.codes
+        if known is not None and coded:
+            data, texts = recoding.worded(data, own, known, texts)
+            data, texts, there = recoding.with_names(data, known, texts)
+        if not coded and not texts and self.missing is None and not (known and known.means):
             return data, known or Recoding()
         require_rows(data, where)
         wanted = texts if known is None and self.categorical == "auto" else [name for name in texts if known and name in known.levels]
@@ -72,8 +78,9 @@ class Cleaning:
             known = recoding.learned(data, wanted, self._training(data), missing=missing, where=where, note=note, codes=codes)
         elif missing == "mean" and not known.means:
             raise BadUsage("the model has no column means: it was learned without --missing mean", where="--missing", hint="--missing drop")
-        gaps = missing or (None if not self.able else "kept")
-        return recoding.applied(data, known, texts, missing=gaps, where=where, note=note, warn=self.console.warn), known
+        gaps = missing or (None if not self.able else "kept" if learns else "states")
+        made = recoding.applied(data, known, texts, missing=gaps, where=where, note=note, warn=self.console.warn)
+        return made, there if coded and learns else known
 
     def _training(self, data: Dataset) -> Array:
         """Which rows are training rows (n,)."""

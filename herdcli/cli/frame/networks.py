@@ -15,6 +15,7 @@ from herdcli.errors import DataError, HerdError
 
 if TYPE_CHECKING:
     from herdcli.artifacts.inputs import Source
+    from herdcli.artifacts.recoding import Recoding
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.markov.model.network import Network
@@ -44,6 +45,17 @@ def load_like(session: Session, path: str, names: list[str] | None, count: int) 
     order = variables_by_name(found, found.value.names, found.value.count, names, count)
     network: Network = found.value if order is None else reordered(found.value, order)
     return network
+
+
+def states_named(network: Network) -> Recoding:
+    """The names of states, by variable, that columns of text have; of variables whose states are named by their places alone none."""
+    import numpy as np
+
+    from herdcli.artifacts.recoding import Recoding
+
+    parts = [] if network.states is None else np.split(np.array(network.states), np.cumsum(network.cardinality)[:-1])
+    levels = {network.name(i): tuple(part.tolist()) for i, part in enumerate(parts)}
+    return Recoding({name: own for name, own in levels.items() if own != tuple(map(str, range(len(own))))}, codes=True)
 
 
 def load_text(session: Session, path: str, role: str, parse: Callable[[str], T]) -> T:

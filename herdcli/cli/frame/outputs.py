@@ -21,6 +21,7 @@ from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
+    from herdcli.artifacts.recoding import Recoding
     from herdcli.cli.frame.session import Session
 
 
@@ -67,14 +68,16 @@ def artifact(
     format: str | None = None,
     missing: bool = False,
     leading: Sequence[str] = (),
+    recoding: Recoding | None = None,
 ) -> None:
     """Write the one artifact of a run to -o.  history: of the input that this stage follows; missing: rows may have gaps.
 
-    leading: the further columns that stand first in a table.
+    leading: the further columns that stand first in a table.  recoding: of the columns that are written, where it is not the session's.
     """
     records = list(history.artifact.history) if isinstance(history, Restored) else [*(history.history if history else ()), session.record()]
     _tell(session, value, format)
-    recoding = None if session.command in ("apply", "eval", "sample") else session.recoding  # whose columns are others
+    if recoding is None and session.command not in ("apply", "eval", "sample"):  # whose columns are others
+        recoding = session.recoding
     written = artifacts.save(
         session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing, leading=leading
     )

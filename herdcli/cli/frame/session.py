@@ -229,6 +229,7 @@ class Session:
                 missing=missing,
                 gaps=gaps,
                 fills=cleaning.fills,
+                as_text=self.recoding.levels if self.recoding and self.recoding.codes else (),
                 layer=self.layer,
                 labels=labels,
                 prepare=cleaning.prepare(role),

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.cli.frame.networks import states_named
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
+    from herdcli.artifacts.recoding import Recoding
     from herdcli.cli.frame.session import Session
     from herdcli.cli.small.sample import Request
     from herdcli.markov.model.network import Network
@@ -28,6 +30,8 @@ def drawn(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset
     if request.means:
         session.ignored("means", "with a network, whose rows are states")
     names = network.names or [f"x{i}" for i in range(network.count)]
+    session.recoding = states_named(network)
+    _require_names(session, session.recoding)
     held = [] if request.given is None else _held(session, network, names, request)
     parts = [_rows(session, network, request, known, k) for k, known in enumerate(held or [{}])]
     X = np.concatenate(parts)
@@ -36,6 +40,21 @@ def drawn(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset
     two = int(network.cardinality.max()) <= 2
     made = Dataset(small, feature_names=names, units="binary" if two else "real", image_shape=shape)
     return made, f"{len(X)} rows × {X.shape[1]} variables"
+
+
+def _require_names(session: Session, known: Recoding) -> None:
+    """What is said where a format has no place for names of states; refused where a number would be read as the name of another state."""
+    from herdcli.artifacts import sniff
+
+    form = sniff.to_write(session.output)
+    if not known.levels or form in ("hdf5", "parquet", "csv"):
+        return
+    for name, levels in known.levels.items():
+        for place, level in enumerate(levels):
+            if str(place) in levels and str(place) != level:
+                message = f"{form} has no names of states: {place}, the place of state '{level}' of '{name}', is the name of another one"
+                raise BadUsage(message, hint="csv, hdf5 and parquet have them")
+    session.console.note(f"{form} has no names of states: their places are written; csv, hdf5 and parquet have names")
 
 
 def _rows(session: Session, network: Network, request: Request, known: dict[int, int], number: int) -> Array:
@@ -58,6 +77,12 @@ def _rows(session: Session, network: Network, request: Request, known: dict[int,
     return rows
 
 
+def _state(value: float, name: str, where: str) -> int:
+    if value % 1 != 0:
+        raise DataError(f"column '{name}' has {value:g}: a state is a whole number, or a name", where=where)
+    return int(value)
+
+
 def _held(session: Session, network: Network, names: list[str], request: Request) -> list[dict[int, int]]:
     """The known states of each row of --given; NaN, −1 and what --mask leaves out are drawn."""
     from herdcli.markov.model.network import check_state
@@ -72,7 +97,9 @@ def _held(session: Session, network: Network, names: list[str], request: Request
     columns = [names.index(title) for title in titles]
     found = []
     for row in X:
-        known = {i: int(value) for i, value in zip(columns, row.tolist(), strict=True) if value == value and value != -1}
+        known = {
+            i: _state(value, names[i], data.name) for i, value in zip(columns, row.tolist(), strict=True) if value == value and value != -1
+        }
         for i, state in known.items():
             check_state(network, i, state)
         found.append(known)

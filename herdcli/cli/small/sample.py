@@ -57,7 +57,12 @@ class Request:
 @click.option("--chains", type=click.IntRange(1), default=None, help="Chains that share the rows.  [default: one for each row]")
 @click.option("--thin", type=click.IntRange(1), default=100, show_default=True, help="Sweeps between two rows of a chain.")
 @click.option("--means", is_flag=True, help="Write the means of the visible units instead of their states.")
-@click.option("--given", metavar="FILE", default=None, help="Rows whose entries are kept fixed; NaN entries are drawn.")
+@click.option(
+    "--given",
+    metavar="FILE",
+    default=None,
+    help="Rows whose entries are kept fixed; NaN entries are drawn.  Of a network states, or their names.",
+)
 @click.option("--mask", metavar="FILE", default=None, help="With --given: 0 where an entry is drawn, for each row or one row for all.")
 @click.option("--steps", type=click.IntRange(1), default=None, help="Length of the sequences of an hmm, lds or rtrbm.  [default: 100]")
 @stage(Request, seed_option, threads_option, checkpoint_options, output_options)
@@ -70,9 +75,10 @@ def command(session: Session, request: Request) -> None:
       herd sample model.h5 --given torn.csv -m 10 -o whole.csv
 
     MODEL is an rbm, dbn, mixture, factors, hmm, lds, rtrbm or network (UAI, .fg and BIF too).  Rows of a network are independent
-    where its junction tree is small, else those of blocked Gibbs chains.  Chains of an rbm start at hidden states drawn at natural
-    parameter 0.  Rows of models of classes carry their class as y, those of a mixture their component, and sequences of an hmm their
-    states.  With --given each of its rows is drawn --count times [default: once], with its known entries kept fixed.
+    where its junction tree is small, else those of blocked Gibbs chains; states that have names are written by them.  Chains of an
+    rbm start at hidden states drawn at natural parameter 0.  Rows of models of classes carry their class as y, those of a mixture
+    their component, and sequences of an hmm their states.  With --given each of its rows is drawn --count times [default: once],
+    with its known entries kept fixed.
     """
     from herdcli.cli.frame import outputs
     from herdcli.cli.network.models import model
@@ -88,7 +94,8 @@ def command(session: Session, request: Request) -> None:
     if request.burn_in is None:
         session.request = request = replace(request, burn_in=BURN_IN.get(fitted.kind, 1000))
     result, summary = named(str(KINDS[fitted.kind].sample))(session, fitted, request)
-    outputs.artifact(session, result, summary, history=fitted)
+    states = session.recoding if fitted.kind == "network" else None
+    outputs.artifact(session, result, summary, history=fitted, recoding=states)
 
 
 def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.frame import outputs, shards
+from herdcli.cli.frame.networks import states_named
 from herdcli.cli.ups_infer.request import AUTO
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.artifacts.recoding import Recoding
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ups_infer.request import Request
@@ -31,8 +31,7 @@ def infer_rows(session: Session, loaded: Artifact, network: Network, request: Re
     if network.observations():
         raise BadUsage("--evidence-rows takes no observed marginals", hint="--ignore-observed")
     assert request.evidence_rows is not None
-    if not session.recoding:
-        session.recoding = _named(network)
+    session.recoding = states_named(network)
     found = session.load(request.evidence_rows, "evidence", kinds={"dataset"}, missing=True)
     data = found.value
     dense = data.X.toarray() if data.is_sparse else np.asarray(data.X)
@@ -59,16 +58,6 @@ def infer_rows(session: Session, loaded: Artifact, network: Network, request: Re
         rest=Columns([*columns, "log_z"], network.count) if session.place.first else None,
     )
     shards.close(session, made, "blocks of rows", finish, replace(loaded, value=None), request)
-
-
-def _named(network: Network) -> Recoding:
-    """The names of states, by variable, which columns of text have."""
-    from herdcli.artifacts.recoding import Recoding
-
-    if network.states is None:
-        return Recoding(codes=True)
-    parts = np.split(np.array(network.states), np.cumsum(network.cardinality)[:-1])
-    return Recoding({network.name(i): tuple(part.tolist()) for i, part in enumerate(parts)}, codes=True)
 
 
 def finish(session: Session, whole: RowsShard, history: History, request: Request) -> None:

@@ -1,0 +1,139 @@
+"""Rows that `herd sample` draws from a network with named states, read again by every command that takes states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.artifacts import load
+
+NET = """network t { }
+variable a { type discrete [ 3 ] { 2, 1, 3 }; }
+variable b { type discrete [ 2 ] { True, False }; }
+variable c { type discrete [ 3 ] { None, some, much }; }
+probability ( a ) { table 0.5, 0.5, 0.0; }
+probability ( b | a ) { (2) 0.9, 0.1; (1) 0.0, 1.0; (3) 0.5, 0.5; }
+probability ( c | b ) { (True) 0.25, 0.25, 0.5; (False) 0.0, 0.0, 1.0; }
+"""
+STATES = ["2", "1", "3", "True", "False", "None", "some", "much"]
+FORMS = ["csv", "h5", "parquet"]
+
+
+@pytest.fixture
+def drawn(herd, tmp_path):
+    """rows.csv, .h5 and .parquet, the same rows of a network; how many there are."""
+    (tmp_path / "t.bif").write_text(NET)
+    for form in FORMS:
+        ended = herd("sample", "t.bif", "-m", "40", "-q", "-o", f"rows.{form}")
+        assert (ended.code, ended.err) == (0, "")
+    return 40
+
+
+def cells(path):
+    return [line.split(",") for line in path.read_text().replace('"', "").splitlines()]
+
+
+def test_a_table_has_the_names(herd, drawn, tmp_path):
+    titles, *rows = cells(tmp_path / "rows.csv")
+    assert titles == ["a", "b", "c"]
+    assert {row[0] for row in rows} == {"1", "2"}
+    assert {tuple(row) for row in rows if row[0] == "1"} == {("1", "False", "much")}
+    assert herd("convert", "rows.h5", "-q", "-o", "again.csv").code == 0
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "rows.csv").read_bytes()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_drawn_are_evidence(herd, drawn, tmp_path, form):
+    """Each row's own states have probability 1, whatever their names look like."""
+    ended = herd("ups-infer", "t.bif", "--evidence-rows", f"rows.{form}", "-q", "-o", "m.csv")
+    assert (ended.code, ended.err) == (0, "")
+    titles, *found = cells(tmp_path / "m.csv")
+    _, *rows = cells(tmp_path / "rows.csv")
+    for row, made in zip(rows, found, strict=True):
+        certain = {title for title, p in zip(titles[:-1], made, strict=False) if float(p) == 1}
+        assert certain == {f"{name}={state}" for name, state in zip("abc", row, strict=True)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_drawn_are_kept_as_given(herd, drawn, tmp_path, form):
+    ended = herd("sample", "t.bif", "--given", f"rows.{form}", "-q", "-o", "again.csv")
+    assert (ended.code, ended.err) == (0, "")
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "rows.csv").read_bytes()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_drawn_teach_the_tables_of_the_network(herd, drawn, tmp_path, form):
+    """Names are found in the network, also those of numbers and of truth, and a column with one state alone."""
+    asked = ("fit-mrf", f"rows.{form}", "--algorithm", "bayes", "--network", "t.bif", "--split", "1,0,0", "--smoothing", "0")
+    assert herd(*asked, "-q", "-o", "made.h5").code == 0
+    made = load(str(tmp_path / "made.h5")).value
+    assert made.states == STATES
+    _, *rows = cells(tmp_path / "rows.csv")
+    np.testing.assert_allclose(made.table[:3], [sum(row[0] == name for row in rows) / 40 for name in ("2", "1", "3")], atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["h5", "parquet"])
+def test_files_that_tell_the_states_keep_those_that_no_row_has(herd, drawn, tmp_path, form):
+    ended = herd("fit-mrf", f"rows.{form}", "--algorithm", "bayes", "-q", "-o", "made.h5")
+    assert (ended.code, ended.err) == (0, "")
+    made = load(str(tmp_path / "made.h5")).value
+    assert (made.names, made.states) == (["a", "b", "c"], STATES)
+    assert herd("fit-mrf", f"rows.{form}", "-q", "-o", "pairs.h5").code == 0
+    assert load(str(tmp_path / "pairs.h5")).value.states == ["2", "1", "True", "False", "None", "some", "much"]
+
+
+def test_evidence_is_read_by_the_network_s_order_of_states(herd, drawn, tmp_path):
+    """A network learned from text keeps levels in the order of the alphabet beside it; its own order decides."""
+    (tmp_path / "t.csv").write_text("c\n" + "None\nsome\nmuch\n" * 5)
+    text = "network t { }\nvariable c { type discrete [ 3 ] { some, None, much }; }\nprobability ( c ) { table .3, .3, .4; }\n"
+    (tmp_path / "c.bif").write_text(text)
+    assert herd("fit-mrf", "t.csv", "--algorithm", "bayes", "--network", "c.bif", "-q", "-o", "c.h5").code == 0
+    (tmp_path / "e.csv").write_text("c\nsome\n")
+    assert herd("ups-infer", "c.h5", "--evidence-rows", "e.csv", "-q", "-o", "m.csv").code == 0
+    titles, row = cells(tmp_path / "m.csv")
+    assert titles[0] == "c=some"
+    assert float(row[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "rows", "says"),
+    [
+        ("sample", "a\n1\n0\n", "g.csv: '0' of column 'a' (1 row) is none of its states: 2, 1, 3\n"),
+        ("ups-infer", "a\n1\n0\n", "g.csv: '0' of column 'a' (1 row) is none of its states: 2, 1, 3\n"),
+        ("sample", "b\nmaybe\n", "g.csv: 'maybe' of column 'b' (1 row) is none of its states: True, False\n"),
+        ("sample", "c\n0.5\n", "g.csv: column 'c' has 0.5: a state is a whole number, or a name\n"),
+        ("fit-mrf", "a\n1\n2\n0\n", "g.csv: '0' of column 'a' (1 row) is none of its states: 2, 1, 3\n"),
+    ],
+)
+def test_names_and_places_are_not_mixed(herd, tmp_path, command, rows, says):
+    (tmp_path / "t.bif").write_text(NET)
+    (tmp_path / "g.csv").write_text(rows)
+    asked = {
+        "sample": ("t.bif", "--given", "g.csv"),
+        "ups-infer": ("t.bif", "--evidence-rows", "g.csv"),
+        "fit-mrf": ("g.csv", "--algorithm", "bayes", "--network", "t.bif"),
+    }
+    ended = herd(command, *asked[command], "-o", "m.csv" if command != "fit-mrf" else "m.h5")
+    assert ended.code == 65
+    assert ended.err.endswith(says), ended.err
+
+
+def test_formats_without_names_refuse_what_would_be_read_as_others(herd, tmp_path):
+    (tmp_path / "t.bif").write_text(NET)
+    ended = herd("sample", "t.bif", "-o", "rows.npz")
+    assert ended.code == 2
+    says = (
+        "npz has no names of states: 2, the place of state '3' of 'a', is the name of another one\nhint: csv, hdf5 and parquet have them\n"
+    )
+    assert ended.err.endswith(says), ended.err
+    (tmp_path / "t.bif").write_text(
+        NET.replace("{ 2, 1, 3 }", "{ p, q, r }").replace("(2)", "(p)").replace("(1)", "(q)").replace("(3)", "(r)")
+    )
+    ended = herd("sample", "t.bif", "-o", "rows.npz")
+    assert ended.code == 0
+    assert "npz has no names of states: their places are written; csv, hdf5 and parquet have names\n" in ended.err
+    asked = ("ups-infer", "t.bif", "--evidence-rows")
+    assert herd("sample", "t.bif", "-o", "rows.csv").code == 0
+    for form in ("npz", "csv"):
+        assert herd(*asked, f"rows.{form}", "-o", f"{form}.out.csv").code == 0
+    assert (tmp_path / "npz.out.csv").read_bytes() == (tmp_path / "csv.out.csv").read_bytes()

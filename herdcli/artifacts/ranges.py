@@ -174,13 +174,14 @@ def opened(
     keep: Collection[str] = (),
     labels: bool = True,
     missing: bool = False,
+    as_text: Collection[str] = (),
 ) -> Iterator[Ranges | None]:
     """The rows of a file, or of all files of a pattern such as 'rows-*.parquet'; None for what can only be read whole.
 
     verified  a sealed file is held against its seal; else its own word is taken for what is not read.      keep  further columns.
-    labels, missing  as of `Asked`.
+    labels, missing, as_text  as of `Asked`.
     """
-    asked = Asked(note=note, label=label, texts=True, stretch=True, keep=keep, labels=labels, missing=missing)
+    asked = Asked(note=note, label=label, texts=True, stretch=True, keep=keep, labels=labels, missing=missing, as_text=as_text)
     with ExitStack() as held:
         yield _opened(files(path), path, asked, input_format, verified, held)
 
@@ -214,6 +215,8 @@ def _opened(paths: list[str], path: str, asked: Asked, input_format: str | None,
     for artifact, reader, _ in found:
         if (artifact.value.feature_names, artifact.value.X.shape[1]) != (names, width):
             raise DataError(f"has other columns than {first.name}", where=artifact.name)
+        if (artifact.recoding.codes or first.recoding.codes) and artifact.recoding.levels != first.recoding.levels:
+            raise DataError(f"has other states than {first.name}", where=artifact.name)
         parts.append((starts, reader, artifact.name))
         starts += reader.count
     whole = first if len(found) == 1 else _together([artifact for artifact, _, _ in found], path)

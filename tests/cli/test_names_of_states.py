@@ -137,3 +137,23 @@ def test_formats_without_names_refuse_what_would_be_read_as_others(herd, tmp_pat
     for form in ("npz", "csv"):
         assert herd(*asked, f"rows.{form}", "-o", f"{form}.out.csv").code == 0
     assert (tmp_path / "npz.out.csv").read_bytes() == (tmp_path / "csv.out.csv").read_bytes()
+
+
+def test_several_files_are_read_by_name_too(herd, drawn, tmp_path):
+    """A network with the same states in another order; tables of truths cannot be read by parts, and are refused."""
+    for state in ("1", "2"):
+        assert herd("sample", "t.bif", "-m", "5", "--seed", state, "-q", "-o", f"many-{state}.h5").code == 0
+    other = NET.replace("{ None, some, much }", "{ much, None, some }").replace("0.25, 0.25, 0.5", "0.5, 0.25, 0.25")
+    (tmp_path / "o.bif").write_text(other.replace("0.0, 0.0, 1.0", "1.0, 0.0, 0.0"))
+    assert herd("sample", "o.bif", "--given", "many-*.h5", "-q", "-o", "all.csv").code == 0
+    for state in ("1", "2"):
+        assert herd("convert", f"many-{state}.h5", "-q", "-o", f"{state}.csv").code == 0
+    assert cells(tmp_path / "all.csv") == [*cells(tmp_path / "1.csv"), *cells(tmp_path / "2.csv")[1:]]
+    assert herd("sample", "o.bif", "-m", "5", "-q", "-o", "many-3.h5").code == 0
+    ended = herd("sample", "t.bif", "--given", "many-*.h5", "-o", "x.csv")
+    assert (ended.code, ended.err) == (65, "herd sample: many-3.h5: has other states than many-1.h5\n")
+    for k in "12":
+        (tmp_path / f"truth-{k}.csv").write_text("b\nTrue\nFalse\n")
+    ended = herd("sample", "t.bif", "--given", "truth-*.csv", "-o", "x.csv")
+    assert ended.code == 65
+    assert "truth-1.csv: cannot be read by parts" in ended.err

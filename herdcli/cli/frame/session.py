@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from herdcli.algorithm import Algorithm
+    from herdcli.artifacts.files import Prepare
     from herdcli.artifacts.recoding import Recoding
     from herdcli.cluster.where import Asked
     from herdcli.schema import Array
@@ -209,13 +210,18 @@ class Session:
 
         if role == "data" and self.stretch is not None:
             return self.stretch
-        self.refuse_stdin_twice(path)
-        path = self._readable_again(path)
-        if kinds and "dataset" in kinds and ranges.several(path):
-            return self._together(path, role, keep, input_format=input_format, label=label, keep=(*keep, *also), labels=labels)
         cleaning = Cleaning(
             self.console, self.command, self.request, self.recoding, self.missing, self.categorical, able=missing, training=training
         )
+        states = self.recoding.levels if self.recoding and self.recoding.codes else {}
+        self.refuse_stdin_twice(path)
+        path = self._readable_again(path)
+        if kinds and "dataset" in kinds and ranges.several(path):
+            truths = [name for name, levels in states.items() if {"true", "false"} & {level.lower() for level in levels}]
+            found = self._together(
+                path, role, keep, input_format=input_format, label=label, keep=(*keep, *also), labels=labels, as_text=truths
+            )
+            return found if not states else self._by_name(found, cleaning.prepare(role))
         try:
             artifact = artifacts.load(
                 path,
@@ -229,7 +235,7 @@ class Session:
                 missing=missing,
                 gaps=gaps,
                 fills=cleaning.fills,
-                as_text=self.recoding.levels if self.recoding and self.recoding.codes else (),
+                as_text=states,
                 layer=self.layer,
                 labels=labels,
                 prepare=cleaning.prepare(role),
@@ -260,6 +266,13 @@ class Session:
         self.inputs[role] = replace(artifact, value=None)
         self.console.detail(f"{path}: {found.count} rows of {len(found.parts)} files, sha256 {artifact.sha256[:12]}")
         return artifact
+
+    def _by_name(self, found: Artifact, prepare: Prepare | None) -> Artifact:
+        """Several files' places of states as those of the names that are wanted."""
+        if prepare is None:
+            return found
+        value, known = prepare(found.value, [], found.name, found.recoding)
+        return replace(found, value=value, recoding=known)
 
     def opened(self, path: str) -> AbstractContextManager[Source]:
         """The bytes of an input that is no artifact, as text; whoever reads them remembers it among the inputs."""

@@ -1,6 +1,6 @@
 """What weight decay does to `herd fit-rbm` at its other defaults, by the number of training rows.
 
-    OPENBLAS_NUM_THREADS=1 HERD_DATA=DIR python scripts/bench_decay.py [--hidden 100] [--epochs 100] [--algorithm rpcd] [--sets a9a,w8a]
+    OPENBLAS_NUM_THREADS=1 HERD_DATA=DIR python scripts/bench_decay.py [--hidden 100] [--epochs 100] [--algorithm cd] [--sets a9a,w8a]
 
 The sets of check_likelihood.py: of at most --rows rows 60 % are learned from, 20 % choose nothing here, and 20 % judge, by `herd eval`.
 A line a set: training rows, independent columns, then nats a row for each decay, the default's last; a star where log Z is not reliable.
@@ -44,7 +44,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--hidden", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--algorithm", default="rpcd")
+    parser.add_argument("--algorithm", default="cd")
     parser.add_argument("--sets", default=",".join(FILES))
     parser.add_argument("--rows", type=int, default=6000)
     arguments = parser.parse_args()

@@ -1,6 +1,6 @@
 """Whether the number of hidden units that `herd fit-rbm --hidden auto` chooses is as good as the best of the ladder.
 
-    OPENBLAS_NUM_THREADS=1 HERD_DATA=DIR python scripts/bench_hidden.py [--epochs 30] [--sets a9a,w8a] [--algorithm rpcd] [--out FILE]
+    OPENBLAS_NUM_THREADS=1 HERD_DATA=DIR python scripts/bench_hidden.py [--epochs 30] [--sets a9a,w8a] [--algorithm cd] [--out FILE]
 
 The sets of check_likelihood.py, 60 % of at most 6000 rows to learn from, 20 % to choose by and 20 % for `herd eval`, with default rates.
 A line a set: how many sizes were tried, the chosen one, its test log-likelihood in nats a row, the best of all eight sizes by that, and
@@ -47,14 +47,15 @@ def raced(name: str, rows: np.ndarray, algorithm: str, epochs: int) -> tuple[flo
     split = np.searchsorted([0.6, 0.8], (np.arange(len(rows)) + 0.5) / len(rows)).astype(np.uint8)
     groups = group(rows, np.broadcast_to(np.int64(0), len(rows)), split, ["all"], folds=0, seed=0)
     asked, moment = Settings(ladder.LADDER[-1], algorithm, epochs=epochs), partial(largest_moment, rows[split == 0])
-    settings = fitted(asked, int((split == 0).sum()), rate=True, centering=True, decay=True, moment=moment)
+    suited = partial(fitted, rows=int((split == 0).sum()), rate=True, centering=True, decay=True, moment=moment)
+    settings = suited(asked)
     problem = Problem(groups.training_rows(), settings, valid=groups.validation_rows())
-    run, taken, tests = ladder.Climb(problem), {}, {}
+    run, taken, tests = ladder.Climb(problem, suited=suited), {}, {}
     state = run.init()
     for hidden in ladder.LADDER:  # the climb, and beyond its end for the table
         tried, start = len(state.tried), time.process_time()
         if tried and run.done(state):
-            alone = ladder.Climb(problem, sizes=(hidden,))
+            alone = ladder.Climb(problem, suited=suited, sizes=(hidden,))
             other = alone.init()
             while not alone.done(other):
                 other = alone.step(other)
@@ -85,7 +86,7 @@ def raced(name: str, rows: np.ndarray, algorithm: str, epochs: int) -> tuple[flo
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--algorithm", default="rpcd")
+    parser.add_argument("--algorithm", default="cd")
     parser.add_argument("--sets", default=",".join(FILES))
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()

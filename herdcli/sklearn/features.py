@@ -69,7 +69,7 @@ class RBM(Harmonium):
 
     hidden         number of hidden units.
     units          families of both layers (binary, spin, gaussian, rate:N, …); visible_units and hidden_units say one of them.
-    algorithm      auto (rpcd of two-state units, else cd), cd, pcd, exact …; steps: Gibbs sweeps an update.
+    algorithm      auto (rpcd of up to 32 two-state units, else cd), cd, pcd, exact …; steps: Gibbs sweeps an update.
     learning_rate  None: chosen by units, batch and updates.
     standardize    gaussian visible units: columns of mean 0 and variance 1.
     threshold      grey values from this share of their range upwards are on; None: 0.4 of it.

@@ -273,7 +273,10 @@ def test_an_imported_model_is_annealed_from_the_rows_that_are_given(run: Run) ->
         (("--labels", "hybrid"), "cd"),
         (("--hidden-units", "rate:3"), "cd"),
         (("--mean-field", "both"), "cd"),
-        (("--hidden", "200000"), "cd"),
+        (("--hidden", "32"), "rpcd"),
+        (("--hidden", "33"), "cd"),
+        (("--layers", "3,33"), "cd"),
+        (("--visible-units", "binary", "--hidden", "auto"), "cd"),
         (("--algorithm", "pcd"), "pcd"),
     ],
 )

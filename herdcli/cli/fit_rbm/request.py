@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from herdcli.cli.frame.request import as_file, noted, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
@@ -63,6 +63,9 @@ SHAPING = (
 def _typed(name: str) -> str:
     """An option as it is typed."""
     return "--continue" if name == "model" else f"--{name.replace('_', '-')}"
+
+
+FEW = 32  # hidden units of which auto learns by rpcd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,13 +162,14 @@ class Request:
         return "rpcd" if not any(other) and all(isinstance(family(name), TwoState) for name in units) else "cd"
 
     def sized(self, columns: int, visible: str) -> Request:
-        """The request for rows of so many columns of a family: auto is cd for many weights, whose updates by it can cost what is on."""
+        """The request for rows of so many columns of a family: auto is cd of more than FEW hidden units, whose spurious states chains from
+        rows can miss, and of many weights, whose updates by it can cost what is on."""
         from herdcli.rbm.ladder import LADDER
         from herdcli.rbm.problem import WIDE
         from herdcli.rbm.units import TwoState, family
 
         most = LADDER[-1] if self.hidden == "auto" else max(self.layers or (self.hidden,))
-        other = columns * most >= WIDE or not isinstance(family(visible), TwoState)
+        other = most > FEW or columns * most >= WIDE or not isinstance(family(visible), TwoState)
         return replace(self, algorithm="cd") if self.suited and other else self
 
     def _refuse_for_sizes(self) -> None:
@@ -218,6 +222,11 @@ class Request:
 
         lacking = {"rate": self.learning_rate is None, "centering": self.centering is None, "decay": self.weight_decay is None}
         return fitted(chosen, rows, **lacking, moment=moment)
+
+    def chosen(self, settings: Settings) -> Self:
+        """The request with what was chosen for it; of several sizes each has a rate of its own."""
+        several = self.hidden == "auto" or self.layers
+        return replace(self, **settings.of_data() | ({"learning_rate": self.learning_rate} if several else {}))
 
     def of_pairs(self, given: Collection[str]) -> Settings:
         """What was typed, and for the rest the settings for pairs.  Raises BadUsage for options of other models."""

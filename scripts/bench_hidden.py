@@ -47,15 +47,14 @@ def raced(name: str, rows: np.ndarray, algorithm: str, epochs: int) -> tuple[flo
     split = np.searchsorted([0.6, 0.8], (np.arange(len(rows)) + 0.5) / len(rows)).astype(np.uint8)
     groups = group(rows, np.broadcast_to(np.int64(0), len(rows)), split, ["all"], folds=0, seed=0)
     asked, moment = Settings(ladder.LADDER[-1], algorithm, epochs=epochs), partial(largest_moment, rows[split == 0])
-    suited = partial(fitted, rows=int((split == 0).sum()), rate=True, centering=True, decay=True, moment=moment)
-    settings = suited(asked)
+    settings = fitted(asked, int((split == 0).sum()), rate=True, centering=True, decay=True, moment=moment)
     problem = Problem(groups.training_rows(), settings, valid=groups.validation_rows())
-    run, taken, tests = ladder.Climb(problem, suited=suited), {}, {}
+    run, taken, tests = ladder.Climb(problem), {}, {}
     state = run.init()
     for hidden in ladder.LADDER:  # the climb, and beyond its end for the table
         tried, start = len(state.tried), time.process_time()
         if tried and run.done(state):
-            alone = ladder.Climb(problem, suited=suited, sizes=(hidden,))
+            alone = ladder.Climb(problem, sizes=(hidden,))
             other = alone.init()
             while not alone.done(other):
                 other = alone.step(other)

@@ -8,15 +8,13 @@ at most LEARNED of them, evenly spread.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
-from typing import ClassVar
 
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics import blocks
-from herdcli.numerics.blocks import Map, Moments, Tree
-from herdcli.numerics.units import ByUnits, Source, of_blocks, thinned
+from herdcli.numerics import blocks, units
+from herdcli.numerics.blocks import Map, Moments
+from herdcli.numerics.units import ByUnits, Parted, Source, of_blocks, thinned
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -133,23 +131,16 @@ def _values(block: Block, own: Array, log: bool) -> Array:
 
 def added(parts: Iterable[Part]) -> Part:
     """All parts in their order, sums in the fixed tree."""
-    tree, every = Tree(), list[Part]()
-    for each in parts:
-        every.append(each)
-        tree.push({"rows": np.array([each.rows]), "first": each.first.copy(), "second": each.second.copy()})
-    sums = tree.total()
-    low, high = np.minimum.reduce([each.low for each in every]), np.maximum.reduce([each.high for each in every])
-    X, held = (np.concatenate([getattr(each, name) for each in every]) for name in ("X", "held"))
-    return Part(int(sums["rows"][0]), sums["first"], sums["second"], low, high, X, held)
+    sums, of = units.added(parts, ("first", "second"), ("low", "high", "X", "held"))
+    low, high = np.minimum.reduce(of["low"]), np.maximum.reduce(of["high"])
+    return Part(int(sums["rows"][0]), sums["first"], sums["second"], low, high, np.concatenate(of["X"]), np.concatenate(of["held"]))
 
 
 @dataclass
-class State:
+class State(Parted):
     """The units so far."""
 
-    step: int
-    parts: list[Part] = field(default_factory=list)
-    grows: ClassVar[tuple[str, ...]] = ("parts",)
+    parts: list[Part]
 
 
 @dataclass(frozen=True)
@@ -165,10 +156,6 @@ class Summing(ByUnits[State]):
     def state(self) -> type[State]:
         """The type of its states."""
         return State
-
-    def init(self) -> State:
-        """Nothing summed up."""
-        return State(0)
 
     def part(self, own: range) -> Part:
         """The moments of a unit."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from herdcli.algorithm import Counted, Progress
 from herdcli.numerics import blocks
+from herdcli.numerics.blocks import Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -76,11 +77,26 @@ def of_blocks(source: Source, own: range, work: Callable[..., P], given: Any, ma
         yield from map(work, taken, [given] * len(taken))
 
 
-class Parted(Protocol):
-    """What the state of such a run is: the number of units that are done, and what each of them made."""
+def added(parts: Iterable[Any], sums: Sequence[str], rows: Sequence[str]) -> tuple[Sums, dict[str, list[Array]]]:
+    """The fields `sums` and the number of rows of all parts, in the fixed tree; and their fields `rows`, in their order.
+
+    Parts are let go of one by one: what they sum up can be large.
+    """
+    tree, found = blocks.Tree(), {name: list[Array]() for name in rows}
+    for each in parts:
+        tree.push({"rows": np.array([each.rows]), **{name: getattr(each, name).copy() for name in sums}})
+        for name, held in found.items():
+            held.append(getattr(each, name))
+    return tree.total(), found
+
+
+@dataclass
+class Parted:
+    """The state of such a run: the number of units that are done; a subclass has the parts that each of them made, by their type."""
 
     step: int
     parts: list[Any]
+    grows: ClassVar[tuple[str, ...]] = ("parts",)
 
 
 S = TypeVar("S", bound=Parted)
@@ -96,6 +112,15 @@ class ByUnits(Counted[S], Generic[S]):
     @abstractmethod
     def part(self, own: range) -> Any:
         """What the blocks of a unit make; its `rows` are how many it is of."""
+
+    @property
+    @abstractmethod
+    def state(self) -> type[S]:
+        """The type of its states."""
+
+    def init(self) -> S:
+        """No unit done."""
+        return self.state(0, [])
 
     @property
     def steps(self) -> int:

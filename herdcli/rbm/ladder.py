@@ -14,7 +14,7 @@ Models that are learned to tell labels are judged by the exact mean of log p(y |
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
@@ -84,13 +84,11 @@ class Climb:
 
     problem  with the validation rows of every model; its number of hidden units is of no account.
     models   how many of the problem's models are judged, the first ones; 0: all.  map  as of `learning.Learning`.
-    suited   gives settings for so many hidden units with the rate that suits them.
     """
 
     problem: Problem
     models: int = 0
     map: Map = map
-    suited: Callable[[Settings], Settings] = lambda settings: settings
     sizes: tuple[int, ...] = LADDER
     _runs: dict[int, learning.Learning] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -103,7 +101,7 @@ class Climb:
         """The learning of one size, kept while it is used."""
         if number not in self._runs:
             self._runs.clear()
-            settings = self.suited(replace(self.problem.settings, hidden=self._hidden(number)))
+            settings = replace(self.problem.settings, hidden=self._hidden(number))
             self._runs[number] = learning.Learning(replace(self.problem, settings=settings), self.map)
         return self._runs[number]
 
@@ -181,7 +179,7 @@ class Climb:
         if state.best is None:
             raise Diverged("no number of hidden units gave a distribution", hint="lower the learning rate")
         columns = {name: [getattr(each, name) for each in state.tried] for name in vars(state.tried[0])}
-        settings = self.suited(replace(self.problem.settings, hidden=state.tried[_best(state.tried)].hidden))
+        settings = replace(self.problem.settings, hidden=state.tried[_best(state.tried)].hidden)
         return Chosen(settings, state.best, Sizes(**columns))
 
 

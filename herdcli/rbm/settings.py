@@ -26,7 +26,6 @@ WORDS_RATE = 0.0001  # of counts of words, which are many in a row
 ADAM_RATE = 0.01  # of batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
 RENEWED_RATE, CURVED, TINY = 0.12, 0.6, 1e-9  # the same of rpcd, and the most of it times the largest moment of {0, 1} rows
-MANY_RATE = 0.42  # the most of it times the root of the hidden units
 COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))
 DECAY_ROWS, LARGEST_DECAY = 2.0, 5e-4  # weight decay times rows, and the largest, of two-state units
 LARGEST_BATCH = 6.25  # times 20 rows, from which on larger ones do not raise the rate
@@ -241,7 +240,7 @@ def fitted(
 
     Chains of rpcd come from rows and cannot be left behind for long, so that rates may be higher whatever the batch, as far as so
     many chains keep up, but for rows that vary along one direction above all: moment gives `curvature.largest_moment` of the rows, in
-    unit values, which bounds them.  Many hidden units move together before chains have seen where: the rate is at most MANY_RATE / √K.
+    unit values, which bounds them.
     """
     visible = family(settings.visible_units)
     layers = visible.columns if isinstance(visible, Labelled) else visible, family(settings.hidden_units)
@@ -258,7 +257,6 @@ def fitted(
         low, high = layers[0].range or (0.0, 1.0)
         curvature = moment() / (high - low) ** 2 if rate and moment is not None else 0.0
         first, share = min(RENEWED_RATE, CURVED / max(curvature, TINY)), min(1.0, UPDATES / updates)
-        first = min(first, MANY_RATE / math.sqrt(settings.hidden * share))
     found = float(f"{min(first * (1.0 - settings.momentum) / 0.1 * math.sqrt(share), first * 2.5) / gaps**2:.2g}")
     if settings.optimizer == "adam":  # steps of its own size, whatever the gradient's
         found = float(f"{ADAM_RATE * math.sqrt(larger * min(1.0, UPDATES / updates)) / gaps:.2g}")

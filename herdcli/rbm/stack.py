@@ -12,7 +12,7 @@ Source: Hinton, Osindero & Teh (2006), sec. 4; Salakhutdinov & Murray (2008), se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, field, replace
 from itertools import pairwise
 from typing import ClassVar
@@ -57,22 +57,19 @@ class State:
 class Problem:
     """Rows (n, D) in unit values, hidden units of each layer to learn, and the settings they share.
 
-    below   layers that are there already, the lowest first.
-    suited  gives settings of a layer with the rate that suits it.
+    below  layers that are there already, the lowest first.
     """
 
     rows: Array
     sizes: tuple[int, ...]
     settings: Settings
     below: tuple[Harmonium, ...] = ()
-    suited: Callable[[Settings], Settings] = lambda settings: settings
     _layers: dict[int, learning.Problem] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def settings_of(self, index: int) -> Settings:
         """The settings of one layer to learn."""
         first = self.settings.visible_units if not self.below else self.below[-1].hidden.name
-        visible = self.settings.hidden_units if index else first
-        return self.suited(replace(self.settings, hidden=self.sizes[index], visible_units=visible))
+        return replace(self.settings, hidden=self.sizes[index], visible_units=self.settings.hidden_units if index else first)
 
     def layer(self, finished: Sequence[Finished]) -> learning.Problem:
         """The learning problem above the finished layers; a function of them, kept while it is used."""

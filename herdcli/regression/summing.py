@@ -8,14 +8,14 @@ digits where columns are far from 0 or the target is close to its prediction.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.blocks import Map, Tree
-from herdcli.numerics.units import ByUnits, Source, of_blocks, thinned
+from herdcli.numerics import units
+from herdcli.numerics.blocks import Map
+from herdcli.numerics.units import ByUnits, Parted, Source, of_blocks, thinned
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -158,22 +158,15 @@ def kept(split: Array) -> Array:
 
 def added(parts: Iterable[Part]) -> Part:
     """All parts in their order, sums in the fixed tree."""
-    tree, every = Tree(), list[Part]()
-    for each in parts:
-        every.append(replace(each, second=each.second[:0], fourth=each.fourth[:0]))
-        tree.push({"rows": np.array([each.rows]), "second": each.second.copy(), "fourth": each.fourth.copy()})
-    sums = tree.total()
-    rows = {name: np.concatenate([getattr(each, name) for each in every]) for name in ("X", "y", "offset", "weight", "split")}
-    return Part(int(sums["rows"][0]), sums["second"], sums["fourth"], **rows)
+    sums, of = units.added(parts, ("second", "fourth"), ("X", "y", "offset", "weight", "split"))
+    return Part(int(sums["rows"][0]), sums["second"], sums["fourth"], **{name: np.concatenate(items) for name, items in of.items()})
 
 
 @dataclass
-class State:
+class State(Parted):
     """The units so far."""
 
-    step: int
-    parts: list[Part] = field(default_factory=list)
-    grows: ClassVar[tuple[str, ...]] = ("parts",)
+    parts: list[Part]
 
 
 @dataclass(frozen=True)
@@ -188,10 +181,6 @@ class Summing(ByUnits[State]):
     def state(self) -> type[State]:
         """The type of its states."""
         return State
-
-    def init(self) -> State:
-        """Nothing summed up."""
-        return State(0)
 
     def part(self, own: range) -> Part:
         """The sums of a unit."""

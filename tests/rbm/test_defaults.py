@@ -32,18 +32,16 @@ def test_rates_follow_batch_updates_momentum_and_units():
     assert chosen(200, epochs=10, visible_units="gaussian") == Settings().learning_rate
 
 
-def test_rates_of_renewed_chains_fall_with_updates_the_largest_moment_and_many_units_and_not_with_batches():
-    def renewed(moment: float, rows: int = 200, hidden: int = 10, **options) -> float:
-        settings = Settings(hidden, algorithm="rpcd", epochs=10, **options)
+def test_rates_of_renewed_chains_fall_with_updates_and_the_largest_moment_and_not_with_batches():
+    def renewed(moment: float, rows: int = 200, **options) -> float:
+        settings = Settings(algorithm="rpcd", epochs=10, **options)
         return fitted(settings, rows, rate=True, centering=True, moment=lambda: moment).learning_rate
 
     assert [renewed(0.0), renewed(5.0), renewed(6.0), renewed(60.0)] == [0.12, 0.12, 0.1, 0.01]
     assert renewed(6.0, 16_000) == pytest.approx(0.05)  # 8000 updates
     assert renewed(6.0, batch_size=100) == renewed(6.0)
     assert renewed(24.0, visible_units="spin") == pytest.approx(0.1 / 4, rel=0.05)
-    assert chosen(200, epochs=10, algorithm="rpcd") == 0.042  # 100 units
-    assert [renewed(0.0, hidden=hidden) for hidden in (12, 49, 196)] == [0.12, 0.06, 0.03]
-    assert [renewed(0.0, 16_000, hidden=hidden) for hidden in (49, 100, 196)] == [0.06, 0.042, 0.03]  # 8000 updates: .06 or less by them
+    assert chosen(200, epochs=10, algorithm="rpcd") == 0.12
 
 
 @pytest.mark.parametrize("kind", [np.asarray, csr_matrix], ids=["dense", "csr"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_rbm.models import moment
@@ -46,11 +46,10 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
         kind = below[-1].hidden_units
         settings = replace(settings, visible_units=kind, hidden_units=request.hidden_units or kind)
     request = request.sized(rows.X.shape[1], settings.visible_units)
-    suited = partial(request.fitted, rows=int(training.sum()), moment=cache(partial(moment, rows)))
-    settings = suited(replace(settings, algorithm=request.algorithm))
-    session.request = request.chosen(settings)
+    settings = request.fitted(replace(settings, algorithm=request.algorithm), int(training.sum()), partial(moment, rows))
+    session.request = replace(request, **settings.of_data())
     sizes = request.layers or (settings.hidden,)
-    problem = stack.Problem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below), suited)
+    problem = stack.Problem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
     algorithm = stack.Stacking(problem, session.map)
     session.require_memory(algorithm.memory(), f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights")
     warn_of_rows(session, problem.layer([]))

@@ -82,7 +82,7 @@ def fit_models(session: Session, request: Request) -> None:
     parts: list[Learned] = []
     learned: dict[str, object] = rows.as_seen()
     if own is not None:
-        parts, more, settings = _learned(session, request, groups, own, units, given, away)
+        parts, more = _learned(session, request, groups, own, units, given, away)
         learned |= more
     seen = beside_labels(learned, given.labels)
     made = classes.RBMShard(
@@ -128,10 +128,10 @@ def _afresh(session: Session, request: Request) -> Inputs:
     if request.labels:
         rows, labels, settings = joined(request, rows, data.name, settings)
         settings = request.fitted(settings, largest(y, rows.split), partial(moment, rows))
-        session.request = request.chosen(settings)
+        session.request = replace(request, **settings.of_data())
         return Inputs(rows, y, names, settings, False, data, labels=labels, known=torn.beside_labels(known, len(labels)))
     settings = request.fitted(settings, largest(y, rows.split), partial(moment, rows))
-    session.request = _as_read(request, rows).chosen(settings)
+    session.request = replace(_as_read(request, rows), **settings.of_data())
     return Inputs(rows, y, names, settings, request.per_class, data, known=known)
 
 
@@ -197,18 +197,16 @@ def _continued(session: Session, request: Request) -> Inputs:
 
 def _learned(
     session: Session, request: Request, groups: Groups, problem: Problem, units: Sequence[int], given: Inputs, away: Away | None
-) -> tuple[list[Learned], dict[str, object], Settings]:
-    """The models of a problem, which have these numbers, what else was learned (the numbers of hidden units that were tried, and what
-    columns were freed of), and the settings they were learned with."""
+) -> tuple[list[Learned], dict[str, object]]:
+    """The models of a problem, which have these numbers, and what else was learned: the numbers of hidden units that were tried, and what
+    columns were freed of."""
     from herdcli.rbm import classes
-    from herdcli.rbm.groups import largest
     from herdcli.rbm.learning import Learning
 
     more: dict[str, object] = {}
     if request.hidden == "auto":
-        suited = partial(request.fitted, rows=largest(given.y, given.rows.split), moment=partial(moment, given.rows))
-        found = sizes.chosen(session, problem, len(groups.names), suited)
-        state, more["sizes"], problem = found.state, found.sizes, replace(problem, settings=found.settings)
+        found = sizes.chosen(session, problem, len(groups.names))
+        state, more["sizes"] = found.state, found.sizes
     else:
         going_on = partial(_shorter, session, request, given), partial(_gone_on, session, problem)
         longer = None if problem.settings.average_scores else going_on
@@ -219,7 +217,7 @@ def _learned(
     made = classes.learned(groups, state, problem.settings, units, scored=given.scored, keep=bool(request.keep_state), map=session.map)
     if problem.known is not None:
         made = [replace(one, training_energy=None) for one in made]  # what is there of a row has another free energy than the row
-    return made, more, problem.settings
+    return made, more
 
 
 def _shorter(session: Session, request: Request, given: Inputs, state: State) -> Request:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from herdcli.cli.frame.request import as_file, noted, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
@@ -222,11 +222,6 @@ class Request:
 
         lacking = {"rate": self.learning_rate is None, "centering": self.centering is None, "decay": self.weight_decay is None}
         return fitted(chosen, rows, **lacking, moment=moment)
-
-    def chosen(self, settings: Settings) -> Self:
-        """The request with what was chosen for it; of several sizes each has a rate of its own."""
-        several = self.hidden == "auto" or self.layers
-        return replace(self, **settings.of_data() | ({"learning_rate": self.learning_rate} if several else {}))
 
     def of_pairs(self, given: Collection[str]) -> Settings:
         """What was typed, and for the rest the settings for pairs.  Raises BadUsage for options of other models."""

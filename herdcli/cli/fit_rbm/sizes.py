@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from herdcli.cli.frame.session import Session
     from herdcli.rbm.ladder import Chosen
     from herdcli.rbm.problem import Problem
-    from herdcli.rbm.settings import Settings
 
 
 def refuse(session: Session) -> None:
@@ -23,15 +20,12 @@ def refuse(session: Session) -> None:
             raise BadUsage(f"--hidden auto and --{name} exclude each other: sizes are learned one after the other", hint=hint)
 
 
-def chosen(session: Session, problem: Problem, models: int, suited: Callable[[Settings], Settings]) -> Chosen:
-    """The models of the best size, of which and of the others the user is told.
-
-    models  how many of them rows held out judge.  suited  gives settings for so many units with the rate that suits them.
-    """
+def chosen(session: Session, problem: Problem, models: int) -> Chosen:
+    """The models of the best size, of which and of the others the user is told.  models  how many of them rows held out judge."""
     from herdcli.rbm.ladder import Climb, told
 
     label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
-    found = session.run(Climb(problem, models, session.map, suited), label=label)
+    found = session.run(Climb(problem, models, session.map), label=label)
     said, more = told(found.sizes)
     for line in said:
         session.console.note(line)

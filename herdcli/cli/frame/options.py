@@ -255,7 +255,8 @@ def no_shards(why: str, hint: str) -> Decorator:
     )
 
 
-IN_ROUNDS = no_shards("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers")
+ITERATED, WORKERS = "every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"
+IN_ROUNDS = no_shards(ITERATED, WORKERS)
 
 
 def output_options(command: Command) -> Command:

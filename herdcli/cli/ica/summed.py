@@ -10,6 +10,7 @@ import numpy as np
 
 from herdcli.artifacts.wording import grouped
 from herdcli.cli.frame import shards, streamed
+from herdcli.cli.frame.options import ITERATED, WORKERS
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import summing
 from herdcli.ica.summing import Block
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from herdcli.ica.summing import ICAShard
     from herdcli.schema import Array
 
-ROUNDS = "--cluster WHERE keeps the rows with workers; with --one-pass shards make moments"
+ROUNDS = f"{WORKERS}; with --one-pass shards make moments"
 
 
 def check(session: Session, request: Request) -> None:
     """Refuse what moments and some of the rows do not give."""
     if not request.one_pass:
         if session.shard is not None:
-            raise BadUsage("--shard: every iteration needs all rows, so that no shard ends by itself", hint=ROUNDS)
+            raise BadUsage(f"--shard: {ITERATED}", hint=ROUNDS)
         return
     if request.algorithm == "sobi":
         raise BadUsage("--one-pass keeps rows that are apart in time, and --algorithm sobi goes by neighbours", hint="--algorithm ml")

@@ -12,6 +12,7 @@ import numpy as np
 from herdcli.artifacts import preparation
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame import shards, streamed
+from herdcli.cli.frame.options import ITERATED, WORKERS
 from herdcli.cli.regress import inputs, runs
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.numerics.blocks import BLOCK, InMemory
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
     from herdcli.regression.summing import RegressionShard
     from herdcli.schema import Array
 
-ROUNDS = "--cluster WHERE keeps the rows with workers; of --family gaussian shards make sums, with --one-pass"
+ROUNDS = f"{WORKERS}; of --family gaussian shards make sums, with --one-pass"
 
 
 def check(session: Session, request: Request) -> None:
     """Refuse what sums of one pass do not give."""
     if not request.one_pass:
         if session.shard is not None:
-            raise BadUsage("--shard: every iteration needs all rows, so that no shard ends by itself", hint=ROUNDS)
+            raise BadUsage(f"--shard: {ITERATED}", hint=ROUNDS)
         return
     if request.family not in (None, "gaussian"):
         raise BadUsage(f"--one-pass is of --family gaussian, not {request.family}", hint="--cluster WHERE keeps the rows with workers")

@@ -183,8 +183,7 @@ def algorithm_options(command: Command) -> Command:
             type=click.Choice(["auto", "residual", "sequential", "parallel", "checkerboard"]),
             default="auto",
             show_default=True,
-            help="Order of updates of bp and loopy-is; auto: what would change most comes first (residual), "
-            "of more than 200 000 messages once sequential sweeps come no nearer, on large grids checkerboard.",
+            help="Order of updates of bp and loopy-is; auto: largest change first, of many messages in turn, of large grids checkerboard.",
         ),
         click.option(
             "--message-passing",

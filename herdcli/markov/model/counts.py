@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.model.network import Network
-from herdcli.numerics.units import ByUnits, Source, of_blocks
+from herdcli.numerics.units import ByUnits, Parted, Source, of_blocks
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -168,12 +168,10 @@ def added(parts: Iterable[Tally], scopes: Sequence[Scope]) -> Tally:
 
 
 @dataclass
-class State:
+class State(Parted):
     """The units so far."""
 
-    step: int
-    parts: list[Tally] = field(default_factory=list)
-    grows: ClassVar[tuple[str, ...]] = ("parts",)
+    parts: list[Tally]
 
 
 @dataclass(frozen=True)
@@ -188,10 +186,6 @@ class Counting(ByUnits[State]):
     def state(self) -> type[State]:
         """The type of its states."""
         return State
-
-    def init(self) -> State:
-        """Nothing counted."""
-        return State(0)
 
     def part(self, own: range) -> Tally:
         """The counts of a unit."""

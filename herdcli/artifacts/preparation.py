@@ -191,6 +191,26 @@ def two_level_cut(levels: tuple[float, float], declared: Any) -> float:
     return high if on else math.nextafter(high, math.inf)
 
 
+def in_shown_values(data: Dataset, shown: tuple[float, float], least: float | None) -> bool:
+    """Are rows in the values that units show, from shown[0] to shown[1], as samples of a model are, and not in those of its own rows?
+
+    least  where a unit is on, or a count is above 0, in a model's own range.  Rows say so by the range that they declare; of those that
+    declare none nothing would be left in the model's: all entries would be alike, though they differ.
+    """
+    low, high = _extremes(data)
+    if not shown[0] <= low <= high <= shown[1]:
+        return False
+    if data.value_range is not None:
+        return tuple(map(float, data.value_range)) == shown
+    return least is not None and alike(data, least)
+
+
+def alike(data: Dataset, least: float) -> bool:
+    """Are all entries on the same side of the value from which a unit is on, though they differ?"""
+    low, high = _extremes(data)
+    return low < high and (high < least or low >= least)
+
+
 def are_counts(data: Dataset) -> bool:
     """Is X a CSR matrix of whole numbers from 0 upwards, of no declared range?"""
     if not data.is_sparse or data.value_range is not None:

@@ -175,21 +175,44 @@ def rows_of(
 
     units = family(model.visible_units)
     reading = Reading.asked(asked, default=default)
-    limits = None if model.value_range is None else tuple(model.value_range)
     reading = replace(
         reading,
         threshold=model.threshold if reading.threshold is None else reading.threshold,
-        value_range=limits if reading.value_range is None else reading.value_range,
         column_mean=None if model.column_mean is None else model.column_mean[: model.columns],
         column_scale=None if model.column_scale is None else model.column_scale[: model.columns],
         sparse=sparse and not isinstance(units, Labelled),
         in_place=in_place,
     )
     artifact = by_name(session, artifact, model.feature_names, model.columns)
-    rows = in_units(session, artifact, units.columns if isinstance(units, Labelled) else units, reading)
+    units = units.columns if isinstance(units, Labelled) else units
+    if reading.value_range is None and model.value_range is not None:
+        low, high = map(float, model.value_range)
+        reading = replace(reading, value_range=_limits(session, artifact, units, (low, high), reading.threshold))
+    rows = in_units(session, artifact, units, reading)
     if rows.X.shape[1] != model.columns:
         raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.columns} visible units", where=artifact.name)
-    return _with_labels(model, rows, artifact.name) if labels and isinstance(units, Labelled) else rows
+    return _with_labels(model, rows, artifact.name) if labels and isinstance(family(model.visible_units), Labelled) else rows
+
+
+def _limits(session: Session, artifact: Artifact, units: Family, own: tuple[float, float], threshold: float | None) -> tuple[float, float]:
+    """The value range that rows are read by: that of a model's own rows, or that of unit values, for rows in which these stand already,
+    as `herd sample` writes them."""
+    from herdcli.rbm.units import Rate, TwoState
+
+    if not isinstance(units, TwoState | Rate):
+        return own
+    shown = units.range[0] / units.scale, units.range[1] / units.scale
+    share = 0.5 / units.scale if isinstance(units, Rate) else threshold
+    least = None if share is None else own[0] + share * (own[1] - own[0])
+    ends = [f"from {low:g} to {high:g}" for low, high in (shown, own)]
+    if own == shown or not preparation.in_shown_values(artifact.value, shown, least):
+        if least is not None and preparation.alike(artifact.value, least):
+            session.console.warn(
+                f"{artifact.name}: all values are on one side of {least:g}, where units are on: the model's were {ends[1]}"
+            )
+        return own
+    session.console.note(f"{artifact.name}: read as values of units, {ends[0]}; the rows that the model learned from were {ends[1]}")
+    return shown
 
 
 def _with_labels(model: RBM | RecurrentRBM, rows: Prepared, where: str) -> Prepared:

@@ -157,3 +157,27 @@ def test_several_files_are_read_by_name_too(herd, drawn, tmp_path):
     ended = herd("sample", "t.bif", "--given", "truth-*.csv", "-o", "x.csv")
     assert ended.code == 65
     assert "truth-1.csv: cannot be read by parts" in ended.err
+
+
+def test_rows_beside_evidence_for_all_are_told_over_all_states(herd, tmp_path):
+    """The states that --evidence excludes keep their columns, with 0, and names are those of the file; --likelihood loses none."""
+    (tmp_path / "t.bif").write_text(NET)
+    (tmp_path / "e.evid").write_text("a=1\n")
+    (tmp_path / "rows.csv").write_text("a,c\n,some\n1,much\n")
+    for more, p_b in ((), 0.0), (("--likelihood", "b=1,5"), 0.0):
+        ended = herd("ups-infer", "t.bif", "--evidence", "e.evid", "--evidence-rows", "rows.csv", *more, "-q", "-o", "m.csv")
+        assert ended.code == 1
+        assert "the evidence of row 0 has probability 0" in ended.err
+        (tmp_path / "possible.csv").write_text("a,c\n1,much\n,\n")
+        ended = herd("ups-infer", "t.bif", "--evidence", "e.evid", "--evidence-rows", "possible.csv", *more, "-q", "-o", "m.csv")
+        assert (ended.code, ended.err) == (0, "")
+        titles, *found = cells(tmp_path / "m.csv")
+        assert titles == [f"{name}={state}" for name, state in zip("aaabbccc", STATES, strict=True)] + ["log_z"]
+        for row in found:
+            assert list(map(float, row[:8])) == pytest.approx([0, 1, 0, p_b, 1, 0, 0, 1])
+    (tmp_path / "other.csv").write_text("a,c\n1,much\n2,much\n")
+    ended = herd("ups-infer", "t.bif", "--evidence", "e.evid", "--evidence-rows", "other.csv", "-q", "-o", "m.csv")
+    assert ended.code == 65
+    assert ended.err == (
+        "herd ups-infer: other.csv: row 1 gives a the state 0, --evidence the state 1\nhint: leave it out of one of the two\n"
+    )

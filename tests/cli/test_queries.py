@@ -130,6 +130,21 @@ def test_evidence_is_part_of_the_likeliest_states(herd, three, tmp_path):
     assert "--query joint names x2, which the evidence holds" in ended.err
 
 
+def test_sensitivities_under_evidence_name_the_cells_of_the_file(herd, three, tmp_path):
+    """P(rain = yes | wet = yes) = .9·.2/(.9·.2 + .3·.8); cells with wet = no do not matter to it."""
+    (tmp_path / "wet.evid").write_text("wet=yes\n")
+    asked = ("--evidence", "wet.evid", "--query", "sensitivity:rain=yes", "--format", "csv")
+    lines = herd("ups-infer", "rain.bif", *asked).out.decode().splitlines()[1:]
+    z = 0.9 * 0.2 + 0.3 * 0.8
+    expected = [(0, 0, 0.2, 0.9 * 0.24 / z**2), (0, 1, 0.8, -0.3 * 0.18 / z**2), (1, 0, 0.9, 0.2 * 0.24 / z**2), (1, 1, 0.1, 0),
+                (1, 2, 0.3, -0.8 * 0.18 / z**2), (1, 3, 0.7, 0)]  # fmt: skip
+    assert [tuple(map(float, line.split(","))) for line in lines] == pytest.approx([pytest.approx(row) for row in expected])
+    (tmp_path / "empty.uai").write_text("MARKOV\n1\n2\n0\n")
+    ended = herd("ups-infer", "empty.uai", "--query", "sensitivity:x0=1", "--format", "csv")
+    assert (ended.code, ended.out) == (65, b"")
+    assert ended.err == "herd ups-infer: empty.uai: the network has no factor, and so no cell that anything could depend on\n"
+
+
 def test_what_does_not_fit_is_told_with_a_bound(shell):
     ended = shell("herd network grid --rows 12 --columns 12 --sigma-w 2 | "
                   "herd ups-infer --query mpe --max-memory 64k --search-steps 5 --format map")  # fmt: skip

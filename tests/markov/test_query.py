@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from herdcli.markov.query import asked, bounds, exact, mini_bucket
 from herdcli.markov.query.marginal_map import Climb
 from herdcli.markov.query.max_product import MaxProduct
 from herdcli.markov.query.neighbourhoods import Search, improved, score
-from herdcli.markov.query.sensitivity import sensitivity
+from herdcli.markov.query.sensitivity import before_evidence, sensitivity
 from herdcli.markov.query.tree_reweighted import TreeReweighted, forests
 
 CASES = [(seed, zeros) for seed in range(6) for zeros in (False, True)]
@@ -231,6 +232,24 @@ def test_sensitivities_are_finite_differences(zeros):
                 moved[0][k] -= step
             low, high = (brute_force(network.build(given.cardinality, _with(given, each)))[0][1][0] for each in moved)
             assert found.derivative[k] == pytest.approx((high - low) / (moved[1][k] - moved[0][k]), abs=2e-5, rel=1e-4)
+
+
+def test_sensitivities_under_evidence_are_of_the_cells_of_the_network_itself():
+    """Not of the slices that evidence leaves: the cell of a row is its place in the network's own factor."""
+    for seed in range(3):
+        before = random_network(seed, False, 6)
+        evidence = {0: 1, 3: 0}
+        given = network.condition(before, evidence)
+        found = before_evidence(sensitivity(given, cliques.search(given, 0, 2).order.tolist(), 1, 0), before, evidence)
+        assert found.value.tolist() == before.table.tolist()
+        ends = before.table_offset.tolist()
+        assert found.cell.tolist() == [k for low, high in pairwise(ends) for k in range(high - low)]
+        for k in range(0, len(before.table), 3):
+            table = before.table.copy()
+            table[k] += 1e-6
+            moved = network.condition(network.build(before.cardinality, _with(before, table)), evidence)
+            change = brute_force(moved)[0][1][0] - brute_force(given)[0][1][0]
+            assert found.derivative[k] == pytest.approx(change / 1e-6, abs=2e-5, rel=1e-4)
 
 
 def _with(given, table):

@@ -76,6 +76,6 @@ def command(session: Session, request: Request) -> None:
         if queries.other(request):
             queries.answer(session, loaded, (network, evidence), request, form)
         elif request.evidence_rows:
-            evidence_rows.infer_rows(session, loaded, network, request)
+            evidence_rows.infer_rows(session, loaded, (network, evidence), request)
         else:
             starts.infer(session, loaded, (network, evidence), request)

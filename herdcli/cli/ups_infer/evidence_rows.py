@@ -17,47 +17,79 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ups_infer.request import Request
-    from herdcli.markov.exact.batch import RowsShard
+    from herdcli.markov.exact.batch import Answers, RowsShard
     from herdcli.markov.model.network import Network
+    from herdcli.schema import Array
 
 
-def infer_rows(session: Session, loaded: Artifact, network: Network, request: Request) -> None:
-    """Write the marginals of all variables, and log Z, under the evidence of each row."""
+def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request) -> None:
+    """Write the marginals of all variables, and log Z, under the evidence of each row beside that given for all of them."""
     from herdcli.markov.exact.batch import Batch, Columns, RowsShard
     from herdcli.markov.formats import results
 
+    full: Network = loaded.value
+    network, evidence = given
     if request.algorithm not in (AUTO, "junction-tree"):
         raise BadUsage(f"--evidence-rows is answered by a junction tree, not by --algorithm {request.algorithm}")
     if network.observations():
         raise BadUsage("--evidence-rows takes no observed marginals", hint="--ignore-observed")
     assert request.evidence_rows is not None
-    session.recoding = states_named(network)
+    session.recoding = states_named(full)
     found = session.load(request.evidence_rows, "evidence", kinds={"dataset"}, missing=True)
     data = found.value
     dense = data.X.toarray() if data.is_sparse else np.asarray(data.X)
     dense = np.where(np.isnan(dense), -1, dense)
-    names = data.feature_names or [f"x{i}" for i in range(dense.shape[1])]
+    names = data.feature_names or [str(i) for i in range(dense.shape[1])]
     if (dense % 1 != 0).any():
         raise DataError("evidence must be whole numbers: a state, or −1 for none", where=found.name)
-    variables = [results.variable(network, name) for name in names]
+    variables = [results.variable(full, name) for name in names]
     if len(set(variables)) < len(variables):
         raise DataError("two columns stand for the same variable", where=found.name)
-    batch = Batch(network, variables, dense.astype(np.int64), orders=request.orders, seed=request.seed, map=session.map)
+    dense = _beside(dense.astype(np.int64), variables, full, evidence, found.name)
+    batch = Batch(network, variables, dense, orders=request.orders, seed=request.seed, map=session.map)
     size, what = batch.bytes_needed()
     session.require_memory(size, what)
     session.console.note(what.rstrip(","))
     units = shards.units(session, batch.count, "blocks of rows")
-    states = network.states or [str(x) for count in network.cardinality.tolist() for x in range(count)]
-    columns = [
-        f"{network.name(i)}={x}" for i, x in zip(np.repeat(np.arange(network.count), network.cardinality).tolist(), states, strict=True)
-    ]
+    of_column = np.repeat(np.arange(full.count), full.cardinality).tolist()
+    states = full.states or [str(x) for count in full.cardinality.tolist() for x in range(count)]
+    columns = [f"{full.name(i)}={x}" for i, x in zip(of_column, states, strict=True)]
     made = RowsShard(
         place=session.place,
         units=batch.count,
-        parts=session.run(batch.part(units), label="rows") if units else [],
-        rest=Columns([*columns, "log_z"], network.count) if session.place.first else None,
+        parts=_over_all(session.run(batch.part(units), label="rows"), full, evidence) if units else [],
+        rest=Columns([*columns, "log_z"], full.count) if session.place.first else None,
     )
     shards.close(session, made, "blocks of rows", finish, replace(loaded, value=None), request)
+
+
+def _beside(rows: Array, variables: list[int], full: Network, evidence: dict[int, int], where: str) -> Array:
+    """Rows of states (n, columns) beside evidence for all: what it says too is none of theirs.  Raises DataError where they differ."""
+    made = rows.copy()
+    for column, i in enumerate(variables):
+        if i in evidence:
+            differing = np.flatnonzero((rows[:, column] != -1) & (rows[:, column] != evidence[i]))
+            if differing.size:
+                row, state = int(differing[0]), int(rows[differing[0], column])
+                message = f"row {row} gives {full.name(i)} the state {state}, --evidence the state {evidence[i]}"
+                raise DataError(message, where=where, hint="leave it out of one of the two")
+            made[:, column] = -1
+    return made
+
+
+def _over_all(parts: list[Answers], full: Network, evidence: dict[int, int]) -> list[Answers]:
+    """Marginals over all states of the network, those that evidence excludes with 0."""
+    if not evidence:
+        return parts
+    first = np.concatenate(([0], np.cumsum(full.cardinality)))
+    kept = np.ones(int(first[-1]), dtype=bool)
+    for i, state in evidence.items():
+        kept[first[i] : first[i + 1]] = False
+        kept[first[i] + state] = True
+    made = [np.zeros((len(part.marginals), len(kept))) for part in parts]
+    for whole, part in zip(made, parts, strict=True):
+        whole[:, kept] = part.marginals
+    return [replace(part, marginals=whole) for part, whole in zip(parts, made, strict=True)]
 
 
 def finish(session: Session, whole: RowsShard, history: History, request: Request) -> None:

@@ -341,6 +341,8 @@ def sensitivity(session: Session, loaded: Artifact, given: tuple[Network, dict[i
     """A row a cell of every factor: how P(A = STATE) changes with it."""
     from herdcli.markov.exact import cliques, junction_tree
     from herdcli.markov.formats import results
+    from herdcli.markov.model.network import Conditioned
+    from herdcli.markov.query.sensitivity import before_evidence
     from herdcli.markov.query.sensitivity import sensitivity as slopes
 
     network, evidence = given
@@ -351,6 +353,8 @@ def sensitivity(session: Session, loaded: Artifact, given: tuple[Network, dict[i
     size = junction_tree.plan(network, search.order).bytes_needed(network) if search.complete else 1 << 60
     session.require_memory(size, "the junction tree")
     found = slopes(network, search.order.tolist(), variable, state)
+    if isinstance(network, Conditioned) and network.before is not None:
+        found = before_evidence(found, network.before, evidence)
     steepest = int(np.abs(found.derivative).argmax())
     summary = f"P({loaded.value.name(variable)} = {asked.state}) = {found.probability:.8g}, the steepest in factor {found.factor[steepest]}"
     numbers = {"factor": found.factor, "cell": found.cell, "value": found.value, "derivative": found.derivative}

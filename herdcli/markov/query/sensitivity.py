@@ -9,11 +9,11 @@ Source: Darwiche (2003), "A differential approach to inference in Bayesian netwo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from herdcli.errors import NegativeResult
+from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.exact import junction_tree
 from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.exact.junction_tree import Calibrated, log_sum
@@ -36,7 +36,12 @@ class Sensitivity:
 
 
 def sensitivity(network: Network, order: Sequence[int], variable: int, state: int) -> Sensitivity:
-    """Of a network under evidence, where a factor's table is the one that evidence leaves.  Raises NegativeResult if Z is 0."""
+    """Of a network under evidence, where a factor's table is the one that evidence leaves.
+
+    Raises DataError for a network without factors, NegativeResult if Z is 0.
+    """
+    if not network.factor_count:
+        raise DataError("the network has no factor, and so no cell that anything could depend on")
     plain = _calibrated(network, order)
     slope, log_z = _slopes(network, plain), plain.log_z
     indicator = (np.arange(int(network.cardinality[variable])) == state).astype(np.float64)
@@ -46,14 +51,27 @@ def sensitivity(network: Network, order: Sequence[int], variable: int, state: in
         p, inner = float(np.exp(found.log_z - log_z)), _slopes(held, found)
     except NegativeResult:
         p, inner = 0.0, [_without(held, a) for a in range(network.factor_count)]
-    factor, cell, value, derivative = [], [], [], []
-    for a, (_, table) in enumerate(network.factors()):
-        change = np.exp(inner[a] - log_z) - p * np.exp(slope[a] - log_z)
-        factor.append(np.full(table.size, a))
-        cell.append(np.arange(table.size))
-        value.append(table.ravel())
-        derivative.append(change.ravel())
-    return Sensitivity(p, *(np.concatenate(part) for part in (factor, cell, value, derivative)))
+    change = [(np.exp(inner[a] - log_z) - p * np.exp(slope[a] - log_z)).ravel() for a in range(network.factor_count)]
+    return _of_cells(network, p, np.concatenate(change))
+
+
+def before_evidence(found: Sensitivity, before: Network, evidence: Mapping[int, int]) -> Sensitivity:
+    """The same for all cells of the network before evidence: those that it excludes are in no sum, so their slope is 0."""
+    inside = []
+    for scope, table in before.factors():
+        mask = np.zeros(table.shape, dtype=bool)
+        mask[tuple(evidence.get(i, slice(None)) for i in scope)] = True
+        inside.append(mask.ravel())
+    slopes = np.zeros(len(before.table))
+    slopes[np.concatenate(inside)] = found.derivative  # slices keep the order of cells
+    return _of_cells(before, found.probability, slopes)
+
+
+def _of_cells(network: Network, p: float, derivative: Array) -> Sensitivity:
+    """Slopes of all cells of all factors with the places and values of these."""
+    sizes = np.diff(network.table_offset)
+    cell = np.arange(len(network.table)) - np.repeat(network.table_offset[:-1], sizes)
+    return Sensitivity(p, np.repeat(np.arange(network.factor_count), sizes), cell, network.table, derivative)
 
 
 def _calibrated(network: Network, order: Sequence[int]) -> Calibrated:

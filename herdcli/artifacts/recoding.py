@@ -231,10 +231,12 @@ def _few(levels: tuple[str, ...]) -> str:
 def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, gaps: frozenset[str]) -> Array:
     """(n,) the places of levels; NaN for an empty cell, one of `gaps`.  Raises DataError for empty cells else, and for other levels.
 
-    A column without any level has places of them already: numbers.
+    A column without any level has places of them already: numbers, unless all levels are other numbers.
     """
     given = values.tolist()
-    place = _places(set(given), levels) or {text: value for text in set(given) if (value := number(text)) is not None}
+    place = _places(set(given), levels)
+    if not place and not _numbers(levels):
+        place = {text: value for text in set(given) if (value := number(text)) is not None}
     place |= dict.fromkeys(gaps - set(levels), np.nan)
     unknown = sorted(set(given) - place.keys())
     if unknown and unknown[0] in MARKS:
@@ -249,6 +251,11 @@ def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, gaps: 
     made = np.array([place[text] for text in given])
     whole = made.dtype.kind != "f" or bool(((made % 1 == 0) & (made >= 0) & (made < 256)).all())
     return made.astype(np.uint8) if whole else made
+
+
+def _numbers(levels: Sequence[str]) -> bool:
+    """Are all levels numbers?  A number that is none of them is then no place of one."""
+    return bool(levels) and all(number(level) is not None for level in levels)
 
 
 def _places(texts: Set[str], levels: Sequence[str]) -> dict[str, float]:
@@ -267,11 +274,13 @@ def with_names(data: Dataset, known: Recoding, texts: list[str]) -> tuple[Datase
         levels = known.levels.get(name, ())
         if any(number(level) is not None for level in levels):
             shown = np.array([written(cell) for cell in column.tolist()], dtype=str)
-            if _places(set(shown.tolist()), levels):
+            if _numbers(levels) or _places(set(shown.tolist()), levels):
                 moved[name] = shown
     data, texts = _apart(data, moved), [*texts, *moved]
     there = {
-        name: levels for name, levels in known.levels.items() if name in texts and _places(set((data.columns or {})[name].tolist()), levels)
+        name: levels
+        for name, levels in known.levels.items()
+        if name in texts and (_numbers(levels) or _places(set((data.columns or {})[name].tolist()), levels))
     }
     return data, texts, replace(known, levels=there)
 

@@ -64,7 +64,10 @@ def test_impossible_evidence_is_told_by_every_query(herd, copies, query):
 def test_unknown_states_and_variables_are_named(herd, tmp_path):
     (tmp_path / "p.bif").write_text(BIF)
     for line, message in (
-        ("rain=maybe", "rain has no state 'maybe'"),
+        ("rain=maybe", "rain has no state 'maybe'\nhint: its states are yes, sir, no\n"),
+        ("rain=²", "rain has no state '²'"),
+        ("x²=no", "there is no variable 'x²'"),
+        ("² 0 0", "is not an evidence file"),
         ("snow=no", "there is no variable 'snow'"),
         ("wet=2", "the evidence gives wet the state 2, it has 2"),
     ):
@@ -157,3 +160,56 @@ def test_threads_change_no_byte_of_an_exact_answer(herd):
     assert herd("network", "grid", "--rows", "15", "--columns", "15", "--sigma-w", "3", "-o", "g.h5").code == 0
     known = herd("ups-infer", "g.h5", "--format", "mar", "-j", "1").out
     assert herd("ups-infer", "g.h5", "--format", "mar", "-j", "2").out == known
+
+
+NUMBERED = """network n { }
+variable X1 { type discrete [ 2 ] { 1, 2 }; }
+variable X2 { type discrete [ 3 ] { 5, 10, 20 }; }
+probability ( X1 ) { table 0.2, 0.8; }
+probability ( X2 | X1 ) { (1) 0.5, 0.25, 0.25; (2) 0.1, 0.2, 0.7; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("x1=2", "there is no variable 'x1'\nhint: its variables are X1, X2"),  # not X2, the variable of number 1
+        ("1=2", "there is no variable '1'\nhint: its variables are X1, X2"),
+        ("X2=1", "X2 has no state '1'\nhint: its states are 5, 10, 20"),  # not 10, the state of number 1
+        ("X1=0", "X1 has no state '0'\nhint: its states are 1, 2"),
+    ],
+)
+def test_a_number_stands_for_nothing_where_names_are_other_numbers(herd, tmp_path, line, message):
+    (tmp_path / "n.bif").write_text(NUMBERED)
+    (tmp_path / "n.evid").write_text(line + "\n")
+    ended = herd("ups-infer", "n.bif", "--evidence", "n.evid", "--format", "mar")
+    assert (ended.code, ended.out, ended.err) == (65, b"", f"herd ups-infer: n.evid: {message}\n")
+
+
+def test_a_table_of_numbers_that_are_no_names_is_refused(herd, tmp_path):
+    (tmp_path / "n.bif").write_text(NUMBERED)
+    (tmp_path / "rows.csv").write_text("X2\n1\n")
+    ended = herd("ups-infer", "n.bif", "--evidence-rows", "rows.csv")
+    assert (ended.code, ended.out) == (65, b"")
+    assert ended.err == "herd ups-infer: rows.csv: '1' of column 'X2' (1 row) is none of its states: 5, 10, 20\n"
+
+
+def test_labels_of_a_factor_graph_that_skip_numbers_are_names(herd, tmp_path):
+    (tmp_path / "f.fg").write_text("1\n\n2\n1 3\n2 2\n4\n0 1\n1 2\n2 3\n3 4\n")
+    for word, code in (("x1=0", 0), ("1 1 0", 65)):
+        (tmp_path / "f.evid").write_text(word + "\n")
+        assert herd("ups-infer", "f.fg", "--evidence", "f.evid", "--format", "mar").code == code
+
+
+@pytest.mark.parametrize("option", ["--observe", "--likelihood"])
+def test_what_is_given_twice_is_refused(herd, copies, option):
+    ended = herd("ups-infer", "copies.uai", option, "x1=.5,.5", option, "1=.1,.9", "--format", "mar")
+    assert (ended.code, ended.out) == (2, b"")
+    assert f"{option} names x1 twice\nhint: one {option} for each variable\n" in ended.err
+
+
+@pytest.mark.parametrize("algorithm", ["double-loop", "gbp"])
+def test_networks_without_factors_have_regions_too(herd, tmp_path, algorithm):
+    (tmp_path / "empty.uai").write_text("MARKOV\n2\n2 4\n0\n")
+    ended = herd("ups-infer", "empty.uai", "--algorithm", algorithm, "--format", "mar")
+    assert (ended.code, ended.out) == (0, b"MAR\n2 2 0.5 0.5 4 0.25 0.25 0.25 0.25\n")

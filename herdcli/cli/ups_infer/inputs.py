@@ -78,6 +78,7 @@ def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Itera
     """(variable, values) of texts like x3=0.2,0.8."""
     from herdcli.markov.formats import results
 
+    seen: set[int] = set()
     for text in texts:
         name, equals, values = text.partition("=")
         try:
@@ -87,4 +88,7 @@ def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Itera
         i = results.variable(network, name.strip())
         if len(numbers) != network.cardinality[i] or not equals:
             raise DataError(f"{option} '{text}' has {len(numbers)} values, {network.name(i)} has {network.cardinality[i]} states")
+        if i in seen:
+            raise BadUsage(f"{option} names {network.name(i)} twice", hint=f"one {option} for each variable")
+        seen.add(i)
         yield i, numbers

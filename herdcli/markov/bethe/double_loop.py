@@ -13,6 +13,9 @@ stationary.  Source: Yuille (2002); Heskes, Albers & Kappen (2003), sec. 4.  Tab
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 
 from herdcli.errors import Diverged
@@ -84,7 +87,8 @@ class DoubleLoop(ToTolerance[State, Settings]):
             group = groups[table.shape]
             self.place.append((group, sizes[group]))
             sizes[group] += 1
-        self.offsets = np.concatenate(([0], np.cumsum([n * int(np.prod(s)) for n, s in zip(sizes, self.shapes, strict=True)]))).tolist()
+        cells = [n * math.prod(s) for n, s in zip(sizes, self.shapes, strict=True)]
+        self.offsets = list(itertools.accumulate(cells, initial=0))
         self.potential = np.empty(self.offsets[-1])
         for (group, row), table in zip(self.place, logs, strict=True):
             self.groups(self.potential)[group][row] = table.ravel()

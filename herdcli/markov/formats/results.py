@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.formats.text import Words
+from herdcli.markov.model.naming import Naming, only_places
 from herdcli.markov.model.network import Network, check_state
 from herdcli.schema import Array
 
@@ -35,8 +36,9 @@ def read_evidence(text: str, network: Network) -> dict[int, int]:
             "is not an evidence file", hint="expected: the number of pairs, then variable and state of each; or one pair per line"
         )
     found: dict[int, int] = {}
+    naming = Naming(network.names)
     for name, state in zip(pairs[::2], pairs[1::2], strict=True):
-        i = variable(network, name)
+        i = variable(network, name, naming)
         value = state_of(network, i, state)
         if found.setdefault(i, value) != value:
             raise DataError(f"the evidence gives {network.name(i)} two states, {found[i]} and {value}")
@@ -44,7 +46,7 @@ def read_evidence(text: str, network: Network) -> dict[int, int]:
 
 
 def _is_count(word: str, rest: int) -> bool:
-    return word.isdigit() and 2 * int(word) == rest
+    return word.isdecimal() and 2 * int(word) == rest
 
 
 def read_clamp_sets(text: str, network: Network) -> list[list[int]]:
@@ -56,29 +58,36 @@ def read_clamp_sets(text: str, network: Network) -> list[list[int]]:
     return found
 
 
-def variable(network: Network, name: str) -> int:
-    """The number of a variable given by name, number or x and number.  Raises DataError for none of the network."""
-    if network.names and name in network.names:
-        return network.names.index(name)
-    digits = name.removeprefix("x")
-    if not digits.isdigit():
-        raise DataError(f"there is no variable '{name}'")
-    if int(digits) >= network.count:
-        raise DataError(f"there is no variable {digits}, there are {network.count} (0 to {network.count - 1})")
-    return int(digits)
+def variable(network: Network, name: str, naming: Naming | None = None) -> int:
+    """The number of a variable given by name, number or x and number.  Raises DataError for none of the network.
+
+    naming  that of the network, where many are asked for.
+    """
+    naming = naming or Naming(network.names)
+    found = naming.find(name)
+    if found < 0:
+        raise DataError(f"there is no variable '{name}'", hint=f"its variables are {_few(network.names)}" if naming.misleading else None)
+    if found >= network.count:
+        raise DataError(f"there is no variable {found}, there are {network.count} (0 to {network.count - 1})")
+    return found
 
 
 def state_of(network: Network, i: int, name: str) -> int:
-    """The number of a state given by name or number."""
+    """The number of a state given by name, or by number where the names are no other numbers."""
+    own: list[str] = []
     if network.states:
         first = int(network.cardinality[:i].sum())
         own = network.states[first : first + int(network.cardinality[i])]
-        if name in own:
-            return own.index(name)
-    if not name.isdigit():
-        raise DataError(f"{network.name(i)} has no state '{name}'")
+    if name in own:
+        return own.index(name)
+    if not name.isdecimal() or not only_places(own):
+        raise DataError(f"{network.name(i)} has no state '{name}'", hint=f"its states are {_few(own)}" if own else None)
     check_state(network, i, int(name))
     return int(name)
+
+
+def _few(names: Sequence[str] | None) -> str:
+    return ", ".join((names or [])[:5]) + (" …" if len(names or []) > 5 else "")
 
 
 def write_mar(marginals: Sequence[Array]) -> str:

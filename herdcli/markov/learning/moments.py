@@ -17,6 +17,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.model.constraints import Cluster, Problem, Rows
+from herdcli.markov.model.naming import Naming
 from herdcli.schema import Array
 
 HINT = "expected: a list of objects with 'scope' and 'marginal', or 'scope', 'features' and 'expectations'"
@@ -84,12 +85,10 @@ def _cluster(a: int, item: dict[str, Any], cardinality: Array, names: Sequence[s
 
 
 def _variable(a: int, word: Any, count: int, names: Sequence[str] | None) -> int:
-    if names is not None and word in names:
-        return list(names).index(word)
-    number = str(word).removeprefix("x")
-    if isinstance(word, bool) or not number.isdecimal() or int(number) >= count:
+    found = -1 if isinstance(word, bool) else Naming(names).find(str(word))
+    if not 0 <= found < count:
         raise DataError(f"cluster {a}: there is no variable {word!r}, there are {count} (0 to {count - 1})")
-    return int(number)
+    return found
 
 
 def _numbers(values: Any, what: str) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.markov.model.generate import grid_edges
+from herdcli.markov.model.naming import Naming
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -107,7 +108,7 @@ def edges(kind: str, probability: float, reach: int, nodes: int, information: Ar
 
 def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | None = None) -> list[tuple[int, ...]]:
     """Variables of one cluster a line, by name, number or x and number; # begins a comment.  size  how many there must be."""
-    place = {name: i for i, name in enumerate(names or ())}
+    naming = Naming(names)
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").split()
@@ -117,7 +118,7 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
             raise DataError(f"line {number} has {len(words)} variables, an edge has {size}", hint="--clusters takes any number")
         scope = []
         for word in words:
-            i = place.get(word, int(word.removeprefix("x")) if word.removeprefix("x").isdecimal() else -1)
+            i = naming.find(word)
             if i < 0:
                 raise DataError(f"line {number}: there is no variable '{word}'")
             if i >= nodes:

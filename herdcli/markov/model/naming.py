@@ -1,0 +1,35 @@
+"""Variables and states by name or by number: a number counts from 0, and only where no name is another number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+
+class Naming:
+    """Finds variables by name, by number, or by x and number.  names  of all of them, or None."""
+
+    def __init__(self, names: Sequence[str] | None) -> None:
+        self.names = names
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each name."""
+        return {name: i for i, name in reversed(list(enumerate(self.names or ())))}
+
+    @cached_property
+    def misleading(self) -> bool:
+        """Is a name the number of another variable?  In X1, X2, … or 1, 2, … it is, and x1 could be either."""
+        return not only_places([name.lower().removeprefix("x") for name in self.names or ()])
+
+    def find(self, word: str) -> int:
+        """The place of a variable; a number is not held against how many there are.  −1 for none."""
+        if word in self.places:
+            return self.places[word]
+        number = word.removeprefix("x")
+        return int(number) if number.isdecimal() and not self.misleading else -1
+
+
+def only_places(names: Sequence[str]) -> bool:
+    """Are those names that are numbers their own places, counted from 0?"""
+    return all(int(name) == place for place, name in enumerate(names) if name.isdecimal())

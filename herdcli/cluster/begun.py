@@ -74,10 +74,11 @@ def begun(asked: Asked, size: Size) -> Iterator[Begun]:
 
 
 def _within(folder: str) -> contextlib.AbstractContextManager[Any]:
-    """Dask's temporary files in a folder that goes when the run does; its client looks for workers as often as `farm` does."""
+    """Dask's temporary files in a folder that goes when the run does; its scheduler and client do not watch themselves."""
     import dask
 
-    made: contextlib.AbstractContextManager[Any] = dask.config.set({"temporary-directory": folder})
+    watched = {"distributed.admin.tick.interval": "1s", "distributed.worker.profile.enabled": False}
+    made: contextlib.AbstractContextManager[Any] = dask.config.set({"temporary-directory": folder} | watched)
     return made
 
 

@@ -16,7 +16,6 @@ from storages import shards
 from herdcli import artifacts
 from herdcli.artifacts import header, lazy
 from herdcli.cli.fit_mrf import reading
-from herdcli.numerics import blocks as blocks_of
 
 ROWS = 61  # blocks of eight below, the last one short
 RANDOM = np.random.default_rng(7)
@@ -31,10 +30,7 @@ GREY = np.where(np.arange(ROWS)[:, None] % 7 == 0, 9.0, RANDOM.integers(0, 10, (
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    """Of eight rows; and no waiting for the disk."""
-    monkeypatch.setattr(blocks_of, "BLOCK", 8)
-    monkeypatch.setattr(reading, "BLOCK", 8)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    stored.few_rows(monkeypatch, reading)
 
 
 def table(X, **more):

@@ -14,7 +14,6 @@ from herdcli import artifacts
 from herdcli.artifacts import lazy
 from herdcli.cli.ica import summed
 from herdcli.ica import summing
-from herdcli.numerics import blocks as blocks_of
 
 ROWS = 61  # blocks of eight below, the last one short
 RANDOM = np.random.default_rng(12)
@@ -26,10 +25,7 @@ FIT = ["J", "power", "kurtosis", "whitening.mean", "whitening.forward", "whiteni
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    """Of eight rows, ten of which are learned from; and no waiting for the disk."""
-    monkeypatch.setattr(blocks_of, "BLOCK", 8)
-    monkeypatch.setattr(summed, "BLOCK", 8)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    stored.few_rows(monkeypatch, summed)
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from storages import shards
 from herdcli import artifacts
 from herdcli.artifacts import lazy
 from herdcli.cli.regress import summed
-from herdcli.numerics import blocks as blocks_of
 from herdcli.regression import summing
 
 ROWS = 61  # blocks of eight below, the last one short
@@ -28,10 +27,7 @@ LINE = ["--target", "price", "--one-pass"]
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    """Of eight rows; and no waiting for the disk."""
-    monkeypatch.setattr(blocks_of, "BLOCK", 8)
-    monkeypatch.setattr(summed, "BLOCK", 8)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    stored.few_rows(monkeypatch, summed)
 
 
 @pytest.fixture

@@ -1,15 +1,27 @@
-"""The same rows as HDF5, text, Parquet and several Parquet files; and the shards of a run."""
+"""The same rows as HDF5, text, Parquet and several Parquet files; blocks of few rows; and the shards of a run."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import h5py
 import numpy as np
 import pyarrow as pa
+import pytest
 from pyarrow import parquet
+
+from herdcli.numerics import blocks
+
+
+def few_rows(monkeypatch: pytest.MonkeyPatch, reader: ModuleType) -> None:
+    """Blocks of eight rows, for sums and for a command's module that reads them; and no waiting for the disk."""
+    for module in (blocks, reader):
+        monkeypatch.setattr(module, "BLOCK", 8)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def write(X: np.ndarray, names: list[str], columns: dict[str, np.ndarray], lines: Callable[[Any], str] = str) -> tuple[str, ...]:

@@ -90,15 +90,16 @@ def test_an_interrupted_fit_goes_on_to_the_same_bytes(model, faces, herd, tmp_pa
 
     arguments = ("fit-rbm", "--pairs", faces, *QUICK, "--checkpoint", tmp_path / "c.h5", "--every", 2, "-q", "-o", tmp_path / "again.h5")
 
-    def stopping(step, state, *, checkpoint, steps, **rest):
-        done = run(step, state, steps=5, checkpoint=checkpoint, **rest)
+    def stopping(step, state, *, checkpoint, until, **rest):
+        done = run(step, state, until=lambda state: state.step == 5, checkpoint=checkpoint, **rest)
+        assert not until(done)
         checkpoint(done)
         raise Interrupted(15)
 
     run = iterate.run
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(iterate, "run", stopping)
-        assert herd(*arguments)[0]
+        assert herd(*arguments)[0] == 75
     assert herd(*arguments, "--resume")[0] == 0
     assert (tmp_path / "again.h5").read_bytes() == model.read_bytes()
     assert not (tmp_path / "c.h5").exists()

@@ -171,3 +171,9 @@ def test_trees_are_trees_and_leaves_are_their_ends():
         joined.add(j)
     degree = np.bincount(np.ravel(edges), minlength=30)
     assert set(made.observations()) == set(np.flatnonzero(degree == 1).tolist())
+
+
+def test_bif_has_no_sign_for_quotes():
+    given = network.build([2], [((0,), np.array([0.5, 0.5]))], names=['5" pipe'], directed=True)
+    with pytest.raises(DataError, match='the name 5" pipe has quotes in it, for which BIF has no sign'):
+        formats.write(given, "bif")

@@ -8,22 +8,27 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.markov.formats.text import TOO_SMALL, vanished
 from herdcli.markov.model.network import Factor, Network, build
 from herdcli.schema import Array
 
+K = TypeVar("K", str, int)
 _TOKEN = re.compile(r'[^\s{}()\[\],;|"]+|[{}()\[\];|]|"[^"]*"')  # a comma separates as a blank does
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_COMMENT = re.compile(r'("[^"]*")|/\*.*?\*/|//[^\n]*', re.DOTALL)  # in quotes, as in "http://…", there is none
+ROUNDED = 0.01  # how far a row of a file may be from a sum of 1
 
 
 class _Reader:
     """Tokens; where they are is looked up when somebody has to be told."""
 
     def __init__(self, text: str) -> None:
-        self.text = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text) if "/" in text else text
+        self.text = _COMMENT.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text) if "/" in text else text
         self.tokens: list[str] = _TOKEN.findall(self.text)
         self.at = 0
 
@@ -66,9 +71,12 @@ class _Reader:
     def numbers(self) -> Array:
         words = self.names(";")
         try:
-            return np.array(list(map(float, words)))
+            values = np.array(list(map(float, words)))
         except ValueError:
             raise self.error(f"'{' '.join(words)[:40]}' are not numbers") from None
+        if (lost := vanished(words, values)) is not None:
+            raise self.error(TOO_SMALL.format(words[lost][:40]))
+        return values
 
     def skip_property(self) -> None:
         while self.next("';'") != ";":
@@ -80,6 +88,7 @@ def read_bif(text: str) -> Network:
     reader = _Reader(text)
     states: dict[str, list[str]] = {}
     found: list[tuple[list[str], Array]] = []
+    given: set[str] = set()
     while reader.peek():
         block = reader.next("a block")
         if block == "network":
@@ -94,13 +103,40 @@ def read_bif(text: str) -> Network:
             states[name] = _variable(reader, name)
         elif block == "probability":
             found.append(_probability(reader, states))
+            if (child := found[-1][0][-1]) in given:
+                raise reader.error(f"variable {child} has a second probability block")
+            given.add(child)
         else:
             raise reader.error(f"'{block[:40]}' is neither network, variable nor probability")
     names = list(states)
+    if missing := [name for name in names if name not in given]:
+        raise DataError(f"variable {missing[0]} has no probability block")
+    if circle := _circle({scope[-1]: scope[:-1] for scope, _ in found}):
+        raise DataError(f"the parents go round in a circle: {' ← '.join(circle)}", hint="a Bayesian network has none")
     index = {name: i for i, name in enumerate(names)}
     factors: list[Factor] = [(tuple(index[name] for name in scope), table) for scope, table in found]
     every = [state for name in names for state in states[name]]
     return build([len(states[name]) for name in names], factors, names=names, states=every, directed=True)
+
+
+def _circle(parents: Mapping[K, Sequence[K]]) -> list[K]:
+    """Variables each of which has the next as a parent, the last being the first again; none where no walk up comes back."""
+    left = {child: set(above) for child, above in parents.items()}
+    children: dict[K, list[K]] = {}
+    for child, above in left.items():
+        for parent in above:
+            children.setdefault(parent, []).append(child)
+    done = [child for child, above in left.items() if not above]
+    for parent in done:  # grows as it goes (Kahn 1962)
+        del left[parent]
+        for child in children.get(parent, ()):
+            left[child].discard(parent)
+            if not left[child]:
+                done.append(child)
+    walk = list(left)[:1]
+    while walk and walk[-1] not in walk[:-1]:
+        walk.append(min(left[walk[-1]], key=str))
+    return walk[walk.index(walk[-1]) :] if walk else []
 
 
 def _variable(reader: _Reader, name: str) -> list[str]:
@@ -119,6 +155,8 @@ def _variable(reader: _Reader, name: str) -> list[str]:
             reader.expect(";")
             if not count.isdigit() or int(count) != len(found) or not found:
                 raise reader.error(f"variable {name} declares {count} states and names {len(found)}")
+            if len(set(found)) < len(found):
+                raise reader.error(f"variable {name} has two states '{next(state for state in found if found.count(state) > 1)}'")
         else:
             reader.skip_property()
     if not found:
@@ -138,6 +176,7 @@ def _probability(reader: _Reader, states: dict[str, list[str]]) -> tuple[list[st
     table = np.full(shape, np.nan)
     reader.expect("{")
     place = [{state: k for k, state in enumerate(states[name])} for name in parents]
+    seen: set[tuple[int, ...]] = set()
     while (token := reader.next("'}'")) != "}":
         if token == "table":
             values = reader.numbers()
@@ -146,6 +185,9 @@ def _probability(reader: _Reader, states: dict[str, list[str]]) -> tuple[list[st
             table = np.moveaxis(values.reshape(shape[-1], *shape[:-1]), 0, -1)  # the child's states run slowest
         elif token in ("(", "default"):
             rows = _row_index(reader, child, parents, place) if token == "(" else np.isnan(table[..., 0])
+            if isinstance(rows, tuple) and rows in seen:
+                raise reader.error(f"a row of {child} is given twice")
+            seen |= {rows} if isinstance(rows, tuple) else set()
             values = reader.numbers()
             if len(values) != shape[-1]:
                 raise reader.error(f"a row of {child} has {len(values)} values, the variable has {shape[-1]} states")
@@ -154,6 +196,8 @@ def _probability(reader: _Reader, states: dict[str, list[str]]) -> tuple[list[st
             reader.skip_property()
     if np.isnan(table).any():
         raise reader.error(f"the table of {child} has no row for {int(np.isnan(table[..., 0]).sum())} states of its parents")
+    if (wrong := np.abs((sums := table.sum(axis=-1)) - 1) > ROUNDED).any():
+        raise reader.error(f"a row of {child} sums to {float(sums[wrong][0]):.6g}, not to 1")
     return [*parents, child], table
 
 
@@ -174,6 +218,9 @@ def write_bif(network: Network) -> str:
     proper = all(np.allclose(table.sum(axis=-1), 1, rtol=0, atol=1e-4) for _, table in factors.values())
     if len(factors) != network.count or network.factor_count != network.count or not proper:
         raise DataError("is not a Bayesian network, the only kind that BIF can hold", hint="write UAI or HDF5: -o FILE.uai")
+    if _circle({scope[-1]: scope[:-1] for scope, _ in factors.values()}):
+        raise DataError("is not a Bayesian network, the only kind that BIF can hold: its factors go round in a circle",
+                        hint="write UAI or HDF5: -o FILE.uai")  # fmt: skip
     names = [_quoted(network.name(i)) for i in range(network.count)]
     states = _state_names(network)
     lines = ["network unknown {", "}"]
@@ -198,4 +245,7 @@ def _state_names(network: Network) -> list[list[str]]:
 
 
 def _quoted(name: str) -> str:
+    """A name as a word, else in quotes.  Raises DataError for one with quotes in it, which BIF cannot write."""
+    if '"' in name:
+        raise DataError(f"the name {name[:40]} has quotes in it, for which BIF has no sign", hint="write HDF5: -o FILE.h5")
     return name if re.fullmatch(r'[^\s{}()\[\],;|"]+', name) and "//" not in name and "/*" not in name else f'"{name}"'

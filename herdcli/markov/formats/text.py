@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -12,6 +12,20 @@ from herdcli.errors import DataError
 from herdcli.schema import Array
 
 T = TypeVar("T")
+ZEROS = frozenset(("0", "0.0", "0.", "0.000000"))
+
+
+TOO_SMALL = "'{}' is smaller than any float64 but 0, which would make it impossible"
+SCALED = "write 0 if it is, or multiply all values of the factor by a power of ten"
+
+
+def vanished(words: Sequence[str], values: Array) -> int | None:
+    """The place of the first number that is not 0 as it is written, but is as a float64."""
+    for place in np.flatnonzero(values == 0).tolist():
+        word = words[place]
+        if word not in ZEROS and re.search(r"[1-9]", word.lower().partition("e")[0]):
+            return int(place)
+    return None
 
 
 class Words:
@@ -48,7 +62,11 @@ class Words:
 
     def numbers(self, count: int, what: str) -> Array:
         """The next words as float64."""
-        return np.array(self._take(count, what, float, "a number"), dtype=np.float64)
+        values = np.array(self._take(count, what, float, "a number"), dtype=np.float64)
+        first = self.at - count
+        if (lost := vanished(self.words[first : self.at], values)) is not None:
+            raise DataError(f"{self.place(first + lost)}: {TOO_SMALL.format(self.words[first + lost][:40])}", hint=SCALED)
+        return values
 
     def _take(self, count: int, what: str, convert: Callable[[str], T], expected: str) -> list[T]:
         words = self.words[self.at : self.at + count]

@@ -29,9 +29,20 @@ def test_draws_that_chains_are_worth_follow_from_rhat():
     draws = random.random((16, 50, 4000)) < 0.3
     halves = draws.mean(axis=1).T
     squared = np.mean(convergence.rhat(halves, 50) ** 2)
-    assert convergence.effective(np.sqrt(squared + 1 / 50), 16) == pytest.approx(16 * 50, rel=0.05)
-    assert convergence.effective(np.inf, 16) == 0
+    assert convergence.effective(np.sqrt(squared + 1 / 50), 16, 1000) == pytest.approx(16 * 50, rel=0.05)
+    assert convergence.effective(np.inf, 16, 50) == 0
     assert convergence.with_unseen(np.array([0.03, 0.9]), 12.5) == pytest.approx([0.05, 0.5])
+
+
+@pytest.mark.parametrize("pair", [[[1.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [1.0, 1.0]]])
+@pytest.mark.parametrize("algorithm", ["gibbs", "tempered-gibbs"])
+def test_what_few_draws_cannot_have_shown_is_in_the_error_told(algorithm, pair):
+    """Chains that never see a state of 1 in 10,000 have R̂ = 1, and are worth their draws, not the billion that R̂ would say."""
+    given = network.build([2, 2], [((0,), np.array([1.0, 1e-4])), ((0, 1), np.array(pair))])
+    found = solve(algorithms.method(given, Settings(algorithm=algorithm, sweeps=64, burn_in=10, chains=4)))
+    drawn = 4 * 64
+    assert found.attributes["standard_error"][0].min() >= 0.5 / drawn
+    assert np.abs(found.nodes[0] - [1 / 1.0001, 1e-4 / 1.0001]).max() < found.attributes["standard_error"][0][0]
 
 
 def test_heights_have_an_rhat_of_their_own():

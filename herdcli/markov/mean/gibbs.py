@@ -93,7 +93,7 @@ class Gibbs(Stepwise[State]):
         m = means.mean(axis=(0, 2))
         halves = np.concatenate(list(state.on), axis=1) / n
         worst = max(float(convergence.rhat(halves, n).max(initial=1.0)), state.height.rhat(n))
-        error = convergence.with_unseen(convergence.errors(means), convergence.effective(worst, halves.shape[1]))
+        error = convergence.with_unseen(convergence.errors(means), convergence.effective(worst, halves.shape[1], n))
         nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
         errors = [np.zeros(1) if held[i] else np.array([error[i], error[i]]) for i in range(len(m))]
         draws = 2 * n * self.settings.chains

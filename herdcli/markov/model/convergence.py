@@ -76,9 +76,12 @@ def heights(chains: int) -> Heights:
     return Heights(np.zeros((2, 2, chains)), 0.0)
 
 
-def effective(worst: float, runs: int) -> float:
-    """Independent draws that `runs` half runs with a largest R̂ of `worst` are worth: of n of them R̂² is 1 + runs/n."""
-    return min(1e9, runs / max(worst * worst - 1, 1e-9))
+def effective(worst: float, runs: int, sweeps: int) -> float:
+    """Independent draws that `runs` half runs of so many sweeps with a largest R̂ of `worst` are worth: of n of them R̂² is 1 + runs/n.
+
+    They are no more than were drawn, also where R̂ is 1 because nothing was ever seen to change.
+    """
+    return runs / max(worst * worst - 1, 1 / max(1, sweeps))
 
 
 def with_unseen(error: Array, draws: float) -> Array:

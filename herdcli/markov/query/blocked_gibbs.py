@@ -109,7 +109,7 @@ class BlockedGibbs(Stepwise[State]):
         halves = np.concatenate(list(state.on), axis=1) / n
         ratio = convergence.rhat(halves, n, stuck=state.alike)
         worst = max(float(ratio.max(initial=1.0)), state.height.rhat(n))
-        error = convergence.with_unseen(convergence.errors(state.on / n), convergence.effective(worst, halves.shape[1]))
+        error = convergence.with_unseen(convergence.errors(state.on / n), convergence.effective(worst, halves.shape[1], n))
         error[np.repeat(small.cardinality == 1, small.cardinality)] = 0.0
         split = [np.split(part, self.first[1:-1]) for part in (halves.mean(axis=1), error)]
         nodes, errors = (self.inner.spread(part, self.network.cardinality) for part in split)

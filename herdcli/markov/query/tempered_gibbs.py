@@ -264,7 +264,7 @@ class TemperedGibbs(Stepwise[State]):
         halves = np.concatenate(list(on), axis=1)
         ratio = convergence.rhat(halves, self.kept, stuck=state.alike)
         worst = max(float(ratio.max(initial=1.0)), state.height.rhat(self.kept // 2))
-        draws = convergence.effective(worst, halves.shape[1])
+        draws = convergence.effective(worst, halves.shape[1], self.kept)
         p, error = mean.mean(axis=(0, 2)), convergence.errors(mean)
         error = np.where(self._known(), 0.0, convergence.with_unseen(error, draws))
         error[np.isinf(ratio) & (halves.std(axis=1) == 0)] = 0.5  # never left the state that all began at: nothing is known

@@ -48,7 +48,7 @@ def of_rbm(value: RBM, *, map: Map = map) -> Row:
         part = TEST if (held.split == TEST).any() else VALID
         groups = by_model(held, held.split == part, value.count, ROWS)
         if groups:
-            row |= of_words(value, groups, AIS, map) if value.visible_units == "words" else _likelihood(value, groups, map)
+            row |= _of_words(value, groups, map) if value.visible_units == "words" else _likelihood(value, groups, map)
     if value.scores is not None and (value.scores.split == VALID).any():
         row |= errors(value.scores, FIXED)
     return row
@@ -65,6 +65,12 @@ def _likelihood(value: RBM, groups: dict[int, Any], map: Map) -> Row:
     scale = 0.0 if value.column_scale is None else float(np.log(value.column_scale, dtype=np.float64).sum())
     row: Row = {"log_likelihood": own / count - scale, "independent": independent(value, groups)}
     return row if value.training_energy is None else row | {"free_energy_gap": gap / count}
+
+
+def _of_words(value: RBM, groups: dict[int, Any], map: Map) -> Row:
+    found: Row = dict(of_words(value, groups, AIS, map))
+    raised = found["log_likelihood"] + SURE * found["log_likelihood_se"]
+    return {"log_likelihood": raised, "independent": found["independent"]}
 
 
 def _log_z(value: RBM, h: Harmonium, m: int, map: Map) -> float:

@@ -24,9 +24,11 @@ from herdcli.numerics.streamed import Streamed
 from herdcli.rbm import words
 from herdcli.rbm.annealing import BACK_TEMPERATURES, Estimate, lowered
 from herdcli.rbm.labels import log_posterior
+from herdcli.rbm.lengthening import annealed
 from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.rbm.populations import STUDENT
+from herdcli.rbm.repeated import MOST_TEMPERATURES
 from herdcli.rbm.transform import energies
 from herdcli.rbm.units import Words, discrete, family, log_base
 from herdcli.schema import Array
@@ -105,26 +107,35 @@ def _of_labels(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
 
 def of_words(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map) -> dict[str, Value]:
     """Likelihoods of counts of words, each row given its length; perplexities are of words one by one, whatever their order."""
-    total, own, alone, orders, count = 0, 0.0, 0.0, 0.0, 0
+    total, own, alone, orders, ways = 0, 0.0, 0.0, 0.0, {}
     for m, rows in groups.items():
-        h, lengths = value.harmonium(m), np.unique(words.lengths_of(rows))
+        h, (lengths, counts) = value.harmonium(m), np.unique(words.lengths_of(rows), return_counts=True)
         base = h.b if value.base_rates is None else value.base_rates[m]
-        if words.is_exact(h) and settings.likelihood != "ais":
-            log_z = words.log_partitions(h, lengths)
-        else:
-            asked = {"chains": settings.chains, "temperatures": settings.temperatures or 1000, "seed": settings.seed}
-            log_z = words.annealed(h, lengths, base, **asked, map=map)
+        log_z, ways[m] = _of_lengths(h, lengths, counts, m, settings, map)
         own += float(words.of_rows(h, rows, lengths, log_z, map=map).sum())
         orders += float(np.sum(log_base(h.visible, rows)))
         alone += float(np.sum(real.product(rows, base - real.log_sum_exp(base))))
-        total, count = total + int(words.lengths_of(rows).sum()), count + int(rows.shape[0])
+        total += int(words.lengths_of(rows).sum())
+    sizes = {m: int(rows.shape[0]) for m, rows in groups.items()}
+    count = sum(sizes.values())
+    error = float(np.sqrt(sum(real.power(sizes[m] * ways[m].standard_error, 2) for m in groups))) / count
     return {
         "log_likelihood": own / count,
+        "log_likelihood_se": error,
         "independent": (alone + orders) / count,
-        "log_z": "exact" if all(words.is_exact(value.harmonium(m)) for m in groups) and settings.likelihood != "ais" else "annealed",
         "perplexity": float(real.exp((orders - own) / total)),
         "perplexity_independent": float(real.exp(-alone / total)),
-    }
+    } | _trust(ways, own / count, error)
+
+
+def _of_lengths(h: Harmonium, lengths: Array, counts: Array, unit: int, settings: EvaluationSettings, map: Map) -> tuple[Array, Estimate]:
+    """log Z (L,) of lengths (L,) of which there are so many rows, and how much its mean over these can be relied on."""
+    if words.is_exact(h) and settings.likelihood != "ais":
+        return words.log_partitions(h, lengths), Estimate(0.0, 0.0)
+    once = settings.likelihood == "ais"
+    most = settings.temperatures or MOST_TEMPERATURES
+    found = annealed(h, lengths, counts, chains=settings.chains, most=most, seed=settings.seed, unit=unit, once=once, map=map)
+    return found.log_z, found.mean
 
 
 def _test_rows(value: RBM) -> dict[int, Array]:

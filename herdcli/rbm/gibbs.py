@@ -171,6 +171,10 @@ class Drawings(Drawn):
         lengths = np.asarray(self.length, dtype=np.float32)
         natural *= (lengths[:, None] if lengths.ndim else lengths) / natural.sum(axis=-1, keepdims=True)
 
+    def drawn(self, shares: Array, generator: np.random.Generator) -> Array:
+        """Counts (n, D) float32 of words drawn at shares (n, D) float32, which need not add up to 1."""
+        return self._draw(shares, generator)
+
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
         lengths = np.broadcast_to(np.asarray(self.length, dtype=np.int64), len(mean))
         ends = np.concatenate([[0], np.cumsum(lengths)])

@@ -1,7 +1,8 @@
 """log Z and likelihoods of harmoniums of counts of words, one partition function for each length of a row.
 
 Rows of N words have  Z_N = Σ_h e^{c·h} h(h) (Σ_j e^{b_j + (W h)_j})^N:  the sum over words is closed given the hidden states, and the
-logarithm inside is the same for all lengths, so that one pass over the states gives all of them.
+logarithm inside is the same for all lengths, so that one pass over the states gives all of them.  Where there are too many states
+hidden states are carried along the lengths (`lengthening`).
 Source: Salakhutdinov & Hinton (2009), eq. 6; hidden biases N c are in W.
 """
 
@@ -12,16 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import solve
 from herdcli.numerics import real
-from herdcli.rbm import annealing
 from herdcli.rbm.enumeration import ENUMERABLE, enumerate_hidden, states_of
 from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import Words
 from herdcli.schema import Array
-
-KNOTS = 5  # lengths at which log Z is annealed; between them it is interpolated
 
 
 def is_exact(h: Harmonium) -> bool:
@@ -42,17 +39,6 @@ def log_partitions(h: Harmonium, lengths: Array) -> Array:
         fixed = real.product(block.hidden, h.c) + h.hidden.log_base(block.hidden)
         found = real.log_add_exp(found, real.log_sum_exp(fixed + lengths[:, None] * one, axis=1))
     return found
-
-
-def annealed(h: Harmonium, lengths: Array, base: Array, *, chains: int, temperatures: int, seed: int, map: Map = map) -> Array:
-    """The same where states are too many, annealed at KNOTS lengths; between them log Z_N less N log Σ e^b is linear in N."""
-    knots = np.unique(np.quantile(lengths, np.linspace(0, 1, KNOTS)).round().astype(np.int64))
-    models = tuple(of_length(h, int(N)) for N in knots)
-    problem = annealing.Problem(models, (base,) * len(knots), chains, temperatures, seed)
-    found = np.array([one.log_partition for one in solve(annealing.Annealing(problem, map))])
-    plain = float(real.log_sum_exp(h.b))
-    result: Array = np.interp(lengths, knots, found - knots * plain) + lengths * plain
-    return result
 
 
 def of_rows(h: Harmonium, rows: Any, known: Array, log_z: Array, *, map: Map = map) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from scipy.special import gammaln
 
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import learning, minibatch, words
+from herdcli.evaluation.rbm import metrics
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.rbm import learning, lengthening, minibatch, words
 from herdcli.rbm.gibbs import Drawings
 from herdcli.rbm.learning import Problem, Settings
-from herdcli.rbm.model import Harmonium
+from herdcli.rbm.model import Harmonium, Rows, imported
 from herdcli.rbm.units import Words, family, log_base, require_rows
 
 
@@ -45,8 +48,8 @@ def test_partition_functions_are_sums_over_all_rows_of_a_length(hidden):
     h, lengths = model(hidden), np.array([1, 2, 5])
     expected = [np.logaddexp.reduce(unnormalised(h, all_rows(N))) for N in lengths]
     np.testing.assert_allclose(words.log_partitions(h, lengths), expected)
-    annealed = words.annealed(h, np.arange(1, 6), h.b * 0, chains=400, temperatures=100, seed=1)
-    np.testing.assert_allclose(annealed[[0, 1, 4]], expected, atol=0.05)
+    annealed = lengthening.annealed(h, np.arange(1, 6), np.ones(5), chains=400, most=1000, seed=1)
+    np.testing.assert_allclose(annealed.log_z[[0, 1, 4]], expected, atol=0.05)
 
 
 @pytest.mark.parametrize("hidden", ["binary", "spin"])
@@ -139,3 +142,28 @@ def test_words_are_drawn_by_their_shares_and_as_many_as_a_row_has() -> None:
     expected = 40000 * np.array([0.5, 0.2, 0.3])
     assert states[0, 3] == 0
     assert (np.square(states[0, :3] - expected) / expected).sum() < 13.8  # χ² of two degrees of freedom, p = .001
+
+
+def test_what_eval_says_of_annealed_words_holds_the_sum_over_hidden_states():
+    """Rows of 2 to 300 words: log Z is no straight line between a few lengths."""
+    random = np.random.default_rng(3)
+    W, b, c = random.normal(0, 0.4, (1, 20, 6)), random.normal(0, 0.5, (1, 20)), random.normal(0, 0.5, (1, 6))
+    lengths = np.concatenate([np.arange(2, 60), [90, 150, 300]])
+    rows = np.stack([random.multinomial(N, np.full(20, 0.05)) for N in lengths])
+    held = Rows(rows, np.full(len(rows), 2, dtype=np.uint8))
+    value = replace(imported(W[0], b[0], c[0], "words", "binary"), holdout=held)
+    exact = metrics(value, EvaluationSettings())
+    for settings in (EvaluationSettings(likelihood="ais"), EvaluationSettings(likelihood="ais", seed=1, chains=200)):
+        found = metrics(value, settings)
+        assert found["log_likelihood_low"] <= exact["log_likelihood"] <= found["log_likelihood_high"]
+        assert found["log_likelihood_high"] - found["log_likelihood_low"] < 1.0
+        assert (found["log_z"], exact["log_z"], exact["log_likelihood_se"]) == ("annealed", "exact", 0.0)
+        assert found["effective_chains"] >= 20
+
+
+def test_words_whose_chains_are_too_few_are_not_relied_on():
+    random = np.random.default_rng(4)
+    h = Harmonium(random.normal(0, 3.0, (20, 40)), np.zeros(20), np.zeros(40), family("words"), family("binary"))
+    found = lengthening.annealed(h, np.array([5, 500]), np.ones(2), chains=16, most=200, seed=0)
+    assert not found.mean.reliable
+    assert found.mean.standard_error > 0.1

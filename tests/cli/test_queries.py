@@ -156,6 +156,20 @@ def test_what_does_not_fit_is_told_with_a_bound(shell):
     assert "stdin: elimination, 2^" in refused.err
 
 
+def test_finding_what_zeros_leave_empty_is_held_against_the_memory_allowed(herd, tmp_path):
+    """It took hundreds of megabytes before the elimination itself was refused, and ended where memory did, with no word of that."""
+    side = 25
+    cells = [row * side + column for row in range(side) for column in range(side)]
+    pairs = [(i, i + 1) for i in cells if (i + 1) % side] + [(i, i + side) for i in cells[:-side]]
+    scopes = "\n".join(f"2 {i} {j}" for i, j in pairs)
+    text = f"MARKOV\n{side * side}\n{'2 ' * side * side}\n{len(pairs)}\n{scopes}\n" + "4\n1 1 1 0\n" * len(pairs)
+    (tmp_path / "hard.uai").write_text(text)
+    ended = herd("ups-infer", "hard.uai", "--query", "log-z", "--max-memory", "20M")
+    assert (ended.code, ended.out) == (65, b"")
+    assert ended.err.startswith("herd ups-infer: hard.uai: elimination, 2^32.5 table cells, would take ")
+    assert ", more than the 20 MB allowed\nhint: --query bounds encloses log Z" in ended.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -76,6 +76,9 @@ def test_numbers_that_skip_states_are_told_where_smoothing_gives_those_a_share(h
     assert ended.code == 0
     says = "column 'a' has 2 of the states 0 to 20; the others get probability by --smoothing: values that are names of states are"
     assert f"fit-mrf: warning: {says} written as text\n" in ended.err
+    (tmp_path / "n.csv").write_text("a,b\n" + "0,1\n1,3\n0,2\n1,2\n" * 5)  # counted from 1: nothing is 0 in b
+    ended = herd("fit-mrf", "n.csv", "--algorithm", "bayes", "--split", "1,0,0", "-o", "n.h5")
+    assert "fit-mrf: warning: column 'b' has 3 of the states 0 to 3; the others get probability by --smoothing" in ended.err
 
 
 def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):

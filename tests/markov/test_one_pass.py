@@ -188,3 +188,18 @@ def test_the_first_impossible_row_is_named():
     allowed = [np.array([[1, 1, 1], [1, 0, 0]], dtype=bool), np.array([[1, 0, 1], [1, 1, 0]], dtype=bool)]
     with pytest.raises(rows.ImpossibleRow, match="the evidence of row 1 has probability 0"):
         rows.propagate_rows(given, np.array([0, 1]), allowed)
+
+
+def test_finding_what_zeros_leave_empty_is_left_out_where_it_does_not_fit(monkeypatch):
+    few_columns(monkeypatch)
+    given = random_network(0, True, 8)
+    whole = exact.search(given, 4, 0)
+    order = solve(whole).order.tolist()
+    free = one_pass.OnePass(whole.trimmed, order)
+    need = sparse.counting(free.network, free.tree)
+    assert sum(8 * (found.numbers - found.count) for found in sparse.possible(free.network, free.tree) if found) <= need + 16 * len(order)
+    for limit in (need, need - 1):
+        bounded = one_pass.OnePass(whole.trimmed, order, limit=limit)
+        assert bounded.sparse == (free.sparse and limit == need)
+        assert bounded.answer().value == pytest.approx(free.answer().value, abs=1e-12)
+    assert free.sparse

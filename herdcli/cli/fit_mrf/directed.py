@@ -138,10 +138,11 @@ def _given_network(session: Session, request: Request) -> Network | None:
 
 
 def _warn_of_unseen(session: Session, cases: Cases, names: list[str] | None) -> None:
-    """Tell of numbers that are states only because larger ones occur, as 0 to 9 beside 10: smoothing gives each of them a share."""
+    """Tell of numbers that are states only because larger ones occur, as 0 beside 1 and 2: smoothing gives each of them a share."""
     for k, states in enumerate(cases.cardinality.tolist()):
-        seen = len(np.unique(cases.x[cases.x[:, k] >= 0, k]))
-        if 0 < seen < states - 1:
+        found = np.unique(cases.x[cases.x[:, k] >= 0, k])
+        seen = len(found)
+        if seen and (seen < states - 1 or found[0] > 0):
             which = f"column '{names[k]}'" if names else f"column {k}"
             message = f"{which} has {seen} of the states 0 to {states - 1}; the others get probability by --smoothing"
             session.console.warn(f"{message}: values that are names of states are written as text")

@@ -134,7 +134,7 @@ def _by_order(
 
     if not search.complete:
         return None, 1 << 60, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells"
-    return room.for_pass(session, OnePass(orders.trimmed, search.order.tolist(), maximised, kept))
+    return room.for_pass(session, OnePass(orders.trimmed, search.order.tolist(), maximised, kept, _limit(session)))
 
 
 def _required(session: Session, found: tuple[OnePass | None, int, str]) -> OnePass:

@@ -114,11 +114,14 @@ def _inferred(session: Session, network: Network, asked: Settings) -> tuple[Resu
 
 def run(session: Session, network: Network, asked: Settings, first: bool = True, made: Method | None = None) -> Result:
     """One run of one algorithm; made: where the choice of it has made it already."""
+    from herdcli.artifacts import memory
     from herdcli.cli.ups_infer import room
     from herdcli.markov import algorithms
     from herdcli.markov.exact.methods import JunctionTree
 
     method = made or algorithms.method(network, asked, session.map)
+    if isinstance(method, JunctionTree):
+        method.limit = session.max_memory or memory.default_limit()
     if method.note and first:
         session.console.note(method.note)
 

@@ -191,6 +191,7 @@ def exactly(
     from herdcli.markov.exact.methods import JunctionTree, Orders
 
     exact = JunctionTree(network, replace(settings, algorithm="junction-tree"), map)
+    exact.limit = limit
     state = run(Orders(exact))
     size, what = exact.bytes_needed(state)
     if size <= min(limit, WIDE):

@@ -48,6 +48,7 @@ class JunctionTree(Stepwise[Search]):
         self.network = self.trimmed.network
         self.graph = elimination.moral_graph(self.network)
         self.begun: Search | None = None
+        self.limit = math.inf  # bytes that may be taken to find what zeros leave empty
         self.messages: Messages | None = None  # where they go, where not into memory
         self.chosen: Schedule | None = None
         self.counted: tuple[list[list[int]], list[Columns | None]] | None = None  # of the cliques that they were found for
@@ -93,7 +94,7 @@ class JunctionTree(Stepwise[Search]):
     def columns(self, tree: Tree, state: Search) -> list[Columns | None]:
         """The possible states of messages, where there is much to compute and zeros that make it less."""
         if self.counted is None or self.counted[0] != tree.scopes:
-            self.counted = tree.scopes, sparse.counted(self.network, tree, state.cells)
+            self.counted = tree.scopes, sparse.counted(self.network, tree, state.cells, self.limit)
         return self.counted[1]
 
     def tree(self, state: Search) -> Tree:

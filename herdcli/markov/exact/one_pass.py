@@ -50,9 +50,12 @@ class OnePass:
     """The cliques of an order, and what of them has to be kept.
 
     order  of what leaves, sums before maxima.  kept  what stays.  The network is one without states that its zeros make impossible.
+    limit  bytes that may be taken to find what zeros leave empty.
     """
 
-    def __init__(self, trimmed: Trimmed, order: Sequence[int], maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> None:
+    def __init__(
+        self, trimmed: Trimmed, order: Sequence[int], maximised: Sequence[int] = (), kept: Sequence[int] = (), limit: float = math.inf
+    ) -> None:
         self.trimmed, self.network = trimmed, trimmed.network
         self.maximised, self.kept = frozenset(maximised), tuple(kept)
         left = [i for i in order if i not in set(kept)]
@@ -61,7 +64,7 @@ class OnePass:
         states = self.network.cardinality.tolist()
         sizes = [math.prod(states[i] for i in scope) for scope in self.tree.scopes[: self.leaving]]
         self.cells, self.largest = sum(sizes), max(sizes, default=0)
-        self.columns = sparse.counted(self.network, self.tree, self.cells)
+        self.columns = sparse.counted(self.network, self.tree, self.cells, limit)
         self.sequence, self.most, self.together = messages.passing(self.tree, self.network, self.columns)
         self.messages: Messages | None = None
         self.choices: Messages | None = None

@@ -5,6 +5,7 @@ A column is one state of all variables of a clique but its first; see `columns`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,9 +88,21 @@ def goal(shape: tuple[int, ...], axes: tuple[int, ...], columns: Columns | None,
     return Goal(lookup(shape, axes), kept, np.full(cells, by.none), columns)
 
 
-def counted(network: Network, tree: Tree, cells: float) -> list[Columns | None]:
-    """The possible states of messages, where there is much to compute and zeros that make it less."""
-    return possible(network, tree) if COUNTED[0] <= cells <= COUNTED[1] else [None] * len(tree.scopes)
+def counted(network: Network, tree: Tree, cells: float, limit: float = math.inf) -> list[Columns | None]:
+    """The possible states of messages, where there is much to compute and zeros that make it less.
+
+    Where finding them would take more than `limit` bytes itself, none: then numbers for all states, 64 times as many, do not fit either.
+    """
+    if not COUNTED[0] <= cells <= COUNTED[1] or network.table.all() or counting(network, tree) > limit:
+        return [None] * len(tree.scopes)
+    return possible(network, tree)
+
+
+def counting(network: Network, tree: Tree) -> int:
+    """Bytes of `possible`: a bit a column and as much for the counts, kept of all cliques, and truth values of some of the largest."""
+    states: list[int] = network.cardinality.tolist()
+    sizes = [math.prod(states[i] for i in scope[1:]) for scope in tree.scopes]
+    return sum(sizes) // 4 + 4 * max(sizes, default=0)
 
 
 def possible(network: Network, tree: Tree) -> list[Columns | None]:

@@ -129,6 +129,11 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         ),
         (("fit-rbm", "one.csv", "--labels", "hybrid"), 65, "one.csv: has one label, a: there is nothing to tell apart"),
         (
+            ("fit-rbm", "unseen.csv", "--labels", "hybrid"),
+            65,
+            "unseen.csv: class 'c' has no training rows\nhint: --split sets how many rows of each class train",
+        ),
+        (
             ("fit-rbm", "rows.csv", "--labels", "hybrid", "--per-class"),
             2,
             "--labels and --per-class exclude each other\nhint: --labels is of a single rbm",
@@ -170,6 +175,7 @@ def test_what_labels_do_not_go_with_is_refused(
     lines = labelled.read_text().splitlines()
     Path("bare.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
     Path("one.csv").write_text("\n".join(line if line.endswith("y") else line.rpartition(",")[0] + ",a" for line in lines) + "\n")
+    Path("unseen.csv").write_text("x,z,y,split\n0,1,a,train\n1,0,b,train\n1,1,c,test\n")
     Path("other.csv").write_text("\n".join([*lines, "0,0,0,0,0,0,0,0,c"]) + "\n")
     if "m.h5" in arguments:
         assert run("fit-rbm", "rows.csv", "--labels", "generative", "--hidden", "2", "--epochs", "1", "-o", "m.h5").code == 0

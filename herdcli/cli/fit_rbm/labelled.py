@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 def joined(request: Request, rows: Prepared, where: str, settings: Settings) -> tuple[Prepared, list[str], Settings]:
     """Rows with their labels as one more visible unit, the labels' names, and the settings of their model."""
+    import numpy as np
+
     from herdcli.errors import BadUsage, DataError
     from herdcli.rbm.labels import with_labels
+    from herdcli.splits import TRAIN
 
     if settings.visible_units == "words":
         message = "--labels knows no words: beside rows of many words one label would count as one word among them"
@@ -24,6 +27,10 @@ def joined(request: Request, rows: Prepared, where: str, settings: Settings) -> 
     y, names = rows.labelled(where, "--labels")
     if len(names) < 2:
         raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=where)
+    unseen = np.setdiff1d(y, y[rows.split == TRAIN])
+    if len(unseen) and (rows.split == TRAIN).any():
+        hint = "--split sets how many rows of each class train"
+        raise DataError(f"class '{names[unseen[0]]}' has no training rows", where=where, hint=hint)
     joined = replace(rows, X=with_labels(rows.X, y, len(names)))
     units = f"{settings.visible_units}+softmax:{len(names)}"
     share = settings.generative_share if request.generative_share is None else request.generative_share

@@ -30,6 +30,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 LEVELS = 6  # runs at most, each of twice the sweeps of the last
+STRIDE = 8  # a step is at most an eighth of the words so far: hidden states that only long rows have are met on the way or not at all
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def pilot(h: Harmonium, longest: int, seed: int, unit: int) -> Array:
     draws = generator(seed, Stream.PILOT, unit=unit)
     walk, log_weights, places = Walk.begun(h, PILOT_ROWS, draws), np.zeros(PILOT_ROWS), [0]
     while places[-1] < longest:
-        step = _furthest(walk.growth, log_weights, longest - places[-1])
+        step = _furthest(walk.growth, log_weights, min(longest - places[-1], max(1, places[-1] // STRIDE)))
         log_weights += step * walk.growth
         if effective(log_weights) < 0.5 * PILOT_ROWS:
             walk.select(drawn_anew(log_weights, draws))

@@ -218,6 +218,11 @@ def test_evidence_in_rows(herd, tmp_path):
     values = [[float(word) for word in line.split(",")] for line in lines[1:]]
     expected = [[0.25, 0.75, 1, 0, np.log(4)], [0.3, 0.7, 0.4, 0.6, np.log(10)], [1 / 3, 2 / 3, 0, 1, np.log(6)]]
     assert np.abs(np.array(values) - expected).max() < 1e-12
+    piped = herd("ups-infer", "two.uai", "--evidence-rows", "e.csv", "--format", "csv")
+    assert piped.out == (tmp_path / "m.csv").read_bytes()
+    refused = herd("ups-infer", "two.uai", "--evidence-rows", "e.csv", "-o", "m.mar")
+    assert refused.code == 2
+    assert "marginals of --evidence-rows cannot be written as mar\nhint: --format hdf5, csv, parquet" in refused.err
     refused = herd("ups-infer", "two.uai", "--evidence-rows", "e.csv", "--algorithm", "bp")
     assert refused.code == 2
     assert "--evidence-rows is answered by a junction tree, not by --algorithm bp" in refused.err

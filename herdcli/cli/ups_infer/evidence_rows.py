@@ -100,4 +100,5 @@ def finish(session: Session, whole: RowsShard, history: History, request: Reques
     assert whole.rest is not None
     rows = joined(whole.parts, "n")
     made = Dataset(np.column_stack([rows.marginals, rows.log_z]), feature_names=whole.rest.names)
-    outputs.artifact(session, made, f"{len(rows.log_z)} rows × {whole.rest.variables} variables", history=history)
+    summary = f"{len(rows.log_z)} rows × {whole.rest.variables} variables"
+    outputs.artifact(session, made, summary, history=history, format=request.format)

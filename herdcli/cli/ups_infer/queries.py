@@ -60,10 +60,10 @@ def output_format(session: Session, request: Request) -> str:
     if form not in able:
         other = "; without --query the artifact has log_z beside the marginals" if (kind, form) == ("log-z", "hdf5") else ""
         raise BadUsage(f"--query {kind} cannot be written as {form}", hint=f"--format {', '.join(able)}{other}")
-    if form in tables.TABLES and not request.evidence_rows:
-        outputs.check(session, "dataset", form)
-    elif form in tables.TABLES:
-        outputs.check(session, "dataset")
+    if request.evidence_rows and kind == "marginals" and form not in ("hdf5", *tables.TABLES):
+        raise BadUsage(f"marginals of --evidence-rows cannot be written as {form}", hint="--format hdf5, csv, parquet")
+    if form in tables.TABLES:
+        outputs.check(session, "dataset", None if session.shard is not None else form)
     else:
         networks.check(session, "dataset" if request.evidence_rows else "beliefs", form)
     return form

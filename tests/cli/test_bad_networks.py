@@ -261,3 +261,13 @@ def test_numbers_that_no_float64_holds_are_not_taken_for_zeros(herd, tmp_path, w
     assert (ended.code, ended.out, ended.err) == (65, b"", f"herd ups-infer: s.uai: {message}\nhint: {hint}\n")
     (tmp_path / "s.uai").write_text("MARKOV\n1\n2\n1\n1 0\n2\n0e-400 1\n")
     assert herd("ups-infer", "s.uai", "--format", "mar").out == b"MAR\n1 2 0.0 1.0\n"
+
+
+def test_bounds_of_a_network_without_a_possible_state(herd, tmp_path):
+    """Each pair must differ, of three variables of two states: propagation of zeros does not see it, mini-buckets do."""
+    (tmp_path / "odd.uai").write_text("MARKOV\n3\n2 2 2\n3\n2 0 1\n2 1 2\n2 0 2\n" + "4\n0 1 1 0\n" * 3)
+    ended = herd("ups-infer", "odd.uai", "--query", "bounds")
+    assert ended.code == 1
+    assert ended.err.startswith(
+        "herd ups-infer: no state has a probability: the evidence, or the zeros of the factors, contradict each other"
+    )

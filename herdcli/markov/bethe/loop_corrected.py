@@ -26,12 +26,12 @@ from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Factor, Network, build, condition
 from herdcli.markov.model.pairwise import reduce
 from herdcli.markov.model.restricted import restrict
+from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_STATES = 1 << 12  # of a blanket: as many runs of propagation
 SWEEPS = 500  # of one such run
-IMPOSSIBLE = "no state has a probability: the evidence, or the zeros of the factors, contradict each other"
 
 
 @dataclass

@@ -12,6 +12,7 @@ import numpy as np
 
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -56,7 +57,7 @@ def init(network: Network) -> State:
     table = log_joint(network)
     top = table.max()
     if top == -np.inf:
-        raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
+        raise NegativeResult(IMPOSSIBLE)
     joint = np.exp(table - top)
     return State(joint / joint.sum(), np.empty(0), 0)
 

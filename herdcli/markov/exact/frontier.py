@@ -24,6 +24,7 @@ from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.method import Result, Settings, Stepwise
 from herdcli.markov.model import grids
 from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -149,7 +150,7 @@ class Frontier(Stepwise[State]):
             state.ends[r + 1, : table.size] = table.ravel()
             state.scale[r + 1] = state.scale[r] + scale
             if not np.isfinite(state.scale[r + 1]):
-                raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
+                raise NegativeResult(IMPOSSIBLE)
         elif not self._back(state, 2 * self.rows - 1 - state.step):
             return self._empty(logs=True)
         state.step += 1

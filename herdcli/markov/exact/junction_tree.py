@@ -15,6 +15,7 @@ import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -90,7 +91,7 @@ def calibrate(network: Network, tree: Tree) -> Calibrated:
             parent = tables[tree.parent[k]]
             parent += _placed(up, tree.scopes[k][1:], tree.scopes[tree.parent[k]], states)
     if log_z == -np.inf:
-        raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
+        raise NegativeResult(IMPOSSIBLE)
     for k in range(len(tables) - 1, -1, -1):
         p = tree.parent[k]
         if p < 0:
@@ -127,7 +128,7 @@ def calibrate_without_division(network: Network, tree: Tree) -> Calibrated:
             children[p].append(k)
             arriving.append(_placed(up, tree.scopes[k][1:], tree.scopes[p], states))
     if log_z == -np.inf:
-        raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
+        raise NegativeResult(IMPOSSIBLE)
     for p in range(len(tables) - 1, -1, -1):
         here = tables[p] + (log_z - float(arriving[p]) if tree.parent[p] < 0 else 0.0)
         for k in children[p]:

@@ -23,11 +23,11 @@ from herdcli.errors import NegativeResult
 from herdcli.markov.exact import junction_tree, messages, sparse
 from herdcli.markov.exact.arithmetic import SLABS, Arithmetic, Linear, Logarithmic, highest, sum_out
 from herdcli.markov.exact.messages import Kept, Messages
-from herdcli.markov.exact.products import IMPOSSIBLE, Products
+from herdcli.markov.exact.products import Products
 from herdcli.markov.method import Map
 from herdcli.markov.model import support
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.support import Trimmed
+from herdcli.markov.model.support import IMPOSSIBLE, Trimmed
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

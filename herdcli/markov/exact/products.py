@@ -21,12 +21,12 @@ from herdcli.markov.exact.junction_tree import Tree, free_scopes
 from herdcli.markov.exact.messages import Messages
 from herdcli.markov.method import Map
 from herdcli.markov.model.network import Network
+from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.schema import Array
 
 CHUNK = 16  # slabs given to the workers at a time
 T = TypeVar("T")
 R = TypeVar("R")
-IMPOSSIBLE = "no state has a probability: the evidence, or the zeros of the factors, contradict each other"
 Fold = Callable[[Array], tuple[Array, ...]]  # of the first axis of a table: what is sent, and what is kept beside
 
 

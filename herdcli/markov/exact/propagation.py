@@ -24,9 +24,10 @@ from herdcli.markov.exact.arithmetic import SMALL, Arithmetic, Linear, Logarithm
 from herdcli.markov.exact.columns import Columns
 from herdcli.markov.exact.junction_tree import Tree
 from herdcli.markov.exact.messages import Kept, Messages, Schedule, waiting_at
-from herdcli.markov.exact.products import IMPOSSIBLE, Products
+from herdcli.markov.exact.products import Products
 from herdcli.markov.method import Map
 from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -16,6 +16,8 @@ from herdcli.markov.model.network import Conditioned, Factor, Network, build
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
+IMPOSSIBLE = "no state has a probability: the evidence, or the zeros of the factors, contradict each other"
+
 
 def domains(network: Network) -> list[Array]:
     """For each variable (card,) bool, the states that stay.  Raises NegativeResult, naming a variable that none is left of."""

@@ -14,6 +14,7 @@ from herdcli.errors import NegativeResult
 from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import Settings
 from herdcli.markov.model.network import Network
+from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.markov.query import mini_bucket
 from herdcli.markov.query.exact import stages
 from herdcli.markov.query.max_product import MaxProduct
@@ -62,11 +63,17 @@ class Bounds:
 
 
 def enclose(network: Network, mean_field: float | None, tree_reweighted: float, cells: int, settings: Settings) -> Bounds:
-    """The bounds of a network, with those of mean field and tree-reweighted propagation known; mini-buckets of at most `cells`."""
+    """The bounds of a network, with those of mean field and tree-reweighted propagation known; mini-buckets of at most `cells`.
+
+    Raises NegativeResult where the upper one shows that Z is 0.
+    """
     states = network.cardinality.tolist()
     order = greedy(moral_graph(network), states, stages(network), list(range(network.count)), True, math.inf).order
     above = mini_bucket.bound(network, order.tolist(), cells=cells).bound if len(order) == network.count else math.inf
     state: float | None = None
     with suppress(NegativeResult):
         state = solve(MaxProduct(network, settings, SEARCH)).value
-    return Bounds(mean_field, state, tree_reweighted, above)
+    found = Bounds(mean_field, state, tree_reweighted, above)
+    if found.upper == -math.inf:
+        raise NegativeResult(IMPOSSIBLE)
+    return found

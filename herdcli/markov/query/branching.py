@@ -24,10 +24,9 @@ from herdcli.markov.exact.one_pass import OnePass
 from herdcli.markov.method import Map, Stepwise
 from herdcli.markov.model import barren, support
 from herdcli.markov.model.network import Network, condition
-from herdcli.markov.model.support import Trimmed
+from herdcli.markov.model.support import IMPOSSIBLE, Trimmed
 from herdcli.markov.query.exact import Likeliest
 from herdcli.markov.query.orders import relaxed
-from herdcli.markov.query.tables import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -15,10 +15,11 @@ from herdcli.errors import NegativeResult
 from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import Stepwise
 from herdcli.markov.model.network import Network, condition
+from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.markov.query import mini_bucket
 from herdcli.markov.query.exact import Likeliest, stages
 from herdcli.markov.query.orders import bytes_needed, greedy
-from herdcli.markov.query.tables import IMPOSSIBLE, eliminate
+from herdcli.markov.query.tables import eliminate
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

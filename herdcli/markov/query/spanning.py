@@ -15,6 +15,7 @@ from herdcli.errors import NegativeResult
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.model.joined import root
 from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -122,7 +123,7 @@ def calibrated(forest: Forest, singles: Sequence[Array], pairs: Sequence[Array])
         else:
             log_z += float(log_sum(logs[i], (0,)))
     if log_z == -np.inf:
-        raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
+        raise NegativeResult(IMPOSSIBLE)
     made = Walked([np.empty(0)] * len(logs), [np.empty((0, 0))] * len(logs), [[]] * len(logs))
     for i in forest.order:
         p = forest.parent[i]

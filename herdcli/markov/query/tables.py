@@ -14,10 +14,9 @@ import numpy as np
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.model.network import Network, reduced
+from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
-
-IMPOSSIBLE = "no state has a probability: the evidence, or the zeros of the factors, contradict each other"
 
 
 @dataclass(frozen=True)

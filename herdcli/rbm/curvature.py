@@ -1,4 +1,4 @@
-"""How steep the log-likelihood of a harmonium can be: the largest eigenvalue of its rows' covariance.
+"""How steep the log-likelihood of a harmonium can be: the largest eigenvalue of its rows' covariance, of words the square of their number.
 
 The Fisher matrix of the weights of one hidden unit is, where units do not depend on each other, Cov(v) times the variance of the unit, so
 that the largest eigenvalue λ of Cov(v) says how fast a direction of the weights can be followed.  On most rows it is a few units; on
@@ -40,3 +40,9 @@ def largest_moment(rows: Any) -> float:
         direction = real.product(real.product(seen, direction), seen) / np.float32(len(seen))
         found = float(np.sqrt(real.dot(direction, direction)))
     return found
+
+
+def squared_length(rows: Any) -> float:
+    """The mean of (Σ_j v_j)² over rows (n, D) of counts, an array or a CSR matrix; 0 where there are none."""
+    lengths = np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
+    return float(np.square(lengths).mean()) if lengths.size else 0.0

@@ -23,6 +23,7 @@ RENEWED = 100  # chains of rpcd, one of which begins anew at each update
 
 
 WORDS_RATE = 0.0001  # of counts of words, which are many in a row
+LONG, MANY = 10.0, 16  # the most of it times hidden units and the mean square of the number of words; from how many units on
 ADAM_RATE = 0.01  # of batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
 RENEWED_RATE, CURVED, TINY = 0.12, 0.6, 1e-9  # the same of rpcd, and the most of it times the largest moment of {0, 1} rows
@@ -240,16 +241,20 @@ def fitted(
 
     Chains of rpcd come from rows and cannot be left behind for long, so that rates may be higher whatever the batch, as far as so
     many chains keep up, but for rows that vary along one direction above all: moment gives `curvature.largest_moment` of the rows, in
-    unit values, which bounds them.
+    unit values, which bounds them.  Hidden inputs of words are sums over N of them and all hidden units move the same words, so
+    that N² times these bounds the rate: moment gives the mean of N².
     """
     visible = family(settings.visible_units)
     layers = visible.columns if isinstance(visible, Labelled) else visible, family(settings.hidden_units)
-    if isinstance(visible, Words) and rate:
-        return replace(settings, learning_rate=WORDS_RATE)
-    if not all(isinstance(units, TwoState) for units in layers):
-        return settings
     batch = min(settings.batch_size or rows, rows)
     updates = settings.epochs * -(-rows // batch)
+    if isinstance(visible, Words) and rate:
+        if settings.optimizer != "momentum" or moment is None:
+            return replace(settings, learning_rate=WORDS_RATE)
+        first = min(WORDS_RATE, LONG / max(moment() * max(settings.hidden, MANY), TINY)) * min(1.0, math.sqrt(UPDATES / updates))
+        return replace(settings, learning_rate=float(f"{first * min((1.0 - settings.momentum) / 0.1, 2.5):.2g}"))
+    if not all(isinstance(units, TwoState) for units in layers):
+        return settings
     gaps = math.prod(units.range[1] - units.range[0] for units in layers if units.range is not None)
     larger = min(max(batch / 20, 1.0), LARGEST_BATCH)
     first, share = RATE, larger * min(1.0, UPDATES / updates)

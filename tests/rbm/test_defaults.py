@@ -12,7 +12,7 @@ from herdcli.algorithm import solve
 from herdcli.artifacts import load
 from herdcli.numerics.rows import Selected
 from herdcli.rbm import enumeration, learning, likelihood
-from herdcli.rbm.curvature import largest_moment
+from herdcli.rbm.curvature import largest_moment, squared_length
 from herdcli.rbm.minibatch import renew
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fitted
@@ -30,6 +30,24 @@ def test_rates_follow_batch_updates_momentum_and_units():
     assert chosen(200, epochs=10, visible_units="spin") == pytest.approx(0.05 / 4, rel=0.05)
     assert chosen(200, epochs=10, visible_units="spin", hidden_units="spin") == pytest.approx(0.05 / 16, rel=0.05)
     assert chosen(200, epochs=10, visible_units="gaussian") == Settings().learning_rate
+
+
+def test_rates_of_words_fall_with_their_number_squared_hidden_units_and_updates():
+    def long(moment: float, rows: int = 200, hidden: int = 16, **options) -> float:
+        settings = Settings(hidden, epochs=10, visible_units="words", **options)
+        return fitted(settings, rows, rate=True, centering=False, moment=lambda: moment).learning_rate
+
+    assert [long(0.0), long(6250.0), long(62_500.0)] == pytest.approx([1e-4, 1e-4, 1e-5])
+    assert [long(62_500.0, hidden=8), long(62_500.0, hidden=160)] == pytest.approx([1e-5, 1e-6])
+    assert long(62_500.0, rows=16_000) == pytest.approx(5e-6)
+    assert long(62_500.0, momentum=0.8) == pytest.approx(2e-5)
+    assert long(62_500.0, optimizer="adam") == 1e-4
+
+
+def test_the_mean_square_of_the_number_of_words():
+    rows = np.array([[1, 2, 0], [0, 0, 5], [0, 0, 0]], np.uint16)
+    assert squared_length(rows) == squared_length(csr_matrix(rows)) == pytest.approx((9 + 25) / 3)
+    assert squared_length(rows[:0]) == 0.0
 
 
 def test_rates_of_renewed_chains_fall_with_updates_and_the_largest_moment_and_not_with_batches():

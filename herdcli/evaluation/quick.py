@@ -70,7 +70,7 @@ def _likelihood(value: RBM, groups: dict[int, Any], map: Map) -> Row:
 def _of_words(value: RBM, groups: dict[int, Any], map: Map) -> Row:
     found: Row = dict(of_words(value, groups, AIS, map))
     raised = found["log_likelihood"] + SURE * found["log_likelihood_se"]
-    return {"log_likelihood": raised, "independent": found["independent"]}
+    return {"log_likelihood": raised, "independent": found["independent"], "perplexity": found["perplexity"]}
 
 
 def _log_z(value: RBM, h: Harmonium, m: int, map: Map) -> float:

@@ -301,12 +301,11 @@ def lost_track(row: Mapping[str, Any]) -> str | None:
     return f"the tracked log-likelihood is not reliable: it is {tracked:.2f} nats, with log Z {how} {found:.2f}"
 
 
-def worse_than_independent(likelihood: float, baseline: float) -> str:
+def worse_than_independent(row: Mapping[str, Any]) -> str:
     """What is said of a model whose held-out rows independent columns explain better, both in nats a row."""
-    return (
-        f"the model explains held-out rows worse than independent columns do ({likelihood:.2f} against {baseline:.2f} nats a row): "
-        "lower --learning-rate, take more --steps, or --algorithm pt"
-    )
+    against = f"{row['log_likelihood']:.2f} against {row['independent']:.2f} nats a row"
+    more = "or take more --steps" if "perplexity" in row else "take more --steps, or --algorithm pt"
+    return f"the model explains held-out rows worse than independent columns do ({against}): lower --learning-rate, {more}"
 
 
 def ranked_apart(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -461,7 +461,7 @@ def said(wrong: str, row: Row, kind: str = "") -> str:
     if wrong == "worse than independent" and kind == "rbm" and own is not None and base is not None:
         from herdcli.evaluation.rbm import worse_than_independent
 
-        return worse_than_independent(own, base)
+        return worse_than_independent(row)
     found = (ADVICE_OF.get((kind, part), ADVICE.get(part)) for part in wrong.split("; "))
     advice = "; ".join(part for part in found if part)
     return f"verdict: {wrong}" + (f" ({advice})" if advice else "")

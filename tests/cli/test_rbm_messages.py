@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 from herdcli import artifacts
+from herdcli.evaluation import quick, verdicts
 from herdcli.rbm.enumeration import log_partition_exact
 
 Run = Callable[..., Any]
@@ -26,6 +28,15 @@ def fit(run: Run, small: Path, *options: str, out: str = "m.h5") -> list[str]:
     told = run("fit-rbm", small, "--hidden", "3", *options, "-o", out)
     assert told.code == 0, told.err
     return [line.removeprefix("fit-rbm: ") for line in told.err.splitlines() if " → " not in line]
+
+
+def test_words_are_advised_what_goes_with_words(tmp_path: Path, run: Run) -> None:
+    with h5py.File(tmp_path / "words.h5", "w") as file:
+        file["X"] = np.random.default_rng(0).multinomial(40, [0.4, 0.3, 0.2, 0.1], 200)
+    fit(run, tmp_path / "words.h5", "--visible-units", "words", "--learning-rate", ".01", "--epochs", "3")
+    row = quick.of_rbm(artifacts.load(tmp_path / "m.h5").value)
+    told = verdicts.said("worse than independent", row | {"log_likelihood": -9.0, "independent": -8.0}, "rbm")
+    assert told.endswith("(-9.00 against -8.00 nats a row): lower --learning-rate, or take more --steps")
 
 
 def test_a_model_worse_than_independent_columns_is_told_by_both_commands(small: Path, run: Run) -> None:

@@ -47,7 +47,7 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
         if lost := lost_track(row):
             session.console.warn(f"{row['file']}: {lost}")
         if row.get("verdict") == WORSE and row.get("independent") is not None and row["kind"] == "rbm":
-            session.console.warn(f"{row['file']}: {worse_than_independent(row['log_likelihood'], row['independent'])}")
+            session.console.warn(f"{row['file']}: {worse_than_independent(row)}")
 
 
 def warn_of_ranks(session: Session, rows: Sequence[Row]) -> None:

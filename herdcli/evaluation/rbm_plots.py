@@ -11,6 +11,7 @@ from herdcli.errors import DataError
 from herdcli.evaluation import plots
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.numerics.rows import dense
+from herdcli.rbm.independent import Independent, parts_of
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.sampling import Problem, Sampling
@@ -54,7 +55,7 @@ def beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plots.Fi
 
 
 def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
-    """Means of the visible units in 100 Gibbs chains after 1,000 sweeps; models of classes ten chains each."""
+    """Means of the visible units in 100 rows drawn as `herd sample` draws them; models of classes ten rows each."""
     each = SAMPLES if value.count == 1 else 10
     return drawn(value.harmoniums(), (), each, value, settings, map)
 
@@ -62,10 +63,12 @@ def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot
 def drawn(
     models: list[Harmonium], below: tuple[Harmonium, ...], each: int, lowest: RBM, settings: EvaluationSettings, map: Map
 ) -> plots.Figure:
-    """So many Gibbs samples of each model, carried down through the models below, as means of the lowest layer."""
+    """So many rows drawn from each model, carried down through the models below, as means of the lowest layer."""
     problem = Problem(tuple(models), each, burn_in=BURN_IN, means=True, seed=settings.seed, below=below)
-    rows = lowest.restored(np.concatenate(solve(Sampling(problem, map))))
-    return plots.tiles(plots.images(rows, lowest.image_shape), columns=10, title=f"means of Gibbs chains after {BURN_IN} sweeps")
+    parts = parts_of(problem)
+    found = solve(Sampling(problem, map)) if parts is None else solve(Independent(problem, parts, map))
+    how = "independent rows" if parts is not None else f"Gibbs chains after {BURN_IN} sweeps"
+    return plots.tiles(plots.images(lowest.restored(np.concatenate(found.rows)), lowest.image_shape), columns=10, title=f"means of {how}")
 
 
 def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def states_of(units: Family, columns: int) -> float:
 
 def enumerable(h: Harmonium) -> bool:
     """Whether log Z can be computed exactly: a layer has few enough states (`limit`), or both layers are Gaussian."""
-    return is_gaussian(h) or _layer_to_sum(h) is not None
+    return is_gaussian(h) or layer_to_sum(h) is not None
 
 
 def limit(other: Family) -> int:
@@ -37,7 +37,7 @@ def limit(other: Family) -> int:
     return BY_PRODUCTS if isinstance(other, TwoState | Rate) else ENUMERABLE
 
 
-def _layer_to_sum(h: Harmonium) -> Harmonium | None:
+def layer_to_sum(h: Harmonium) -> Harmonium | None:
     """The model turned so that its hidden layer is the one to enumerate; None if both layers have too many states."""
     sides = [
         (states_of(side.hidden, side.W.shape[1]), turned, side)
@@ -60,7 +60,7 @@ def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
     require_proper(h)
     if is_gaussian(h):
         return _gaussian_log_partition(h)
-    side = _layer_to_sum(h)
+    side = layer_to_sum(h)
     if side is None:
         raise BadUsage(
             f"exact likelihood enumerates the smaller layer, at most {BY_PRODUCTS} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
@@ -119,6 +119,12 @@ class States:
 
 def enumerate_hidden(h: Harmonium) -> Iterator[States]:
     """All states of the hidden layer, in blocks whose work arrays hold at most BLOCK numbers."""
+    blocks, states = hidden_blocks(h)
+    return map(states, range(blocks))
+
+
+def hidden_blocks(h: Harmonium) -> tuple[int, Callable[[int], States]]:
+    """How many blocks of hidden states there are, and what makes the one of a number."""
     assert h.hidden.support is not None
     base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
     near = 0  # the states of the first `near` units are one block's rows; a block fixes all the others
@@ -128,7 +134,19 @@ def enumerate_hidden(h: Harmonium) -> Iterator[States]:
     rows = state_rows(h.hidden, near, np.arange(base**near))
     natural = real.product(rows, h.W.T[:columns]) + h.b
     weight = real.product(rows, h.c[:columns]) + h.hidden.log_base(rows)
-    return (States(h, near, block, rows, natural, weight) for block in range(base ** (units - near)))
+    return base ** (units - near), lambda block: States(h, near, block, rows, natural, weight)
+
+
+def log_weights(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
+    """log Σ_v e^{−E(v, h)} of all hidden states h: units whose states make up a block, number of blocks, and (S,) of the block of a number.
+
+    State i of block k is that of number k S + i in `state_rows`.
+    """
+    products = Products.of(h)
+    if products is not None:
+        return products.near, products.blocks, products.log_weights
+    blocks, states = hidden_blocks(h)
+    return states(0).near, blocks, lambda block: states(block).log_weight
 
 
 def state_rows(units: Family, count: int, numbers: Array) -> Array:
@@ -187,6 +205,16 @@ class Products:
 
     def log_sum(self, block: int) -> float:
         """log of the sum of e^{−E} over all visible states and the near parts, for one far part."""
+        weights, fixed = self._weighed(block)
+        return float(_log_sum(weights) + fixed)
+
+    def log_weights(self, block: int) -> Array:
+        """(S,) log of the sum of e^{−E} over all visible states, of each near part, for one far part."""
+        weights, fixed = self._weighed(block)
+        return weights + fixed
+
+    def _weighed(self, block: int) -> tuple[Array, float]:
+        """Log weights (S,), and what all of them lack."""
         h, columns = self.h, self.near * self.h.hidden.group
         far = state_rows(h.hidden, h.W.shape[1] // h.hidden.group - self.near, np.array([block]))[0]
         natural = h.b + real.product(h.W[:, columns:], far)
@@ -208,7 +236,7 @@ class Products:
         total += real.log(product)
         total *= self.replicas
         fixed = real.product(far, h.c[columns:]) + h.hidden.log_base(far) + self.low * natural.sum()
-        return float(_log_sum(self._weight + total) + fixed)
+        return self._weight + total, float(fixed)
 
 
 def _log_sum(terms: Array) -> float:

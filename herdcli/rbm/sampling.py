@@ -2,6 +2,10 @@
 
 A step is one sweep of every model's chains, visible units given hidden ones and back.  Chains start at hidden states
 drawn at natural parameter 0, or at given rows.  In float32, as learning samples.
+
+Chains that mix badly show each its own part of the model.  From half the burn-in on, means and squares of hidden means are kept of the
+first chains, in two halves of the sweeps: where these sequences differ from each other by more than they vary within themselves,
+R̂ = √((L − 1)/L + B/W) is above 1.  Source: Gelman & Rubin (1992); in halves: Gelman et al. (2013), sec. 11.4.
 """
 
 from __future__ import annotations
@@ -18,6 +22,10 @@ from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
+
+WATCHED = 64  # chains of each model whose hidden means are compared
+SHORTEST = 20  # sweeps of a half, below which nothing is said
+LEAST = 1e-4  # variance of a hidden mean between chains that is told from none
 
 
 @dataclass(frozen=True)
@@ -65,12 +73,25 @@ class State:
 
     hidden: Array = array("M chains K", "hidden states", kind="f", finite=True)
     rows: Array = array("M rounds chains D", "rows kept, 0 where none are yet", kind="f")
+    sums: Array | None = array("M 2 w K", "of hidden means of the first chains, in the halves", kind="f", optional=True)
+    squares: Array | None = array("M 2 w K", "the same of their squares", kind="f", optional=True)
     step: int = 0
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """Rows (count, D) float32 of each model, of the lowest layer.
+
+    disagreement  the largest R̂ of a hidden mean; None where too little was seen of chains, or none were run.
+    """
+
+    rows: list[Array]
+    disagreement: float | None = None
+
+
+@dataclass(frozen=True)
 class Sampling(Counted[State]):
-    """The algorithm; its result are the rows (count, D) float32 of each model, of the lowest layer.  map: runs over the models."""
+    """The algorithm; its result are the rows of each model, and whether chains agree.  map: runs over the models."""
 
     problem: Problem
     map: Map = map
@@ -89,14 +110,17 @@ class Sampling(Counted[State]):
         """Bytes of the rows and of a sweep's values."""
         given = self.problem
         D, K = given.models[0].W.shape
-        return int(4 * len(given.models) * (given.rounds * given.width * D + given.width * (D + 3 * K)))
+        watched = 32 * len(given.models) * min(given.width, WATCHED) * K
+        return int(4 * len(given.models) * (given.rounds * given.width * D + given.width * (D + 3 * K)) + watched)
 
     def like(self) -> State:
         """Chains that are nowhere yet."""
         given = self.problem
         D, K = given.models[0].W.shape
         hidden = np.empty((len(given.models), given.width, K), dtype=np.float32)
-        return State(hidden, np.zeros((len(given.models), given.rounds, given.width, D), dtype=np.float32))
+        rows = np.zeros((len(given.models), given.rounds, given.width, D), dtype=np.float32)
+        sums, squares = np.zeros((2, len(given.models), 2, min(given.width, WATCHED), K))
+        return State(hidden, rows, sums, squares)
 
     def init(self) -> State:
         """Every chain at its start."""
@@ -116,9 +140,10 @@ class Sampling(Counted[State]):
         rounds = 0 if state.step < given.burn_in else (state.step - given.burn_in) // given.thin + 1
         return Progress(state.step, self.steps, f"{min(rounds * given.width, given.count)} of {given.count} rows")
 
-    def result(self, state: State) -> list[Array]:
+    def result(self, state: State) -> Drawn:
         """The rows (n, D) of each model, carried down to the lowest layer."""
-        return _carried_down(self.problem, state)
+        kept = [rows.reshape(-1, rows.shape[-1])[: self.problem.count] for rows in state.rows]
+        return Drawn(carried_down(self.problem, kept), _disagreement(self.problem, state))
 
 
 def _begin(problem: Problem, hidden: Array) -> None:
@@ -128,12 +153,12 @@ def _begin(problem: Problem, hidden: Array) -> None:
         if problem.start is None:
             hidden[m] = layer(h.hidden).fair_states(hidden[m].shape, first)
         else:
-            _sweeper(h, first).up(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
+            sweeper_of(h, first).up(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
 
 
 def _sweep(problem: Problem, state: State, m: int) -> None:
     """One sweep of model m's chains."""
-    sweeper = _sweeper(problem.models[m], generator(problem.seed, Stream.SAMPLE, unit=m, step=state.step + 1))
+    sweeper = sweeper_of(problem.models[m], generator(problem.seed, Stream.SAMPLE, unit=m, step=state.step + 1))
     hidden = state.hidden[m]
     means = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
     visible = np.empty_like(means)
@@ -144,19 +169,65 @@ def _sweep(problem: Problem, state: State, m: int) -> None:
     kept, rest = divmod(state.step + 1 - problem.burn_in, problem.thin)
     if kept >= 0 and rest == 0:
         state.rows[m, kept] = means if problem.means and not problem.below else visible
-    sweeper.up(visible, np.empty_like(hidden), hidden)
+    hidden_means = np.empty_like(hidden)
+    sweeper.up(visible, hidden_means, hidden)
+    half = _half(problem, state.step)
+    if state.sums is not None and state.squares is not None and half is not None:
+        seen = hidden_means[: state.sums.shape[2]].astype(np.float64)
+        state.sums[m, half] += seen
+        state.squares[m, half] += np.square(seen)
 
 
-def _sweeper(h: Harmonium, draws: np.random.Generator) -> Sweeper:
+def _watched(problem: Problem) -> tuple[int, int]:
+    """The first sweep of those that are watched, and how many a half has."""
+    first, last = problem.burn_in // 2, problem.burn_in + (problem.rounds - 1) * problem.thin
+    return first, (last - first) // 2
+
+
+def _half(problem: Problem, step: int) -> int | None:
+    """Which half a sweep belongs to; None before, and for an odd one at the end."""
+    first, length = _watched(problem)
+    return (step - first) // length if length and 0 <= step - first < 2 * length else None
+
+
+def _disagreement(problem: Problem, state: State) -> float | None:
+    """The largest R̂ of a hidden mean.  Chains that hold different entries fast are compared with those that hold the same."""
+    length = _watched(problem)[1]
+    if state.sums is None or state.squares is None or length < SHORTEST:
+        return None
+    means = state.sums / length  # (M, 2, w, K)
+    within = np.maximum(state.squares / length - np.square(means), 0.0).mean(axis=(1, 2)) * (length / (length - 1))
+    held = None if problem.given is None else problem.given[: means.shape[2]]
+    alike = np.zeros(means.shape[2], dtype=int) if held is None else _numbered(held)
+    between, freedom = np.zeros(within.shape), 0
+    for group in range(int(alike.max()) + 1):
+        some = means[:, :, alike == group].reshape(len(means), -1, means.shape[-1])
+        between += np.square(some - some.mean(axis=1, keepdims=True)).sum(axis=1)
+        freedom += some.shape[1] - 1
+    between /= freedom
+    told = between > LEAST
+    if not told.any():
+        return 1.0
+    # B/L of the papers is the variance of the sequences' means, here `between`; a unit that never moves in any chain has W = 0.
+    return float(np.sqrt((length - 1) / length + between[told] / np.maximum(within[told], 1e-9)).max())
+
+
+def _numbered(rows: Array) -> Array:
+    """(n,) which of the different rows (n, D) each is, NaN equal to NaN."""
+    numbers: dict[bytes, int] = {}
+    return np.array([numbers.setdefault(np.asarray(row).tobytes(), len(numbers)) for row in rows])
+
+
+def sweeper_of(h: Harmonium, draws: np.random.Generator) -> Sweeper:
+    """The half-sweeps of a model in float32."""
     W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
     return Sweeper(W, b, c, layer(h.visible), layer(h.hidden), draws)
 
 
-def _carried_down(problem: Problem, state: State) -> list[Array]:
-    """The rows (count, D) float32 of each model once all steps are done, of the lowest layer."""
-    found = [kept.reshape(-1, kept.shape[-1])[: problem.count] for kept in state.rows]
+def carried_down(problem: Problem, found: list[Array]) -> list[Array]:
+    """Rows (count, D) of each model as rows of the lowest layer, float32."""
     for depth, h in enumerate(problem.below):
-        sweeper = _sweeper(h, generator(problem.seed, Stream.SAMPLE, unit=len(problem.models) + depth))
+        sweeper = sweeper_of(h, generator(problem.seed, Stream.SAMPLE, unit=len(problem.models) + depth))
         for m, hidden in enumerate(found):
             found[m] = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
             last = problem.means and depth == len(problem.below) - 1

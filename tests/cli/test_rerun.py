@@ -56,6 +56,8 @@ MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to 
     "sample given": ("sample rbm.h5 --given torn.csv --burn-in 5 -o out.h5", "rbm.h5 torn.csv"),
     "sample given often": ("sample rbm.h5 --given torn.csv --count 100 --burn-in 5 -o out.h5", "rbm.h5 torn.csv"),
     "sample": ("sample rbm.h5 --count 4 -o out.h5", "rbm.h5"),
+    "sample given without chains": ("sample rbm.h5 --given torn.csv -o out.h5", "rbm.h5 torn.csv"),
+    "sample by chains": ("sample rbm.h5 --count 4 --chains 2 -o out.h5", "rbm.h5"),
     "convert": ("convert real.csv --split 6,2,2 -o out.h5", "real.csv"),
     "convert to Parquet": ("convert real.csv -o out.parquet", "real.csv"),
     "convert from gzip": ("convert real.csv.gz -o out.h5", "real.csv.gz"),

@@ -32,7 +32,7 @@ def run(problem: sampling.Problem, state: sampling.State | None = None, until: i
 def test_samples_have_the_models_distribution(chains: int, thin: int) -> None:
     h, count = model("spin", "rate:3"), 20_000
     problem = sampling.Problem((h,), count, chains=chains, burn_in=50, thin=thin)
-    (rows,) = solve(sampling.Sampling(problem))
+    (rows,) = solve(sampling.Sampling(problem)).rows
     assert rows.shape == (count, 3)
     v = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
     p = np.exp(likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)))
@@ -45,7 +45,7 @@ def test_rounds_of_few_chains_resume_where_they_stood() -> None:
     assert (problem.rounds, sampling.Sampling(problem).steps) == (3, 13)
     whole, half = run(problem), run(problem, until=6)
     resumed = run(problem, copy.deepcopy(half))
-    for ours, theirs in zip(sampling.Sampling(problem).result(whole), sampling.Sampling(problem).result(resumed), strict=True):
+    for ours, theirs in zip(sampling.Sampling(problem).result(whole).rows, sampling.Sampling(problem).result(resumed).rows, strict=True):
         assert ours.shape == (7, 3)
         np.testing.assert_array_equal(ours, theirs)
 
@@ -53,7 +53,7 @@ def test_rounds_of_few_chains_resume_where_they_stood() -> None:
 def test_means_are_what_states_are_drawn_from() -> None:
     h = model("binary", "binary")
     drawn, means = (
-        solve(sampling.Sampling(problem))[0]
+        solve(sampling.Sampling(problem)).rows[0]
         for problem in (sampling.Problem((h,), 4000, burn_in=3), sampling.Problem((h,), 4000, burn_in=3, means=True))
     )
     assert set(np.unique(drawn)) == {0, 1}
@@ -65,7 +65,7 @@ def test_rows_of_upper_layers_are_carried_down() -> None:
     top, below = model("rate:2", "binary", (3, 2)), model("binary", "rate:2", (5, 3))
     problem = sampling.Problem((top,), 30, burn_in=5, below=(below,))
     state = run(problem)
-    (rows,), (means,) = (sampling.Sampling(each).result(state) for each in (problem, replace(problem, means=True)))
+    (rows,), (means,) = (sampling.Sampling(each).result(state).rows for each in (problem, replace(problem, means=True)))
     np.testing.assert_allclose(means, below.visible_means(state.rows.reshape(-1, 3)[:30]), atol=1e-5)
     assert rows.shape == (30, 5)
     assert set(np.unique(rows)) == {0, 1}
@@ -129,6 +129,6 @@ def test_thinned_rows_are_every_so_many_of_all() -> None:
 def test_the_rows_of_a_stack_are_drawn_through_its_lower_layers() -> None:
     top, low = model("binary", "binary", (3, 2)), model("binary", "binary", (4, 3))
     given = {"burn_in": 3, "means": True, "seed": 5}
-    (upper,) = solve(sampling.Sampling(sampling.Problem((top,), 6, **{**given, "means": False})))
-    (rows,) = solve(sampling.Sampling(sampling.Problem((top,), 6, below=(low,), **given)))
+    (upper,) = solve(sampling.Sampling(sampling.Problem((top,), 6, **{**given, "means": False}))).rows
+    (rows,) = solve(sampling.Sampling(sampling.Problem((top,), 6, below=(low,), **given))).rows
     np.testing.assert_allclose(rows, low.visible_means(upper), atol=1e-6)

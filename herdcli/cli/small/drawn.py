@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,32 @@ from herdcli.artifacts import Dataset
 from herdcli.rbm.units import Labelled, family
 
 if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
+    from herdcli.rbm.sampling import Problem
     from herdcli.schema import Array
+
+
+DISAGREE = 1.1  # R̂ of chains above which it is said
+
+
+def drawn(session: Session, problem: Problem, *, chains: bool) -> tuple[list[Array], str]:
+    """Rows (count, D) of each model, and how they were drawn: independently where a layer can be weighed and nobody asks for chains."""
+    from herdcli.rbm.independent import Independent, parts_of
+    from herdcli.rbm.sampling import Sampling
+
+    what = f"{len(problem.models)} × {problem.count} rows of {len(problem.models[0].b)} units"
+    parts = parts_of(problem)
+    if parts is not None and not chains:
+        found = session.run(Independent(problem, parts, session.map), label="sampling", memory=what)
+        return found.rows, "independent"
+    session.request = replace(session.request, burn_in=problem.burn_in)
+    found = session.run(Sampling(problem, session.map), label="sampling", memory=what)
+    if found.disagreement is not None and found.disagreement > DISAGREE:
+        size = f"R̂ {found.disagreement:.2f}" if found.disagreement < 100 else "R̂ above 100"
+        instead = "a longer --burn-in may help" if parts is None else "without --burn-in and --chains rows are independent"
+        session.console.warn(f"chains disagree ({size}): shares of modes may be wrong; {instead}")
+    return found.rows, f"chains of {problem.burn_in} sweeps"
 
 
 def dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:

@@ -53,7 +53,9 @@ class Request:
     show_default=True,
     help="Rows to draw, per class if there are several; for an hmm, lds or rtrbm, sequences.",
 )
-@click.option("--burn-in", type=click.IntRange(1), default=None, help="Sweeps before a chain's first row.  [default: 1000; rtrbm: 50]")
+@click.option(
+    "--burn-in", type=click.IntRange(1), default=None, help="Sweeps before a chain's first row.  [default: 1000, or none needed; rtrbm: 50]"
+)
 @click.option("--chains", type=click.IntRange(1), default=None, help="Chains that share the rows.  [default: one for each row]")
 @click.option("--thin", type=click.IntRange(1), default=100, show_default=True, help="Sweeps between two rows of a chain.")
 @click.option("--means", is_flag=True, help="Write the means of the visible units instead of their states.")
@@ -75,10 +77,11 @@ def command(session: Session, request: Request) -> None:
       herd sample model.h5 --given torn.csv -m 10 -o whole.csv
 
     MODEL is an rbm, dbn, mixture, factors, hmm, lds, rtrbm or network (UAI, .fg and BIF too).  Rows of a network are independent
-    where its junction tree is small, else those of blocked Gibbs chains; states that have names are written by them.  Chains of an
-    rbm start at hidden states drawn at natural parameter 0.  Rows of models of classes carry their class as y, those of a mixture
-    their component, and sequences of an hmm their states.  With --given each of its rows is drawn --count times [default: once],
-    with its known entries kept fixed.
+    where its junction tree is small, else those of blocked Gibbs chains; states that have names are written by them.  Those of an rbm
+    are independent where one layer's states are few enough to be weighed, unless --burn-in or --chains ask for Gibbs chains, which
+    start at hidden states drawn at natural parameter 0.  Rows of models of classes carry their class as y, those of a mixture their
+    component, and sequences of an hmm their states.  With --given each of its rows is drawn --count times [default: once], with its
+    known entries kept fixed.
     """
     from herdcli.cli.frame import outputs
     from herdcli.cli.network.models import model
@@ -91,7 +94,7 @@ def command(session: Session, request: Request) -> None:
         session.ignored("mask", "without --given")
     if fitted.kind not in ("hmm", "lds", "rtrbm"):
         session.ignored("steps", f"with a model of kind {fitted.kind}")
-    if request.burn_in is None:
+    if request.burn_in is None and fitted.kind not in ("rbm", "dbn"):
         session.request = request = replace(request, burn_in=BURN_IN.get(fitted.kind, 1000))
     result, summary = named(str(KINDS[fitted.kind].sample))(session, fitted, request)
     states = session.recoding if fitted.kind == "network" else None
@@ -100,11 +103,11 @@ def command(session: Session, request: Request) -> None:
 
 def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Rows of an rbm, or of the layers of a dbn, of which the highest is sampled and the others turn its rows into the lowest's."""
-    from herdcli.cli.small.drawn import dataset
+    from herdcli.cli.small.drawn import dataset, drawn
     from herdcli.errors import BadUsage
     from herdcli.rbm.layers import layers_of
     from herdcli.rbm.proper import require_proper
-    from herdcli.rbm.sampling import Problem, Sampling
+    from herdcli.rbm.sampling import Problem
 
     *below, top = layers_of(fitted.value)
     if [*below, top][0].visible_units == "words":
@@ -113,12 +116,11 @@ def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple
     for h in models:
         require_proper(h)
     held = None if request.given is None else _held(session, top, request, alone=not below)
-    rows_of = {"given": None} if held is None else {"given": held, "count": len(held), "chains": 0}
-    problem = settings(Problem, request, models=models, below=lower, **rows_of)
-    what = f"{len(models)} × {problem.count} rows of {len(models[0].b)} units"
-    rows = session.run(Sampling(problem, session.map), label="sampling", memory=what)
+    of_given = {"given": None} if held is None else {"given": held, "count": len(held), "chains": 0}
+    asked, swept = request.burn_in or request.chains, replace(request, burn_in=request.burn_in or 1000)
+    rows, how = drawn(session, settings(Problem, swept, models=models, below=lower, **of_given), chains=bool(asked))
     result = dataset([*below, top][0], rows, means=request.means)
-    return result, f"{len(result.X)} rows × {result.X.shape[1]} columns"
+    return result, f"{len(result.X)} rows × {result.X.shape[1]} columns, {how}"
 
 
 def _held(session: Session, model: RBM, request: Request, *, alone: bool) -> Array:

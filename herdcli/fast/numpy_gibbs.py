@@ -21,6 +21,7 @@ EXP = tuple(
 LOG2_E = F(1.4426950408889634)
 LN2_HIGH, LN2_LOW = F(0.693359375), F(-2.12194440e-4)  # log 2 = high + low; n·high is exact for |n| < 2^15
 MAGIC = F(12582912.0)  # 1.5·2^23: adding it rounds to an integer, which then stands in the low mantissa bits
+TOGETHER = 1 << 15  # numbers whose exponentials are in work at one time: temporaries stay in cache, and out of estimates of memory
 LIMIT = F(87.0)  # e^87 and its reciprocal are normal float32 numbers
 
 
@@ -46,9 +47,12 @@ def exponential(y: Array) -> Array:
 
 def logistic(x: Array) -> None:
     """1 / (1 + e^{−x}) in place, x float32.  Relative error below 4e-7 for |x| ≤ 87; beyond, the value at ±87.  NaN stays NaN."""
-    power = exponential(-np.minimum(np.maximum(x, -LIMIT), LIMIT))
-    power += F(1)
-    np.divide(F(1), power, out=x)
+    flat = x.reshape(-1)  # C-contiguous: a view
+    for start in range(0, len(flat), TOGETHER):
+        part = flat[start : start + TOGETHER]
+        power = exponential(-np.minimum(np.maximum(part, -LIMIT), LIMIT))
+        power += F(1)
+        np.divide(F(1), power, out=part)
 
 
 def two_state_means(natural: Array, bias: Array, gain: float, offset: float, slope: float) -> None:
@@ -77,9 +81,12 @@ def two_state_sample(
     natural += bias
     natural *= F(gain)
     logistic(natural)
-    dither = words[:, -1:] * F(2.0**-16)
-    on = words[:, :-1] < natural * F(2.0**16) - dither
-    states[...] = np.where(on, F(high), F(low))
+    rows = max(1, TOGETHER // max(1, natural.shape[1]))
+    for start in range(0, len(natural), rows):
+        part = slice(start, start + rows)
+        dither = words[part, -1:] * F(2.0**-16)
+        on = words[part, :-1] < natural[part] * F(2.0**16) - dither
+        states[part] = np.where(on, F(high), F(low))
     natural *= F(slope)
     natural += F(offset)
 

@@ -144,6 +144,8 @@ class HiddenHerding(Blocks[Problem, State]):
         wide = any(isinstance(unit, Drive) for unit in problem.units)  # weights of 64 bits, and what `_update_wide` makes beside them
         runs = (12 if wide else 8) * D * K + 8 * queried + 16 * settings.iterations + settings.kept * (-(-D // 8) - (-K // 8))
         passed = 16 * n + 8 * -(-n // 64) * -(-K // LANES) * LANES + fast.herding_scratch(-(-D // 64), D, K).nbytes
+        if fast.kernels() == "python":  # NumPy's loops make weights of a floating type and their sizes anew, and unpack rows
+            passed += 20 * D * K + min(n, 1024) * (14 * D + 12 * K)
         # the first weights are drawn as float64 and summed by their sizes, before there are rows to pass over
         return problem.count * runs + max((40 if wide else 12) * D * K, passed)
 

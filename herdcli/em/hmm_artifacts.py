@@ -177,6 +177,18 @@ class MarkovChain:
         states = int(self.allowed.sum()) - self.states + int(self.first.sum()) - 1
         return states + self.emitter.numbers(self.states)
 
+    @property
+    def at_floor(self) -> bool:
+        """Whether the last M step raised variances of columns that vary; those of one value are at their floor in every state."""
+        mean, base = self.emissions.mean, None if self.known is None else self.known.base.covariance
+        if mean is None:
+            return False
+        # A column of one value has the floor itself as the variance of its only state.
+        own = np.empty(0) if base is None else np.diagonal(base, axis1=-2, axis2=-1)
+        flat = int((np.abs(own - self.floor) <= SURE * self.floor).sum())
+        once = {"spherical": 0, "tied": 1}.get(str(self.family), mean.shape[0] * mean.shape[1])
+        return int(self.ledger.floors[-2:].max(initial=0)) > flat * once
+
     def ready(self) -> Ready:
         """Its emissions, for rows."""
         return self.emitter.ready(self.emissions.parameters)

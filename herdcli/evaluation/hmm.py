@@ -28,7 +28,8 @@ def metrics(
     floors               variances, probabilities or rates that the last M step raised.
     adjusted_rand, mutual_information   states of the likeliest paths beside the labels of split 2.
     error                of the states of --per-class.
-    verdict              `ok`, or `worse than baseline` or `learned nothing` beside the better baseline.
+    verdict              `ok`, or `variance at floor` (columns that do not vary at all not counted), or `worse than baseline` or
+                         `learned nothing` beside the better baseline.
     """
     ledger = value.ledger
     result: dict[str, float | str | None] = dict.fromkeys(("states", *FIGURES, "bic", "aic", *LEDGER, *LABELLED, "verdict"))
@@ -39,7 +40,7 @@ def metrics(
         "rise": ledger.rise,
         "floors": int(ledger.floors[-2:].max(initial=0)),
         **chain_criteria(value),
-        "verdict": NO_ROWS,
+        "verdict": "variance at floor" if value.at_floor else NO_ROWS,
     }
     if value.known is not None:
         result["log_likelihood_valid"] = value.known.valid
@@ -51,7 +52,8 @@ def metrics(
     if value.known is not None:
         mixture, base = value.mixture_log_likelihood(held, map), value.base_log_likelihood(held, map)
         judged = of_loss(own, max(mixture, base), worse="worse than baseline", scale=1.0) or OK
-        result |= {"log_likelihood_mixture": mixture, "log_likelihood_baseline": base, "verdict": judged}
+        result |= {"log_likelihood_mixture": mixture, "log_likelihood_baseline": base}
+        result["verdict"] = "variance at floor" if value.at_floor else judged
     return result | _labelled(value, value.held, map)
 
 

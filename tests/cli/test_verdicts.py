@@ -66,6 +66,28 @@ def test_marginals_below_the_bound_of_mean_field_are_told(herd, tmp_path):
     assert "warning: verdict: below mean field" in ended.err
 
 
+@pytest.mark.parametrize("covariance", ["full", "tied", "spherical"])
+def test_a_state_that_sits_on_one_value_is_told_and_a_constant_column_is_not(herd, tmp_path, covariance):
+    """Two states, of which one shows the same value in every row; where they share a covariance, each shows one value."""
+    random = np.random.default_rng(1)
+    still = np.arange(300) // 10 % 2 == 0
+    noise = np.where(still, 0.0, random.normal(size=300)) * (covariance == "full")
+    rows = {"stuck": np.where(still, 0.0, 9.0) + noise, "free": np.where(still, -5, 5) + random.normal(size=300), "one": np.full(300, 2.0)}
+    spread = random.normal(size=(300, 1))
+    for name, columns in (("stuck", ("stuck", "one")), ("free", ("free", "one"))):
+        X = np.stack([rows[each] for each in columns], axis=1)
+        if (covariance, name) == ("spherical", "free"):
+            X = X + spread
+        np.savetxt(tmp_path / f"{name}.csv", X, delimiter=",", header=",".join(columns), comments="")
+        line = ("em", f"{name}.csv", "--model", "hmm", "--components", "2", "--covariance", covariance, "-o", "m.h5")
+        ended = herd(*line)
+        assert ended.code == 0, ended.err
+        row = herd("eval", "m.h5", "--format", "json")
+        assert json.loads(row.out)[0]["verdict"] == ("variance at floor" if name == "stuck" else "ok"), (name, row.out)
+        assert ("to the floor" in ended.err) == (name == "stuck")
+        assert "verdict" not in ended.err  # it is said once
+
+
 def test_one_component_that_the_criterion_chose_is_no_fault(herd, tmp_path):
     """One Gaussian is then both the model and its baseline."""
     np.savetxt(tmp_path / "normal.csv", np.random.default_rng(0).standard_normal((300, 3)), delimiter=",", header="a,b,c", comments="")

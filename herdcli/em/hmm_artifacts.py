@@ -187,7 +187,7 @@ class MarkovChain:
         own = np.empty(0) if base is None else np.diagonal(base, axis1=-2, axis2=-1)
         flat = int((np.abs(own - self.floor) <= SURE * self.floor).sum())
         once = {"spherical": 0, "tied": 1}.get(str(self.family), mean.shape[0] * mean.shape[1])
-        return int(self.ledger.floors[-2:].max(initial=0)) > flat * once
+        return bool(int(self.ledger.floors[-2:].max(initial=0)) > flat * once)
 
     def ready(self) -> Ready:
         """Its emissions, for rows."""

@@ -379,3 +379,40 @@ def test_likelihoods_do_not_depend_on_the_unit_of_weights(herd, tmp_path, family
         judged = dict(zip(head, row, strict=True))
         found.append([value.log_likelihood / unit, float(judged["log_likelihood"]), float(judged["independent"]), value.dispersion / unit])
     assert found[1] == pytest.approx(found[0], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "options"),
+    [
+        ("0", ()),
+        ("1", ("--family", "bernoulli", "--l2", "1")),
+        ("0", ("--family", "poisson", "--offset", "c")),
+        ("2.5", ("--family", "gaussian")),
+        ("2.5", ("--family", "gamma")),
+        ("5", ("--family", "gaussian", "--one-pass")),
+    ],
+)
+def test_a_target_of_one_value_is_refused(herd, tmp_path, value, options):
+    random = np.random.default_rng(0)
+    (tmp_path / "all.csv").write_text("a,c,y\n" + "".join(f"{a:.4f},{c:.4f},{value}\n" for a, c in random.normal(size=(80, 2))))
+    ended = herd("regress", "all.csv", "--target", "y", *options, "-o", "m.h5")
+    says = f"herd regress: all.csv: every training row has the target '{value}', so there is nothing to predict\n"
+    assert (ended.code, ended.err.endswith(says + "hint: --target COLUMN names another column\n")) == (65, True), ended.err
+    assert not (tmp_path / "m.h5").exists()
+
+
+def test_a_target_of_one_value_beside_an_offset_that_varies_is_fitted(herd, tmp_path):
+    random = np.random.default_rng(0)
+    (tmp_path / "rates.csv").write_text("a,c,y\n" + "".join(f"{a:.4f},{c:.4f},3\n" for a, c in random.normal(size=(80, 2))))
+    assert herd("regress", "rates.csv", "--target", "y", "--family", "poisson", "--offset", "c", "-o", "m.h5").code == 0
+
+
+def test_a_class_that_no_training_row_has_is_named(herd, tmp_path):
+    names = ["left"] * 30 + ["right"] * 30 + ["up"] * 20
+    cut = [0] * 60 + [2] * 20
+    lines = [f"{i % 7},{(i * i) % 11},{name},{part}\n" for i, (name, part) in enumerate(zip(names, cut, strict=True))]
+    (tmp_path / "classes.csv").write_text("a,b,y,split\n" + "".join(lines))
+    ended = herd("regress", "classes.csv", "--target", "y", "--l2", "0.1", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    said = "warning: no training row has the target 'up': its probability goes to 0; --split with more training rows"
+    assert said in ended.err

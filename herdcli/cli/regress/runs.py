@@ -50,6 +50,7 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
         raise DataError("the split has no training rows", where=inputs.history.name)
     distribution = _family(session, inputs, request)
     distribution.require(inputs.y)
+    _require_variety(session, inputs, distribution)
     outputs_of = getattr(distribution, "free", 1)
     errors, whitened, variance = parsed(request), None, None
     centre = centring.far(inputs.X, training)
@@ -127,6 +128,30 @@ def _family(session: Session, inputs: Inputs, request: Request) -> Family:
     if chosen == "bernoulli" and count > 2:
         raise DataError(f"the target has {count} classes, bernoulli has two", where=inputs.history.name, hint="--family softmax")
     return family(chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0, scale=request.gamma_scale)
+
+
+def nothing_to_predict(value: str, where: str) -> DataError:
+    """Where the target is the same in every training row."""
+    only = f"every training row has the target '{value}', so there is nothing to predict"
+    return DataError(only, where=where, hint="--target COLUMN names another column")
+
+
+def _require_variety(session: Session, inputs: Inputs, distribution: Family) -> None:
+    """Refuse a target of one value, unless an offset tells rows apart; warn of classes that no training row has.
+
+    Of 0 and 1, and of counts that are all 0, no finite intercept is likeliest, whatever the offset.
+    """
+    training = (inputs.split == 0) & (True if inputs.weight is None else inputs.weight > 0)
+    y, offset = inputs.y[training], inputs.offset[training]
+    if len(y) and (y == y[0]).all():
+        at_end = distribution.name in ("bernoulli", "softmax") or (distribution.name == "poisson" and y[0] == 0)
+        if at_end or (offset == offset[0]).all():
+            shown = inputs.classes[int(y[0])] if inputs.classes else f"{y[0]:g}"
+            raise nothing_to_predict(shown, inputs.history.name)
+    absent = [name for k, name in enumerate(inputs.classes or []) if not (y == k).any()]
+    if absent:
+        listed = ", ".join(f"'{name}'" for name in absent[:8]) + (", …" if len(absent) > 8 else "")
+        session.console.warn(f"no training row has the target {listed}: its probability goes to 0; --split with more training rows")
 
 
 def write(session: Session, value: GeneralisedLinear, history: History) -> None:

@@ -135,6 +135,8 @@ def finish(session: Session, whole: RegressionShard, history: History, request: 
     )
     fit, figures = sums.closed(found, summed, problem, fit)
     value = stated(problem, fit, figures, names=whole.names, classes=None, target=whole.target, seed=request.seed)
+    if not value.null_deviance > 0:
+        raise runs.nothing_to_predict(f"{value.null_intercept[0]:g}", getattr(history, "name", ""))
     runs.write(session, sums.held_out(found, value, weighted=whole.weighted), history)
     runs.warn(session, value, request)
 

@@ -28,6 +28,7 @@ from herdcli import artifacts
 from herdcli.algorithm import solve
 from herdcli.rbm import annealing, learning
 from herdcli.rbm.enumeration import log_partition_exact
+from herdcli.rbm.estimates import Estimate
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
@@ -63,7 +64,7 @@ def sklearn(train: np.ndarray, seed: int, rate: float) -> Harmonium:
     return binary(fitted.components_.T, fitted.intercept_visible_, fitted.intercept_hidden_)
 
 
-def annealed(h: Harmonium, valid: np.ndarray, seed: int) -> tuple[annealing.Estimate, annealing.Estimate]:
+def annealed(h: Harmonium, valid: np.ndarray, seed: int) -> tuple[Estimate, Estimate]:
     """log Z by annealing there and back."""
     problem = annealing.Problem((h,), (h.visible.base_rate(valid),), chains=100, temperatures=1000, seed=seed)
     back = replace(problem, known=(valid,))

@@ -35,8 +35,8 @@ from herdcli.algorithm import solve
 from herdcli.rbm import annealing, learning, repeated
 from herdcli.rbm.curvature import largest_moment
 from herdcli.rbm.enumeration import log_partition_exact
+from herdcli.rbm.estimates import STUDENT, Estimate
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.populations import STUDENT
 from herdcli.rbm.settings import fitted
 from herdcli.rng import Stream, generator
 
@@ -78,7 +78,7 @@ def trained(train: np.ndarray, hidden: int, algorithm: str, rate: float, seed: i
     return Harmonium(W, b, c, problem.visible, problem.hidden)
 
 
-def plain(h: Harmonium, own: np.ndarray) -> annealing.Estimate:
+def plain(h: Harmonium, own: np.ndarray) -> Estimate:
     problem = annealing.Problem((h,), (own,), 100, 1000)
     return solve(annealing.Annealing(problem))[0]
 

@@ -12,7 +12,7 @@ from herdcli.evaluation.plots import Figure
 from herdcli.evaluation.rbm import independent
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.numerics.rows import dense
-from herdcli.rbm.annealing import Estimate
+from herdcli.rbm.estimates import Estimate
 from herdcli.rbm.layers import DBN
 from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium

@@ -9,12 +9,13 @@ import numpy as np
 from herdcli.algorithm import Watch, solve
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import annealing
-from herdcli.rbm.annealing import Annealing, Estimate
+from herdcli.rbm.annealing import Annealing
 from herdcli.rbm.enumeration import enumerable, log_partition_exact
+from herdcli.rbm.estimates import Estimate, trusted
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
-from herdcli.rbm.repeated import AIS_TEMPERATURES, LEAST_EFFECTIVE, MOST_TEMPERATURES, annealed, starts_of
+from herdcli.rbm.repeated import AIS_TEMPERATURES, MOST_TEMPERATURES, annealed, starts_of
 from herdcli.schema import Array
 
 Ways = dict[str, dict[int, Estimate]]
@@ -52,8 +53,3 @@ def log_partitions(
         starts = tuple(starts_of(part, settings.chains) for part in rows)
         found["_reverse"] = solve(Annealing(replace(problem, known=starts), map), watch=progress)
     return {way: dict(zip(models, estimates, strict=True)) for way, estimates in found.items()}
-
-
-def trusted(found: Estimate) -> Estimate:
-    """The estimate of a single run, reliable if enough chains count."""
-    return replace(found, reliable=(found.effective or 0.0) >= LEAST_EFFECTIVE)

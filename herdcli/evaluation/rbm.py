@@ -22,12 +22,12 @@ from herdcli.numerics import real
 from herdcli.numerics.rows import blocks
 from herdcli.numerics.streamed import Streamed
 from herdcli.rbm import words
-from herdcli.rbm.annealing import BACK_TEMPERATURES, Estimate, lowered
+from herdcli.rbm.annealing import BACK_TEMPERATURES, lowered
+from herdcli.rbm.estimates import AGREED, STUDENT, Estimate
 from herdcli.rbm.labels import log_posterior
 from herdcli.rbm.lengthening import annealed
 from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
-from herdcli.rbm.populations import STUDENT
 from herdcli.rbm.repeated import MOST_TEMPERATURES
 from herdcli.rbm.transform import energies
 from herdcli.rbm.units import Words, discrete, family, log_base
@@ -51,7 +51,6 @@ COLUMNS = (
     "error_majority",
 )
 TRACKED = 0.5  # nats: standard error beyond which a tracked log-likelihood is not relied on
-AGREED = 0.1  # nats that it may differ by beyond all errors
 MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K
 
 
@@ -82,7 +81,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
             settings.require_likelihood()
         result |= _cheap(value, groups, map)
     elif groups and isinstance(family(value.visible_units), Words):
-        result |= of_words(value, groups, settings, map)
+        result |= of_words(value, groups, settings, map, progress)
     elif groups and value.joint != "discriminative":
         result |= _likelihoods(value, groups, settings, map, progress)
     if groups and value.labels is not None:
@@ -105,13 +104,13 @@ def _of_labels(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
     return result
 
 
-def of_words(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map) -> dict[str, Value]:
+def of_words(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None = None) -> dict[str, Value]:
     """Likelihoods of counts of words, each row given its length; perplexities are of words one by one, whatever their order."""
     total, own, alone, orders, ways = 0, 0.0, 0.0, 0.0, {}
     for m, rows in groups.items():
         h, (lengths, counts) = value.harmonium(m), np.unique(words.lengths_of(rows), return_counts=True)
         base = h.b if value.base_rates is None else value.base_rates[m]
-        log_z, ways[m] = _of_lengths(h, lengths, counts, m, settings, map)
+        log_z, ways[m] = _of_lengths(h, lengths, counts, m, settings, map, progress)
         own += float(words.of_rows(h, rows, lengths, log_z, map=map).sum())
         orders += float(np.sum(log_base(h.visible, rows)))
         alone += float(np.sum(real.product(rows, base - real.log_sum_exp(base))))
@@ -128,13 +127,15 @@ def of_words(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, m
     } | _trust(ways, own / count, error)
 
 
-def _of_lengths(h: Harmonium, lengths: Array, counts: Array, unit: int, settings: EvaluationSettings, map: Map) -> tuple[Array, Estimate]:
+def _of_lengths(
+    h: Harmonium, lengths: Array, counts: Array, unit: int, settings: EvaluationSettings, map: Map, progress: Watch | None
+) -> tuple[Array, Estimate]:
     """log Z (L,) of lengths (L,) of which there are so many rows, and how much its mean over these can be relied on."""
-    if words.is_exact(h) and settings.likelihood != "ais":
+    if settings.likelihood == "exact" or (settings.likelihood == "auto" and words.is_exact(h)):
         return words.log_partitions(h, lengths), Estimate(0.0, 0.0)
-    once = settings.likelihood == "ais"
-    most = settings.temperatures or MOST_TEMPERATURES
-    found = annealed(h, lengths, counts, chains=settings.chains, most=most, seed=settings.seed, unit=unit, once=once, map=map)
+    most, once = settings.temperatures or MOST_TEMPERATURES, settings.likelihood == "ais"
+    chains, seed = settings.chains, settings.seed
+    found = annealed(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, once=once, map=map, progress=progress)
     return found.log_z, found.mean
 
 

@@ -23,6 +23,7 @@ from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage
 from herdcli.numerics import real
 from herdcli.numerics.rows import dense, stored
+from herdcli.rbm.estimates import Estimate
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium
@@ -69,17 +70,6 @@ class State:
     values: Array = array("M chains D", "visible units of each chain, float32", kind="f")
     log_weights: Array = array("M chains", "log importance weight so far, float64", kind="f")
     step: int = 0
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """log Z in nats and its standard error; the effective number of chains and the temperatures it came from, None if exact."""
-
-    log_partition: float
-    standard_error: float
-    effective: float | None = None
-    temperatures: int | None = None
-    reliable: bool = True
 
 
 @dataclass(frozen=True)

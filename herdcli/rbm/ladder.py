@@ -24,12 +24,12 @@ from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, Diverged
 from herdcli.numerics import real
 from herdcli.rbm import learning
-from herdcli.rbm.annealing import BACK_TEMPERATURES, Estimate, lowered
+from herdcli.rbm.annealing import BACK_TEMPERATURES, lowered
 from herdcli.rbm.enumeration import is_gaussian, log_partition_exact, states_of
+from herdcli.rbm.estimates import STUDENT, Estimate
 from herdcli.rbm.labels import log_posterior
 from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium, Sizes
-from herdcli.rbm.populations import STUDENT
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.proper import fault
 from herdcli.rbm.repeated import MOST_TEMPERATURES, annealed

@@ -31,9 +31,9 @@ from herdcli.rbm import trajectory, validation, wide
 from herdcli.rbm.descent import SQUARES
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.minibatch import Away
-from herdcli.rbm.populations import POPULATIONS
 from herdcli.rbm.problem import Begun, Problem
 from herdcli.rbm.settings import Settings
+from herdcli.rbm.smc import POPULATIONS
 from herdcli.rbm.state import Best, Mean, State, Track
 from herdcli.rbm.updates import FAST, constrain, criterion, seen, update
 from herdcli.records import dataclass

@@ -6,7 +6,7 @@ independent, log Z_0 = Σ A(c); and from there the number of words itself is wha
     Z_{N+s} / Z_N = E_{p_N}[e^{s G(h)}],
 
 so that one way gives log Z of all lengths that it passes, with nothing interpolated.  After each step a Gibbs sweep at the new length
-follows: N words given h, and h given these.  Populations, weights that are drawn anew and errors are those of `populations`.
+follows: N words given h, and h given these.  Populations, rows that are drawn anew and the pilot are those of `smc`.
 Source: Neal (2001); Del Moral, Doucet & Jasra (2006), sec. 3; the model: Salakhutdinov & Hinton (2009).
 """
 
@@ -17,20 +17,22 @@ from itertools import pairwise
 
 import numpy as np
 
+from herdcli.algorithm import Counted, Progress, Watch, solve
+from herdcli.errors import BadUsage
 from herdcli.numerics import real
-from herdcli.rbm.annealing import Estimate
-from herdcli.rbm.gibbs import Drawings, Sweeper, layer
+from herdcli.rbm import smc
+from herdcli.rbm.estimates import Estimate, judged, settled, sound, trusted
+from herdcli.rbm.gibbs import Drawings, layer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.populations import POPULATIONS, STUDENT, WIDER
-from herdcli.rbm.repeated import AGREED, LEAST_EFFECTIVE, NARROW
-from herdcli.rbm.walk import CONDITIONAL, FEWEST, PILOT_ROWS, drawn_anew, effective
+from herdcli.rbm.smc import POPULATIONS, Population
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array
+from herdcli.schema import Array, array
 
 LEVELS = 6  # runs at most, each of twice the sweeps of the last
 STRIDE = 8  # a step is at most an eighth of the words so far: hidden states that only long rows have are met on the way or not at all
+PLACES_PER_STEP = 10
 
 
 @dataclass(frozen=True)
@@ -43,34 +45,39 @@ class Lengthened:
 
 @dataclass
 class Walk:
-    """Hidden states (n, K) float32, G (n,) float64 of each, and the shares of words given it (n, D) float32, to a factor."""
+    """Hidden states (n, K) float32, overwritten; G (n,) float64 of each, and the shares of words given it (n, D) float32, to a factor."""
 
-    sweeper: Sweeper
+    W: Array
+    b: Array
+    c: Array
+    h: Harmonium
     hidden: Array
     growth: Array
     shares: Array
 
     @classmethod
-    def begun(cls, h: Harmonium, rows: int, draws: np.random.Generator) -> Walk:
-        """Rows of no words: hidden states drawn at their biases."""
+    def of(cls, h: Harmonium, hidden: Array) -> Walk:
+        """Working arrays in float32, of hidden states (n, K)."""
         W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
-        sweeper = Sweeper(W, b, c, Drawings(1), layer(h.hidden), draws)
-        hidden = np.empty((rows, len(c)), dtype=np.float32)
-        sweeper.hidden.sample(np.zeros_like(hidden), c, hidden, draws)
-        walk = cls(sweeper, hidden, np.empty(rows), np.empty((rows, len(b)), dtype=np.float32))
+        walk = cls(W, b, c, h, hidden, np.empty(len(hidden)), np.empty((len(hidden), len(b)), dtype=np.float32))
         walk._look()
         return walk
 
-    def sweep(self, length: int) -> None:
+    def gains(self, before: float, after: float) -> Array:
+        """What so many words more weigh, (n,) float64."""
+        found: Array = (after - before) * self.growth
+        return found
+
+    def sweep(self, at: float, draws: np.random.Generator) -> None:
         """Words given hidden states, and these given the words."""
-        words = Drawings(length).drawn(self.shares, self.sweeper.draws)
-        self.sweeper.up(words, np.empty_like(self.hidden), self.hidden)
+        inputs = real.product(Drawings(int(at)).drawn(self.shares, draws), self.W)
+        layer(self.h.hidden).sample(inputs, self.c, self.hidden, draws)
         self._look()
 
     def _look(self) -> None:
         natural = self.shares
-        real.product(self.hidden, self.sweeper.W.T, out=natural)
-        natural += self.sweeper.b
+        real.product(self.hidden, self.W.T, out=natural)
+        natural += self.b
         top = natural.max(axis=1)
         natural -= top[:, None]
         real.exp(natural, out=natural)
@@ -78,116 +85,171 @@ class Walk:
 
     def select(self, places: Array) -> None:
         """Row i becomes what row places[i] is, places (n,)."""
-        self.hidden, self.growth, self.shares = (np.ascontiguousarray(part[places]) for part in (self.hidden, self.growth, self.shares))
+        for part in (self.hidden, self.growth, self.shares):
+            part[...] = part[places]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model whose populations are carried along places (T + 1,), whole numbers of words from 0, with so many sweeps at each.
+
+    lengths  sorted (L,), of which there are `counts` (L,) rows;  level  which run of several this is: each has random numbers of its own.
+    """
+
+    h: Harmonium
+    lengths: Array
+    counts: Array
+    places: Array
+    sweeps: int = 1
+    chains: int = 100
+    seed: int = 0
+    unit: int = 0
+    level: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of one population."""
+        return max(2, -(-self.chains // POPULATIONS))
+
+    def draws(self, p: int, step: int) -> np.random.Generator:
+        """The random numbers of a population's step."""
+        return generator(self.seed, Stream.POPULATIONS, unit=(self.unit * POPULATIONS + p) * 64 + self.level, step=step)
+
+
+@dataclass
+class State:
+    """Where the populations are, and what they said of the lengths that are behind them."""
+
+    hidden: Array = array("P n K", "hidden units, float32", kind="f")
+    log_weights: Array = array("P n", "log weight since rows were last drawn anew", kind="f")
+    log_means: Array = array("P", "log of the mean weights until then", kind="f")
+    ancestors: Array = array("P n", "first row that a row descends from", kind="iu")
+    log_z: Array = array("P L", "log Z of each length", kind="f")
+    squares: Array = array("P L", "squared share of each first row's descendants, summed", kind="f")
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Lengthening(Counted[State]):
+    """The algorithm; a step is ten places.  map: runs over populations."""
+
+    problem: Problem
+    map: Map = map
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    @property
+    def steps(self) -> int:
+        """Steps until the last place."""
+        return -(-(len(self.problem.places) - 1) // PLACES_PER_STEP)
+
+    def memory(self) -> int:
+        """Bytes of the state, and of the words of a population while it is carried."""
+        (D, K), rows = self.problem.h.W.shape, POPULATIONS * self.problem.rows
+        return int(rows * (4 * K + 16) + self.problem.rows * (16 * D + 8 * K) + 16 * POPULATIONS * len(self.problem.lengths))
+
+    def init(self) -> State:
+        """Rows of no words: hidden states drawn at their biases.  Raises BadUsage for fewer than 2 chains."""
+        given, h = self.problem, self.problem.h
+        if given.chains < 2:
+            raise BadUsage(f"annealing needs at least 2 chains, not {given.chains}")
+        shape = (POPULATIONS, given.rows)
+        hidden = np.empty((*shape, len(h.c)), dtype=np.float32)
+        for p in range(POPULATIONS):
+            layer(h.hidden).sample(np.zeros_like(hidden[p]), h.c.astype(np.float32), hidden[p], given.draws(p, 0))
+        start = float(h.hidden.summed_log_partition(np.array(h.c, dtype=np.float64)))
+        said = np.zeros((POPULATIONS, len(given.lengths)))
+        ancestors = np.tile(np.arange(given.rows), (POPULATIONS, 1))
+        return State(hidden, np.zeros(shape), np.full(POPULATIONS, start), ancestors, said, said.copy())
+
+    def step(self, state: State) -> State:
+        """Ten places further."""
+        list(self.map(partial(_carry, self.problem, state), range(POPULATIONS)))
+        state.step += 1
+        return state
+
+    def progress(self, state: State) -> Progress:
+        """With the number of words that rows have."""
+        places = self.problem.places
+        return Progress(state.step, self.steps, f"{int(places[min(state.step * PLACES_PER_STEP, len(places) - 1)])} words")
+
+    def result(self, state: State) -> Lengthened:
+        """log Z of each length, and of the mean over rows with its standard error."""
+        top = state.log_z.max(axis=0)
+        shares = real.exp(state.log_z - top)
+        log_z = top + real.log(shares.mean(axis=0))
+        weight = self.problem.counts / self.problem.counts.sum()
+        # By the delta method the mean of log Z over rows moves by the mean of each population's relative excess.
+        error = smc.relative_error(real.product(shares / shares.mean(axis=0), weight))
+        count = real.product(np.square(shares.sum(axis=0)) / (np.square(shares) * state.squares).sum(axis=0), weight)
+        sweeps = (len(self.problem.places) - 1) * self.problem.sweeps
+        return Lengthened(log_z, Estimate(float(real.product(log_z, weight)), error, float(count), sweeps))
+
+
+def _carry(problem: Problem, state: State, p: int) -> None:
+    """One population by ten places, and what it says of the lengths between them."""
+    first, lengths = state.step * PLACES_PER_STEP, problem.lengths
+    draws, walk = problem.draws(p, state.step + 1), Walk.of(problem.h, state.hidden[p])
+    rows = Population(walk, state.log_weights[p], state.log_means[p, ...], state.ancestors[p])
+    for before, after in pairwise(problem.places[first : first + PLACES_PER_STEP + 1].tolist()):
+        for i in np.flatnonzero((lengths > before) & (lengths <= after)):
+            reached = rows.log_weights + walk.gains(before, lengths[i])
+            total = real.log_sum_exp(reached)
+            state.log_z[p, i] = rows.log_mean + total - real.log(len(reached))
+            state.squares[p, i] = np.square(np.bincount(rows.ancestors, real.exp(reached - total))).sum()
+        rows.carry(before, after, draws, problem.sweeps)
 
 
 def pilot(h: Harmonium, longest: int, seed: int, unit: int) -> Array:
     """Lengths (T + 1,) from 0 to the longest, each as far from the last as the conditional effective sample size allows."""
     draws = generator(seed, Stream.PILOT, unit=unit)
-    walk, log_weights, places = Walk.begun(h, PILOT_ROWS, draws), np.zeros(PILOT_ROWS), [0]
-    while places[-1] < longest:
-        step = _furthest(walk.growth, log_weights, min(longest - places[-1], max(1, places[-1] // STRIDE)))
-        log_weights += step * walk.growth
-        if effective(log_weights) < 0.5 * PILOT_ROWS:
-            walk.select(drawn_anew(log_weights, draws))
-            log_weights.fill(0.0)
-        places.append(places[-1] + step)
-        walk.sweep(places[-1])
-    return np.array(places)
+    hidden = np.empty((smc.PILOT_ROWS, len(h.c)), dtype=np.float32)
+    layer(h.hidden).sample(np.zeros_like(hidden), h.c.astype(np.float32), hidden, draws)
 
+    def step(rows: Population, before: float) -> float:
+        most = min(longest, before + max(1, before // STRIDE))
+        return max(before + 1, float(int(rows.furthest(before, most))))
 
-def _furthest(growth: Array, log_weights: Array, most: int) -> int:
-    """The most words, at least 1, that keep the conditional effective sample size, by bisection."""
-    share = real.exp(log_weights - real.log_sum_exp(log_weights))
-
-    def kept(step: int) -> bool:
-        g = real.exp(step * (growth - growth.max()))
-        return bool(real.power(real.product(share, g), 2) >= CONDITIONAL * real.product(share, np.square(g)))
-
-    low, high = 1, most + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if kept(middle) else (low, middle)
-    return low
+    return smc.pilot(Population.begun(Walk.of(h, hidden), smc.PILOT_ROWS), longest, draws, step)
 
 
 def refined(places: Array, level: int) -> tuple[Array, int]:
     """2^level times as many places as those of the pilot, as far as there are whole numbers, and the sweeps at each for the rest."""
-    wanted = max(len(places) - 1, FEWEST) << level
-    at = np.linspace(0, len(places) - 1, wanted + 1)
-    finer = np.unique(np.rint(np.interp(at, np.arange(len(places)), places)).astype(np.int64))
-    return finer, max(1, round(wanted / (len(finer) - 1)))
+    wanted = smc.refined(places, level)
+    finer = np.unique(np.rint(wanted).astype(np.int64))
+    return finer, max(1, round((len(wanted) - 1) / (len(finer) - 1)))
 
 
 def annealed(
-    h: Harmonium, lengths: Array, counts: Array, *, chains: int, most: int, seed: int, unit: int = 0, once: bool = False, map: Map = map
+    h: Harmonium,
+    lengths: Array,
+    counts: Array,
+    *,
+    chains: int,
+    most: int,
+    seed: int,
+    unit: int = 0,
+    once: bool = False,
+    map: Map = map,
+    progress: Watch | None = None,
 ) -> Lengthened:
     """log Z_N of sorted lengths N (L,), of which there are `counts` (L,) rows.
 
     Runs end once two agree, or the next would take more sweeps than `most`.  once  one run alone.
     """
-    places = pilot(h, int(lengths[-1]), seed, unit)
-    found: list[Lengthened] = []
+    first, found = pilot(h, int(lengths[-1]), seed, unit), list[Lengthened]()
     for level in range(LEVELS):
-        path, sweeps = refined(places, level)
-        if found and (len(path) - 1) * sweeps > most:
+        places, sweeps = refined(first, level)
+        if found and (len(places) - 1) * sweeps > most:
             break
-        one = partial(_carried, h, path, sweeps, lengths, max(2, -(-chains // POPULATIONS)), seed, unit, level)
-        found.append(_pooled(list(map(one, range(POPULATIONS))), counts, (len(path) - 1) * sweeps))
-        if once or (_sound(found) and found[-1].mean.standard_error <= NARROW):
+        problem = Problem(h, lengths, counts, places, sweeps, chains, seed, unit, level)
+        found.append(solve(Lengthening(problem, map), watch=progress))
+        if once:
+            return Lengthened(found[0].log_z, trusted(found[0].mean))
+        if level and settled([run.mean for run in found]):
             break
-    last = found[-1]
-    sound = _sound(found) if not once else (last.mean.effective or 0.0) >= LEAST_EFFECTIVE
-    error = last.mean.standard_error
-    if not sound and len(found) > 1:
-        error = max(error, abs(last.mean.log_partition - found[-2].mean.log_partition) / STUDENT)
-    return Lengthened(last.log_z, Estimate(last.mean.log_partition, error, last.mean.effective, last.mean.temperatures, sound))
-
-
-def _carried(
-    h: Harmonium, path: Array, sweeps: int, lengths: Array, rows: int, seed: int, unit: int, level: int, p: int
-) -> tuple[Array, Array]:
-    """Of one population: log of its estimates of Z (L,), and the squared share of each first row's descendants, summed, (L,)."""
-    draws = generator(seed, Stream.POPULATIONS, unit=(unit * POPULATIONS + p) * 64 + level)
-    walk, log_weights, ancestors = Walk.begun(h, rows, draws), np.zeros(rows), np.arange(rows)
-    log_mean = float(h.hidden.summed_log_partition(np.array(h.c, dtype=np.float64)))
-    log_z, squares = np.empty(len(lengths)), np.empty(len(lengths))
-    for before, after in pairwise(path.tolist()):
-        for i in np.flatnonzero((lengths > before) & (lengths <= after)):
-            reached = log_weights + (lengths[i] - before) * walk.growth
-            log_z[i] = log_mean + real.log_sum_exp(reached) - real.log(rows)
-            families = np.bincount(ancestors, real.exp(reached - real.log_sum_exp(reached)))
-            squares[i] = np.square(families).sum()
-        log_weights += (after - before) * walk.growth
-        if effective(log_weights) < 0.5 * rows:
-            places = drawn_anew(log_weights, draws)
-            log_mean += float(real.log_sum_exp(log_weights) - real.log(rows))
-            log_weights.fill(0.0)
-            walk.select(places)
-            ancestors = ancestors[places]
-        for _ in range(sweeps):
-            walk.sweep(after)
-    return log_z, squares
-
-
-def _pooled(parts: list[tuple[Array, Array]], counts: Array, sweeps: int) -> Lengthened:
-    """The populations' estimates together: of each length, and of the mean over rows with its standard error."""
-    each, squares = (np.stack(side) for side in zip(*parts, strict=True))
-    top = each.max(axis=0)
-    shares = real.exp(each - top)
-    log_z = top + real.log(shares.mean(axis=0))
-    weight = counts / counts.sum()
-    # By the delta method the mean of log Z over rows moves by the mean of each population's relative excess.
-    excess = real.product(shares / shares.mean(axis=0), weight)
-    error = WIDER * float(excess.std(ddof=1) / np.sqrt(len(excess)))
-    effective = real.product(np.square(shares.sum(axis=0)) / (np.square(shares) * squares).sum(axis=0), weight)
-    return Lengthened(log_z, Estimate(float(real.product(log_z, weight)), error, float(effective), sweeps))
-
-
-def _sound(found: list[Lengthened]) -> bool:
-    """Enough chains count, and the last two runs agree."""
-    if len(found) < 2 or (found[-1].mean.effective or 0.0) < LEAST_EFFECTIVE:
-        return False
-    one, other = found[-2].mean, found[-1].mean
-    allowed = AGREED + STUDENT * float(real.hypot(one.standard_error, other.standard_error))
-    return abs(one.log_partition - other.log_partition) <= allowed
+    runs = [run.mean for run in found]
+    return Lengthened(found[-1].log_z, judged(runs[-1], runs[-2:-1], len(runs) > 1 and sound(runs)))

@@ -23,19 +23,17 @@ import numpy as np
 from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage
 from herdcli.numerics import real
-from herdcli.rbm.annealing import Estimate
+from herdcli.rbm.estimates import Estimate
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.modes import Base, drawn
-from herdcli.rbm.walk import Walk, drawn_anew, effective
+from herdcli.rbm.smc import POPULATIONS, Population, pooled
+from herdcli.rbm.walk import Walk
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-POPULATIONS = 8
 TEMPERATURES_PER_STEP = 10
-WIDER = 1.5  # how much more than their standard error the populations' skewed estimates ask for: scripts/check_likelihood.py
-STUDENT = 2.3646  # 97.5 % point of Student's t with POPULATIONS − 1 degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -154,20 +152,9 @@ def _anneal(problem: Problem, state: State, m: int, p: int) -> None:
     betas = problem.betas[m][first : first + TEMPERATURES_PER_STEP + 1]
     draws = _draws(problem, m, p, state.step + 1)
     walk = Walk.of(problem.models[m], problem.bases[m], state.values[m, p], state.labels[m, p])
-    log_weights = state.log_weights[m, p]
+    rows = Population(walk, state.log_weights[m, p], state.log_means[m, p, ...], state.ancestors[m, p])
     for before, beta in pairwise(betas.tolist()):
-        log_weights += walk.gains(before, beta)
-        if effective(log_weights) < 0.5 * len(log_weights):
-            places = drawn_anew(log_weights, draws)
-            state.log_means[m, p] += _log_mean(log_weights)
-            log_weights.fill(0.0)
-            walk.select(places)
-            state.ancestors[m, p] = state.ancestors[m, p][places]
-        walk.sweep(beta, draws)
-
-
-def _log_mean(log_weights: Array) -> float:
-    return float(real.log_sum_exp(log_weights) - real.log(len(log_weights)))
+        rows.carry(before, beta, draws)
 
 
 def _reshared(problem: Problem, state: State) -> tuple[Base, ...]:
@@ -200,13 +187,3 @@ def _estimates(problem: Problem, state: State) -> list[Estimate]:
         count = float(real.power(families.sum(), 2) / np.square(families).sum())
         found.append(Estimate(start + log_z, error, count, len(problem.betas[m]) - 1))
     return found
-
-
-def pooled(each: Array) -> tuple[float, float]:
-    """The log of the mean of the populations' estimates of Z, whose logs are (P,), and its standard error."""
-    top = each.max()
-    shares = real.exp(each - top)
-    # The populations' estimates of Z are independent and unbiased: the relative standard error of their mean is that of log Z, by the
-    # delta method.
-    error = WIDER * float(shares.std(ddof=1) / shares.mean() / np.sqrt(len(shares)))
-    return float(top + real.log(shares.mean())), error

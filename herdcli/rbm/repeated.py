@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from herdcli.algorithm import Watch, solve
-from herdcli.numerics import real
 from herdcli.numerics.rows import dense
 from herdcli.rbm import annealing, modes, populations, walk
-from herdcli.rbm.annealing import Annealing, Estimate
+from herdcli.rbm.annealing import Annealing
+from herdcli.rbm.estimates import Estimate, agree, judged, settled, sound
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.smc import refined
 from herdcli.schema import Array
 
-LEAST_EFFECTIVE = 20.0  # chains without which an estimate is not relied on
-AGREED = 0.1  # nats that successive runs may differ by beyond their errors
-NARROW = 0.15  # nats: standard error below which runs are not made longer
 FIRST_LEVELS = 3  # runs that are made in any case: the first sets the shares that the second starts with
 KNOWN_ROWS = 200  # rows of the data that mean-field solutions are sought from
 AIS_TEMPERATURES, MOST_TEMPERATURES = 1000, 5000
@@ -46,9 +42,9 @@ def annealed(
     pilots = list(map(lambda m: walk.pilot(models[m], bases[m], seed, m), places))
     runs: list[list[Estimate]] = []
     while True:
-        betas = tuple(walk.refined(pilot, len(runs)) for pilot in pilots)
+        betas = tuple(refined(pilot, len(runs)) for pilot in pilots)
         over = max(len(part) - 1 for part in betas) > most
-        if len(runs) >= FIRST_LEVELS and (over or all(_settled(bases[m], [run[m] for run in runs]) for m in places)):
+        if len(runs) >= FIRST_LEVELS and (over or all(settled([run[m] for run in runs], bases[m].bound) for m in places)):
             temperatures = min(most, max(AIS_TEMPERATURES, *(one.temperatures or 0 for one in runs[-1])))
             seen = _from_data(models, own, rows, chains, temperatures, seed, map, progress)
             if over or not any(_missed(runs[-1][m], seen[m]) for m in places):
@@ -87,7 +83,7 @@ def _missed(run: Estimate, seen: Estimate | None) -> bool:
     With a share s of the model's mass where these chains are, and a share r of the paths of the way there that end in it, they say
     log Z + log s − log r.  Less than the run says is no evidence against it: s is small where the model is not like the data.
     """
-    return seen is not None and seen.log_partition > run.log_partition and not _agree(run, seen)
+    return seen is not None and seen.log_partition > run.log_partition and not agree(run, seen)
 
 
 def _some(h: Harmonium, rows: Any) -> Array:
@@ -97,33 +93,13 @@ def _some(h: Harmonium, rows: Any) -> Array:
     return h.visible.discrete(np.asarray(dense(rows[:: -(-rows.shape[0] // KNOWN_ROWS)]), dtype=np.float64))
 
 
-def _agree(one: Estimate, other: Estimate) -> bool:
-    """Whether two runs differ by no more than their 95 % intervals and AGREED."""
-    allowed = AGREED + populations.STUDENT * float(real.hypot(one.standard_error, other.standard_error))
-    return abs(one.log_partition - other.log_partition) <= allowed
-
-
-def _sound(base: modes.Base, runs: Sequence[Estimate]) -> bool:
-    """Enough chains count, the last two runs agree, and log Z is not below a bound that is known."""
-    last = runs[-1]
-    above = last.log_partition + populations.STUDENT * last.standard_error + AGREED >= base.bound
-    return (last.effective or 0.0) >= LEAST_EFFECTIVE and above and all(_agree(*pair) for pair in pairwise(runs[-2:]))
-
-
-def _settled(base: modes.Base, runs: Sequence[Estimate]) -> bool:
-    return _sound(base, runs) and runs[-1].standard_error <= NARROW
-
-
 def _judged(base: modes.Base, runs: Sequence[Estimate], seen: Estimate | None = None) -> Estimate:
     """The last run's estimate; where runs disagree, or the data know of more, its interval reaches to what is said there."""
     last, others = runs[-1], [runs[-2]]
     missed = _missed(last, seen)
     if seen is not None and missed:
         others.append(seen)
-    sound = _sound(base, runs) and not missed
-    # An interval of STUDENT times this reaches as far as the others.
-    drift = 0.0 if sound else max(abs(last.log_partition - other.log_partition) for other in others) / populations.STUDENT
-    return replace(last, standard_error=max(last.standard_error, drift), reliable=sound)
+    return judged(last, others, sound(runs, base.bound) and not missed)
 
 
 def starts_of(rows: Any, count: int) -> Array:

@@ -24,11 +24,10 @@ from herdcli.numerics import real
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.minibatch import each
-from herdcli.rbm.populations import POPULATIONS, pooled
 from herdcli.rbm.problem import Problem
+from herdcli.rbm.smc import POPULATIONS, pooled, renewed
 from herdcli.rbm.state import Track
 from herdcli.rbm.units import Family
-from herdcli.rbm.walk import drawn_anew, effective
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -196,13 +195,9 @@ def _far(rise: Callable[[float], Array], log_weights: Array, at: float, size: fl
 
 def _drawn_anew(rows: Populations, inputs: Array, population: int, draws: np.random.Generator) -> None:
     """The rows of a population and the hidden units' inputs (P, n, K) in proportion to their weights, if fewer than half of them count."""
-    log_weights = rows.log_weights[population]
-    if effective(log_weights) >= 0.5 * len(log_weights):
-        return
-    places = drawn_anew(log_weights, draws)
-    rows.values[population], inputs[population] = rows.values[population, places], inputs[population, places]
-    rows.log_means[population] += real.log_sum_exp(log_weights) - real.log(len(log_weights))
-    log_weights.fill(0.0)
+    places = renewed(rows.log_weights[population], rows.log_means[population, ...], draws)
+    if places is not None:
+        rows.values[population], inputs[population] = rows.values[population, places], inputs[population, places]
 
 
 def _sweep(way: Way, v: Array, inputs: Array, point: Point, draws: np.random.Generator) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import real
+from herdcli.rbm import smc
 from herdcli.rbm.annealing import gain
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.model import Harmonium
@@ -12,10 +13,6 @@ from herdcli.rbm.modes import Base, drawn
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
-
-CONDITIONAL = 0.95  # share of the rows that a step of the pilot keeps in effect
-PILOT_ROWS = 64
-FEWEST, PILOT_MOST = 50, 2000  # temperatures of the first run, and of the pilot
 
 
 @dataclass
@@ -74,61 +71,9 @@ class Walk:
         self._seen = None
 
 
-def effective(log_weights: Array) -> float:
-    """(Σ w)² / Σ w² of log weights (n,), a number from 1 to n."""
-    weights = real.exp(log_weights - log_weights.max())
-    return float(real.power(weights.sum(), 2) / np.square(weights).sum())
-
-
-def drawn_anew(log_weights: Array, draws: np.random.Generator) -> Array:
-    """Places (n,) in proportion to their weights, by systematic resampling."""
-    share = np.cumsum(real.exp(log_weights - log_weights.max()))
-    # Points 1/n apart: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times, n p on average (Kitagawa 1996).
-    at = (np.arange(len(share)) + draws.random()) / len(share)
-    places: Array = np.searchsorted(share / share[-1], at)  # at ≤ 1, which is the last share
-    return places
-
-
 def pilot(h: Harmonium, base: Base, seed: int, unit: int = 0) -> Array:
-    """Temperatures (T + 1,) from 0 to 1, each as far from the last as the conditional effective sample size allows.
-
-    With normalised weights W_i so far and growth g_i over the next step it is (Σ W g)² / Σ W g², as a share of all.
-    """
+    """Temperatures (T + 1,) from 0 to 1, each as far from the last as the conditional effective sample size allows."""
     draws = generator(seed, Stream.PILOT, unit=unit)
-    labels, values = drawn(h, base, PILOT_ROWS, draws)
-    walk, log_weights, betas = Walk.of(h, base, values, labels), np.zeros(PILOT_ROWS), [0.0]
-    while betas[-1] < 1.0 and len(betas) <= PILOT_MOST:
-        beta = _furthest(walk, log_weights, betas[-1])
-        log_weights += walk.gains(betas[-1], beta)
-        if effective(log_weights) < 0.5 * PILOT_ROWS:
-            walk.select(drawn_anew(log_weights, draws))
-            log_weights.fill(0.0)
-        walk.sweep(beta, draws)
-        betas.append(beta)
-    return np.array([*betas[:-1], 1.0])
-
-
-def _furthest(walk: Walk, log_weights: Array, before: float) -> float:
-    """The largest next temperature that keeps the conditional effective sample size, by bisection."""
-
-    def kept(beta: float) -> bool:
-        # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 where all g are alike: what this step alone does to the weights (Zhou et al. 2016, sec. 3.3).
-        growth = walk.gains(before, beta)
-        share = real.exp(log_weights - real.log_sum_exp(log_weights))
-        growth = real.exp(growth - growth.max())
-        return bool(real.power(real.product(share, growth), 2) >= CONDITIONAL * real.product(share, np.square(growth)))
-
-    if kept(1.0):
-        return 1.0
-    low, high = before, 1.0
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if kept(middle) else (low, middle)
-    return low if low > before else high
-
-
-def refined(betas: Array, level: int) -> Array:
-    """2^level times as many temperatures as betas (t,) has (at least FEWEST · 2^level), spaced as the pilot's."""
-    count = max(len(betas) - 1, FEWEST) << level
-    finer: Array = np.interp(np.linspace(0.0, len(betas) - 1.0, count + 1), np.arange(len(betas)), betas)
-    return finer
+    labels, values = drawn(h, base, smc.PILOT_ROWS, draws)
+    population = smc.Population.begun(Walk.of(h, base, values, labels), smc.PILOT_ROWS)
+    return smc.pilot(population, 1.0, draws, lambda rows, before: rows.furthest(before, 1.0))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.errors import BadUsage
 from herdcli.numerics import real
 from herdcli.rbm.enumeration import ENUMERABLE, enumerate_hidden, states_of
 from herdcli.rbm.likelihood import Map, log_likelihood
@@ -32,7 +33,12 @@ def of_length(h: Harmonium, length: int) -> Harmonium:
 
 
 def log_partitions(h: Harmonium, lengths: Array) -> Array:
-    """log Z_N (L,) in nats of lengths N (L,), by all hidden states."""
+    """log Z_N (L,) in nats of lengths N (L,), by all hidden states.  Raises BadUsage where these are too many."""
+    if not is_exact(h):
+        raise BadUsage(
+            f"exact likelihood of words enumerates hidden units, at most 2^{ENUMERABLE} states; this model has {h.W.shape[1]} of them",
+            hint="use annealed importance sampling",
+        )
     found = np.full(len(lengths), -np.inf)
     for block in enumerate_hidden(of_length(h, 1)):
         one = real.log_sum_exp(block.natural, axis=1)

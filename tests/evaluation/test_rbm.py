@@ -14,7 +14,7 @@ from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.verdicts import verdict
 from herdcli.numerics.scores import Scores
 from herdcli.rbm import enumeration, likelihood
-from herdcli.rbm.annealing import Estimate
+from herdcli.rbm.estimates import Estimate
 from herdcli.rbm.model import RBM, Rows
 
 SMALL = EvaluationSettings(chains=50, temperatures=200)

@@ -12,7 +12,7 @@ from herdcli.algorithm import shapes, solve
 from herdcli.artifacts.checkpoints import load_checkpoint, save_checkpoint
 from herdcli.errors import BadUsage, Diverged
 from herdcli.rbm import enumeration, ladder, learning
-from herdcli.rbm.annealing import Estimate
+from herdcli.rbm.estimates import Estimate
 from herdcli.rbm.labels import log_posterior, with_labels
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium

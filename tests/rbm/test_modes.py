@@ -10,8 +10,9 @@ import pytest
 from herdcli.algorithm import Progress
 from herdcli.rbm import modes, populations
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.smc import drawn_anew, effective
 from herdcli.rbm.units import family
-from herdcli.rbm.walk import Walk, drawn_anew, effective, pilot
+from herdcli.rbm.walk import Walk, pilot
 from herdcli.rng import Stream, generator
 
 D, K = 6, 4

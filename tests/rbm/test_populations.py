@@ -11,7 +11,8 @@ import pytest
 from herdcli import fast, iterate
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
-from herdcli.rbm import annealing, enumeration, modes, populations, repeated, walk
+from herdcli.rbm import annealing, enumeration, modes, populations, repeated, smc
+from herdcli.rbm.estimates import STUDENT
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
 from herdcli.rbm.walk import Walk
@@ -43,7 +44,7 @@ def test_annealing_once_is_wrong_about_two_phases_and_populations_are_not():
     assert sure.standard_error < 0.2  # with this error
     for seed in range(3):
         (found,) = repeated.annealed((h,), (own,), (rows,), 50, 800, seed, map, None)
-        assert not found.reliable or abs(found.log_partition - exact) < 0.05 + populations.STUDENT * found.standard_error
+        assert not found.reliable or abs(found.log_partition - exact) < 0.05 + STUDENT * found.standard_error
         assert abs(found.log_partition - exact) < 1
 
 
@@ -56,7 +57,7 @@ def test_a_mode_that_only_the_bound_knows_makes_an_estimate_unreliable():
     blind = replace(modes.Base.of(h, own[None]), bound=whole.bound)
     runs = []
     for level in range(3):
-        problem = populations.Problem((h,), (blind,), (walk.refined(np.linspace(0, 1, 51), level),), 64, level=level)
+        problem = populations.Problem((h,), (blind,), (smc.refined(np.linspace(0, 1, 51), level),), 64, level=level)
         runs += solve(populations.Populations(problem)).estimates
     assert runs[-1].log_partition < exact - 10
     assert not repeated._judged(blind, runs).reliable
@@ -73,7 +74,7 @@ def test_mass_that_only_the_data_know_makes_an_estimate_unreliable(monkeypatch):
     for known, reliable in ((rows, True), (np.ones((30, 40)), False)):  # rows of the other kind alone tell of it
         (found,) = repeated.annealed((h,), (own,), (known,), 64, 400, 0, map, None)
         assert found.reliable == reliable
-    assert found.log_partition + populations.STUDENT * found.standard_error > exact - 0.5
+    assert found.log_partition + STUDENT * found.standard_error > exact - 0.5
 
 
 @pytest.mark.parametrize(("visible", "hidden"), [("binary", "spin"), ("spin", "rate:2"), ("rate:3", "binary"), ("softmax:3", "binary")])
@@ -98,7 +99,7 @@ def test_populations_agree_with_enumeration(visible, hidden):
     (found,) = repeated.annealed((h,), (own,), (np.empty((0, 6)),), 100, 2000, 0, map, None)
     assert found.reliable
     assert 0 < found.standard_error < 0.2
-    assert found.log_partition == pytest.approx(exact, abs=populations.STUDENT * found.standard_error + 0.02)
+    assert found.log_partition == pytest.approx(exact, abs=STUDENT * found.standard_error + 0.02)
 
 
 def test_a_population_is_unbiased_however_short_its_run():
@@ -135,13 +136,13 @@ def test_rows_drawn_anew_from_one_count_as_one():
     assert equal.effective == pytest.approx(32)
     state.ancestors[...] = 0
     (found,) = algorithm.result(state).estimates
-    assert found.effective == pytest.approx(populations.POPULATIONS)
+    assert found.effective == pytest.approx(smc.POPULATIONS)
 
 
 def test_finer_temperatures_keep_the_pilots_places():
     betas = np.array([0.0, 0.1, 0.5, 1.0])
-    finer = walk.refined(betas, 1)
-    assert len(finer) == 2 * walk.FEWEST + 1
+    finer = smc.refined(betas, 1)
+    assert len(finer) == 2 * smc.FEWEST + 1
     assert (np.diff(finer) > 0).all()
     np.testing.assert_allclose(np.interp(np.linspace(0, 1, 4), np.linspace(0, 1, len(finer)), finer), betas, atol=0.01)
 
@@ -172,7 +173,7 @@ def test_populations_have_the_same_bits_on_both_kernels():
 
 
 def test_estimates_of_populations_are_the_logarithm_of_their_mean_weight():
-    h, P = model("binary", "binary", (3, 2)), populations.POPULATIONS
+    h, P = model("binary", "binary", (3, 2)), smc.POPULATIONS
     problem = populations.Problem((h,), (modes.Base.of(h, np.zeros((1, 3))),), (np.linspace(0, 1, 6),), chains=2 * P)
     random = np.random.default_rng(0)
     weights, means, ancestors = random.random((P, 2)) + 0.1, random.random(P) + 0.5, random.integers(2, size=(P, 2))
@@ -180,7 +181,7 @@ def test_estimates_of_populations_are_the_logarithm_of_their_mean_weight():
     (found,) = populations._estimates(problem, state)
     each = means * weights.mean(axis=1)
     assert found.log_partition == pytest.approx(2 * np.log(2) + np.log(each.mean()), rel=1e-13)
-    assert found.standard_error == pytest.approx(populations.WIDER * each.std(ddof=1) / each.mean() / np.sqrt(P), rel=1e-13)
+    assert found.standard_error == pytest.approx(smc.WIDER * each.std(ddof=1) / each.mean() / np.sqrt(P), rel=1e-13)
     families = np.zeros((P, 2))
     for p in range(P):
         for n in range(2):
@@ -194,24 +195,29 @@ def test_rows_are_drawn_anew_as_often_as_their_weights_say():
     weights = random.random(50) + 0.01
     share = weights / weights.sum()
     for seed in range(20):
-        places = walk.drawn_anew(np.log(weights) - 700.0, np.random.default_rng(seed))
+        places = smc.drawn_anew(np.log(weights) - 700.0, np.random.default_rng(seed))
         drawn = np.bincount(places, minlength=50)
         assert (np.abs(drawn - 50 * share) < 1).all()  # systematic: the number itself, rounded down or up
         assert (np.diff(places) >= 0).all()
-    assert walk.effective(np.log(weights) - 700.0) == pytest.approx(1 / (share**2).sum())
-    assert populations._log_mean(np.log(weights)) == pytest.approx(np.log(weights.mean()))
+    assert smc.effective(np.log(weights) - 700.0) == pytest.approx(1 / (share**2).sum())
+    spread, mean = np.log(np.square(np.square(np.square(weights)))), np.array(0.25)
+    assert smc.renewed(np.log(weights), mean, np.random.default_rng(0)) is None
+    assert smc.effective(spread) < 25
+    expected = 0.25 + np.log(np.exp(spread).mean())
+    assert smc.renewed(spread, mean, np.random.default_rng(0)) is not None
+    assert (float(mean), spread.any()) == (pytest.approx(expected), False)
 
 
 def test_refined_temperatures_keep_the_pilots_spacing():
     betas = np.array([0.0, 0.1, 0.4, 1.0])
-    for level, steps in ((0, walk.FEWEST), (2, 4 * walk.FEWEST)):
-        finer = walk.refined(betas, level)
+    for level, steps in ((0, smc.FEWEST), (2, 4 * smc.FEWEST)):
+        finer = smc.refined(betas, level)
         assert (len(finer), finer[0], finer[-1]) == (steps + 1, 0.0, 1.0)
         places = np.interp(finer, betas, np.arange(4.0))
         np.testing.assert_allclose(np.diff(places), 3 / steps, rtol=1e-9)
     long = np.linspace(0.0, 1.0, 71) ** 2
-    np.testing.assert_allclose(walk.refined(long, 0), long, atol=1e-15)
-    np.testing.assert_allclose(walk.refined(long, 1)[::2], long, atol=1e-15)
+    np.testing.assert_allclose(smc.refined(long, 0), long, atol=1e-15)
+    np.testing.assert_allclose(smc.refined(long, 1)[::2], long, atol=1e-15)
 
 
 def test_gains_are_the_growth_of_the_unnormalised_density():

@@ -13,8 +13,8 @@ from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.rbm import learning, trajectory
 from herdcli.rbm.enumeration import log_partition_exact
+from herdcli.rbm.estimates import STUDENT
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.populations import STUDENT
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.state import State
 from herdcli.rbm.units import family

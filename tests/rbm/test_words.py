@@ -167,3 +167,21 @@ def test_words_whose_chains_are_too_few_are_not_relied_on():
     found = lengthening.annealed(h, np.array([5, 500]), np.ones(2), chains=16, most=200, seed=0)
     assert not found.mean.reliable
     assert found.mean.standard_error > 0.1
+
+
+def test_an_exact_likelihood_of_words_is_refused_where_hidden_states_are_too_many():
+    h = Harmonium(np.zeros((3, 30)), np.zeros(3), np.zeros(30), family("words"), family("binary"))
+    held = Rows(all_rows(2), np.full(6, 2, dtype=np.uint8))
+    value = replace(imported(h.W, h.b, h.c, "words", "binary"), holdout=held)
+    with pytest.raises(BadUsage) as caught:
+        metrics(value, EvaluationSettings(likelihood="exact"))
+    assert caught.value.message == "exact likelihood of words enumerates hidden units, at most 2^20 states; this model has 30 of them"
+
+
+def test_annealed_words_tell_how_far_they_are_and_begin_with_two_chains():
+    h, told = model(), []
+    lengthening.annealed(h, np.array([3, 40]), np.ones(2), chains=16, most=60, seed=0, progress=told.append)
+    assert [progress.step for progress in told if progress.figure == "40 words"]
+    with pytest.raises(BadUsage) as caught:
+        lengthening.annealed(h, np.array([3]), np.ones(1), chains=1, most=60, seed=0)
+    assert caught.value.message == "annealing needs at least 2 chains, not 1"

@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from typing import NoReturn, TextIO
 import click
 
 from herdcli import __version__
+from herdcli.cli.frame.console import Console
 from herdcli.errors import HerdError, Interrupted, WriteFailed, escaped
 
 # name -> (module with a click command called `command`, one line for the listing)
@@ -230,6 +232,7 @@ def _invoke(args: Sequence[str]) -> int:
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run `herd` with these arguments (default: the process's own); always ends by SystemExit(code)."""
     args = list(sys.argv[1:] if argv is None else argv)
+    Console.startup = time.process_time() if argv is None else 0.0
     if sys.stderr is None:  # closed by the caller; libraries write to it unasked
         sys.stderr = io.StringIO()
     _limit_blas()

@@ -368,7 +368,7 @@ def test_a_dry_run_tells_the_steps_that_propagation_is_likely_to_take(herd, tmp_
     """After as many as show how the residual falls, not the 1,000 that there may be."""
     assert herd("network", "grid", "--rows", "8", "--columns", "8", "-o", "g.h5").code == 0
     script = (
-        "import sys; import herdcli.cli.frame.session as s; s.TRIAL_SECONDS, s.TRIAL_STEPS = 0.0, 6; from herdcli.cli.main import main; "
+        "import sys; import herdcli.cli.frame.plans as s; s.TRIAL_SECONDS, s.TRIAL_STEPS = 0.0, 6; from herdcli.cli.main import main; "
         "sys.argv = 'herd ups-infer g.h5 --algorithm bp --schedule parallel --dry-run'.split(); main()"
     )
     told = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
@@ -378,3 +378,32 @@ def test_a_dry_run_tells_the_steps_that_propagation_is_likely_to_take(herd, tmp_
     made = algorithms.method(given, Settings(algorithm="bp", schedule="parallel"))
     taken = iterate.run(made.step, made.init(), until=made.done).step
     assert int(likely[1]) == pytest.approx(taken, rel=0.4)
+
+
+def seconds(told: str) -> float:
+    """Those that a dry run tells."""
+    return float(re.search(r"about (\S+) s and ", told)[1])
+
+
+def test_a_dry_run_of_auto_counts_all_that_it_will_try(herd):
+    """Regions, propagation and both runs of chains; what --effort leaves to these takes most of the time."""
+    assert herd("network", "grid", "--rows", "12", "--columns", "12", "--sigma-w", "5", "-o", "g.h5").code == 0
+    line = ["ups-infer", "g.h5", "--max-memory", "400k", "--effort", "20"]
+    planned, made = (herd(*line, *more) for more in (["--dry-run"], ["--format", "mar"]))
+    assert (planned.code, made.code) == (0, 0), made.err
+    told = planned.out.decode()
+    assert re.match(r"gbp, bp, (tree-ep, )?tempered-gibbs: (at most |likely )?\d+ steps, about ", told), told
+    longer = herd(*line[:-1], "2000", "--dry-run").out.decode()
+    assert seconds(longer) > 5 * seconds(told)
+    limited = herd(*line[:-2], "--time", "2s", "--dry-run").out.decode()
+    assert limited.startswith("gbp, bp, ")
+    assert seconds(limited) < 6
+
+
+def test_a_dry_run_of_auto_refuses_as_the_run_does(herd):
+    assert herd("network", "random", "--nodes", "20", "--degree", "8", "--sigma-w", "1", "-o", "r.h5").code == 0
+    planned = herd("ups-infer", "r.h5", "--max-memory", "40k", "--effort", "20", "--dry-run")
+    assert (planned.code, planned.out.decode().split(":")[0]) == (0, "bp, tempered-gibbs"), planned.err
+    refused = herd("ups-infer", "r.h5", "--max-memory", "8k", "--dry-run")
+    assert (refused.code, refused.out) == (65, b"")
+    assert "r.h5: the beliefs would take 12.2 kB, more than the 8 kB allowed\n" in refused.err

@@ -225,3 +225,13 @@ def test_hidden_markov_models_are_forward_and_backward():
         for t in range(length):
             p = forward[t] * backward[t]
             assert np.abs(found.nodes[t] - p / p.sum()).max() < 1e-12
+
+
+def test_the_memory_of_the_way_back_is_told_beside_what_is_taken():
+    """Before the first row of all tables; after two, of the four that are not made yet."""
+    method = algorithms.method(generate.make("grid", rows=5, columns=4), Settings(algorithm="frontier"))
+    state = method.init()
+    assert method.memory() == method.bytes_needed(state)[0] == 8 * 2**4 * (5 + 4 + 6)
+    for _ in range(2):
+        state = method.step(state)
+    assert method.bytes_needed(state)[0] == 8 * 2**4 * 4

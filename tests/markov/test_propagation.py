@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -19,8 +20,10 @@ from herdcli.markov.exact import (
     columns,
     elimination,
     enumeration,
+    forecast,
     junction_tree,
     messages,
+    one_pass,
     propagation,
     sparse,
 )
@@ -159,6 +162,56 @@ def test_products_below_every_float_are_formed_in_logarithms(monkeypatch):
     agree(found, infer(given, "enumerate"), 1e-13)
     for p, q in zip(found.nodes, infer(given, "enumerate").nodes, strict=True):
         assert np.allclose(p, q, rtol=1e-12, atol=0)
+
+
+FALLING = network.build(
+    [2] * 12,
+    [((i, i + 1), np.array([[1.0, 1e-200], [1e-200, 1e-200]])) for i in range(11)] + [((i,), np.array([1e-150, 1.0])) for i in range(12)],
+)
+
+
+@pytest.mark.parametrize("question", ["marginals", "log-z"])
+def test_what_was_made_before_logarithms_is_gone(monkeypatch, question):
+    """The run that a float64 did not hold leaves nothing behind: a run in logarithms takes no more memory than another."""
+    gone = []
+    which = one_pass._Pass if question == "log-z" else propagation.Run
+    begin = which.__init__
+
+    def watched(self, *given):
+        gone.append((weakref.ref(self), [made() is None for made, _ in gone]))
+        begin(self, *given)
+
+    monkeypatch.setattr(which, "__init__", watched)
+    if question == "log-z":
+        one_pass.one_pass(FALLING, range(12)).answer()
+    else:
+        infer(FALLING)
+    assert [before for _, before in gone] == [[], [True]]
+
+
+def test_a_plan_says_where_logarithms_are_needed():
+    """A short propagation of factors that are far apart is tried; of those that are not, no product can be too small."""
+    told = {}
+    for name, given in (("far", FALLING), ("near", GRID)):
+        method = algorithms.method(given, Settings(algorithm="junction-tree"))
+        state = iterate.run(method.step, method.init(), until=method.done)
+        tree = method.tree(state)
+        assert forecast.narrow(given) == (name == "near")
+        told[name] = method.remaining(state)[0] / forecast.seconds(tree, given, method.columns(tree, state), back=True)
+    assert told["far"] > 5
+    assert 0.1 < told["near"] < 5
+
+
+def test_messages_that_are_looked_at_whole_are_counted():
+    """A child that sends its one possible state of two to a clique that has all of its own is spread out there, with where it was."""
+    given = network.build([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), np.ones((2, 2)))])
+    tree = junction_tree.plan(given, np.array([0, 1, 2]))
+    few = columns.packed(np.array([True, False]))
+    cases = ([None, None, None], [few, None, None], [few, few, None])
+    assert [messages.opened(tree, among) for among in cases] == [0, 3, 3]
+    # messages of 2, 2 and 1 numbers, and new ones for the two of a child; with bits and counts there are 3 of one that has one state
+    assert [messages.all_kept(tree, given, among).most for among in cases] == [5 + 2, 6 + 3 + 2 * 3, 7 + 3 + 2 * 3]
+    assert [messages.passing(tree, given, among)[1] for among in cases] == [4, 5 + 3, 6 + 3]
 
 
 def test_tiny_probabilities_keep_their_digits():

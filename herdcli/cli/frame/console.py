@@ -19,9 +19,12 @@ SECONDS_BETWEEN_LINES = 60.0
 class Console:
     """Messages of one command.
 
+    startup    seconds that its process took before it, where it has one of its own.
     warned     the warnings so far.
     verbosity  −1 quiet (errors only), 0 default (notes, warnings, the closing line), 1 details too.
     """
+
+    startup = 0.0
 
     def __init__(self, command: str, verbosity: int = 0) -> None:
         self.command = command

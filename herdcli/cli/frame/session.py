@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import field, replace
@@ -12,14 +10,13 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import click
-
 from herdcli import artifacts, iterate
 from herdcli.artifacts import Artifact, bound, locks, memory, provenance, ranges
 from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
-from herdcli.cli.frame.console import Console, write_stdout
+from herdcli.cli.frame import plans
+from herdcli.cli.frame.console import Console
 from herdcli.cli.frame.request import recorded
 from herdcli.errors import UNRECKONABLE, BadUsage, DataError, Interrupted, NoRoom, Unavailable
 from herdcli.records import dataclass
@@ -40,8 +37,6 @@ S = TypeVar("S", bound=iterate.Steppable)
 R = TypeVar("R")
 H = TypeVar("H")
 SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
-TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
-TRIAL_STEPS, TRIAL_MOST = 8, 10.0  # of what a criterion ends: steps that are tried at least, for no more seconds
 
 
 def _initializer(exact: bool) -> Callable[[], None] | None:
@@ -406,34 +401,6 @@ class Session:
         return saved
 
     def _print_plan(self, algorithm: Algorithm[S, R], label: str, after: Callable[[S], tuple[float, int]] | None) -> NoReturn:
-        """Try some steps, say what the whole would take, and end the command.
-
-        The time is what reading took and will take again, the first step, which loads what the others find loaded, and of the
-        others as much as their share of the work is; without a bound only of those that were tried.  Where a criterion ends it, and
-        the first steps show how soon, of so many steps.
-        """
-        from herdcli.algorithm import Counted, Expecting
-
-        state = algorithm.init()
-        state = state if algorithm.done(state) else algorithm.step(state)
-        started, first = time.monotonic(), algorithm.progress(state)
-        ends, longest = isinstance(algorithm, Expecting), TRIAL_MOST
-        while not algorithm.done(state) and (gone := time.monotonic() - started) < longest:
-            if gone >= TRIAL_SECONDS and (not ends or state.step >= TRIAL_STEPS):
-                break
-            state = algorithm.step(state)
-        taken, last = time.monotonic() - started, algorithm.progress(state)
-        done = algorithm.done(state)
-        likely = algorithm.expected(state) if isinstance(algorithm, Expecting) and not done else None
-        if likely is not None:
-            taken *= (likely - first.step) / (last.step - first.step)
-        elif not done and last.bound is not None:
-            taken *= (1.0 - first.done) / (last.done - first.done)
-        more, size = after(state) if after else (0.0, 0)
-        steps = likely or (last.step if last.bound is None or done else last.bound)
-        peak = readable(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + size)
-        least = "" if done else "at least " if last.bound is None else "" if isinstance(algorithm, Counted) else "at most "
-        least = least if likely is None else "likely "
-        seconds = (started - self.console.started) + taken + more
-        write_stdout(f"{label}: {least}{steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {peak} of memory\n")
-        raise click.exceptions.Exit(0)
+        """Try some steps, say what the whole would take, and end the command: what was done will be done again."""
+        trial = plans.tried(algorithm, after)
+        plans.told(self.console, label, trial.how, trial.steps, trial.more, trial.size)

@@ -16,7 +16,7 @@ from herdcli.cli.frame import answers, examples, outputs
 from herdcli.cli.frame.columns import by_name
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.examples import Examples, Rows
-from herdcli.cli.frame.session import TRIAL_SECONDS
+from herdcli.cli.frame.plans import TRIAL_SECONDS
 from herdcli.cli.nherd_train.cached import Cached
 from herdcli.cli.nherd_train.order import mixed
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,7 @@ TRIAL = 10  # steps
 def infer(session: Session, network: Network, asked: Settings, run: Run) -> tuple[Result, str]:
     """The result of the algorithm that is chosen, and its name.  run  runs one algorithm."""
     from herdcli.artifacts import arrays_file, memory
+    from herdcli.cli.ups_infer import planned
     from herdcli.markov import algorithms
     from herdcli.markov.algorithms.automatic import MILLION, Choice
 
@@ -49,6 +51,8 @@ def infer(session: Session, network: Network, asked: Settings, run: Run) -> tupl
     effort = float(round(request.effort * MILLION)) if ends is None else float("inf")
     sampled = queries.output_format(session, request) != "pr"
     choice = Choice(network, asked, exact.why, effort, sampled, None if ends is None else partial(_steps_until, ends))
+    if session.dry_run:
+        planned.tell(session, choice, request.time or math.inf)
     spent = _tried(choice, partial(_attempt, session, choice, run, ends), session.console.note)
     if ends is not None:
         session.request = replace(request, effort=spent / MILLION)
@@ -75,18 +79,13 @@ def _tried(choice: Choice, attempted: Callable[[Attempt], tuple[Result | None, i
 def _attempt(session: Session, choice: Choice, run: Run, ends: float | None, attempt: Attempt) -> tuple[Result | None, int]:
     """The result (None: it failed, which is told), and how many steps it took."""
     from herdcli.markov import algorithms
-    from herdcli.markov.algorithms.automatic import CHAINS
 
     method = attempt.method or algorithms.method(choice.network, attempt.settings, session.map)
     watched = Watched(method, ends if attempt.name == "gbp" else None)
     try:
         return run(session, choice.network, attempt.settings, True, watched), watched.steps_done
     except (Diverged, NegativeResult, DataError) as error:
-        if isinstance(error, DataError) and (attempt.name == "bp" or not isinstance(error, NoRoom)):  # bp needs the least
-            raise
-        if (
-            isinstance(error, NegativeResult) and not isinstance(error, Diverged) and attempt.name != CHAINS
-        ):  # chains may only not know where to begin
+        if not attempt.may_fail(error):
             raise
         session.console.note(f"auto: {attempt.name} fails: {error.message}")
         return None, 0 if isinstance(error, NoRoom) else watched.steps_done

@@ -137,7 +137,7 @@ def run(session: Session, network: Network, asked: Settings, first: bool = True,
     def fitted(tree: JunctionTree, state: Search) -> int:
         size, told = room.fit(session, tree, state)
         session.console.note(told)
-        return size
+        return 0 if tree.chosen is None and size <= tree.limit else size
 
     def after(state: Steppable) -> tuple[float, int]:
         return algorithms.remaining(method, state, fitted)

@@ -54,14 +54,14 @@ NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}
 def remaining(method: Method, state: Any, fit: Callable[[JunctionTree, Search], int] | None = None) -> tuple[float, int]:
     """Seconds and bytes of `result`, as far as they are known, from a state that a plan has reached.
 
-    fit  chooses how a junction tree keeps its messages, and says what that takes.
+    fit  chooses how a junction tree keeps its messages, and says what that takes (0: all are in memory).
     """
     from herdcli.markov.exact.methods import JunctionTree, Orders
 
     if isinstance(method, JunctionTree):
         found = solve(Orders(method), state)
         seconds, size = method.remaining(found)
-        return seconds, fit(method, found) if fit else size
+        return seconds, (fit(method, found) if fit else 0) or size
     return 0.0, method.bytes_needed(state)[0]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.errors import DataError, NegativeResult
+from herdcli.errors import DataError, Diverged, HerdError, NegativeResult, NoRoom
 from herdcli.markov.method import Method, Result, Settings
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
@@ -59,13 +59,19 @@ class Attempt:
         """What so many steps are charged."""
         return self.whole or self.work * steps
 
+    def may_fail(self, error: HerdError) -> bool:
+        """Are there others to try after this error?  bp needs the least memory; chains may only not know where to begin."""
+        if isinstance(error, DataError):
+            return isinstance(error, NoRoom) and self.name != "bp"
+        return isinstance(error, Diverged) or self.name == CHAINS
+
 
 @dataclass
 class Choice:
     """What was tried, and what may still be spent.
 
     left  work.  sampled  whether chains are of use to who asked.  allowed  how many steps of a method there is time for, if time counts.
-    unbegun  what failed before its first step.
+    unbegun  what failed before its first step.  unsure  is it a plan, whose approximations have not come to their ends?
     """
 
     network: Network
@@ -76,6 +82,7 @@ class Choice:
     allowed: Callable[[Method], int] | None = None
     found: dict[str, Result] = field(default_factory=dict)
     unbegun: set[str] = field(default_factory=set)
+    unsure: bool = False
 
     def attempts(self) -> Iterator[Attempt]:
         """The algorithms in turn; `add` tells what came of each before the next one is asked for."""
@@ -201,6 +208,8 @@ class Choice:
 
     def disagreement(self) -> float:
         """Mean difference of the marginals of the two approximations that are nearest to each other; infinite where one is alone."""
+        if self.unsure:
+            return float("inf")
         return min((self._apart(name) for name in OPINIONS if self._converged(name)), default=float("inf"))
 
     def _apart(self, name: str, among: tuple[str, ...] = OPINIONS) -> float:

@@ -50,9 +50,12 @@ class Linear:
         return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
     def scaled(self, table: Array) -> tuple[Array, float]:
-        """The table with maximum 1, and the logarithm of what it was divided by."""
+        """The table with maximum 1, in its place, and the logarithm of what it was divided by."""
         top = float(table.max())
-        return (table, -math.inf) if top == 0 else (table / top, math.log(top))
+        if top == 0:
+            return table, -math.inf
+        table /= top
+        return table, math.log(top)
 
     def normalised(self, table: Array) -> Array:
         """Probabilities."""
@@ -61,7 +64,7 @@ class Linear:
 
     def of(self, table: Array) -> Array:
         """The values of a factor."""
-        return table
+        return table.copy()
 
     def add_at(self, made: Array, cell: Array, table: Array) -> None:
         """Add each number to its cell."""
@@ -99,9 +102,11 @@ class Logarithmic:
         return above - np.where(below == -np.inf, 0.0, below)
 
     def scaled(self, table: Array) -> tuple[Array, float]:
-        """The table with maximum 0, and what was taken away."""
+        """The table with maximum 0, in its place, and what was taken away."""
         top = float(table.max())
-        return (table, top) if top == -math.inf else (table - top, top)
+        if top > -math.inf:
+            table -= top
+        return table, top
 
     def normalised(self, table: Array) -> Array:
         """Probabilities."""

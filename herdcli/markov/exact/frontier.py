@@ -112,11 +112,22 @@ class Frontier(Stepwise[State]):
         self.rows, self.columns = found.states.shape
         self.steps = 2 * self.rows
         self.sizes = [math.prod(row) for row in found.states.tolist()]
+        self.words = self.bytes_needed(None)[1]
 
     def bytes_needed(self, state: State | None) -> tuple[int, str]:
-        """Of the tables at the ends of rows, of one row's, and of temporary ones."""
-        cells = max(max(self.sizes), *(self._widest(r) for r in range(self.rows)))
-        return 8 * cells * (self.rows + self.columns + 6), f"the frontier sweep, 2^{math.log2(cells):.1f} cells a table,"
+        """Of the tables at the ends of rows, of one row's, and of temporary ones; once two rows were swept, of what the way back adds."""
+        cells = self._cells()
+        tables = self.rows + self.columns + 6 if state is None or state.step < 2 else 4
+        return 8 * cells * tables, f"the frontier sweep, 2^{math.log2(cells):.1f} cells a table,"
+
+    def memory(self) -> int:
+        """All of it; none where `init` refuses the tables whatever may be taken."""
+        return 0 if self._cells() > MOST_CELLS else self.bytes_needed(None)[0]
+
+    def _cells(self) -> int:
+        """Of the largest table."""
+        most: int = max([*self.sizes, *(self._widest(r) for r in range(self.rows))])
+        return most
 
     def _widest(self, r: int) -> int:
         """Cells of the largest table while row r is entered."""
@@ -126,7 +137,7 @@ class Frontier(Stepwise[State]):
 
     def init(self) -> State:
         """Before the first row.  Raises DataError for tables that no machine holds."""
-        cells = max(max(self.sizes), *(self._widest(r) for r in range(self.rows)))
+        cells = self._cells()
         if cells > MOST_CELLS:
             hint = "without an exact answer: --algorithm bp or ups"
             raise DataError(f"a frontier over this lattice has 2^{math.log2(cells):.1f} cells, at most 2^27 can be swept", hint=hint)

@@ -85,7 +85,8 @@ def separators(tree: Tree, network: Network, among: Among | None = None) -> list
 def all_kept(tree: Tree, network: Network, among: Among | None = None) -> Schedule:
     """One stretch."""
     sizes = separators(tree, network, among)
-    return Schedule(list(range(len(sizes))), [0, len(sizes)], sum(sizes) + _most_children(tree, sizes), _together(tree, sizes, among))
+    most = sum(sizes) + _most_children(tree, sizes) + 2 * opened(tree, among)  # of messages and of marginals
+    return Schedule(list(range(len(sizes))), [0, len(sizes)], most, _together(tree, sizes, among))
 
 
 def fewest_kept(tree: Tree, network: Network, among: Among | None = None) -> Schedule:
@@ -93,7 +94,7 @@ def fewest_kept(tree: Tree, network: Network, among: Among | None = None) -> Sch
     sizes = separators(tree, network, among)
     sequence = _post_order(tree, sizes)
     best: Schedule | None = None
-    count, extra = 1, _most_children(tree, sizes)
+    count, extra = 1, _most_children(tree, sizes) + 2 * opened(tree, among)
     while count <= len(sequence):
         cuts = _cuts(sequence, sizes, count)
         most = _most_kept(tree, sizes, sequence, cuts) + extra
@@ -102,6 +103,15 @@ def fewest_kept(tree: Tree, network: Network, among: Among | None = None) -> Sch
         count = max(count + 1, count * 5 // 4)
     assert best is not None
     return best
+
+
+def opened(tree: Tree, among: Among | None) -> int:
+    """The most numbers of messages that a clique looks at whole, where it has all its states and its children their possible ones."""
+    found = [0] * len(tree.parent)
+    for p, columns in zip(tree.parent, among or (), strict=False):
+        if p >= 0 and columns is not None and among is not None and among[p] is None:
+            found[p] += columns.size + columns.count
+    return max(found, default=0)
 
 
 def _children(tree: Tree) -> list[list[int]]:
@@ -129,7 +139,7 @@ def _together(tree: Tree, sizes: Sequence[int], among: Among | None) -> int:
         if p >= 0:
             told[p] += 2 * sizes[k]
             widest[p] = max(widest[p], sizes[k])
-    return bits + max((a + 2 * b for a, b in zip(told, widest, strict=True)), default=0)
+    return bits + 2 * opened(tree, among) + max((a + 2 * b for a, b in zip(told, widest, strict=True)), default=0)
 
 
 def _post_order(tree: Tree, sizes: Sequence[int]) -> list[int]:
@@ -191,4 +201,5 @@ def passing(tree: Tree, network: Network, among: Among | None = None) -> tuple[l
         waiting += sizes[k]
         most = max(most, waiting)
         waiting -= sum(sizes[c] for c in children[k])
+    most += opened(tree, among)
     return sequence, most, min(most, _together(tree, sizes, among))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from copy import copy
 
 import numpy as np
 
 from herdcli.algorithm import Progress
-from herdcli.markov.exact import arithmetic, elimination, enumeration, junction_tree, messages, propagation, sparse
+from herdcli.markov.exact import arithmetic, elimination, enumeration, forecast, junction_tree, messages, propagation, sparse
+from herdcli.markov.exact.arithmetic import Linear
 from herdcli.markov.exact.columns import Columns
 from herdcli.markov.exact.elimination import Search
 from herdcli.markov.exact.enumeration import State
@@ -21,8 +21,6 @@ from herdcli.markov.model.beliefs import Trace
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.support import Trimmed
 from herdcli.records import dataclass
-
-TRIAL = 1 << 18  # cells
 
 
 @dataclass(frozen=True)
@@ -142,11 +140,22 @@ class JunctionTree(Stepwise[Search]):
         self.chosen, self.messages = plan, place
 
     def remaining(self, state: Search) -> tuple[float, int]:
-        """Seconds of propagation, from a trial on one small table, and its bytes."""
-        trial, started = np.ones((2, TRIAL // 2)), time.process_time()
-        for _ in range(4):  # a clique is made twice, and read as often
-            arithmetic.sum_out(trial * trial, (0,))
-        return state.cells / TRIAL * (time.process_time() - started), self.bytes_needed(state)[0]
+        """Seconds of propagation, and its bytes where all messages are kept in memory.
+
+        Where numbers may be too far apart for a float64 and the propagation is short it is done, which tells.
+        """
+        tree = self.tree(state)
+        among = self.columns(tree, state)
+        told, size = forecast.seconds(tree, self.network, among, back=True), forecast.peak(tree, self.network, among)
+        if told > forecast.SHORT or size > self.limit or forecast.narrow(self.network):
+            return told, size
+        try:
+            propagation.Run(
+                self.network, tree, messages.all_kept(tree, self.network), True, messages.Kept(), self.map, among, Linear()
+            ).found()
+        except FloatingPointError:
+            return forecast.LOGS * told, forecast.peak(tree, self.network, among, logs=True) - size
+        return 0.0, 0
 
     def result(self, state: Search) -> Result:
         """All marginals and log Z."""

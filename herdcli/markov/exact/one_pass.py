@@ -13,15 +13,14 @@ Source: Dechter (1999), bucket elimination; Sethi & Ullman (1970) for the order 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
 
 from herdcli.errors import NegativeResult
-from herdcli.markov.exact import junction_tree, messages, sparse
-from herdcli.markov.exact.arithmetic import SLABS, Arithmetic, Linear, Logarithmic, highest, sum_out
+from herdcli.markov.exact import forecast, junction_tree, messages, sparse
+from herdcli.markov.exact.arithmetic import SLABS, Arithmetic, Linear, Logarithmic, highest
 from herdcli.markov.exact.messages import Kept, Messages
 from herdcli.markov.exact.products import Products
 from herdcli.markov.method import Map
@@ -30,8 +29,6 @@ from herdcli.markov.model.network import Network
 from herdcli.markov.model.support import IMPOSSIBLE, Trimmed
 from herdcli.records import dataclass
 from herdcli.schema import Array
-
-TRIAL = 1 << 18  # cells
 
 
 @dataclass(frozen=True)
@@ -108,10 +105,11 @@ class OnePass:
         return made
 
     def remaining(self) -> tuple[float, int]:
-        """Seconds, from a trial on one small table, and bytes."""
-        trial, started = np.ones((2, TRIAL // 2)), time.process_time()
-        sum_out(trial * trial, (0,))
-        return self.cells / TRIAL * (time.process_time() - started), self.bytes_needed()
+        """Seconds and bytes."""
+        told = forecast.seconds(self.tree, self.network, self.columns, back=False)
+        rest = 3 * math.prod(self.network.cardinality[list(self.kept)].tolist())
+        size = 8 * (self.most + rest + forecast.working(self.largest)) + self._bytes_of_choices()
+        return told, size + forecast.objects(self.tree, self.network)
 
     def answer(self, map: Map = map) -> Answered:
         """Sums, maxima and what is left.  Raises NegativeResult where nothing is possible."""
@@ -123,12 +121,10 @@ class OnePass:
 
     def _passed(self, map: Map) -> _Pass:
         try:
-            made = _Pass(self, Linear(), map)
-            made.collect()
+            return _Pass(self, Linear(), map).collected()
         except FloatingPointError:
-            made = _Pass(self, Logarithmic(), map)
-            made.collect()
-        return made
+            pass  # what the first pass holds goes with the error
+        return _Pass(self, Logarithmic(), map).collected()
 
 
 def one_pass(network: Network, order: Sequence[int], maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> OnePass:
@@ -145,13 +141,14 @@ class _Pass(Products):
         self.choices = given.choices or Kept()
         self.rest, self.scale = np.empty(0), 0.0
 
-    def collect(self) -> None:
-        """The pass."""
+    def collected(self) -> _Pass:
+        """Itself, after the pass."""
         with self.by.held():
             for k in self.given.sequence:
                 if k < self.given.leaving:
                     self._send(k)
             self.rest, self.scale = self.by.scaled(self._rest())
+        return self
 
     def value(self) -> float:
         """The logarithm of everything that was divided out.  Raises NegativeResult where nothing is possible."""

@@ -63,12 +63,12 @@ def propagate(
 
     whole  with marginals of factors too.  map  has the workers.  columns  of the messages that hold possible states alone.
     """
-    kept = Kept() if messages is None else messages
     some = [None] * len(tree.scopes) if columns is None else columns
     try:
-        return Run(network, tree, plan, whole, kept, map, some, Linear()).found()
+        return Run(network, tree, plan, whole, messages or Kept(), map, some, Linear()).found()
     except FloatingPointError:
-        return Run(network, tree, plan, whole, kept, map, some, Logarithmic()).found()
+        pass  # what the first run holds goes with the error
+    return Run(network, tree, plan, whole, messages or Kept(), map, some, Logarithmic()).found()
 
 
 class Run(Products):

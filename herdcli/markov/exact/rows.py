@@ -55,7 +55,8 @@ def propagate_rows(network: Network, order: Array, allowed: Sequence[Array], fam
     try:
         return _Rows(whole, tree, asked, homes, map, Linear()).found_rows()
     except FloatingPointError:
-        return _Rows(whole, tree, asked, homes, map, Logarithmic()).found_rows()
+        pass  # what the first run holds goes with the error
+    return _Rows(whole, tree, asked, homes, map, Logarithmic()).found_rows()
 
 
 class _Rows(Run):

@@ -199,17 +199,18 @@ class TemperedGibbs(Stepwise[State]):
         rows, pair = self.first[:-1, None] + x, np.arange(self.chains // 2)
         for chain in (0, 1):
             state.on[half][rows[:, chain::2], pair] += 1.0
-        for cells in self._cells(x):
-            np.add.at(state.cell, cells, 1.0)
-        state.height.add(self._heights(x), kept, half)
+        found = self._cells(x)
+        for cells in found:
+            state.cell += np.bincount(cells.ravel(), minlength=len(state.cell))
+        state.height.add(self._heights(x, found), kept, half)
 
     def _cells(self, x: Array) -> list[Array]:
         """Which cell of each factor's table each chain is at, (factors, chains) of those over as many variables."""
         return [offset[:, None] + np.einsum("gk,gkc->gc", stride, x[scope]) for offset, scope, stride in self.strides]
 
-    def _heights(self, x: Array) -> Array:
-        """(chains,) log of the product of the factors."""
-        made: Array = sum((self.logs[cells].sum(axis=0) for cells in self._cells(x)), np.zeros(x.shape[1]))
+    def _heights(self, x: Array, found: list[Array] | None = None) -> Array:
+        """(chains,) log of the product of the factors.  found  their cells, where these are known."""
+        made: Array = sum((self.logs[cells].sum(axis=0) for cells in found or self._cells(x)), np.zeros(x.shape[1]))
         return made
 
     def _swap(self, state: State, begun: range, random: np.random.Generator, kept: int) -> None:
@@ -251,7 +252,9 @@ class TemperedGibbs(Stepwise[State]):
 
     def progress(self, state: State) -> Progress:
         """The steps done."""
-        return Progress(state.step, self.steps, "cooling" if 0 < state.step < len(self.powers) else "")
+        figure = "cooling" if 0 < state.step < len(self.powers) else ""
+        kept = max(0, state.step - self.before)  # whose marginals take as long again
+        return Progress(state.step, self.steps, figure, (state.step + kept) / (self.steps + self.kept))
 
     def result(self, state: State) -> Result:
         """Means and their standard errors; converged where R̂ is below 1.05 and states come through all temperatures.

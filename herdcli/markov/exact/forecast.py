@@ -1,0 +1,112 @@
+"""What propagation over a junction tree will take, before it is done: seconds by counts of its work, and the most numbers at once.
+
+The seconds of a unit of each kind of work were fitted to 23 networks (`scripts/bench_dry_run.py`); a trial scales them to the machine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.markov.exact import arithmetic
+from herdcli.markov.exact.messages import Among, separators
+from herdcli.markov.exact.propagation import targets
+from herdcli.markov.model.network import Network
+
+if TYPE_CHECKING:
+    from herdcli.markov.exact.junction_tree import Tree
+
+TRIAL = 1 << 18  # cells that are multiplied and summed
+TRIED = 0.6e-9 * TRIAL  # seconds of that on the machine of the others:
+TABLE = 3e-5  # of a factor or message
+TIMES, SUM, NUMBER = 0.5e-9, 0.65e-9, 8e-9  # of a cell of a product and of a sum, of a number of a message
+COLUMN, BIT = 6e-9, 14e-9  # of a cell of a possible column in a marginal, of a column that may be impossible
+OBJECT = 800  # bytes of a clique or factor beside its numbers
+SHORT = 1.0  # seconds that a propagation may take that is tried
+LOGS = 14.0  # times as long it takes in logarithms
+RANGE = 700.0  # nats that a float64 holds
+
+
+def speed() -> float:
+    """How many times as long as elsewhere a small table takes here, the best of some trials."""
+    trial, found = np.ones((2, TRIAL // 2)), []
+    for _ in range(5):
+        started = time.process_time()
+        arithmetic.sum_out(trial * trial, (0,))
+        found.append(time.process_time() - started)
+    return max(min(found[1:]), 0.1 * TRIED) / TRIED
+
+
+def seconds(tree: Tree, network: Network, among: Among, *, back: bool) -> float:
+    """Of the pass towards the root, and with marginals of all factors if it goes back."""
+    states: list[int] = network.cardinality.tolist()
+    below = children(tree)
+    homes: list[list[int]] = [[] for _ in tree.scopes]
+    for a, k in enumerate(tree.home):
+        homes[k].append(a)
+    total = 0.0
+    for k, scope in enumerate(tree.scopes):
+        shape = tuple(states[i] for i in scope)
+        cells, parts = math.prod(shape), len(below[k]) + min(2, len(homes[k]))
+        axes = {i: axis for axis, i in enumerate(scope)}
+        scopes = [tree.scopes[c][1:] for c in below[k]] + [[i for i in network.scope_of(a) if i in axes] for a in homes[k]]
+        wanted = [tuple(sorted(axes[i] for i in some)) for some in scopes]
+        passes = 2 if back else 1
+        total += TABLE * len(wanted) * passes / 2
+        columns = among[k]
+        if columns is not None:
+            total += COLUMN * columns.count * shape[0] * (len(wanted) if back else parts) + BIT * columns.size
+            continue
+        sums = 1 + (sum(target.source < 0 for target in targets(shape, [*wanted, (0,)])) if back else 0)
+        total += cells * (TIMES * (passes * parts + passes - 1) + SUM * sums) + NUMBER * passes * (cells // shape[0])
+    return total * speed()
+
+
+def narrow(network: Network) -> bool:
+    """Are no two products of all factors, zeros left out, further apart than a float64 holds?"""
+    logs = np.log(network.table, out=np.zeros(len(network.table)), where=network.table > 0)
+    low = np.where(network.table > 0, logs, np.inf)
+    high = np.where(network.table > 0, logs, -np.inf)
+    first = network.table_offset[:-1]
+    spans = np.maximum.reduceat(high, first) - np.minimum.reduceat(low, first) if len(first) else np.zeros(0)
+    return float(spans[np.isfinite(spans)].sum()) < RANGE
+
+
+def children(tree: Tree) -> list[list[int]]:
+    """Of each clique those that send to it."""
+    found: list[list[int]] = [[] for _ in tree.scopes]
+    for k, p in enumerate(tree.parent):
+        if p >= 0:
+            found[p].append(k)
+    return found
+
+
+def working(largest: int) -> int:
+    """Numbers of slabs of a clique of so many cells."""
+    return min(3 * largest, 4 * arithmetic.SLAB)
+
+
+def objects(tree: Tree, network: Network) -> int:
+    """Bytes of cliques and factors beside their numbers."""
+    return OBJECT * (len(tree.scopes) + network.factor_count)
+
+
+def peak(tree: Tree, network: Network, among: Among, *, logs: bool = False) -> int:
+    """Bytes of both passes where all messages are kept in memory: they, and what the children of the clique at work are told."""
+    sizes = separators(tree, network, among)
+    whole: Sequence[int] = separators(tree, network)
+    kept = most = sum(sizes)
+    below = children(tree)
+    for k in range(len(sizes) - 1, -1, -1):
+        if below[k]:
+            told = sum({tuple(tree.scopes[c][1:]): whole[c] if among[k] is None else sizes[c] for c in below[k]}.values())
+            looked = sum(whole[c] for c in below[k] if among[k] is None and among[c] is not None)
+            most = max(most, kept + told + looked + (2 if logs else 1) * max(sizes[c] for c in below[k]))
+        kept -= sizes[k]
+    states: list[int] = network.cardinality.tolist()
+    largest = max((math.prod(states[i] for i in scope) for scope in tree.scopes), default=0)
+    return 8 * (most + working(largest)) + objects(tree, network)

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from herdcli.artifacts import padded
 from herdcli.artifacts.arrow import array
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.columns import UTF8_HINT, from_table, roles_of
@@ -24,9 +25,11 @@ from herdcli.schema import Array
 
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 _DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
+_WHOLE = re.compile(r"[-+]?\d+")
 _PADDED = re.compile(r"0\d+")
 _SEPARATOR_LINE = re.compile(r"sep=.")  # Excel's, above the titles
 WIDTH_HINT = "each line needs as many values as the first"
+WHOLE_HINT = "herd convert FILE -o FILE.h5 reads all rows as one"
 SEEN = 100  # lines whose cells are looked at before the text is read
 SPLIT_TEXTS = ("train", "valid", "test")
 
@@ -42,12 +45,23 @@ def read(
     import pyarrow as pa
     from pyarrow import csv
 
+    *options, name = _options(head, where, asked)
     try:
-        table = csv.read_csv(stream, *_options(head, where, asked))
+        table = csv.read_csv(stream, *options)
     except pa.ArrowInvalid as error:
         raise DataError(_plain(str(error)), where=where, hint=WIDTH_HINT) from error
     if not table.num_rows:
         raise DataError("has a header but no rows", where=where)
+    if name is not None:
+        column, place = table.column(name), table.column_names.index(name)
+        if (first := padded.first_padded(column)) is None:
+            column = padded.whole(column, options[2].null_values)
+        elif asked.stretch:
+            raise DataError(f"{padded.told(first)}, but rows at the beginning have whole numbers", where=where, hint=WHOLE_HINT)
+        else:
+            asked.note(f"{where}: {padded.told(first)}")
+            column = padded.texts(column)
+        table = table.set_column(place, name, column)
     try:
         table = _bare(table)
     except UnicodeDecodeError as error:
@@ -60,9 +74,13 @@ def batches(stream: BinaryIO, head: bytes, *, where: str, asked: Asked) -> Itera
     import pyarrow as pa
     from pyarrow import csv
 
+    *options, name = _options(head, where, asked)
+    kind: Any = None
     try:
-        with csv.open_csv(stream, *_options(head, where, asked)) as reader:
+        with csv.open_csv(stream, *options) as reader:
             for batch in reader:
+                if name is not None:
+                    batch, kind = _with_labels(batch, name, options[2].null_values, kind, where)
                 yield _bare(batch)
     except pa.ArrowInvalid as error:
         raise DataError(_plain(str(error)), where=where, hint=WIDTH_HINT) from error
@@ -70,8 +88,19 @@ def batches(stream: BinaryIO, head: bytes, *, where: str, asked: Asked) -> Itera
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
 
 
-def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any]:
-    """How pyarrow is to read, parse and convert a stream that begins with head."""
+def _with_labels(batch: Any, name: str, nulls: list[str], kind: Any, where: str) -> tuple[Any, Any]:
+    """A batch whose labels are of the type that those of the first batch have, and that type; None before the first."""
+    place = batch.schema.names.index(name)
+    column = batch.column(place)
+    if (first := padded.first_padded(column)) is not None:
+        raise DataError(f"{padded.told(first)}, but rows at the beginning have whole numbers", where=where, hint=WHOLE_HINT)
+    column = padded.whole(column, nulls) if kind is None else padded.part(column, nulls, kind, name, where)
+    return batch.set_column(place, name, column), column.type
+
+
+def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any, str | None]:
+    """How pyarrow is to read, parse and convert a stream that begins with head; the column of labels that is read as bytes (`padded`)."""
+    import pyarrow as pa
     from pyarrow import csv
 
     skipped, lines = _first_lines(head)
@@ -94,7 +123,25 @@ def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any]:
     if commas:
         asked.note(f"{where}: numbers are read with decimal commas")
     types = _padded(titles if named else [], below, where, asked) | _worded(titles if named else [], asked)
-    return reading, csv.ParseOptions(delimiter=separator), csv.ConvertOptions(decimal_point="," if commas else ".", column_types=types)
+    labels = None if commas or not named else _whole_labels(titles, below, where, asked)
+    labels = None if labels in types else labels
+    types |= {} if labels is None else {labels: pa.binary()}
+    typed = (
+        titles if nameless else _written(lines[0], separator, len(titles))
+    )  # pyarrow knows columns by their titles as they are written, blanks and all
+    types = {typed[titles.index(title)]: kind for title, kind in types.items() if title in titles}
+    labels = None if labels is None else typed[titles.index(labels)]
+    converting = csv.ConvertOptions(decimal_point="," if commas else ".", column_types=types)
+    return reading, csv.ParseOptions(delimiter=separator), converting, labels
+
+
+def _whole_labels(titles: list[str], below: list[list[str]], where: str, asked: Asked) -> str | None:
+    """The column of labels, if the lines of the head have whole numbers in it."""
+    if not asked.labels or len(set(titles)) < len(titles):
+        return None
+    y = roles_of([name for name in titles if name not in asked.keep or name == asked.label], asked.label, where).get("y")
+    cells = [] if y is None else [cells[titles.index(y)] for cells in below if len(cells) > titles.index(y)]
+    return y if any(cells) and all(not cell or _WHOLE.fullmatch(cell) for cell in cells) else None
 
 
 def _padded(titles: list[str], below: list[list[str]], where: str, asked: Asked) -> dict[str, Any]:
@@ -110,7 +157,7 @@ def _padded(titles: list[str], below: list[list[str]], where: str, asked: Asked)
     for name, cells in found.items():
         first = next(cell for cell in cells if _PADDED.fullmatch(cell))
         if name == y and asked.labels:
-            asked.note(f"{where}: labels such as {first} are texts, of which {first} and {first.lstrip('0') or '0'} are two")
+            asked.note(f"{where}: {padded.told(first)}")
         else:
             asked.note(f"{where}: column '{name}' has numbers such as {first}, whose leading zeros are lost")
     return {y: pa.string()} if y in found and asked.labels else {}
@@ -181,6 +228,15 @@ def _cells(line: str, separator: str) -> list[str]:
         return [cell.strip() for cell in next(plain_csv.reader([line], delimiter=separator, skipinitialspace=True), [""])]
     except plain_csv.Error:  # a cell longer than Python's module takes
         return [cell.strip().strip('"') for cell in line.split(separator)]
+
+
+def _written(line: str, separator: str, count: int) -> list[str]:
+    """The titles of so many columns with the blanks beside them, without their quotes."""
+    try:
+        found = next(plain_csv.reader([line], delimiter=separator), [""])
+    except plain_csv.Error:
+        found = []
+    return found if len(found) == count else _cells(line, separator)
 
 
 def _is_value(cell: str) -> bool:

@@ -8,6 +8,7 @@ from inference import mean_error
 
 from herdcli.algorithm import solve
 from herdcli.markov import algorithms
+from herdcli.markov.algorithms import automatic
 from herdcli.markov.algorithms.automatic import Choice
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network, regions
@@ -205,3 +206,35 @@ def test_no_sweep_is_prepared_over_a_lattice_too_wide_for_any(monkeypatch):
     assert algorithms._sweepable(wide, Settings(), 1 << 60, 1 << 39) is None
     with pytest.raises(AssertionError, match="were read"):
         algorithms._sweepable(wide, Settings(), 1 << 60, 1 << 41)
+
+
+def test_propagation_that_comes_no_nearer_is_given_up_beside_regions_that_are_trusted():
+    """10×10 with strong couplings: 200 steps in place of 1,000; where regions are not trusted it may be the answer and goes on."""
+    given = generate.make("grid", rows=10, columns=10, sigma_w=5.0, sigma_b=1.0, seed=2)
+    for trusted in (True, False):
+        settings = Settings(algorithm="auto", tolerance=1e-6, iterations=1000 if trusted else 300)
+        choice = Choice(given, settings, "as it is too large", 1e8, False)
+        for attempt in choice.attempts():
+            if attempt.name == "gbp" and not trusted:
+                choice.add(attempt, None, 1)
+                continue
+            found = solve(attempt.method or algorithms.method(given, attempt.settings))
+            choice.add(attempt, found, found.attributes["iterations"])
+            if attempt.name == "bp":
+                assert (found.attributes["iterations"], found.attributes["converged"]) == (200 if trusted else 300, False)
+                break
+
+
+@pytest.mark.parametrize(
+    ("residual", "given_up"),
+    [
+        (np.full(199, 0.9), False),
+        (np.full(200, 0.9), True),
+        (np.full(200, 0.09), False),
+        (np.geomspace(1, 0.3, 200), True),
+        (np.geomspace(1, 0.11, 200), False),
+        (np.full(200, np.nan), False),
+    ],
+)
+def test_what_is_hopeless(residual, given_up):
+    assert automatic.hopeless(residual) == given_up

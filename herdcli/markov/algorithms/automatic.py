@@ -36,6 +36,7 @@ MOST_THIRD = 125 * MILLION
 FAR = 1e-2  # mean difference from propagation that makes regions which cover every loop once doubtful
 PILOT = 224  # steps of the chains that tell whether other temperatures are needed
 MIXED = 1.1  # their largest R̂ where not
+HOPELESS, HIGH = 200, 0.1  # steps after which propagation with this residual is given up, beside regions that are trusted
 BORNE = 1.0  # standard errors of the chains, in the mean: what is nearer to them is as good
 CHAINS = "tempered-gibbs"
 OPINIONS = ("gbp", "tree-ep", "bp")  # of several that agree as well the first is the answer
@@ -98,7 +99,8 @@ class Choice:
             why = why if "gbp" in self.found else "as gbp gave no answer"
             if self._trusted(first):
                 why = "beside gbp, whose regions cover every loop once"
-        yield Attempt("bp", why, replace(self.settings, algorithm="bp"))
+        asked = replace(self.settings, algorithm="bp")
+        yield Attempt("bp", why, asked, GivingUp(self.network, asked) if first is not None and self._trusted(first) else None)
         if first is not None:
             doubt = FAR if self._trusted(first) else CLOSE
             if self.disagreement() > doubt and not self._trusted(first) and (third := self._tree_ep()) is not None:
@@ -251,6 +253,33 @@ class Choice:
         return (
             found if other is None else replace(found, attributes=found.attributes | {key: other[key] for key in ("log_z", "free_energy")})
         )
+
+
+class GivingUp:
+    """Propagation beside regions that are trusted, which is done too where it comes no nearer to a fixed point.
+
+    As an answer it is asked for only where it has converged; where it does not, that it is far away is known before long.
+    """
+
+    def __init__(self, network: Network, settings: Settings) -> None:
+        from herdcli.markov import algorithms
+
+        self.method = algorithms.method(network, settings)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.method, name)
+
+    def done(self, state: Any) -> bool:
+        """Whether it is done, or hopeless."""
+        return self.method.done(state) or hopeless(state.residual)
+
+
+def hopeless(residual: Array) -> bool:
+    """Has the residual of propagation stayed high, and not fallen by half since the first steps?"""
+    if len(residual) < HOPELESS or not residual[-1] > HIGH:
+        return False
+    half = HOPELESS // 2
+    return bool(residual[-half:].min() > 0.5 * residual[:half].min())
 
 
 def _flat(found: Result) -> Array:

@@ -51,7 +51,7 @@ VERDICTS: dict[str, tuple[str, ...]] = {
     "herding": ("not converged", "worse than random", "worse than majority"),
     "samples": ("worse than random", "kernel too narrow", "kernel too wide", "one point", "embedding too coarse"),
     "network": ("worse than independent", "impossible rows", "learned nothing", "overfits", "not converged"),
-    "beliefs": ("not converged", "below mean field", "inconsistent marginals"),
+    "beliefs": ("not converged", "chains disagree", "below mean field", "inconsistent marginals", "sampling error"),
     "ica": ("worse than whitening", "overfits", "dead filters", "too few rows", "gaussian outputs", "not converged"),
 }
 KNOWN = frozenset(verdict for each in VERDICTS.values() for verdict in each) | {OK, DIVERGED, NO_ROWS}
@@ -86,6 +86,8 @@ ADVICE = {
     "impossible rows": "some test rows have probability 0: --smoothing 1",
     "below mean field": "log Z is less than a bound that it has: --restarts 10, --algorithm ups, or an exact one",
     "inconsistent marginals": "more --iterations, or --algorithm ups",
+    "chains disagree": "more --sweeps, --algorithm tempered-gibbs, or under auto more --effort",
+    "sampling error": "more --sweeps, or under auto more --effort",
     "worse than whitening": "another --density, more rows, or more --iterations",
     "worse than random": "another --rule or --kernel, or more atoms",
     "kernel too narrow": "a larger --bandwidth, or scale the columns: --scale std",
@@ -362,14 +364,20 @@ def of_network(row: Row, value: Any) -> str:
 
 
 def of_beliefs(row: Row, value: Any) -> str:
-    """Of beliefs: whether the fixed point was reached, log Z is above a bound that it has, and variables agree with their cliques."""
+    """Of beliefs: whether the fixed point was reached, log Z is above a bound that it has, and variables agree with their cliques.
+
+    Chains reach no fixed point: theirs are draws, of which there may be too few.
+    """
+    sampled = getattr(value, "beliefs", value).algorithm.endswith("gibbs")
     if not row.get("converged", True):
-        return "not converged"
+        return "chains disagree" if sampled else "not converged"
     least, own = row.get("log_z_mean_field"), row.get("log_z")
     if least is not None and own is not None and own < least - max(SLACK, LITTLE * abs(least) * 1e-3):
         return "below mean field"
     gap = row.get("consistency_gap")
-    return "inconsistent marginals" if gap is not None and gap > 1e-2 else OK
+    if gap is None or gap <= 1e-2:
+        return OK
+    return "sampling error" if sampled else "inconsistent marginals"
 
 
 def _rotated(value: Any) -> bool:
@@ -427,6 +435,7 @@ JUDGES: dict[str, Callable[[Row, Any], str | None]] = {
 # what a command says itself where it ends with this verdict
 TOLD = {
     "not converged": "converge",
+    "chains disagree": "the chains of",
     "separated": "without error",
     "variance at floor": "to the floor",
     "diverged": "ran away",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -13,9 +14,11 @@ from small_networks import brute_force, random_network
 
 from herdcli import artifacts
 from herdcli.algorithm import solve
+from herdcli.cli.main import main
 from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Settings
 from herdcli.markov.query import bounds as enclosing
+from herdcli.markov.query import branching, marginal_map
 from herdcli.markov.query.tree_reweighted import TreeReweighted
 
 THREE = b"MARKOV\n3\n2 3 2\n2\n2 0 1\n2 1 2\n6\n1 2 3 4 5 6\n6\n6 1 4 0 2 3\n"
@@ -268,3 +271,28 @@ def test_marginal_map_is_exact_where_sums_before_maxima_do_not_fit(herd, tmp_pat
     ended = herd("ups-infer", "chain.uai", "--query", f"mmap:{asked}", "--max-memory", "200M", "--effort", "0", "-o", "m.csv")
     assert ended.code == 0
     assert "coordinate-ascent" in ended.err
+
+
+def test_marginal_map_that_coordinate_ascent_has_no_room_for(tmp_path, monkeypatch, capsys):
+    """What branch and bound has found is the answer, with its bound; where it has found nothing, --effort is named."""
+
+    def run(*words):
+        with pytest.raises(SystemExit) as ended:
+            main([*line, *words])
+        return ended.value.code, capsys.readouterr().err
+
+    monkeypatch.setattr(marginal_map.Climb, "bytes_needed", lambda self: 1 << 40)
+    (tmp_path / "chain.uai").write_text(hidden_chain(30))
+    asked = f"mmap:{','.join(map(str, range(30, 60)))}"
+    line = ["ups-infer", str(tmp_path / "chain.uai"), "--query", asked, "--max-memory", "200M", "-o", str(tmp_path / "m.csv")]
+    code, told = run("--effort", "0")
+    assert code == 65
+    assert "chain.uai: one elimination of what is summed out would take 1.1 TB, more than the 200 MB allowed\n" in told
+    assert "hint: raise --effort: branch and bound, which needs less memory, has found no states with that\n" in told
+    result = branching.Branching.result
+    monkeypatch.setattr(branching.Branching, "result", lambda self, state: replace(result(self, state), exact=False, bound=128.0))
+    code, told = run()
+    assert code == 0, told
+    assert "auto: the best that branch and bound has found, as coordinate ascent does not fit the memory allowed\n" in told
+    assert "warning: branch-and-bound is approximate here: no state exceeds 128 (log value), the answer has 127.06952; " in told
+    assert "elimination needs more than --max-memory; --effort may close the gap\n" in told

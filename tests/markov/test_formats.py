@@ -108,7 +108,8 @@ def test_bad_texts_are_told_where(form, text, message):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("1 1 0\r\n", {1: 0}), ("1\n1 0\n", {1: 0}), ("0", {}), ("0\n2 0\n\n", {}), ("", {}), ("1\n0\n", {}), ("2 0 1 1 2", {0: 1, 1: 2}),
+        ("1 1 0\r\n", {1: 0}), ("1\n1 0\n", {1: 0}), ("0", {}), ("0\n\n", {}), ("0\n2 0\n\n", {}), ("1 1 1 2", {1: 2}),
+        ("", {}), ("1\n0\n", {}), ("2 0 1 1 2", {0: 1, 1: 2}),
         ("1\n2 0 1 1 2", {0: 1, 1: 2}), ("0 1\n1 2\n", {0: 1, 1: 2}), ("1 0\n", {1: 0}), ("2\n0 1\n1 2\n", {0: 1, 1: 2}),
         ("x0=1\n", {0: 1}),
     ],
@@ -128,6 +129,10 @@ def test_evidence_may_use_names():
         ("1 1 3", "the evidence gives x1 the state 3, it has 3"),
         ("2 1 1 1 2", "the evidence gives x1 two states, 1 and 2"),
         ("3 1 1", "is not an evidence file"),
+        ("0\n2 1\n\n", "says that there is no evidence (0), and goes on with '2'"),
+        ("0\n1 1 2", "says that there is no evidence (0), and goes on with '1'"),
+        ("2\n1 0 1\n2 0 0 1 2", "holds 2 cases of evidence, one is read"),
+        ("3\n1 0 1\n2 0 0 1 2", "is not an evidence file"),
         ("snow=1", "there is no variable 'snow'"),
     ],
 )
@@ -177,3 +182,23 @@ def test_bif_has_no_sign_for_quotes():
     given = network.build([2], [((0,), np.array([0.5, 0.5]))], names=['5" pipe'], directed=True)
     with pytest.raises(DataError, match='the name 5" pipe has quotes in it, for which BIF has no sign'):
         formats.write(given, "bif")
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("0.3 0.7 1 0", None),
+        ("0.3 0.702 1 0", None),  # rounded
+        ("0.3 0.6 1 0", "a row of factor 1 sums to 0.9, not to 1"),
+        ("0.3 0.7 0 0", "a row of factor 1 sums to 0, not to 1"),
+    ],
+)
+def test_rows_that_are_no_distributions_are_found(rows, told):
+    text = f"BAYES\n2\n2 2\n2\n1 0\n2 0 1\n\n2\n.5 .5\n4\n{rows}\n"
+    assert formats.unlike_distributions(formats.read(text, "uai")) == told
+    assert formats.unlike_distributions(formats.read(text.replace("BAYES", "MARKOV"), "uai")) is None
+
+
+def test_factors_of_one_variable_twice_are_no_bayesian_network():
+    text = "BAYES\n2\n2 2\n2\n1 0\n1 0\n\n2\n.5 .5\n2\n.5 .5\n"
+    assert formats.unlike_distributions(formats.read(text, "uai")) == "factors 0 and 1 are both of x0"

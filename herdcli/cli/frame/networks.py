@@ -32,6 +32,11 @@ def load_network(session: Session, path: str, input_format: str | None) -> Artif
         form = input_format or sniff.network_text(source.head, source.name)
         if form in TEXT_FORMATS:
             found = parsed(session, source, "network", lambda text: formats.read(text, form), "network")
+            if (told := formats.unlike_distributions(found.value)) is not None:
+                session.console.warn(
+                    f"{source.name}: is marked BAYES, but {told}: its factors are multiplied as they are, as those of MARKOV"
+                )
+                found = replace(found, value=replace(found.value, directed=False))
         else:
             found = _artifact(session, source, path)
     return found

@@ -13,7 +13,7 @@ from herdcli.cli.frame import networks, outputs
 from herdcli.cli.frame.request import settings
 from herdcli.cli.ups_infer import tables
 from herdcli.cli.ups_infer.request import AUTO, FORMATS
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage, DataError, NoRoom
 from herdcli.markov.query.asked import parse
 
 if TYPE_CHECKING:
@@ -157,7 +157,8 @@ def likeliest(session: Session, loaded: Artifact, given: tuple[Network, dict[int
     short = f"log value {found.value:.10g}" + ("" if found.exact else f", at most {found.bound:.10g}")
     if not found.exact:
         share = f"no state exceeds {found.bound:.8g} (log value), the answer has {found.value:.8g}"
-        session.console.warn(f"{found.algorithm} is approximate here: {share}; elimination needs more than --max-memory")
+        more = "" if asked.kind == "mpe" else "; --effort may close the gap"
+        session.console.warn(f"{found.algorithm} is approximate here: {share}; elimination needs more than --max-memory{more}")
     states = dict(sorted((found.states | (evidence if asked.kind == "mpe" else {})).items())) if asked.kind == "mpe" else found.states
     summary = f"{len(states)} states, {found.algorithm}, {short}"
     if form == "map":
@@ -239,7 +240,15 @@ def _climbed(session: Session, network: Network, names: list[int], request: Requ
     else:
         begin = solve(MaxProduct(network, settings(Settings, request), min(10, request.search_steps)))
     climb = Climb(network, names, [begin.states[i] for i in names])
-    session.require_memory(climb.bytes_needed(), "one elimination of what is summed out,")
+    try:
+        session.require_memory(climb.bytes_needed(), "one elimination of what is summed out")
+    except NoRoom as error:
+        if least is not None and least.value > -math.inf:
+            session.console.note("auto: the best that branch and bound has found, as coordinate ascent does not fit the memory allowed")
+            return least
+        if least is not None:
+            error.hint = "raise --effort: branch and bound, which needs less memory, has found no states with that"
+        raise
     session.console.note("auto: coordinate ascent, as sums and maxima together do not fit the memory allowed")
     best = session.run(climb, label="ascent")
     bound = best.bound if least is None else max(best.value, min(best.bound, least.bound))

@@ -161,6 +161,8 @@ def _not_converged(session: Session, made: Beliefs, wanted: str) -> None:
         hint = "raise --iterations"
     elif made.algorithm == "tempered-gibbs":
         hint = "raise --sweeps, or --effort under auto"
+    elif made.algorithm == "gibbs":
+        hint = "raise --sweeps, or --algorithm tempered-gibbs"
     elif made.algorithm == "gbp":
         hint = "--damping 0.5, or --algorithm double-loop, which converges"
     elif made.algorithm in ("tree-ep", "loop-corrected"):

@@ -14,14 +14,13 @@ from typing import TypeVar
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.text import TOO_SMALL, vanished
+from herdcli.markov.formats.text import ROUNDED, TOO_SMALL, vanished
 from herdcli.markov.model.network import Factor, Network, build
 from herdcli.schema import Array
 
 K = TypeVar("K", str, int)
 _TOKEN = re.compile(r'[^\s{}()\[\],;|"]+|[{}()\[\];|]|"[^"]*"')  # a comma separates as a blank does
 _COMMENT = re.compile(r'("[^"]*")|/\*.*?\*/|//[^\n]*', re.DOTALL)  # in quotes, as in "http://…", there is none
-ROUNDED = 0.01  # how far a row of a file may be from a sum of 1
 
 
 class _Reader:

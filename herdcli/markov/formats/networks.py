@@ -11,7 +11,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.formats import bif
-from herdcli.markov.formats.text import Words
+from herdcli.markov.formats.text import ROUNDED, Words
 from herdcli.markov.model.network import Factor, Network, as_product, build, validate
 from herdcli.schema import Array
 
@@ -53,6 +53,18 @@ def read_uai(text: str) -> Network:
         factors.append((tuple(scope), words.numbers(count, f"a value of factor {a}")))
     words.finish()
     return build(cardinality, factors, directed=preamble == "BAYES")
+
+
+def unlike_distributions(network: Network) -> str | None:
+    """What contradicts that each factor of a directed network is P(last of its scope | the others); None if nothing does."""
+    owner: dict[int, int] = {}
+    for a, (scope, table) in enumerate(network.factors() if network.directed else ()):
+        sums = table.sum(axis=-1) if scope else table
+        if (wrong := np.abs(sums - 1) > ROUNDED).any():
+            return f"a row of factor {a} sums to {float(sums[wrong][0]):.6g}, not to 1"
+        if scope and (first := owner.setdefault(scope[-1], a)) != a:
+            return f"factors {first} and {a} are both of {network.name(scope[-1])}"
+    return None
 
 
 def write_uai(network: Network) -> str:

@@ -13,24 +13,32 @@ from herdcli.markov.model.naming import Naming, only_places
 from herdcli.markov.model.network import Network, check_state
 from herdcli.schema import Array
 
+EMPTY = ["0", "2", "0"]  # what files of merlin that have no evidence hold
+
 
 def read_evidence(text: str, network: Network) -> dict[int, int]:
     """Variable -> state of a UAI evidence file.
 
-    Layouts: `k v s v s …`; the number of cases (0 or 1) on a line of its own, then `k v s …`; one pair `v s` a line.
-    A lone 0 and an empty file are no evidence.  Names of variables and states stand for their numbers.
+    Layouts: `k v s v s …`; the number of cases (0 or 1), then `k v s …`; one pair `v s` a line.  A lone 0 and an empty file are no
+    evidence.  Names of variables and states stand for their numbers.  Raises DataError for what is none of these, or several cases.
     """
     lines = [line.replace("=", " ").split() for line in Words(text).text.splitlines()]
     lines = [line for line in lines if line]
     words = [word for line in lines for word in line]
-    if not lines or lines[0] == ["0"]:
+    if not words or words in (["0"], EMPTY):
         return {}
+    if lines[0] == ["0"]:
+        raise DataError(f"says that there is no evidence (0), and goes on with '{words[1][:40]}'", hint="begin with the number of pairs")
     if _is_count(words[0], len(words) - 1):
         pairs = words[1:]
     elif lines[0] == ["1"] and len(words) > 1 and _is_count(words[1], len(words) - 2):
         pairs = words[2:]
     elif all(len(line) == 2 for line in lines):
         pairs = words
+    elif words[0] == "1" and _is_count(words[1], len(words) - 2):
+        pairs = words[2:]
+    elif _are_cases(words):
+        raise DataError(f"holds {words[0]} cases of evidence, one is read", hint="--evidence-rows takes a table, a row a case")
     else:
         raise DataError(
             "is not an evidence file", hint="expected: the number of pairs, then variable and state of each; or one pair per line"
@@ -47,6 +55,15 @@ def read_evidence(text: str, network: Network) -> dict[int, int]:
 
 def _is_count(word: str, rest: int) -> bool:
     return word.isdecimal() and 2 * int(word) == rest
+
+
+def _are_cases(words: Sequence[str]) -> bool:
+    """The number of cases, and of each as many pairs as it says?"""
+    at, cases = 1, 0
+    while at < len(words) and words[at].isdecimal():
+        at += 1 + 2 * int(words[at])
+        cases += 1
+    return at == len(words) and words[0] == str(cases)
 
 
 def read_clamp_sets(text: str, network: Network) -> list[list[int]]:

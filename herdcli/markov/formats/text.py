@@ -12,6 +12,7 @@ from herdcli.errors import DataError
 from herdcli.schema import Array
 
 T = TypeVar("T")
+ROUNDED = 0.01  # how far a row of a conditional distribution may be from a sum of 1 in a file
 ZEROS = frozenset(("0", "0.0", "0.", "0.000000"))
 
 

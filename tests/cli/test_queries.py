@@ -288,7 +288,7 @@ def test_marginal_map_that_coordinate_ascent_has_no_room_for(tmp_path, monkeypat
     code, told = run("--effort", "0")
     assert code == 65
     assert "chain.uai: one elimination of what is summed out would take 1.1 TB, more than the 200 MB allowed\n" in told
-    assert "hint: raise --effort: branch and bound, which needs less memory, has found no states with that\n" in told
+    assert "hint: raise --effort: branch and bound, which needs less memory, finds no states with that\n" in told
     result = branching.Branching.result
     monkeypatch.setattr(branching.Branching, "result", lambda self, state: replace(result(self, state), exact=False, bound=128.0))
     code, told = run()

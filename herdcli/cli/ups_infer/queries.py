@@ -204,8 +204,12 @@ def _found(session: Session, network: Network, names: list[int], request: Reques
 
 
 def _branched(session: Session, network: Network, names: list[int], request: Request, cells: float) -> Likeliest | None:
-    """Marginal MAP by branch and bound, where elimination of sums before maxima, of so many cells, is far more than in any order."""
+    """Marginal MAP by branch and bound, where elimination of sums before maxima, of so many cells, is far more than in any order.
+
+    A value of −∞ says that more --effort may find states.
+    """
     from herdcli.markov.query.branching import Branching
+    from herdcli.markov.query.exact import Likeliest
 
     if cells <= FEW_CELLS:
         return None
@@ -213,8 +217,10 @@ def _branched(session: Session, network: Network, names: list[int], request: Req
     if not free.complete or cells <= MANY_TIMES * free.cells:
         return None
     search = Branching(network, names, free.order.tolist(), BRANCHING * request.effort * MILLION, session.map)
-    if not search.promising() or search.memory() > _limit(session):
+    if search.memory() > _limit(session):
         return None
+    if not search.promising():
+        return Likeliest({}, -math.inf, math.inf, False, "branch-and-bound")
     session.console.note("auto: branch and bound, as sums before maxima need much larger tables than elimination in any order")
     return session.run(search, label="branch and bound")
 
@@ -247,7 +253,7 @@ def _climbed(session: Session, network: Network, names: list[int], request: Requ
             session.console.note("auto: the best that branch and bound has found, as coordinate ascent does not fit the memory allowed")
             return least
         if least is not None:
-            error.hint = "raise --effort: branch and bound, which needs less memory, has found no states with that"
+            error.hint = "raise --effort: branch and bound, which needs less memory, finds no states with that"
         raise
     session.console.note("auto: coordinate ascent, as sums and maxima together do not fit the memory allowed")
     best = session.run(climb, label="ascent")

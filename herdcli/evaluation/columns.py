@@ -49,6 +49,7 @@ MEANT = {
     "free_energy_rise": "largest rise of the free energy from one iteration to the next; 0 if it never rose",
     "gabor_r2": "median share of a filter that its Gabor function explains",
     "gabor_share": "share of filters that are well explained (0.7) by a Gabor function",
+    "gain_se": "standard error, over rows, of what log_likelihood is above independent",
     "gallery": "images to find a person among",
     "gap": "duality gap",
     "groups": "sets of points",

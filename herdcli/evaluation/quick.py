@@ -14,7 +14,7 @@ import numpy as np
 from herdcli.algorithm import solve
 from herdcli.evaluation import dbn
 from herdcli.evaluation.classes import errors
-from herdcli.evaluation.rbm import by_model, independent, of_words
+from herdcli.evaluation.rbm import beside_independent, by_model, of_words
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import annealing
 from herdcli.rbm.enumeration import log_partition_exact, states_of
@@ -55,22 +55,24 @@ def of_rbm(value: RBM, *, map: Map = map) -> Row:
 
 
 def _likelihood(value: RBM, groups: dict[int, Any], map: Map) -> Row:
-    count, own, gap = sum(part.shape[0] for part in groups.values()), 0.0, 0.0
+    count, own, gap, each = sum(part.shape[0] for part in groups.values()), 0.0, 0.0, dict[int, Any]()
     for m, part in groups.items():
         h = value.harmonium(m)
         log_z = _log_z(value, h, m, map)
-        own += float(log_likelihood(h, discrete(h.visible, part), log_z, map=map).sum())
+        each[m] = log_likelihood(h, discrete(h.visible, part), log_z, map=map)
+        own += float(each[m].sum())
         if value.training_energy is not None:
             gap += float((energies([h], part, map) - value.training_energy[m]).sum())
     scale = 0.0 if value.column_scale is None else float(np.log(value.column_scale, dtype=np.float64).sum())
-    row: Row = {"log_likelihood": own / count - scale, "independent": independent(value, groups)}
+    base, error = beside_independent(value, groups, each)
+    row: Row = {"log_likelihood": own / count - scale, "independent": base, "gain_se": error}
     return row if value.training_energy is None else row | {"free_energy_gap": gap / count}
 
 
 def _of_words(value: RBM, groups: dict[int, Any], map: Map) -> Row:
     found: Row = dict(of_words(value, groups, AIS, map))
     raised = found["log_likelihood"] + SURE * found["log_likelihood_se"]
-    return {"log_likelihood": raised, "independent": found["independent"], "perplexity": found["perplexity"]}
+    return {"log_likelihood": raised} | {name: found[name] for name in ("independent", "gain_se", "perplexity")}
 
 
 def _log_z(value: RBM, h: Harmonium, m: int, map: Map) -> float:

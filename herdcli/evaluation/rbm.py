@@ -43,6 +43,7 @@ COLUMNS = (
     "effective_chains",
     "temperatures",
     "independent",
+    "gain_se",
     "pseudo_likelihood",
     "reconstruction",
     "free_energy_gap",
@@ -68,6 +69,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
                        estimate itself.
     effective_chains, temperatures  of annealing; None if exact.
     independent        log-likelihood of the test rows under independent columns with the training rows' means.
+    gain_se            standard error, over the test rows, of log_likelihood − independent; that of log Z is not in it.
     log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
     log_likelihood_tracked  with its standard error: the same by the log Z that was kept along the updates, of fit-rbm --track-likelihood.
     free_energy_gap    mean free energy of test rows minus that of training rows: what training rows are better explained by.
@@ -106,14 +108,15 @@ def _of_labels(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
 
 def of_words(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None = None) -> dict[str, Value]:
     """Likelihoods of counts of words, each row given its length; perplexities are of words one by one, whatever their order."""
-    total, own, alone, orders, ways = 0, 0.0, 0.0, 0.0, {}
+    total, own, alone, orders, ways, gains = 0, 0.0, 0.0, 0.0, {}, list[Array]()
     for m, rows in groups.items():
         h, (lengths, counts) = value.harmonium(m), np.unique(words.lengths_of(rows), return_counts=True)
         base = h.b if value.base_rates is None else value.base_rates[m]
         log_z, ways[m] = _of_lengths(h, lengths, counts, m, settings, map, progress)
-        own += float(words.of_rows(h, rows, lengths, log_z, map=map).sum())
-        orders += float(np.sum(log_base(h.visible, rows)))
-        alone += float(np.sum(real.product(rows, base - real.log_sum_exp(base))))
+        each, order = words.of_rows(h, rows, lengths, log_z, map=map), log_base(h.visible, rows)
+        shares = np.asarray(real.product(rows, base - real.log_sum_exp(base)))
+        own, orders, alone = own + float(each.sum()), orders + float(np.sum(order)), alone + float(np.sum(shares))
+        gains.append(each - order - shares)
         total += int(words.lengths_of(rows).sum())
     sizes = {m: int(rows.shape[0]) for m, rows in groups.items()}
     count = sum(sizes.values())
@@ -122,6 +125,7 @@ def of_words(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, m
         "log_likelihood": own / count,
         "log_likelihood_se": error,
         "independent": (alone + orders) / count,
+        "gain_se": error_of_mean(gains),
         "perplexity": float(real.exp((orders - own) / total)),
         "perplexity_independent": float(real.exp(-alone / total)),
     } | _trust(ways, own / count, error)
@@ -183,9 +187,11 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
         sums["pseudo_likelihood"] = 0.0
     if value.training_energy is not None:
         sums["free_energy_gap"] = 0.0
+    own: dict[int, Array] = {}
     for m, rows in groups.items():
         values = discrete(models[m].visible, rows)
-        sums["log_likelihood"] += log_likelihood(models[m], values, ways[""][m].log_partition, map=map).sum()
+        own[m] = log_likelihood(models[m], values, ways[""][m].log_partition, map=map)
+        sums["log_likelihood"] += own[m].sum()
         sums["reconstruction"] += reconstruction_error(models[m], rows, map=map).sum()
         if finite:
             sums["pseudo_likelihood"] += _pseudo_likelihood(models[m], values, map)
@@ -193,7 +199,7 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
             sums["free_energy_gap"] += (energies([models[m]], rows, map) - value.training_energy[m]).sum()
     sums["log_likelihood"] -= total * _scale(value)
     result: dict[str, Value] = {name: float(figure / total) for name, figure in sums.items()}
-    result["independent"] = independent(value, groups)
+    result["independent"], result["gain_se"] = beside_independent(value, groups, own)
     for suffix, found in ways.items():
         shift = sum(rows.shape[0] * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
         # The models' log Z are estimated apart; each enters the mean over all rows with its share of them.
@@ -255,15 +261,42 @@ def independent(value: RBM, groups: dict[int, Array], *, standardised: bool = Fa
 
     standardised  of rows as the model sees them, else as they were before.
     """
-    bases, units, total = base_rates(value, groups), family(value.visible_units), 0.0
+    each = _independent_rows(value, groups)
+    return None if each is None else _mean(each) - (0.0 if standardised else _scale(value))
+
+
+def _mean(each: Mapping[int, list[Array]]) -> float:
+    parts, total = [part for found in each.values() for part in found], 0.0
+    for part in parts:
+        total += float(part.sum())
+    return total / sum(len(part) for part in parts)
+
+
+def _independent_rows(value: RBM, groups: dict[int, Array]) -> dict[int, list[Array]] | None:
+    """The log-likelihood of each row as the model sees it, in blocks; None where the training rows' means are not known."""
+    bases, units = base_rates(value, groups), family(value.visible_units)
+    if any(m not in bases for m in groups):
+        return None
+    found: dict[int, list[Array]] = {}
     for m, rows in groups.items():
-        if m not in bases:
-            return None
         fixed = units.log_partition(bases[m]).sum()
-        for block in blocks(rows):
-            values = discrete(units, rows[block].astype(np.float64))
-            total += float((real.product(values, bases[m]) - fixed + log_base(units, values)).sum())
-    return total / sum(int(part.shape[0]) for part in groups.values()) - (0.0 if standardised else _scale(value))
+        values = (discrete(units, rows[block].astype(np.float64)) for block in blocks(rows))
+        found[m] = [real.product(each, bases[m]) - fixed + log_base(units, each) for each in values]
+    return found
+
+
+def beside_independent(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> tuple[float | None, float | None]:
+    """`independent`, and the standard error over rows of what the model's own log-likelihoods (n_m,) gain over it."""
+    alone = _independent_rows(value, groups)
+    if alone is None:
+        return None, None
+    return _mean(alone) - _scale(value), error_of_mean([own[m] - np.concatenate(alone[m]) for m in groups])
+
+
+def error_of_mean(parts: Sequence[Array]) -> float | None:
+    """The standard error of the mean of all numbers of the parts (n,); None of fewer than two."""
+    each = np.concatenate([np.empty(0), *parts])
+    return float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else None
 
 
 def base_rates(value: RBM, models: Iterable[int]) -> dict[int, Array]:

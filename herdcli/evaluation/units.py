@@ -6,7 +6,18 @@ from collections.abc import Mapping
 
 from herdcli.evaluation.table import Value
 
-NATS = ("log_likelihood", "pseudo_likelihood", "independent", "bound", "code_length", "bits_back", "free_energy", "rise", "log_z")
+NATS = (
+    "log_likelihood",
+    "pseudo_likelihood",
+    "independent",
+    "gain_se",
+    "bound",
+    "code_length",
+    "bits_back",
+    "free_energy",
+    "rise",
+    "log_z",
+)
 BITS = 1.0 / 0.6931471805599453
 
 

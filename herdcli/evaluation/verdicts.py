@@ -126,12 +126,20 @@ ADVICE_OF = {
 }
 
 
-def of_loss(own: float | None, baseline: float | None, *, worse: str, error: float = 0.0, scale: float | None = None) -> str | None:
-    """`worse`, or `learned nothing`, of two mean log-likelihoods; None where the first is the better by more than errors and LITTLE."""
+def of_loss(
+    own: float | None, baseline: float | None, *, worse: str, error: float = 0.0, scale: float | None = None, spread: float | None = None
+) -> str | None:
+    """`worse`, or `learned nothing`, of two mean log-likelihoods; None where the first is the better by more than errors and LITTLE.
+
+    spread  standard error over rows of what is gained, where it is known: more than that and ALIKE is then a gain, however many nats
+            rows have besides.
+    """
     if own is None or baseline is None:
         return None
     if own + ERRORS * error < baseline - ALIKE * abs(baseline):
         return worse
+    if spread is not None:
+        return "learned nothing" if own - baseline < max(ERRORS * math.hypot(error, spread), ALIKE * abs(baseline)) else None
     return "learned nothing" if own - baseline < max(ERRORS * error, LITTLE * abs(scale if scale is not None else baseline)) else None
 
 
@@ -151,7 +159,8 @@ def of_rbm(row: Row, value: Any) -> str:
         return "not reliable"
     if base is not None and high is not None and high < base - ALIKE * abs(base):
         return "worse than independent"
-    found = of_loss(own, base, worse="worse than independent", error=row.get("log_likelihood_se") or 0.0)
+    error, spread = row.get("log_likelihood_se") or 0.0, row.get("gain_se")
+    found = of_loss(own, base, worse="worse than independent", error=error, spread=spread)
     if found == "worse than independent" or (found and row.get("error") is None):
         return found
     if own is not None and not np.any(value.W):
@@ -472,6 +481,9 @@ def said(wrong: str, row: Row, kind: str = "") -> str:
         from herdcli.evaluation.rbm import worse_than_independent
 
         return worse_than_independent(row)
+    told, spread = f"verdict: {wrong}", row.get("gain_se")
+    if wrong == "learned nothing" and own is not None and base is not None and spread is not None:
+        told += f": {own - base:.2g} ± {spread:.2g} nats a held-out row more than independent columns"
     found = (ADVICE_OF.get((kind, part), ADVICE.get(part)) for part in wrong.split("; "))
     advice = "; ".join(part for part in found if part)
-    return f"verdict: {wrong}" + (f" ({advice})" if advice else "")
+    return told + (f" ({advice})" if advice else "")

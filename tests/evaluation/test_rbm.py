@@ -144,6 +144,49 @@ def test_independent_columns_are_the_baseline():
     assert verdict("rbm", rbm.metrics(good, SMALL), good) == "learned nothing"  # it is the baseline itself
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_error_of_what_is_gained_is_that_of_rows_one_by_one(count):
+    value = replace(artifact(count), base_rates=np.zeros((count, 6)))
+    found, held = rbm.metrics(value, SMALL), value.holdout
+    gains = []
+    for m in range(count):
+        rows, h = held.X[(held.split == 2) & (held.y == m)].astype(float), value.harmonium(m)
+        gains.append(likelihood.log_likelihood(h, rows, enumeration.log_partition_exact(h)) + 6 * np.log(2))
+    each = np.concatenate(gains)
+    assert found["log_likelihood"] - found["independent"] == pytest.approx(each.mean())
+    assert found["gain_se"] == pytest.approx(each.std(ddof=1) / np.sqrt(len(each)))
+    assert quick.of_rbm(value)["gain_se"] == pytest.approx(found["gain_se"])
+
+
+def test_words_that_are_explained_a_little_better_for_sure_are_no_failure():
+    """Two topics that differ in few words: the gain is below a hundredth of a row's nats, and many times its error."""
+    random, D, n = np.random.default_rng(3), 400, 600
+    topic = random.integers(0, 2, n)
+    W, b = np.zeros((D, 1)), np.zeros(D)
+    W[:8] = 2.0
+    p = np.exp(b + topic[:, None] * W[:, 0])
+    X = np.array([random.multinomial(100, row / row.sum()) for row in p]).astype(np.uint16)
+    c = np.array([-100 * np.log(np.exp(W[:, 0]).mean())])  # half of the rows of 100 words are of either topic
+    known = np.log((X.sum(axis=0) + 1.0) / (X.sum() + D))
+    value = replace(
+        artifact(),
+        W=W[None],
+        b=b[None],
+        c=c[None],
+        visible_units="words",
+        holdout=Rows(X, np.full(n, 2, dtype=np.uint8)),
+        base_rates=known[None],
+    )
+    found = rbm.metrics(value, SMALL)
+    gain = found["log_likelihood"] - found["independent"]
+    assert 5 * found["gain_se"] < gain < 0.01 * -found["independent"]
+    assert verdict("rbm", found, value) == "ok"
+    alone = replace(value, W=np.zeros_like(value.W), b=known[None] + 0.0)
+    assert verdict("rbm", rbm.metrics(alone, SMALL), alone) == "learned nothing"
+    worse = replace(value, W=-value.W, c=-value.c)
+    assert verdict("rbm", rbm.metrics(worse, SMALL), worse) == "worse than independent"
+
+
 def test_what_is_not_reliable_is_called_so(monkeypatch):
     estimate = Estimate(0.0, 0.5, effective=3.0, temperatures=800, reliable=False)
     monkeypatch.setattr(rbm, "log_partitions", lambda *_: {"": {0: estimate}})

@@ -47,6 +47,28 @@ def test_losses_are_held_against_their_baseline():
     assert verdicts.of_loss(None, -25.0, worse="worse") is None
 
 
+@pytest.mark.parametrize(
+    ("own", "error", "spread", "found"),
+    [
+        (-292.0, 0.0, 0.5, None),  # 2.4 ± 0.5 nats of 294 are a gain, though below a hundredth
+        (-292.0, 0.0, 1.5, "learned nothing"),
+        (-292.0, 1.5, 0.5, "learned nothing"),
+        (-294.2, 0.0, 0.01, "learned nothing"),  # less than a thousandth
+        (-296.0, 0.0, 0.5, "worse"),
+        (-296.0, 0.0, 5.0, "worse"),  # how rows differ is no excuse
+    ],
+)
+def test_a_gain_over_independent_columns_is_held_against_its_error(own, error, spread, found):
+    assert verdicts.of_loss(own, -294.4, worse="worse", error=error, spread=spread) == found
+
+
+def test_what_was_learned_is_said_in_nats():
+    row = {"log_likelihood": -99.9, "independent": -100.0, "gain_se": 0.25}
+    assert verdicts.said("learned nothing", row, "rbm").startswith(
+        "verdict: learned nothing: 0.1 ± 0.25 nats a held-out row more than independent columns (more --epochs"
+    )
+
+
 def test_a_model_overfits_where_other_rows_gain_less_than_a_third():
     assert verdicts.overfits(-22.0, -10.0, -25.0)
     assert not verdicts.overfits(-12.0, -10.0, -25.0)

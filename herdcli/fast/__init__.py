@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_hmc import expert_energy, expert_slope, leapfrog, leapfrog_scratch
     from herdcli.fast.numpy_junction import clique_updates, region_updates, settle_and_scale
     from herdcli.fast.numpy_kalman import kalman_filter, kalman_smoother
-    from herdcli.fast.numpy_lattice import lattice_rows, lattice_sweep
+    from herdcli.fast.numpy_lattice import lattice_sweep, lattice_tile
     from herdcli.fast.numpy_markov import residual_updates, settle, update_messages
     from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, normal_cdf, rescale, solve_step, with_bias
     from herdcli.fast.numpy_online_pairs import with_products
@@ -74,7 +74,7 @@ TWINS = {  # what the twin names in `__all__`
     "hmc": "expert_energy expert_slope leapfrog leapfrog_scratch",
     "junction": "clique_updates region_updates settle_and_scale",
     "kalman": "kalman_filter kalman_smoother",
-    "lattice": "lattice_rows lattice_sweep",
+    "lattice": "lattice_sweep lattice_tile",
     "markov": "residual_updates settle update_messages",
     "online": "learn_binary learn_multiclass linear_scores murmur3 normal_cdf parse_text rescale solve_step with_bias with_products",
     "orders": "elimination_along elimination_line elimination_reached greedy_elimination",
@@ -123,8 +123,8 @@ __all__ = [
     "kernel_values",
     "kernels",
     "lag_slacks",
-    "lattice_rows",
     "lattice_sweep",
+    "lattice_tile",
     "leapfrog",
     "leapfrog_scratch",
     "learn_binary",

@@ -12,7 +12,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["lattice_rows", "lattice_sweep"]
+__all__ = ["lattice_sweep", "lattice_tile"]
 
 LEFT, RIGHT, UP, DOWN = range(4)
 
@@ -22,17 +22,32 @@ def lattice_sweep(messages: Array, weight: Array, bias: Array, check: bool) -> f
 
     With `check` returns the largest |new − old|/old, else 0.
     """
-    rows = bias.shape[1] - 2
-    return max(lattice_rows(messages, weight, bias, check, colour, 0, rows) for colour in (0, 1))
+    return lattice_tile(messages, weight, bias, check, 1, 0, bias.shape[1] - 2, 0, 0)
 
 
-def lattice_rows(messages: Array, weight: Array, bias: Array, check: bool, colour: int, low: int, high: int) -> float:
-    """The same for the cells of one colour in the rows from `low`, an even number, to below `high`."""
+def lattice_tile(
+    messages: Array, weight: Array, bias: Array, check: bool, sweeps: int, low: int, high: int, lower: int, upper: int
+) -> float:
+    """Several sweeps over some rows: colour s & 1 at stage s, in the rows from low + s lower to below high + s upper.
+
+    A row may have a stage once it and its neighbours have had the one before.  So tiles that narrow (lower 1, upper −1, but at the
+    border) do not need each other, nor do those that fill the gaps between them afterwards (low = high, lower −1, upper 1).
+    With `check` returns the largest |new − old|/old of the last sweep, else 0.
+    """
+    largest, stages = 0.0, 2 * sweeps
+    for s in range(stages):
+        change = _rows(messages, weight, bias, check and s >= stages - 2, s & 1, low + s * lower, high + s * upper)
+        largest = max(largest, change)
+    return largest
+
+
+def _rows(messages: Array, weight: Array, bias: Array, check: bool, colour: int, low: int, high: int) -> float:
+    """All messages out of the cells of one colour in the rows from `low` to below `high`."""
     largest, p = 0.0, colour
     for parity in (0, 1):
         first = low + parity
         lines = slice(1 + first, high + 1, 2)
-        shift = (parity + p) & 1  # cell k has its right neighbour at k + shift, its left one at k + shift − 1
+        shift = (first + p) & 1  # cell k has its right neighbour at k + shift, its left one at k + shift − 1
         inner = slice(1, -1)
         b = bias[p, lines, inner]
         left, right, up, down = (messages[side, p, lines, inner] for side in range(4))

@@ -30,12 +30,23 @@ def test_sweeps_give_the_same_bits(rows, columns):
 
 
 @pytest.mark.parametrize("side", [compiled, twin])
-def test_rows_by_parts_make_the_sweep(side):
+@pytest.mark.parametrize("sweeps", [1, 2])
+def test_tiles_and_the_gaps_between_them_make_the_sweeps(side, sweeps):
+    """In any order of the tiles, and then of the gaps; the change is that of the last sweep."""
     random = np.random.default_rng(0)
-    bias = lattice.to_colours(np.exp(random.standard_normal((7, 5))))
+    bias = lattice.to_colours(np.exp(random.standard_normal((23, 5))))
     weight = np.exp(random.standard_normal((4, *bias.shape)))
     whole, parts = np.ones_like(weight), np.ones_like(weight)
-    told = side.lattice_sweep(whole, weight, bias, True)
-    changes = [side.lattice_rows(parts, weight, bias, True, p, low, high) for p in (0, 1) for low, high in ((4, 7), (0, 4))]
+    told = [side.lattice_sweep(whole, weight, bias, True) for _ in range(sweeps)]
+    tiles = [(16, 23, 1, 0), (0, 8, 0, -1), (8, 16, 1, -1), (16, 16, -1, 1), (8, 8, -1, 1)]
+    changes = [side.lattice_tile(parts, weight, bias, True, sweeps, *tile) for tile in tiles]
     assert np.array_equal(whole, parts)
-    assert told == max(changes)
+    assert told[-1] == max(changes)
+    assert side.lattice_tile(parts, weight, bias, False, sweeps, 0, 23, 0, 0) == 0
+
+
+def test_tiles_that_leave_the_lattice_are_refused():
+    weight = np.ones((4, 2, 7, 4))
+    for tile in ((0, 5, 0, 1), (0, 5, -1, 0), (0, 6, 0, 0), (0, 2, 2, 0), (-1, 3, 0, 0)):
+        with pytest.raises(ValueError, match=r"no (tile|rows of the lattice)"):
+            compiled.lattice_tile(weight.copy(), weight, weight[0].copy(), False, 1, *tile)

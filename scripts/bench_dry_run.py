@@ -3,8 +3,9 @@
     HERD_DATA=DIR python scripts/bench_dry_run.py [--only WORD]
 
 A line a network and question: seconds and megabytes that were told, those that the run took (wall clock and processor, by one thread),
-their ratios, and what the dry run took itself.  On a busy machine the seconds told are divided by how much slower than its own processor
-time the dry run was.  Networks are made (`herd network`), read from $HERD_DATA/networks, or from pgmpy's wheel where that is installed.
+their ratios, and what the dry run took itself.  On a busy machine wall clock is longer than processor time, and what is told, which is
+made of both, lies between the two.  Networks are made
+(`herd network`), read from $HERD_DATA/networks, or from pgmpy's wheel where that is installed.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def run(*words: str) -> tuple[str, float, float, float]:
 
 def compare(name: str, words: list[str], target: str) -> None:
     """Print what was told of a line and what it took."""
-    text, waited, tried, _ = run(*words, "--threads", "1", "--dry-run")
+    text, _, tried, _ = run(*words, "--threads", "1", "--dry-run")
     found = re.search(r"about (\S+) s and (\S+) (\w+) of memory", text)
     if found is None:
         raise SystemExit(f"{name}: {text}")
@@ -70,7 +71,7 @@ def compare(name: str, words: list[str], target: str) -> None:
     limits = text.partition(": ")[2].partition(" step")[0]
     print(
         f"{name:28s} told {seconds:7.2f} s {size:7.0f} MB; true {wall:7.2f} s ({cpu:6.2f} CPU) {peak:7.0f} MB; "
-        f"told/true {seconds * tried / waited / cpu:5.2f} {size / peak:5.2f}; dry run {tried:.2f} CPU s; {limits}",
+        f"told/true {seconds / wall:5.2f} ({seconds / cpu:5.2f} of CPU), {size / peak:5.2f}; dry run {tried:.2f} CPU s; {limits}",
         flush=True,
     )
 

@@ -409,6 +409,9 @@ def test_a_dry_run_of_auto_refuses_as_the_run_does(herd):
     assert herd("network", "random", "--nodes", "20", "--degree", "8", "--sigma-w", "1", "-o", "r.h5").code == 0
     planned = herd("ups-infer", "r.h5", "--max-memory", "40k", "--effort", "20", "--dry-run")
     assert (planned.code, planned.out.decode().split(":")[0]) == (0, "bp, tempered-gibbs"), planned.err
+    made = herd("ups-infer", "r.h5", "--max-memory", "40k", "--effort", "20", "--format", "mar")
+    assert "auto: gbp fails: " in made.err  # after its steps, which count
+    assert steps(planned.out.decode()) > steps(herd("ups-infer", "r.h5", "--algorithm", "bp", "--dry-run").out.decode()) + 300
     refused = herd("ups-infer", "r.h5", "--max-memory", "8k", "--dry-run")
     assert (refused.code, refused.out) == (65, b"")
     assert "r.h5: the beliefs would take 12.2 kB, more than the 8 kB allowed\n" in refused.err

@@ -52,11 +52,12 @@ class Plan:
         found, steps = None, 0
         try:
             trial = self._trial(method, attempt)
-            self.session.require_memory(trial.size, method.bytes_needed(trial.state)[1])
+            self.steps, self.more = self.steps + trial.steps, self.more + trial.more
+            self.how = max(self.how, trial.how, key=[plans.KNOWN, plans.LIKELY, plans.MOST].index)
+            self.session.require_memory(trial.size, method.bytes_needed(trial.state)[1])  # as the run does, after the steps
             found, steps = self._found(method, trial, attempt), trial.steps
             self.names.append(attempt.name)
-            self.steps, self.more, self.size = self.steps + steps, self.more + trial.more, max(self.size, trial.size)
-            self.how = max(self.how, trial.how, key=[plans.KNOWN, plans.LIKELY, plans.MOST].index)
+            self.size = max(self.size, trial.size)
         except (Diverged, NegativeResult, DataError) as error:
             if not attempt.may_fail(error):
                 raise

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from herdcli.markov.exact.junction_tree import Tree
 
 TRIAL = 1 << 18  # cells that are multiplied and summed
-TRIED = 0.6e-9 * TRIAL  # seconds of that on the machine of the others:
+TRIED = 0.45e-9 * TRIAL  # seconds of that on the machine of the others:
 TABLE = 3e-5  # of a factor or message
 TIMES, SUM, NUMBER = 0.5e-9, 0.65e-9, 8e-9  # of a cell of a product and of a sum, of a number of a message
 COLUMN, BIT = 6e-9, 14e-9  # of a cell of a possible column in a marginal, of a column that may be impossible

@@ -170,6 +170,14 @@ def test_a_start_from_a_model_goes_on_where_it_ended(herd, rows, tmp_path):
     assert (done.code, "and counts are whole numbers from 0" in done.err) == (65, True)
 
 
+def test_one_state_whose_columns_depend_is_not_advised_fewer(herd, tmp_path):
+    random = np.random.default_rng(2).normal(size=60)
+    np.savetxt(tmp_path / "twice.csv", np.stack([random, 2 * random], axis=1), delimiter=",", header="a,b", comments="")
+    ended = herd("em", "twice.csv", "--model", "hmm", "--components", "1", "-o", "m.h5")
+    assert (ended.code, "raised to the floor of their columns: columns depend on each other\n" in ended.err) == (0, True), ended.err
+    assert "fewer --components" not in ended.err
+
+
 def test_masks_from_a_file_and_by_name(herd, rows, tmp_path):
     (tmp_path / "mask.csv").write_text("a,b,c\n1,1,0\n0,1,1\n1,0,1\n")
     assert herd("em", "rows.csv", "--model", "hmm", "--transitions", "mask.csv", "-o", "m.h5").code == 0

@@ -111,7 +111,7 @@ def _warn(session: Session, value: MarkovChain, made: ChainFitting, found: Found
         what = {"gaussian": "variance", "gmm": "variance", "poisson": "rate"}.get(value.emission, "probability")
         if what == "variance":
             own = request.floor is None and value.family != "spherical"
-            why = "some directions hardly vary within a state; try fewer --components"
+            why = "some directions hardly vary within a state; try fewer --components" if found.size > 1 else told.DEPEND
             told.floors(session.console, floors, what, None if own else value.floor, why)
         else:
             many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"

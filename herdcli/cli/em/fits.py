@@ -86,7 +86,7 @@ def _floors(session: Session, value: Mixture | FactorModel, many: int, size: int
     """Warn of variances at their floor, those of constant columns not counted."""
     if many <= 0:
         return
-    why = "columns depend on each other"
+    why = told.DEPEND
     if size > 1:
         diagonal = ", or --covariance diagonal" if request.model == "gmm" and request.covariance in ("full", "tied") else ""
         why = f"some directions hardly vary within a component; try fewer --components{diagonal}"

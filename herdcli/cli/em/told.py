@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.console import Console
     from herdcli.schema import Array
 
+DEPEND = "columns depend on each other"  # why variances of a single component are at their floor
 LISTED = 3  # names in a line
 
 

@@ -191,6 +191,15 @@ class Drawings(Drawn):
         return states
 
 
+def exponentials(natural: Array) -> Array:
+    """Shares of words to a factor, e^a (n, D) in place of natural parameters a, and log Σ_j e^{a_j} (n,) float64."""
+    top = natural.max(axis=1)
+    natural -= top[:, None]
+    real.exp(natural, out=natural)
+    found: Array = top + real.log(natural.sum(axis=1, dtype=np.float64))
+    return found
+
+
 @dataclass(frozen=True)
 class Labelled:
     """Columns of one layer, and k more of another."""

@@ -22,7 +22,7 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import real
 from herdcli.rbm import smc
 from herdcli.rbm.estimates import Estimate, judged, settled, sound, trusted
-from herdcli.rbm.gibbs import Drawings, layer
+from herdcli.rbm.gibbs import Drawings, exponentials, layer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.smc import POPULATIONS, Population
@@ -75,13 +75,9 @@ class Walk:
         self._look()
 
     def _look(self) -> None:
-        natural = self.shares
-        real.product(self.hidden, self.W.T, out=natural)
-        natural += self.b
-        top = natural.max(axis=1)
-        natural -= top[:, None]
-        real.exp(natural, out=natural)
-        self.growth = top + real.log(natural.sum(axis=1, dtype=np.float64))
+        real.product(self.hidden, self.W.T, out=self.shares)
+        self.shares += self.b
+        self.growth = exponentials(self.shares)
 
     def select(self, places: Array) -> None:
         """Row i becomes what row places[i] is, places (n,)."""

@@ -21,7 +21,7 @@ import numpy as np
 from herdcli.numerics import real
 from herdcli.numerics.blocks import Spread
 from herdcli.numerics.blocks import Statistics as OfBlocks
-from herdcli.rbm import gaps, labels, tap, tempering
+from herdcli.rbm import gaps, labels, lengths, tap, tempering
 from herdcli.rbm.gibbs import Drawings, Sweeper, layer
 from herdcli.rbm.gradients import EXACT_PHASES, exact
 from herdcli.rbm.likelihood import Map
@@ -179,6 +179,8 @@ class Phases(OfBlocks):
             own = replace(own, visible=Drawings(rows.sum(axis=1).astype(np.int64)))
         if chain is None:
             return contrastive(own, rows, self.sweeps, self.counts[0], room, settings.mean_field)
+        if settings.by_length:
+            return lengths.tempered(own, rows, chain, self.sweeps, self.counts[0], self.reconstruct, room)
         if self.betas is not None and self.base is not None:
             ladder = tempering.Ladder(self.betas, self.base, hidden)
             steps = (self.sweeps, self.step * self.sweeps)
@@ -190,6 +192,8 @@ class Phases(OfBlocks):
         """What a block adds to the statistics of visible units (D,) and of hidden ones (K,), and the sum of its rows' hidden means (K,)."""
         signs = np.full(len(block.v), -1.0 / self.counts[1], dtype=np.float32)
         signs[: block.rows] = 1.0 / self.counts[0]
+        if block.shares is not None:
+            signs[block.rows :] = block.shares
         none = np.zeros_like(self.c)
         # All columns' weights are what c of words would be.
         above = none if self.settings.visible_units == "words" else block.h.sum(axis=0)

@@ -61,6 +61,7 @@ class Block:
     total: Array | None = None  # (n, K) the sum of both halves of h, if the difference is sparse
     persistent: bool = False  # whether the chain did not begin at the rows
     chain_sparse: bool = False  # of a persistent chain: whether what it shows is
+    shares: Array | None = None  # (m,) what each of the chains counts for, negative, where it is not one of all
     rejected: Array | None = None  # (R − 1,) of chains at several temperatures: exchanges that were refused, NaN where none was tried
 
     @property

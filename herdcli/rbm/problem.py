@@ -15,7 +15,7 @@ from herdcli.numerics.rows import Selected, blocks, column_sums
 from herdcli.numerics.streamed import Shuffled, Streamed
 from herdcli.rbm.model import Kept
 from herdcli.rbm.phases import Scratch
-from herdcli.rbm.settings import RENEWED, Settings
+from herdcli.rbm.settings import RENEWED, REPLICAS, Settings
 from herdcli.rbm.units import Family, family, require_rows
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -204,10 +204,12 @@ class Problem:
 
     @property
     def chains(self) -> int:
-        """Persistent chains per model: as set, else as many as the largest minibatch; of rpcd at least RENEWED."""
+        """Persistent chains per model: as set, else those of the largest minibatch, shorter ones with words; of rpcd at least RENEWED."""
         most = self.most or max(map(len, self.rows))
         least = RENEWED if self.settings.algorithm == "rpcd" else 0
-        return self.settings.chains or max(min(self.settings.batch_size or most, most), least)
+        rows = min(self.settings.batch_size or most, most)
+        shorter = (self.settings.replicas or REPLICAS) if self.settings.by_length else 0
+        return self.settings.chains or max(rows + shorter, least)
 
     def order(self, model: int, epoch: int) -> Array | Shuffled:
         """The order of a model's rows in one epoch, (n,).  A function of (seed, model, epoch), kept while it is used."""

@@ -23,6 +23,7 @@ RENEWED = 100  # chains of rpcd, one of which begins anew at each update
 
 
 WORDS_RATE = 0.0001  # of counts of words, which are many in a row
+TEMPERED_RATE = 0.003  # the same by pt, of so many UPDATES
 LONG, MANY = 10.0, 16  # the most of it times hidden units and the mean square of the number of words; from how many units on
 ADAM_RATE = 0.01  # of batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
@@ -122,8 +123,8 @@ class Settings:
             raise BadUsage("words are visible units", hint="--hidden-units binary")
         if isinstance(visible, Words) and family(self.hidden_units).range is None:
             raise BadUsage(f"words need hidden units with a range, these are {self.hidden_units}", hint="--hidden-units binary")
-        if isinstance(visible, Words) and (self.algorithm != "cd" or self.centering or self.every):
-            raise BadUsage("words are learned by cd, neither centred nor validated while they are", hint="--algorithm cd")
+        if isinstance(visible, Words) and (self.algorithm not in ("cd", "pt") or self.centering or self.every):
+            raise BadUsage("words are learned by cd or pt, neither centred nor validated while they are", hint="--algorithm pt")
         columns = visible.columns if isinstance(visible, Labelled) else visible
         if self.learn_variances and columns.name != "gaussian":
             raise BadUsage(f"variances are learned of gaussian visible units, these are {columns.name}", hint="--visible-units gaussian")
@@ -139,6 +140,8 @@ class Settings:
             )
         if self.replicas == 1:
             raise BadUsage("replicas must be at least 2, not 1", hint="--algorithm pcd has one temperature")
+        if self.optimizer == "natural" and self.by_length:
+            raise BadUsage("natural updates know no chains of several lengths", hint="--optimizer adam")
         if self.optimizer == "natural" and self.algorithm not in SAMPLED:
             raise BadUsage(f"natural updates need sampled states, which {self.algorithm} has none of", hint="--algorithm pcd")
         if self.optimizer != "momentum" and (self.non_negative or self.l1_decay):
@@ -206,7 +209,12 @@ class Settings:
     @property
     def temperatures(self) -> int:
         """States that each chain has: with pt one for every temperature."""
-        return (self.replicas or REPLICAS) if self.algorithm == "pt" else 1
+        return (self.replicas or REPLICAS) if self.algorithm == "pt" and not self.by_length else 1
+
+    @property
+    def by_length(self) -> bool:
+        """Whether it is lengths of rows that chains have for temperatures."""
+        return self.algorithm == "pt" and isinstance(family(self.visible_units), Words)
 
     def sweeps(self, done: float) -> int:
         """k of an update that has the share `done` of all updates behind it; each k has as many updates as any other."""
@@ -242,7 +250,7 @@ def fitted(
     Chains of rpcd come from rows and cannot be left behind for long, so that rates may be higher whatever the batch, as far as so
     many chains keep up, but for rows that vary along one direction above all: moment gives `curvature.largest_moment` of the rows, in
     unit values, which bounds them.  Hidden inputs of words are sums over N of them and all hidden units move the same words, so
-    that N² times these bounds the rate: moment gives the mean of N².
+    that N² times these bounds the rate of cd: moment gives the mean of N².  Chains of pt that exchange their lengths keep up.
     """
     visible = family(settings.visible_units)
     layers = visible.columns if isinstance(visible, Labelled) else visible, family(settings.hidden_units)
@@ -251,7 +259,8 @@ def fitted(
     if isinstance(visible, Words) and rate:
         if settings.optimizer != "momentum" or moment is None:
             return replace(settings, learning_rate=WORDS_RATE)
-        first = min(WORDS_RATE, LONG / max(moment() * max(settings.hidden, MANY), TINY)) * min(1.0, math.sqrt(UPDATES / updates))
+        bound = TEMPERED_RATE if settings.by_length else min(WORDS_RATE, LONG / max(moment() * max(settings.hidden, MANY), TINY))
+        first = bound * min(1.0, math.sqrt(UPDATES / updates))
         return replace(settings, learning_rate=float(f"{first * min((1.0 - settings.momentum) / 0.1, 2.5):.2g}"))
     if not all(isinstance(units, TwoState) for units in layers):
         return settings

@@ -113,8 +113,9 @@ def test_topics_are_learned(kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"algorithm": "pcd"}, "words are learned by cd, neither centred nor validated while they are"),
-        ({"centering": True}, "words are learned by cd, neither centred nor validated while they are"),
+        ({"algorithm": "pcd"}, "words are learned by cd or pt, neither centred nor validated while they are"),
+        ({"centering": True}, "words are learned by cd or pt, neither centred nor validated while they are"),
+        ({"algorithm": "pt", "optimizer": "natural"}, "natural updates know no chains of several lengths"),
         ({"hidden_units": "gaussian"}, "words need hidden units with a range, these are gaussian"),
         ({"visible_units": "binary", "hidden_units": "words"}, "words are visible units"),
     ],

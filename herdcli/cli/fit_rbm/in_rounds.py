@@ -38,7 +38,7 @@ def away(session: Session, problem: Problem) -> Away | None:
 def _refuse(problem: Problem) -> None:
     """Refuse what has a state that goes from group to group, or gradients that are of all rows together."""
     settings = problem.settings
-    if settings.algorithm not in DEALT:
+    if settings.algorithm not in DEALT and not settings.by_length:
         message = f"--cluster has workers for the minibatches of --algorithm cd, pcd, rpcd and fpcd, not {settings.algorithm}"
         raise BadUsage(message, hint="--algorithm cd, or leave out --cluster")
     if settings.joint in ("discriminative", "hybrid"):

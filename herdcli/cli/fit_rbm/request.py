@@ -153,12 +153,14 @@ class Request:
         return self if self.model is None else replace(self, typed=tuple(sorted(given & vars(self).keys())))
 
     def _suited(self) -> str:
-        """The algorithm for what is asked for: rpcd where it was found to be the best and nothing asks for another."""
+        """The algorithm for what is asked for: rpcd, or pt of words, where it was found to be the best and nothing asks for another."""
         from herdcli.rbm.units import TwoState, family
 
         other = (self.recurrent, self.pairs, self.labels not in (None, "generative"), self.mean_field != "none")
         units = [self.hidden_units or self.units or "binary"]
         units += [] if self.below else [self.visible_units or self.units or "binary"]
+        if "words" in units:
+            return "cd" if self.mean_field != "none" else "pt"
         return "rpcd" if not any(other) and all(isinstance(family(name), TwoState) for name in units) else "cd"
 
     def sized(self, columns: int, visible: str) -> Request:
@@ -169,6 +171,8 @@ class Request:
         from herdcli.rbm.units import TwoState, family
 
         most = LADDER[-1] if self.hidden == "auto" else max(self.layers or (self.hidden,))
+        if self.algorithm == "pt":
+            return self
         other = most > FEW or columns * most >= WIDE or not isinstance(family(visible), TwoState)
         return replace(self, algorithm="cd") if self.suited and other else self
 

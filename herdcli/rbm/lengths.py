@@ -38,6 +38,7 @@ def tempered(sweeper: Sweeper, rows: Array, chain: Array, sweeps: int, count: in
         shown = words.drawn(natural[places], sweeper.draws)
         inputs = real.product(shown, sweeper.W)
         sweeper.hidden.sample(inputs, sweeper.c, chain, sweeper.draws)
+    scratch.v[n + kept : n + m], scratch.h[n + kept : n + m] = 0.0, 0.0  # products are of all that a block has room for
     scratch.v[n : n + kept] = shown[counted]
     np.multiply(inputs[counted], shares[:, None], out=scratch.h[n : n + kept])
     return Block(scratch.v[: n + kept], scratch.h[: n + kept], n, sparse, None, error, persistent=True, shares=shares)

@@ -21,7 +21,7 @@ def model(W: np.ndarray, b: np.ndarray, c: np.ndarray) -> Harmonium:
 
 def test_chains_of_many_words_have_the_shares_of_the_model_though_their_words_leave_no_choice() -> None:
     """Two hidden units with words of their own, rows of 40 and 60: a chain alone stays where it is for e^{tens} sweeps."""
-    h = model(np.array([[2.5, -2.5], [-2.5, 2.5], [0.0, 0.0]]), np.array([0.25, 0.1, 0.0]), np.array([0.0, 8.5]))
+    h = model(np.array([[2.5, -2.5], [-2.5, 2.5], [0.0, 0.0]]), np.array([0.15, 0.1, 0.0]), np.array([0.0, 2.8]))
     own = Sweeper(*(part.astype(np.float32) for part in (h.W, h.b, h.c)), Drawings(1), layer(h.hidden), np.random.default_rng(0))
     rows, chain = np.array([[60, 0, 0], [40, 0, 0]], dtype=np.float32), np.zeros((12, 2), dtype=np.float32)
     scratch, seen = Scratch.of(12, 3, 2), np.zeros((2, 4))
@@ -30,7 +30,7 @@ def test_chains_of_many_words_have_the_shares_of_the_model_though_their_words_le
         for i, state in enumerate(chain[-2:]):
             seen[i, int(state[0] + 2 * state[1])] += 1
     growth = np.logaddexp.reduce(h.b + STATES @ h.W.T, axis=1)
-    for found, N, share in zip(seen / 4000, (40, 60), (0.049, 0.453), strict=True):
+    for found, N, share in zip(seen / 4000, (40, 60), (0.277, 0.490), strict=True):
         weight = N * growth + STATES @ h.c
         expected = np.exp(weight - np.logaddexp.reduce(weight))
         assert expected[1] == pytest.approx(share, abs=1e-3)
@@ -48,6 +48,8 @@ def test_the_statistics_are_the_gradient_of_the_likelihood_given_lengths(chains:
     problem = Problem([rows], Settings(2, algorithm="pt", visible_units="words", batch_size=0, chains=chains))
     state = learning.Learning(problem).init()
     state.W[0], state.b[0], state.c[0] = h.W, h.b, h.c
+    for room in (problem.scratch().v, problem.scratch().h):
+        room.fill(np.nan)  # what chains that stand for no row leave there is no part of it
     assert problem.chains == (chains or len(rows) + 10)
     W, b = np.zeros((3, 2)), np.zeros(3)
     for step in range(updates):

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     type=click.Choice(ALGORITHMS),
     default="auto",
     show_default=True,
-    help="How the gradient is computed; auto: rpcd (chains that restart at rows) of up to 32 two-state units, else cd.",
+    help="How the gradient is computed; auto: rpcd (chains that restart at rows) of up to 32 two-state units, pt of words, else cd.",
 )
 @click.option(
     "--steps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update (the k of CD-k); tap: iterations."

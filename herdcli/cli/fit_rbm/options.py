@@ -149,7 +149,12 @@ def variant_options(command: Command) -> Command:
         click.option(
             "--learn-variances", is_flag=True, default=None, help="gaussian visible units: learn the standard deviation of each column."
         ),
-        click.option("--replicas", type=click.IntRange(2), default=None, help="pt: temperatures of each chain.  [default: 10]"),
+        click.option(
+            "--replicas",
+            type=click.IntRange(2),
+            default=None,
+            help="pt: temperatures of each chain; of words chains shorter than all rows.  [default: 10]",
+        ),
         click.option(
             "--fast-decay",
             type=click.FloatRange(0, 1, max_open=True),

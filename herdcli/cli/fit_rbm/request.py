@@ -187,7 +187,7 @@ class Request:
                 )
                 raise BadUsage(f"--hidden auto and {_typed(name)} exclude each other", hint=hint)
         if "words" in (self.visible_units, self.units):
-            message = "--hidden auto knows no words: their annealed likelihoods have no bar of reliability to choose by"
+            message = "--hidden auto knows no words: it chooses by one log Z, and each length of a row has its own"
             raise BadUsage(message, hint="--hidden 10, 20 …, and herd eval of each")
 
     def unstreamed(self) -> str | None:

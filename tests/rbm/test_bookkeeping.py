@@ -378,10 +378,10 @@ def test_rows_given_in_part_are_held_fast() -> None:
     h = of(4, 3, scale=2.0)
     given = np.array([[1.0, np.nan, 0.0, np.nan], [np.nan, np.nan, np.nan, 1.0]] * 3)
     problem = sampling.Problem((h,), 6, burn_in=4, given=given)
-    (rows,) = solve(sampling.Sampling(problem))
+    (rows,) = solve(sampling.Sampling(problem)).rows
     known = ~np.isnan(given)
     np.testing.assert_array_equal(rows[known], given[known])
-    (means,) = solve(sampling.Sampling(replace(problem, means=True)))
+    (means,) = solve(sampling.Sampling(replace(problem, means=True))).rows
     np.testing.assert_array_equal(means[known], given[known])
     assert ((means[~known] > 0) & (means[~known] < 1)).all()
     with pytest.raises(BadUsage, match="there are 6 rows to complete and 3 chains"):

@@ -67,7 +67,7 @@ def test_drawn_rows_have_the_conditional_distribution() -> None:
     h, count = model("binary", "spin"), 20_000
     row = np.array([1.0, np.nan, 0.0, np.nan], dtype=np.float32)
     problem = sampling.Problem((h,), count, burn_in=50, given=np.tile(row, (count, 1)))
-    (drawn,) = solve(sampling.Sampling(problem))
+    (drawn,) = solve(sampling.Sampling(problem)).rows
     known = ~np.isnan(row)
     assert (drawn[:, known] == row[known]).all()
     states = np.array([[1.0, a, 0.0, b] for a in (0, 1) for b in (0, 1)])

@@ -52,7 +52,7 @@ def rungs(lengths: Array, chains: int) -> tuple[Array, int]:
     n, own = len(lengths), np.sort(lengths)
     if chains < n:
         return own[(2 * np.arange(chains) + 1) * n // (2 * chains)], chains
-    shorter = np.rint(np.geomspace(1, own[0] if n else 1, chains - n + 1)[:-1]).astype(np.int64)
+    shorter = np.rint(real.exp(np.linspace(0.0, real.log(float(own[0])) if n else 0.0, chains - n + 1)[:-1])).astype(np.int64)
     return np.concatenate([shorter, own]), n
 
 

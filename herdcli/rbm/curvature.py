@@ -17,6 +17,7 @@ from herdcli.schema import Array
 
 MOST_ROWS, MOST_ENTRIES = 1000, 1 << 22  # that it is seen in, evenly spread
 ITERATIONS = 20
+COMMON = 3.0  # what the squared length of the mean row of counts of words weighs beside the number of words
 
 
 def largest_moment(rows: Any) -> float:
@@ -46,3 +47,15 @@ def squared_length(rows: Any) -> float:
     """The mean of (Σ_j v_j)² over rows (n, D) of counts, an array or a CSR matrix; 0 where there are none."""
     lengths = np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
     return float(np.square(lengths).mean()) if lengths.size else 0.0
+
+
+def shift(rows: Any) -> float:
+    """By how much, about, an update at the rate 1 shifts what rows (n, D) of counts, an array or a CSR matrix, give a hidden unit.
+
+    The larger of the root mean square of their numbers of words, of what is a row's own, and of COMMON |v̄|², of the mean row v̄: noise
+    along it moves all rows' inputs together, and units that are on, or off, for all rows learn no more.  0 where there are none.
+    """
+    if not rows.shape[0]:
+        return 0.0
+    mean = np.asarray(rows.sum(axis=0), dtype=np.float64).ravel() / rows.shape[0]
+    return max(float(np.sqrt(squared_length(rows))), COMMON * float(real.dot(mean, mean)))

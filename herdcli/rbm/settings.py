@@ -23,7 +23,7 @@ RENEWED = 100  # chains of rpcd, one of which begins anew at each update
 
 
 WORDS_RATE = 0.0001  # of counts of words, which are many in a row
-TEMPERED, TEMPERED_RATE = 1.0, 0.2  # the rate by pt times the root mean square of the number of words, and the largest
+TEMPERED_RATE = 0.2  # the largest by pt
 LONG, MANY = 10.0, 16  # the most of it times hidden units and the mean square of the number of words; from how many units on
 ADAM_RATE = 0.01  # of batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
@@ -250,7 +250,8 @@ def fitted(
     Chains of rpcd come from rows and cannot be left behind for long, so that rates may be higher whatever the batch, as far as so
     many chains keep up, but for rows that vary along one direction above all: moment gives `curvature.largest_moment` of the rows, in
     unit values, which bounds them.  Hidden inputs of words are sums over N of them and all hidden units move the same words, so
-    that N² times these bounds the rate of cd: moment gives the mean of N².  Chains of pt exchange their lengths and keep up: N bounds it.
+    that N² times these bounds the rate of cd: moment gives the mean of N².  Chains of pt exchange their lengths and keep up: moment gives
+    `curvature.shift`.
     """
     visible = family(settings.visible_units)
     layers = visible.columns if isinstance(visible, Labelled) else visible, family(settings.hidden_units)
@@ -259,10 +260,8 @@ def fitted(
     if isinstance(visible, Words) and rate:
         if settings.optimizer != "momentum" or moment is None:
             return replace(settings, learning_rate=WORDS_RATE)
-        square = max(moment(), TINY)
-        bound = min(WORDS_RATE, LONG / (square * max(settings.hidden, MANY)))
-        if settings.by_length:
-            bound = min(TEMPERED_RATE, TEMPERED / math.sqrt(square))
+        found = max(moment(), TINY)
+        bound = min(TEMPERED_RATE, 1.0 / found) if settings.by_length else min(WORDS_RATE, LONG / (found * max(settings.hidden, MANY)))
         first = bound * min(1.0, math.sqrt(UPDATES / updates))
         return replace(settings, learning_rate=float(f"{first * min((1.0 - settings.momentum) / 0.1, 2.5):.2g}"))
     if not all(isinstance(units, TwoState) for units in layers):

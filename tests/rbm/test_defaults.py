@@ -12,7 +12,7 @@ from herdcli.algorithm import solve
 from herdcli.artifacts import load
 from herdcli.numerics.rows import Selected
 from herdcli.rbm import enumeration, learning, likelihood
-from herdcli.rbm.curvature import largest_moment, squared_length
+from herdcli.rbm.curvature import COMMON, largest_moment, shift, squared_length
 from herdcli.rbm.minibatch import renew
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fitted
@@ -47,7 +47,18 @@ def test_rates_of_words_fall_with_their_number_squared_hidden_units_and_updates(
 def test_the_mean_square_of_the_number_of_words():
     rows = np.array([[1, 2, 0], [0, 0, 5], [0, 0, 0]], np.uint16)
     assert squared_length(rows) == squared_length(csr_matrix(rows)) == pytest.approx((9 + 25) / 3)
-    assert squared_length(rows[:0]) == 0.0
+    assert squared_length(rows[:0]) == shift(rows[:0]) == 0.0
+    assert shift(rows) == shift(csr_matrix(rows)) == pytest.approx(COMMON * (1 + 4 + 25) / 9)
+    assert shift(rows[:, [0, 1]]) == pytest.approx(np.sqrt(9 / 3))
+
+
+def test_rates_of_tempered_words_fall_with_what_an_update_shifts():
+    def tempered(moment: float, rows: int = 200, **options) -> float:
+        settings = Settings(16, "pt", epochs=10, visible_units="words", **options)
+        return fitted(settings, rows, rate=True, centering=False, moment=lambda: moment).learning_rate
+
+    assert [tempered(1.0), tempered(5.0), tempered(100.0)] == pytest.approx([0.2, 0.2, 0.01])
+    assert [tempered(100.0, rows=16_000), tempered(100.0, momentum=0.8)] == pytest.approx([0.005, 0.02])
 
 
 def test_rates_of_renewed_chains_fall_with_updates_and_the_largest_moment_and_not_with_batches():

@@ -46,9 +46,8 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
         kind = below[-1].hidden_units
         settings = replace(settings, visible_units=kind, hidden_units=request.hidden_units or kind)
     request = request.sized(rows.X.shape[1], settings.visible_units)
-    settings = request.fitted(
-        replace(settings, algorithm=request.algorithm), int(training.sum()), partial(moment, rows, settings.visible_units)
-    )
+    settings = replace(settings, algorithm=request.algorithm)
+    settings = request.fitted(settings, int(training.sum()), partial(moment, rows, settings))
     session.request = replace(request, **settings.of_data())
     sizes = request.layers or (settings.hidden,)
     problem = stack.Problem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))

@@ -127,26 +127,26 @@ def _afresh(session: Session, request: Request) -> Inputs:
         raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=data.name)
     if request.labels:
         rows, labels, settings = joined(request, rows, data.name, settings)
-        settings = request.fitted(settings, largest(y, rows.split), partial(moment, rows, settings.visible_units))
+        settings = request.fitted(settings, largest(y, rows.split), partial(moment, rows, settings))
         session.request = replace(request, **settings.of_data())
         return Inputs(rows, y, names, settings, False, data, labels=labels, known=torn.beside_labels(known, len(labels)))
-    settings = request.fitted(settings, largest(y, rows.split), partial(moment, rows, settings.visible_units))
+    settings = request.fitted(settings, largest(y, rows.split), partial(moment, rows, settings))
     session.request = replace(_as_read(request, rows), **settings.of_data())
     return Inputs(rows, y, names, settings, request.per_class, data, known=known)
 
 
-def moment(rows: Prepared, units: str) -> float:
-    """What bounds the rate of the training rows: their largest moment, of counts of words the mean square of their number."""
+def moment(rows: Prepared, settings: Settings) -> float:
+    """What bounds the rate of the training rows: their largest moment, of counts of words what their numbers come to."""
     import numpy as np
 
     from herdcli.numerics.rows import Selected, is_sparse
     from herdcli.numerics.streamed import Streamed
-    from herdcli.rbm.curvature import largest_moment, squared_length
+    from herdcli.rbm.curvature import largest_moment, shift, squared_length
     from herdcli.rbm.units import Words, family
     from herdcli.splits import TRAIN
 
-    if isinstance(family(units), Words):
-        return squared_length(rows.X[np.flatnonzero(rows.split == TRAIN)])
+    if isinstance(family(settings.visible_units), Words):
+        return (shift if settings.by_length else squared_length)(rows.X[np.flatnonzero(rows.split == TRAIN)])
     if isinstance(rows.X, np.ndarray) or is_sparse(rows.X):
         return largest_moment(Selected(rows.X, np.flatnonzero(rows.split == TRAIN)))
     return largest_moment(Streamed(rows.X, rows.split, TRAIN))
@@ -233,7 +233,7 @@ def _shorter(session: Session, request: Request, given: Inputs, state: State) ->
         return asked
     if not request.model:
         fewer_epochs = replace(given.settings, epochs=len(state.trace))
-        chosen = request.fitted(fewer_epochs, largest(given.y, given.rows.split), partial(moment, given.rows, given.settings.visible_units))
+        chosen = request.fitted(fewer_epochs, largest(given.y, given.rows.split), partial(moment, given.rows, given.settings))
         asked = replace(asked, learning_rate=chosen.learning_rate)
     return replace(asked, epochs=request.epochs - fewer)
 

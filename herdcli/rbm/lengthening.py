@@ -6,7 +6,9 @@ independent, log Z_0 = Σ A(c); and from there the number of words itself is wha
     Z_{N+s} / Z_N = E_{p_N}[e^{s G(h)}],
 
 so that one way gives log Z of all lengths that it passes, with nothing interpolated.  After each step a Gibbs sweep at the new length
-follows: N words given h, and h given these.  Populations, rows that are drawn anew and the pilot are those of `smc`.
+follows: N words given h, and h given these.  N is any number: of N + r words, r < 1, a sweep of N words, which is in detailed balance
+with p_N, is a proposal that is taken with probability min(1, e^{r (G(h') − G(h))}).  Populations, rows that are drawn anew and the pilot
+are those of `smc`.
 Source: Neal (2001); Del Moral, Doucet & Jasra (2006), sec. 3; the model: Salakhutdinov & Hinton (2009).
 """
 
@@ -69,10 +71,16 @@ class Walk:
         return found
 
     def sweep(self, at: float, draws: np.random.Generator) -> None:
-        """Words given hidden states, and these given the words."""
-        inputs = real.product(Drawings(int(at)).drawn(self.shares, draws), self.W)
+        """Words given hidden states, and these given the words; of a word in part, taken or left."""
+        whole, rest = divmod(at, 1.0)
+        inputs = real.product(Drawings(int(whole)).drawn(self.shares, draws), self.W)
+        own, growth = self.hidden.copy(), self.growth
         layer(self.h.hidden).sample(inputs, self.c, self.hidden, draws)
         self._look()
+        left = draws.random(len(own)) >= real.exp(np.minimum(rest * (self.growth - growth), 0.0))
+        if left.any():
+            self.hidden[left] = own[left]
+            self._look()
 
     def _look(self) -> None:
         real.product(self.hidden, self.W.T, out=self.shares)
@@ -87,7 +95,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Problem:
-    """A model whose populations are carried along places (T + 1,), whole numbers of words from 0, with so many sweeps at each.
+    """A model whose populations are carried along places (T + 1,), numbers of words from 0.
 
     lengths  sorted (L,), of which there are `counts` (L,) rows;  level  which run of several this is: each has random numbers of its own.
     """
@@ -96,7 +104,6 @@ class Problem:
     lengths: Array
     counts: Array
     places: Array
-    sweeps: int = 1
     chains: int = 100
     seed: int = 0
     unit: int = 0
@@ -181,8 +188,7 @@ class Lengthening(Counted[State]):
         # By the delta method the mean of log Z over rows moves by the mean of each population's relative excess.
         error = smc.relative_error(real.product(shares / shares.mean(axis=0), weight))
         count = real.product(np.square(shares.sum(axis=0)) / (np.square(shares) * state.squares).sum(axis=0), weight)
-        sweeps = (len(self.problem.places) - 1) * self.problem.sweeps
-        return Lengthened(log_z, Estimate(float(real.product(log_z, weight)), error, float(count), sweeps))
+        return Lengthened(log_z, Estimate(float(real.product(log_z, weight)), error, float(count), len(self.problem.places) - 1))
 
 
 def _carry(problem: Problem, state: State, p: int) -> None:
@@ -196,7 +202,7 @@ def _carry(problem: Problem, state: State, p: int) -> None:
             total = real.log_sum_exp(reached)
             state.log_z[p, i] = rows.log_mean + total - real.log(len(reached))
             state.squares[p, i] = np.square(np.bincount(rows.ancestors, real.exp(reached - total))).sum()
-        rows.carry(before, after, draws, problem.sweeps)
+        rows.carry(before, after, draws)
 
 
 def pilot(h: Harmonium, longest: int, seed: int, unit: int) -> Array:
@@ -206,17 +212,9 @@ def pilot(h: Harmonium, longest: int, seed: int, unit: int) -> Array:
     layer(h.hidden).sample(np.zeros_like(hidden), h.c.astype(np.float32), hidden, draws)
 
     def step(rows: Population, before: float) -> float:
-        most = min(longest, before + max(1, before // STRIDE))
-        return max(before + 1, float(int(rows.furthest(before, most))))
+        return rows.furthest(before, min(longest, before + max(1.0, before / STRIDE)))
 
     return smc.pilot(Population.begun(Walk.of(h, hidden), smc.PILOT_ROWS), longest, draws, step)
-
-
-def refined(places: Array, level: int) -> tuple[Array, int]:
-    """2^level times as many places as those of the pilot, as far as there are whole numbers, and the sweeps at each for the rest."""
-    wanted = smc.refined(places, level)
-    finer = np.unique(np.rint(wanted).astype(np.int64))
-    return finer, max(1, round((len(wanted) - 1) / (len(finer) - 1)))
 
 
 def annealed(
@@ -238,10 +236,10 @@ def annealed(
     """
     first, found = pilot(h, int(lengths[-1]), seed, unit), list[Lengthened]()
     for level in range(LEVELS):
-        places, sweeps = refined(first, level)
-        if found and (len(places) - 1) * sweeps > most:
+        places = smc.refined(first, level)
+        if found and len(places) - 1 > most:
             break
-        problem = Problem(h, lengths, counts, places, sweeps, chains, seed, unit, level)
+        problem = Problem(h, lengths, counts, places, chains, seed, unit, level)
         found.append(solve(Lengthening(problem, map), watch=progress))
         if once:
             return Lengthened(found[0].log_z, trusted(found[0].mean))

@@ -60,15 +60,14 @@ class Population:
         """So many rows of equal weight."""
         return cls(walk, np.zeros(rows), np.zeros(()), np.arange(rows))
 
-    def carry(self, before: float, after: float, draws: np.random.Generator, sweeps: int = 1) -> None:
-        """Weigh the rows by a step, draw them anew where fewer than half are in effect, and let them take so many sweeps."""
+    def carry(self, before: float, after: float, draws: np.random.Generator) -> None:
+        """Weigh the rows by a step, draw them anew where fewer than half are in effect, and let them take a sweep."""
         self.log_weights += self.walk.gains(before, after)
         places = renewed(self.log_weights, self.log_mean, draws)
         if places is not None:
             self.walk.select(places)
             self.ancestors[...] = self.ancestors[places]
-        for _ in range(sweeps):
-            self.walk.sweep(after, draws)
+        self.walk.sweep(after, draws)
 
     def furthest(self, before: float, most: float) -> float:
         """The largest place up to `most` that a step from `before` keeps the conditional effective sample size to, by bisection."""

@@ -186,3 +186,18 @@ def test_annealed_words_tell_how_far_they_are_and_begin_with_two_chains():
     with pytest.raises(BadUsage) as caught:
         lengthening.annealed(h, np.array([3]), np.ones(1), chains=1, most=60, seed=0)
     assert caught.value.message == "annealing needs at least 2 chains, not 1"
+
+
+@pytest.mark.parametrize("length", [0.4, 1.0, 2.7])
+def test_sweeps_at_words_in_part_leave_the_distribution_of_so_many_words(length):
+    random = np.random.default_rng(6)
+    h = Harmonium(random.normal(0, 1.5, (3, 2)), random.normal(0, 0.5, 3), np.array([0.3, -0.2]), family("words"), family("binary"))
+    states, rows = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=np.float32), 6000
+    weight = length * np.logaddexp.reduce(h.b + states @ h.W.T, axis=1) + states @ h.c
+    expected = np.exp(weight - np.logaddexp.reduce(weight))
+    walk = lengthening.Walk.of(h, np.zeros((rows, 2), dtype=np.float32))
+    for _ in range(25):
+        walk.sweep(length, random)
+    seen = np.array([(walk.hidden == state).all(axis=1).mean() for state in states])
+    assert (np.abs(seen - expected) < 5 * np.sqrt(expected / rows)).all()
+    np.testing.assert_allclose(walk.growth, np.logaddexp.reduce(h.b + walk.hidden @ h.W.T, axis=1), rtol=1e-5)

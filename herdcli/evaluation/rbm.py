@@ -25,7 +25,7 @@ from herdcli.rbm import words
 from herdcli.rbm.annealing import BACK_TEMPERATURES, lowered
 from herdcli.rbm.estimates import AGREED, STUDENT, Estimate
 from herdcli.rbm.labels import log_posterior
-from herdcli.rbm.lengthening import annealed
+from herdcli.rbm.lengthening import annealed, partitions
 from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.rbm.repeated import MOST_TEMPERATURES
@@ -135,11 +135,13 @@ def _of_lengths(
     h: Harmonium, lengths: Array, counts: Array, unit: int, settings: EvaluationSettings, map: Map, progress: Watch | None
 ) -> tuple[Array, Estimate]:
     """log Z (L,) of lengths (L,) of which there are so many rows, and how much its mean over these can be relied on."""
-    if settings.likelihood == "exact" or (settings.likelihood == "auto" and words.is_exact(h)):
+    if settings.likelihood == "exact":
         return words.log_partitions(h, lengths), Estimate(0.0, 0.0)
-    most, once = settings.temperatures or MOST_TEMPERATURES, settings.likelihood == "ais"
-    chains, seed = settings.chains, settings.seed
-    found = annealed(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, once=once, map=map, progress=progress)
+    most, chains, seed = settings.temperatures or MOST_TEMPERATURES, settings.chains, settings.seed
+    if settings.likelihood == "ais":
+        found = annealed(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, once=True, map=map, progress=progress)
+    else:
+        found = partitions(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, map=map, progress=progress)
     return found.log_z, found.mean
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, Diverged
 from herdcli.numerics import real
-from herdcli.rbm import learning
+from herdcli.rbm import learning, lengthening, words
 from herdcli.rbm.annealing import BACK_TEMPERATURES, lowered
 from herdcli.rbm.enumeration import is_gaussian, log_partition_exact, states_of
 from herdcli.rbm.estimates import STUDENT, Estimate
@@ -34,7 +34,7 @@ from herdcli.rbm.problem import Problem
 from herdcli.rbm.proper import fault
 from herdcli.rbm.repeated import MOST_TEMPERATURES, annealed
 from herdcli.rbm.settings import Settings
-from herdcli.rbm.units import Labelled, discrete
+from herdcli.rbm.units import Labelled, Words, discrete
 from herdcli.rbm.validation import spread
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -199,6 +199,8 @@ def judged(problem: Problem, state: learning.State, models: int, map: Map = map)
         return Size(hidden, told_apart[0], told_apart[0], told_apart[1], "labels")
     if any(fault(h.visible, h.hidden, h.W) for h in found):
         raise Diverged("the model is no distribution")
+    if isinstance(problem.visible, Words):
+        return _of_words(found, held, seen, seed, map)
     bases = [problem.rates(m) for m in range(models)]
     estimates = _partitions(found, bases, held, seed, map)
     scale = 0.0 if state.log_scale is None else float(state.log_scale[0].sum(dtype=np.float64))
@@ -213,9 +215,27 @@ def judged(problem: Problem, state: learning.State, models: int, map: Map = map)
         if not one.reliable:
             back = lowered(found[m], held[m], one.log_partition, bases[m], BACK_TEMPERATURES, seed, m, map=map)
             low[-1] = min(low[-1], value + back)
-    exact = all(one.effective is None for one in estimates)
-    way = "exact" if exact else "annealed" if all(one.reliable for one in estimates) else "not reliable"
-    return Size(hidden, _mean(own, held), _mean(low, held), _mean(means(seen), seen), way)
+    return Size(hidden, _mean(own, held), _mean(low, held), _mean(means(seen), seen), _way(estimates))
+
+
+def _of_words(found: Sequence[Harmonium], held: Sequence[Any], seen: Sequence[Any], seed: int, map: Map) -> Size:
+    """The same of counts of words, each row given its length: where log Z is annealed by the lower end of what it says."""
+    means, estimates = np.empty((2, len(found))), []
+    for m, (h, *parts) in enumerate(zip(found, held, seen, strict=True)):
+        lengths = np.unique(np.concatenate([words.lengths_of(rows) for rows in parts]))
+        counts = np.bincount(np.searchsorted(lengths, words.lengths_of(parts[0])), minlength=len(lengths))
+        log_z = lengthening.partitions(h, lengths, counts, chains=CHAINS, most=MOST_TEMPERATURES, seed=seed, unit=m, map=map)
+        means[:, m] = [words.of_rows(h, rows, lengths, log_z.log_z, map=map).mean() for rows in parts]
+        estimates.append(log_z.mean)
+    low = [float(value) - STUDENT * one.standard_error for value, one in zip(means[0], estimates, strict=True)]
+    return Size(len(found[0].c), _mean(means[0].tolist(), held), _mean(low, held), _mean(means[1].tolist(), seen), _way(estimates))
+
+
+def _way(estimates: Sequence[Estimate]) -> str:
+    """How log Z of all models came about."""
+    if all(one.effective is None for one in estimates):
+        return "exact"
+    return "annealed" if all(one.reliable for one in estimates) else "not reliable"
 
 
 def _mean(values: Sequence[float], rows: Sequence[Any]) -> float:

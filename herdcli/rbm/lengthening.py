@@ -22,7 +22,7 @@ import numpy as np
 from herdcli.algorithm import Counted, Progress, Watch, solve
 from herdcli.errors import BadUsage
 from herdcli.numerics import real
-from herdcli.rbm import smc
+from herdcli.rbm import smc, words
 from herdcli.rbm.estimates import Estimate, judged, settled, sound, trusted
 from herdcli.rbm.gibbs import Drawings, exponentials, layer
 from herdcli.rbm.likelihood import Map
@@ -215,6 +215,24 @@ def pilot(h: Harmonium, longest: int, seed: int, unit: int) -> Array:
         return rows.furthest(before, min(longest, before + max(1.0, before / STRIDE)))
 
     return smc.pilot(Population.begun(Walk.of(h, hidden), smc.PILOT_ROWS), longest, draws, step)
+
+
+def partitions(
+    h: Harmonium,
+    lengths: Array,
+    counts: Array,
+    *,
+    chains: int,
+    most: int,
+    seed: int,
+    unit: int = 0,
+    map: Map = map,
+    progress: Watch | None = None,
+) -> Lengthened:
+    """log Z_N of sorted lengths N (L,) of `counts` (L,) rows, by all hidden states where they are few enough; else annealed."""
+    if words.is_exact(h):
+        return Lengthened(words.log_partitions(h, lengths), Estimate(0.0, 0.0))
+    return annealed(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, map=map, progress=progress)
 
 
 def annealed(

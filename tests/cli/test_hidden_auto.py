@@ -79,12 +79,6 @@ def test_the_same_bytes_on_threads_and_when_resumed(herd: Callable, small: Path,
             2,
             "herd fit-rbm: --hidden auto and --continue exclude each other\nhint: the model decides: leave out --hidden\n",
         ),
-        (
-            ("--visible-units", "words"),
-            2,
-            "herd fit-rbm: --hidden auto knows no words: it chooses by one log Z, and each length of a row has its own\n"
-            "hint: --hidden 10, 20 …, and herd eval of each\n",
-        ),
         (("--split", ".8,0,.2"), 65, "herd fit-rbm: small.h5: the split has no validation rows\nhint: --split .6,.2,.2 holds some out\n"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from herdcli.algorithm import shapes, solve
 from herdcli.artifacts.checkpoints import load_checkpoint, save_checkpoint
 from herdcli.errors import BadUsage, Diverged
-from herdcli.rbm import enumeration, ladder, learning
+from herdcli.rbm import enumeration, ladder, learning, words
 from herdcli.rbm.estimates import Estimate
 from herdcli.rbm.labels import log_posterior, with_labels
 from herdcli.rbm.likelihood import log_likelihood
@@ -165,3 +165,23 @@ def test_a_climb_goes_on_from_a_checkpoint_in_the_middle_of_a_size(tmp_path: Pat
 def test_rows_to_choose_by_are_needed() -> None:
     with pytest.raises(BadUsage, match="there are no rows to choose the number of hidden units by"):
         ladder.Climb(Problem([TRAIN], SETTINGS)).init()
+
+
+def test_sizes_of_words_are_judged_by_rows_given_their_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact at every length, else the lower end of what is annealed, also of lengths that training rows alone have."""
+    rows = np.random.default_rng(0).poisson(np.repeat([[3, 0.2] * 4, [0.2, 3] * 4], 40, axis=0)).astype(np.float32)
+    rows[:, 0] += 1
+    settings = learning.Settings(epochs=10, visible_units="words", algorithm="pt", learning_rate=0.02, seed=2)
+    found = solve(climb(settings, rows=rows[::2], held=rows[1:41:2]))
+    assert found.sizes.log_z == ["exact"] * 3
+    problem = Problem([rows[::2]], found.settings)
+    h = Harmonium(*(part[0].astype(np.float64) for part in (found.state.W, found.state.b, found.state.c)), problem.visible, problem.hidden)
+    for name, part in (("judged", rows[1:41:2]), ("training", rows[::2])):
+        lengths = np.unique(words.lengths_of(part))
+        exact = words.of_rows(h, part, lengths, words.log_partitions(h, lengths)).mean()
+        assert getattr(found.sizes, name)[found.sizes.best] == pytest.approx(exact, abs=6e-4)
+    monkeypatch.setattr(words, "ENUMERABLE", 0)
+    run = replace(problem, valid=[rows[1:41:2]])
+    annealed = ladder.judged(run, found.state, 1)
+    assert annealed.log_z == "annealed"
+    assert annealed.judged < annealed.log_likelihood == pytest.approx(found.sizes.judged[found.sizes.best], abs=0.2)

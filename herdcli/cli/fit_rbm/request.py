@@ -186,9 +186,6 @@ class Request:
                     else "--hidden auto is of a single rbm, or of one for each class"
                 )
                 raise BadUsage(f"--hidden auto and {_typed(name)} exclude each other", hint=hint)
-        if "words" in (self.visible_units, self.units):
-            message = "--hidden auto knows no words: it chooses by one log Z, and each length of a row has its own"
-            raise BadUsage(message, hint="--hidden 10, 20 …, and herd eval of each")
 
     def unstreamed(self) -> str | None:
         """The option that needs all rows in memory, if there is one."""

@@ -52,21 +52,22 @@ def read(
         raise DataError(_plain(str(error)), where=where, hint=WIDTH_HINT) from error
     if not table.num_rows:
         raise DataError("has a header but no rows", where=where)
-    if name is not None:
-        column, place = table.column(name), table.column_names.index(name)
-        if (first := padded.first_padded(column)) is None:
-            column = padded.whole(column, options[2].null_values)
-        elif asked.stretch:
-            raise DataError(f"{padded.told(first)}, but rows at the beginning have whole numbers", where=where, hint=WHOLE_HINT)
-        else:
-            asked.note(f"{where}: {padded.told(first)}")
-            column = padded.texts(column)
-        table = table.set_column(place, name, column)
     try:
-        table = _bare(table)
+        table = _bare(table if name is None else _with_all_labels(table, name, options[2].null_values, where, asked))
     except UnicodeDecodeError as error:
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
     return from_table(table, {}, where=where, asked=asked)
+
+
+def _with_all_labels(table: Any, name: str, nulls: list[str], where: str, asked: Asked) -> Any:
+    """A table whose labels are texts if one of them has leading zeros, else of the type that suits all of them."""
+    column, place = table.column(name), table.column_names.index(name)
+    if (first := padded.first_padded(column)) is None:
+        return table.set_column(place, name, padded.whole(column, nulls))
+    if asked.stretch:
+        raise DataError(f"{padded.told(first)}, but rows at the beginning have whole numbers", where=where, hint=WHOLE_HINT)
+    asked.note(f"{where}: {padded.told(first)}")
+    return table.set_column(place, name, padded.texts(column))
 
 
 def batches(stream: BinaryIO, head: bytes, *, where: str, asked: Asked) -> Iterator[Any]:

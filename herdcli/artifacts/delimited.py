@@ -127,9 +127,8 @@ def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any, str 
     labels = None if commas or not named else _whole_labels(titles, below, where, asked)
     labels = None if labels in types else labels
     types |= {} if labels is None else {labels: pa.binary()}
-    typed = (
-        titles if nameless else _written(lines[0], separator, len(titles))
-    )  # pyarrow knows columns by their titles as they are written, blanks and all
+    # pyarrow knows columns by their titles as they are written, blanks and all.
+    typed = titles if nameless else _written(lines[0], separator, len(titles))
     types = {typed[titles.index(title)]: kind for title, kind in types.items() if title in titles}
     labels = None if labels is None else typed[titles.index(labels)]
     converting = csv.ConvertOptions(decimal_point="," if commas else ".", column_types=types)

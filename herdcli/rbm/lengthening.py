@@ -164,9 +164,10 @@ class Lengthening(Counted[State]):
         for p in range(POPULATIONS):
             layer(h.hidden).sample(np.zeros_like(hidden[p]), h.c.astype(np.float32), hidden[p], given.draws(p, 0))
         start = float(h.hidden.summed_log_partition(np.array(h.c, dtype=np.float64)))
-        said = np.zeros((POPULATIONS, len(given.lengths)))
+        said = (POPULATIONS, len(given.lengths))  # that of rows without words is known, and nothing passes it
         ancestors = np.tile(np.arange(given.rows), (POPULATIONS, 1))
-        return State(hidden, np.zeros(shape), np.full(POPULATIONS, start), ancestors, said, said.copy())
+        known = np.full(said, start), np.full(said, 1.0 / given.rows)
+        return State(hidden, np.zeros(shape), np.full(POPULATIONS, start), ancestors, *known)
 
     def step(self, state: State) -> State:
         """Ten places further."""

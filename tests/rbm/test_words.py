@@ -201,3 +201,13 @@ def test_sweeps_at_words_in_part_leave_the_distribution_of_so_many_words(length)
     seen = np.array([(walk.hidden == state).all(axis=1).mean() for state in states])
     assert (np.abs(seen - expected) < 5 * np.sqrt(expected / rows)).all()
     np.testing.assert_allclose(walk.growth, np.logaddexp.reduce(h.b + walk.hidden @ h.W.T, axis=1), rtol=1e-5)
+
+
+def test_rows_without_words_have_the_log_z_of_independent_hidden_units():
+    h = model()
+    exact = words.log_partitions(h, np.array([0, 4]))
+    found = lengthening.annealed(h, np.array([0, 4]), np.ones(2), chains=400, most=400, seed=0)
+    assert found.log_z[0] == pytest.approx(exact[0])
+    assert found.log_z[1] == pytest.approx(exact[1], abs=0.05)
+    assert found.mean.effective is not None
+    assert found.mean.effective > 20

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     "--chains",
     type=click.IntRange(1),
     default=None,
-    help="Persistent chains.  [default: the batch size, rpcd: at least 100]",
+    help="Persistent chains.  [default: the batch size, rpcd: at least 100, words: 10 more]",
 )
 @click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="Passes over the training rows.")
 @click.option("--batch-size", type=BATCH_SIZE, default=20, show_default=True, help="Rows per update.")

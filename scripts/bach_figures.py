@@ -177,6 +177,14 @@ def figure7(folder: Path, count: int) -> Iterator[Row]:
 FIGURES = {3: (figure3, 300), 4: (figure4, 1000), 5: (figure5, 3000), 6: (figure6, 20000), 7: (figure7, 20000)}
 
 
+TITLES = {  # the papers' words for what the panels are
+    "nu=3, density": "ν = 3, density",
+    "nu=3, uniform": "ν = 3, uniform",
+    "nu=1, uniform": "ν = 1, uniform",
+    "uniform": "means uniform on [−1, 1]",
+    "irrational": "means √2 times rational numbers",
+    "rational": "means rational",
+}
 LABELS = {"mmd": "MMD, the error of the mean of the features", "law_distance": "distance to the law of maximum entropy"}
 
 
@@ -189,16 +197,19 @@ def draw(path: Path, rows: list[Row]) -> None:
     for i, quantity in enumerate(quantities):
         for j, panel in enumerate(panels):
             axis = axes[i][j]
+            colours: dict[str, str] = {}  # of a method: the same for train and test
             for method in dict.fromkeys(row["method"] for row in rows if row["panel"] == panel):
                 own = [row for row in rows if row["panel"] == panel and row["method"] == method]
                 points = [(row["t"], row[quantity]) for row in own]
                 spread = [(row["t"], row[quantity], row["standard_error"]) for row in own if row.get("standard_error")]
                 label = f"{method} ± s. e." if spread else method
-                (line,) = axis.loglog(*zip(*points, strict=True), "--" if str(method).endswith(("-proj", "train")) else "-", label=label)
+                colour = colours.setdefault(str(method).partition(",")[0], f"C{len(colours)}")
+                style = "--" if str(method).endswith(("-proj", "train")) else "-"
+                (line,) = axis.loglog(*zip(*points, strict=True), style, color=colour, label=label)
                 if spread:
                     t, mean, error = np.array(spread).T
                     axis.fill_between(t, mean - error, mean + error, color=line.get_color(), alpha=0.3, linewidth=0)
-            axis.set(title=str(panel).replace("nu=", "ν = "), xlabel="atoms", ylabel=LABELS[quantity])
+            axis.set(title=TITLES.get(str(panel), str(panel)), xlabel="atoms", ylabel=LABELS[quantity])
             axis.legend(fontsize=6)
     figure.tight_layout()
     figure.savefig(path, dpi=110)

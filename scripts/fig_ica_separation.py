@@ -78,7 +78,7 @@ def draw(runs: Runs, mixings: list[str], folder: Path) -> None:
         last = np.concatenate([traces[:, -1] for traces in groups.values()])
         near = last <= 2 * np.median(last)
         away = ", ".join(f"{value:.0f}" for value in sorted(last[~near]))  # runs that left a source unfound would make the boxes lines
-        label = f"{mixing} mixing" + (f"\nruns above the axis: {away}" if away else "")
+        label = f"{mixing} mixing" + (f"\nnot drawn: runs at {away}" if away else "")
         box.set(ylabel="Amari distance after 10,000 iterations", title=label, ylim=(0.97 * last.min(), 1.03 * last[near].max()))
         box.grid(alpha=0.3, axis="y")
     for figure, name in ((curves, "ica-fig4-5.png"), (boxes, "ica-fig4-6.png")):

@@ -273,14 +273,15 @@ def picture(rows: list[Row], target: Path) -> None:
     """How many instances each contender answers within a time."""
     plt = pyplot()
     figure, axes = plt.subplots(1, len(TASKS), figsize=(12, 3), sharey=True)
+    colours = {who: f"C{index}" for index, who in enumerate(dict.fromkeys(row["contender"] for row in rows))}
     for task, ax in zip(TASKS, axes, strict=True):
-        for who in dict.fromkeys(row["contender"] for row in rows):
+        for who, colour in colours.items():
             times = sorted(float(row["seconds"]) for row in rows if row["task"] == task and row["contender"] == who and row["seconds"])
             if times:
-                ax.step(times, range(1, len(times) + 1), where="post", label=who)
+                ax.step(times, range(1, len(times) + 1), where="post", color=colour, label=who)
         ax.set(title=task, xlabel="processor seconds", xscale="log")
+        ax.legend(frameon=False, fontsize=8, loc="lower right")  # each panel has contenders of its own
     axes[0].set_ylabel("instances answered")
-    axes[0].legend(frameon=False, fontsize=8)
     figure.tight_layout()
     figure.savefig(target, dpi=120)
 

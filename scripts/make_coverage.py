@@ -78,6 +78,8 @@ def wrong() -> list[str]:
                     found.append(f"{where}: there is no test {test}")
             if "judged" in row and row["judged"] not in judged.get(name, ()):
                 found.append(f"{where}: results/README.md says nothing of {row['judged']}")
+        rows = {row.get("judged") or row["ref"] for row in document["rows"]}
+        found += [f"{name}: no row for the claims of {figure}" for figure in sorted(judged.get(name, set()) - rows)]
         missing = numbers(document.get("numbered", "")) - seen
         if missing:
             found.append(f"{name}: no row for equation {', '.join(sorted(missing))}")

@@ -32,6 +32,7 @@ BROKEN = {
     "no such test": (ROW + 'command = "herd em", tests = ["em/test_gmm.py::test_x"]', "there is no test em/test_gmm.py::test_x"),
     "no such option": (ROW + 'command = "herd em --none", tests = ["em/test_gmm.py"]', "the manual has no em --none"),
     "no such verdict": (ROW + 'command = "herd em", judged = "fig. 99"', "says nothing of fig. 99"),
+    "no row for a claim": (ROW + 'command = "herd em", judged = "sec. 6.2"', "no row for the claims of sec. 5.1"),
     "no row": ('ref = "sec. 1", what = "w", reason = "r"', "no row for equation 1"),
 }
 
@@ -39,7 +40,7 @@ BROKEN = {
 @pytest.mark.parametrize(("row", "message"), BROKEN.values(), ids=BROKEN)
 def test_what_is_wrong_is_told(coverage, tmp_path, monkeypatch, row, message):
     table = tmp_path / "coverage.toml"
-    table.write_text(f'intro = ""\n[[document]]\nname = "Makin"\ntitle = "t"\nnumbered = "1"\nrows = [{{ {row.rstrip(", ")} }}]\n')
+    table.write_text(f'intro = ""\n[[document]]\nname = "Makin (2024)"\ntitle = "t"\nnumbered = "1"\nrows = [{{ {row.rstrip(", ")} }}]\n')
     monkeypatch.setattr(coverage, "TABLE", table)
     assert any(message in line for line in coverage.wrong()), coverage.wrong()
 

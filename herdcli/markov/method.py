@@ -154,5 +154,8 @@ class Method(Algorithm[Any, Result], Protocol):
         ...
 
     def bytes_needed(self, state: Any) -> tuple[int, str]:
-        """What `result` will need beyond the state, and for what; known once the steps are done."""
+        """What `result` will need beyond the state, and for what.
+
+        state  None before the first step, when all but the junction tree know it, whose steps find an order.
+        """
         ...

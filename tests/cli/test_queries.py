@@ -12,13 +12,13 @@ import pytest
 from pyarrow import parquet
 from small_networks import brute_force, random_network
 
-from herdcli import artifacts
+from herdcli import artifacts, iterate
 from herdcli.algorithm import solve
 from herdcli.cli.main import main
 from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Settings
 from herdcli.markov.query import bounds as enclosing
-from herdcli.markov.query import branching, marginal_map
+from herdcli.markov.query import branching, marginal_map, max_product
 from herdcli.markov.query.tree_reweighted import TreeReweighted
 
 THREE = b"MARKOV\n3\n2 3 2\n2\n2 0 1\n2 1 2\n6\n1 2 3 4 5 6\n6\n6 1 4 0 2 3\n"
@@ -281,7 +281,7 @@ def test_marginal_map_that_coordinate_ascent_has_no_room_for(tmp_path, monkeypat
             main([*line, *words])
         return ended.value.code, capsys.readouterr().err
 
-    monkeypatch.setattr(marginal_map.Climb, "bytes_needed", lambda self: 1 << 40)
+    monkeypatch.setattr(marginal_map, "bytes_needed", lambda network, asked: 1 << 40)
     (tmp_path / "chain.uai").write_text(hidden_chain(30))
     asked = f"mmap:{','.join(map(str, range(30, 60)))}"
     line = ["ups-infer", str(tmp_path / "chain.uai"), "--query", asked, "--max-memory", "200M", "-o", str(tmp_path / "m.csv")]
@@ -296,3 +296,34 @@ def test_marginal_map_that_coordinate_ascent_has_no_room_for(tmp_path, monkeypat
     assert "auto: the best that branch and bound has found, as coordinate ascent does not fit the memory allowed\n" in told
     assert "warning: branch-and-bound is approximate here: no state exceeds 128 (log value), the answer has 127.06952; " in told
     assert "elimination needs more than --max-memory; --effort may close the gap\n" in told
+
+
+@pytest.mark.parametrize(
+    "words", [("--algorithm", "gbp"), ("--algorithm", "gibbs"), ("--algorithm", "tempered-gibbs"), ("--algorithm", "tree-reweighted")]
+)
+def test_approximations_are_refused_before_their_first_step(words, tmp_path, monkeypatch, capsys):
+    def never(*_, **__):
+        raise AssertionError("a step was made")
+
+    (tmp_path / "chain.uai").write_text(hidden_chain(400))
+    monkeypatch.setattr(iterate, "run", never)
+    with pytest.raises(SystemExit) as ended:
+        main(["ups-infer", str(tmp_path / "chain.uai"), *words, "--max-memory", "60k", "-o", str(tmp_path / "m.h5")])
+    told = capsys.readouterr().err
+    assert ended.value.code == 65, told
+    assert "chain.uai: the " in told
+    assert ", more than the 60 kB allowed\nhint: raise --max-memory if the machine has it\n" in told
+
+
+def test_marginal_map_is_refused_before_the_search_for_a_beginning(tmp_path, monkeypatch, capsys):
+    def never(*_, **__):
+        raise AssertionError("max-product was begun")
+
+    monkeypatch.setattr(marginal_map, "bytes_needed", lambda network, asked: 1 << 40)
+    monkeypatch.setattr(max_product.MaxProduct, "init", never)
+    (tmp_path / "chain.uai").write_text(hidden_chain(30))
+    asked = f"mmap:{','.join(map(str, range(30, 60)))}"
+    with pytest.raises(SystemExit) as ended:
+        main(["ups-infer", str(tmp_path / "chain.uai"), "--query", asked, "--max-memory", "1M", "-o", str(tmp_path / "m.csv")])
+    assert ended.value.code == 65
+    assert "chain.uai: one elimination of what is summed out would take 1.1 TB, more than the 1 MB allowed\n" in capsys.readouterr().err

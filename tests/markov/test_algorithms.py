@@ -86,3 +86,17 @@ def test_a_batch_of_rows_and_a_part_of_it():
     assert len(last) == 1
     assert np.array_equal(last[0].marginals, whole[2].marginals)
     assert whole[0].log_z + np.log1p(np.exp(whole[1].log_z - whole[0].log_z)) == pytest.approx(whole[2].log_z, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(set(algorithms.ALGORITHMS) - {"junction-tree", "frontier"}))
+def test_what_the_result_takes_is_known_before_the_first_step(name):
+    """So that what does not fit is refused before the work; an order has to be found first, and a frontier needs less on its way back."""
+    observed = "leaves" if name in algorithms.NEEDS_OBSERVED else None
+    network = generate.make("tree" if observed or name == "ups-t" else "grid", rows=3, columns=3, nodes=9, observe=observed)
+    method = algorithms.method(network, Settings(algorithm=name, sweeps=4, burn_in=2, iterations=5))
+    before = method.bytes_needed(None)
+    assert before[0] > 0
+    state = method.init()
+    while not method.done(state):
+        state = method.step(state)
+    assert method.bytes_needed(state) == before

@@ -238,3 +238,19 @@ def test_propagation_that_comes_no_nearer_is_given_up_beside_regions_that_are_tr
 )
 def test_what_is_hopeless(residual, given_up):
     assert automatic.hopeless(residual) == given_up
+
+
+def test_tree_ep_is_given_up_once_it_will_not_converge():
+    """Where the residual falls too slowly for the iterations it has; where it falls fast it goes on to the tolerance."""
+    took = {}
+    for sigma, seed in ((4.0, 0), (2.0, 0)):
+        given = generate.make("random", nodes=40, degree=3.0, sigma_w=sigma, sigma_b=0.5, seed=seed)
+        choice = Choice(given, Settings(algorithm="auto", tolerance=1e-6, iterations=60), "", 1e8, False)
+        for attempt in choice.attempts():
+            found = solve(attempt.method or algorithms.method(given, attempt.settings))
+            choice.add(attempt, found, found.attributes["iterations"])
+            took[sigma, attempt.name] = found.attributes["iterations"], found.attributes["converged"]
+    assert took[4.0, "tree-ep"] == (automatic.SOON, False)
+    iterations, converged = took[2.0, "tree-ep"]
+    assert automatic.SOON < iterations < automatic.THIRD
+    assert converged

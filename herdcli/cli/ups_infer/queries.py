@@ -238,16 +238,11 @@ def _climbed(session: Session, network: Network, names: list[int], request: Requ
     """Marginal MAP by coordinate ascent, from the best states that branch and bound has found, else the likeliest of all variables."""
     from herdcli.algorithm import solve
     from herdcli.markov.method import Settings
-    from herdcli.markov.query.marginal_map import Climb
+    from herdcli.markov.query import marginal_map
     from herdcli.markov.query.max_product import MaxProduct
 
-    if least is not None and least.value > -math.inf:
-        begin = least
-    else:
-        begin = solve(MaxProduct(network, settings(Settings, request), min(10, request.search_steps)))
-    climb = Climb(network, names, [begin.states[i] for i in names])
     try:
-        session.require_memory(climb.bytes_needed(), "one elimination of what is summed out")
+        session.require_memory(marginal_map.bytes_needed(network, names), "one elimination of what is summed out")
     except NoRoom as error:
         if least is not None and least.value > -math.inf:
             session.console.note("auto: the best that branch and bound has found, as coordinate ascent does not fit the memory allowed")
@@ -255,6 +250,11 @@ def _climbed(session: Session, network: Network, names: list[int], request: Requ
         if least is not None:
             error.hint = "raise --effort: branch and bound, which needs less memory, finds no states with that"
         raise
+    if least is not None and least.value > -math.inf:
+        begin = least
+    else:
+        begin = solve(MaxProduct(network, settings(Settings, request), min(10, request.search_steps)))
+    climb = marginal_map.Climb(network, names, [begin.states[i] for i in names])
     session.console.note("auto: coordinate ascent, as sums and maxima together do not fit the memory allowed")
     best = session.run(climb, label="ascent")
     bound = best.bound if least is None else max(best.value, min(best.bound, least.bound))

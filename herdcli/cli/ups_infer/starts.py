@@ -125,12 +125,15 @@ def run(session: Session, network: Network, asked: Settings, first: bool = True,
     if method.note and first:
         session.console.note(method.note)
 
+    if not isinstance(method, JunctionTree):
+        session.require_memory(*method.bytes_needed(None))
+
     def ended(state: Steppable) -> None:
-        size, what = method.bytes_needed(state)
+        _, what = method.bytes_needed(state)
         told = what.rstrip(",")
         if isinstance(method, JunctionTree):
             size, told = room.fit(session, method, cast("Search", state))
-        session.require_memory(size, what)
+            session.require_memory(size, what)
         if asked.algorithm == "junction-tree":
             session.console.note(told)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ LARGEST = 1 << 19  # table cells of a network beyond which regions take longer t
 CLOSE = 1e-3  # mean difference of marginals at which two approximations agree
 THIRD = 40  # iterations of tree EP, which is asked where they cost at most so much:
 MOST_THIRD = 125 * MILLION
+SOON = 8  # after which it is seen whether its residual falls fast enough to be at the tolerance within those
 FAR = 1e-2  # mean difference from propagation that makes regions which cover every loop once doubtful
 PILOT = 224  # steps of the chains that tell whether other temperatures are needed
 MIXED = 1.1  # their largest R̂ where not
@@ -87,6 +89,8 @@ class Choice:
 
     def attempts(self) -> Iterator[Attempt]:
         """The algorithms in turn; `add` tells what came of each before the next one is asked for."""
+        from herdcli.markov import algorithms
+
         why = self.why
         if (first := self._regions(why)) is not None:
             yield first
@@ -100,7 +104,8 @@ class Choice:
             if self._trusted(first):
                 why = "beside gbp, whose regions cover every loop once"
         asked = replace(self.settings, algorithm="bp")
-        yield Attempt("bp", why, asked, GivingUp(self.network, asked) if first is not None and self._trusted(first) else None)
+        made = GivingUp(algorithms.method(self.network, asked), _far) if first is not None and self._trusted(first) else None
+        yield Attempt("bp", why, asked, made)
         if first is not None:
             doubt = FAR if self._trusted(first) else CLOSE
             if self.disagreement() > doubt and not self._trusted(first) and (third := self._tree_ep()) is not None:
@@ -153,7 +158,7 @@ class Choice:
         if whole > min(self.left, MOST_THIRD) or self._late(made, THIRD):
             return None
         made.steps = min(made.steps, THIRD)
-        return Attempt("tree-ep", self._doubt(), asked, made, whole=whole)
+        return Attempt("tree-ep", self._doubt(), asked, GivingUp(made, partial(_slow, made)), whole=whole)
 
     def _pilot(self) -> Attempt | None:
         """A short run of chains at the network's own temperature, where as much again may be spent on longer ones."""
@@ -256,22 +261,30 @@ class Choice:
 
 
 class GivingUp:
-    """Propagation beside regions that are trusted, which is done too where it comes no nearer to a fixed point.
+    """A method that is done too where it is lost: what is asked for only where it has converged ends once it is known that it will not."""
 
-    As an answer it is asked for only where it has converged; where it does not, that it is far away is known before long.
-    """
-
-    def __init__(self, network: Network, settings: Settings) -> None:
-        from herdcli.markov import algorithms
-
-        self.method = algorithms.method(network, settings)
+    def __init__(self, method: Method, lost: Callable[[Any], bool]) -> None:
+        self.method, self.lost = method, lost
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.method, name)
 
     def done(self, state: Any) -> bool:
         """Whether it is done, or hopeless."""
-        return self.method.done(state) or hopeless(state.residual)
+        return self.method.done(state) or self.lost(state)
+
+
+def _far(state: Any) -> bool:
+    """Is propagation, beside regions that are trusted, far from any fixed point?"""
+    return hopeless(state.residual)
+
+
+def _slow(method: Any, state: Any) -> bool:
+    """Does the residual of tree EP, after the first iterations, not fall fast enough to be at the tolerance after the last one?"""
+    if state.step != SOON:
+        return False
+    expected = method.expected(state)
+    return expected is None or expected >= method.steps
 
 
 def hopeless(residual: Array) -> bool:

@@ -234,7 +234,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the beliefs."""
-        return 4 * state.tables.nbytes, "the beliefs of the regions"
+        return 4 * self.potential.nbytes, "the beliefs of the regions"
 
     def result(self, state: State) -> Result:
         """Marginals of variables, of factors, and the Kikuchi log Z."""

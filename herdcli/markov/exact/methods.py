@@ -233,7 +233,7 @@ class Enumerate(ToTolerance[State, Settings]):
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Temporary copies of the joint table."""
-        return 4 * state.joint.nbytes, "the joint table"
+        return 32 * math.prod(enumeration.shape(self.network)), "the joint table"
 
     def result(self, state: State) -> Result:
         """Marginals, and −KL to the unnormalised P."""

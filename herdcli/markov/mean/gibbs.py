@@ -83,8 +83,8 @@ class Gibbs(Stepwise[State]):
         return state
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
-        """Of the means."""
-        return state.probability.nbytes, "the means of the chains"
+        """Of the means, two halves of every chain."""
+        return 16 * self.network.count * self.settings.chains, "the means of the chains"
 
     def result(self, state: State) -> Result:
         """Means and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""

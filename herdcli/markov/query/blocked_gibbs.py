@@ -96,8 +96,8 @@ class BlockedGibbs(Stepwise[State]):
         return state
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
-        """Of the counts."""
-        return 2 * state.on.nbytes, "the counts of the chains"
+        """Of the counts, two halves of every chain, and of their shares."""
+        return 2 * 16 * int(self.first[-1]) * self.settings.chains, "the counts of the chains"
 
     def memory(self) -> int:
         """Of one block's tables, of all chains."""

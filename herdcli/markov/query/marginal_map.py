@@ -16,9 +16,9 @@ from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import Stepwise
 from herdcli.markov.model.network import Network, condition
 from herdcli.markov.model.support import IMPOSSIBLE
-from herdcli.markov.query import mini_bucket
+from herdcli.markov.query import mini_bucket, orders
 from herdcli.markov.query.exact import Likeliest, stages
-from herdcli.markov.query.orders import bytes_needed, greedy
+from herdcli.markov.query.orders import greedy
 from herdcli.markov.query.tables import eliminate
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -85,14 +85,6 @@ class Climb(Stepwise[State]):
         found = greedy(moral_graph(left), left.cardinality.tolist(), stages(left, kept=[i]), list(range(left.count)), True, np.inf)
         return [int(j) for j in found.order]
 
-    def bytes_needed(self) -> int:
-        """Of one elimination with all but the first held at state 0."""
-        cardinality = self.network.cardinality.copy()
-        cardinality[self.asked[1:]] = 1
-        graph = moral_graph(self.network, cardinality)
-        states = stages(self.network, kept=self.asked[:1])
-        return bytes_needed(greedy(graph, cardinality.tolist(), states, list(range(self.network.count)), True, np.inf))
-
     def figure(self, state: State) -> str:
         """The log value so far."""
         return f"log value {state.value:.6g}"
@@ -114,3 +106,12 @@ class Climb(Stepwise[State]):
         found = dict(zip(self.asked, state.states.tolist(), strict=True))
         bound = max(bound, state.value)
         return Likeliest(found, state.value, bound, bound - state.value <= 1e-9 * (1 + abs(bound)), "coordinate-ascent", state.step)
+
+
+def bytes_needed(network: Network, asked: Sequence[int]) -> int:
+    """Of one elimination with all that are asked but the first held at state 0."""
+    cardinality = network.cardinality.copy()
+    cardinality[list(asked[1:])] = 1
+    graph = moral_graph(network, cardinality)
+    when = stages(network, kept=asked[:1])
+    return orders.bytes_needed(greedy(graph, cardinality.tolist(), when, list(range(network.count)), True, np.inf))

@@ -42,8 +42,9 @@ def sensitivity(network: Network, order: Sequence[int], variable: int, state: in
     """
     if not network.factor_count:
         raise DataError("the network has no factor, and so no cell that anything could depend on")
-    plain = _calibrated(network, order)
-    slope, log_z = _slopes(network, plain), plain.log_z
+    found = _calibrated(network, order)
+    slope, log_z = _slopes(network, found), found.log_z
+    del found  # its tables, before those of the next
     indicator = (np.arange(int(network.cardinality[variable])) == state).astype(np.float64)
     held = build(network.cardinality, [*network.factors(), ((variable,), indicator)])
     try:

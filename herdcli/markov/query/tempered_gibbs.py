@@ -241,8 +241,8 @@ class TemperedGibbs(Stepwise[State]):
         self.tables = {}
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
-        """Of the counts."""
-        return 2 * state.mean.nbytes + 4 * state.on.nbytes, "the counts of the chains"
+        """Of the counts, which are of BATCHES and of two halves of every pair of chains."""
+        return 8 * (2 * BATCHES + 4 * 2) * int(self.first[-1]) * (self.chains // 2), "the counts of the chains"
 
     def memory(self) -> int:
         """Of all chains, and of the numbers of all blocks' loops."""

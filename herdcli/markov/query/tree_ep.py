@@ -137,9 +137,14 @@ class TreeEP(ToTolerance[State, Settings]):
         """What a step costs in table cells: those of all links, and what NumPy takes for each besides."""
         return float(sum(LINK * len(each.links) + each.at[-1] - each.at[0] for each in self.sites))
 
+    @property
+    def size(self) -> int:
+        """Numbers of all sites."""
+        return self.sites[-1].at[-1] if self.sites else 0
+
     def init(self) -> State:
         """Sites that say nothing."""
-        return State(np.zeros(self.sites[-1].at[-1] if self.sites else 0), np.empty(0), np.empty(0), 0)
+        return State(np.zeros(self.size), np.empty(0), np.empty(0), 0)
 
     def _calibrated(self, site: Array) -> tuple[Walked, float]:
         """q, and the log of its sum."""
@@ -233,7 +238,7 @@ class TreeEP(ToTolerance[State, Settings]):
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the sites."""
-        return 24 * state.site.nbytes, "the moments of tree-ep"
+        return 24 * 8 * self.size, "the moments of tree-ep"
 
     def result(self, state: State) -> Result:
         """Marginals of q, of the tree's edges, and of each factor off it within its own tilted distribution; log Z of q."""

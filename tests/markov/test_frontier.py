@@ -12,6 +12,7 @@ from herdcli import iterate
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov import algorithms
+from herdcli.markov.exact import frontier
 from herdcli.markov.exact.batch import Batch
 from herdcli.markov.formats import networks as formats
 from herdcli.markov.method import Settings
@@ -228,10 +229,51 @@ def test_hidden_markov_models_are_forward_and_backward():
 
 
 def test_the_memory_of_the_way_back_is_told_beside_what_is_taken():
-    """Before the first row of all tables; after two, of the four that are not made yet."""
+    """Before the first row of all tables; after two, of those of one row, β and spare ones; on the way back of four."""
     method = algorithms.method(generate.make("grid", rows=5, columns=4), Settings(algorithm="frontier"))
     state = method.init()
     assert method.memory() == method.bytes_needed(state)[0] == 8 * 2**4 * (5 + 4 + 6)
     for _ in range(2):
         state = method.step(state)
+    assert method.bytes_needed(state)[0] == 8 * 2**4 * (4 + 2)
+    assert len(method.tables) == 2
+    while state.step <= 5:
+        state = method.step(state)
     assert method.bytes_needed(state)[0] == 8 * 2**4 * 4
+    assert len(method.tables) == 4 + 2
+
+
+def test_a_frontier_that_is_used_again_leaves_other_states_alone():
+    """Its tables are written again by each row: states hold their own numbers."""
+    given = generate.make("grid", rows=4, columns=3, sigma_w=2.0, seed=3)
+    method = algorithms.method(given, Settings(algorithm="frontier"))
+    known = infer(given, "frontier")
+    one, other = method.init(), method.init()
+    other = method.step(other)
+    while not method.done(one):
+        one, other = method.step(one), other if method.done(other) else method.step(other)
+    for state in (one, other):
+        found = method.result(state)
+        assert found.attributes["log_z"] == known.attributes["log_z"]
+        assert all(np.array_equal(p, q) for p, q in zip(found.nodes, known.nodes, strict=True))
+
+
+def test_the_way_back_over_a_lattice_is_the_larger_share_of_its_work():
+    method = algorithms.method(generate.make("grid", rows=3, columns=2), Settings(algorithm="frontier"))
+    state, shares = method.init(), []
+    while not method.done(state):
+        state = method.step(state)
+        shares.append(method.progress(state).done)
+    cells = np.array([2 + 4, 4 + 4, 4 + 4])  # of the tables of each row
+    work = np.cumsum([*cells, *frontier.BACK * cells[::-1]])
+    assert np.array_equal(shares, work / work[-1])
+
+
+def test_rows_of_a_table_are_multiplied_many_at_a_time():
+    """The same bits, with rows left over."""
+    random = np.random.default_rng(0)
+    for rows in (3, frontier.WIDE, 2 * frontier.WIDE + 5):
+        table, by = random.random((rows, 6)), random.random(6)
+        expected = table * by
+        frontier._multiply(table, by)
+        assert np.array_equal(table, expected)

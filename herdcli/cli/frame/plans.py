@@ -1,4 +1,7 @@
-"""--dry-run: some steps of a computation are tried, and what they say of the whole is told in one line."""
+"""--dry-run: some steps of a computation are tried, and what they say of the whole is told in one line.
+
+What is told are seconds of a machine that has nothing else to do: on a crowded one the clock says more, and says it of the trial too.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,23 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=iterate.Steppable)
 TRIAL_SECONDS = 0.5  # of steps that are tried
 TRIAL_STEPS, TRIAL_MOST = 8, 10.0  # of what a criterion ends: steps that are tried at least, for no more seconds
-ENDING = 0.1  # seconds in which what a run has made is written, and its process ends
+ENDING = 0.05  # seconds in which what a run has made is written, and its process ends
 KNOWN, LIKELY, MOST, LEAST = "", "likely ", "at most ", "at least "
+
+
+class Watch:
+    """A clock that stands still while other programs have the processor: it runs as that of the wall does, or as this program's work if
+    that is less.
+
+    What is waited for, files or what comes through a pipe, it leaves out; with several threads it is the wall's.
+    """
+
+    def __init__(self) -> None:
+        self.wall, self.work = time.monotonic(), time.process_time()
+
+    def seconds(self) -> float:
+        """Since it was made."""
+        return min(time.monotonic() - self.wall, time.process_time() - self.work)
 
 
 @dataclass(frozen=True)
@@ -49,13 +67,13 @@ def tried(algorithm: Algorithm[S, object], after: Callable[[S], tuple[float, int
 
     state = algorithm.init()
     state = state if algorithm.done(state) else algorithm.step(state)
-    started, first = time.monotonic(), algorithm.progress(state)
+    watch, started, first = Watch(), time.monotonic(), algorithm.progress(state)
     ends = isinstance(algorithm, Expecting)
     while not algorithm.done(state) and (gone := time.monotonic() - started) < TRIAL_MOST:
         if gone >= longer * TRIAL_SECONDS and (not ends or state.step >= TRIAL_STEPS):
             break
         state = algorithm.step(state)
-    taken, last, done = time.monotonic() - started, algorithm.progress(state), algorithm.done(state)
+    taken, last, done = watch.seconds(), algorithm.progress(state), algorithm.done(state)
     likely = algorithm.expected(state) if isinstance(algorithm, Expecting) and not done else None
     times = 1.0
     if likely is not None:
@@ -70,7 +88,7 @@ def tried(algorithm: Algorithm[S, object], after: Callable[[S], tuple[float, int
 
 def told(console: Console, label: str, how: str, steps: int, more: float, size: int) -> NoReturn:
     """Say what a run would take, so much more than the seconds and bytes that are taken now, and end the command."""
-    seconds = console.startup + console.elapsed() + more + ENDING
+    seconds = min(console.startup + console.elapsed(), time.process_time()) + more + ENDING
     peak = readable(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + size)
     write_stdout(f"{label}: {how}{steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {peak} of memory\n")
     raise click.exceptions.Exit(0)

@@ -69,10 +69,10 @@ class Plan:
             state = method.init()
             seconds, size = self.rate * attempt.work * method.steps, method.bytes_needed(state)[0]
             return plans.Trial(state, False, method.steps, plans.KNOWN, seconds, size)
-        started = time.monotonic()
+        watch = plans.Watch()
         trial = plans.tried(method, lambda state: (0.0, method.bytes_needed(state)[0]), longer=PATIENT if attempt.name == CHAINS else 1.0)
         if attempt.name == CHAINS:
-            self.rate = (time.monotonic() - started + trial.more) / (trial.steps * attempt.work)
+            self.rate = (watch.seconds() + trial.more) / (trial.steps * attempt.work)
         return trial
 
     def _found(self, method: Method, trial: plans.Trial[Steppable], attempt: Attempt) -> Result | None:

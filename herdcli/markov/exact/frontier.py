@@ -19,6 +19,7 @@ import math
 
 import numpy as np
 
+from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.method import Result, Settings, Stepwise
@@ -31,6 +32,8 @@ from herdcli.schema import Array
 MOST_CELLS = 1 << 27
 LEAST_SUM = 1e-250  # of αβ, tables scaled to maximum 1: below it begin again in logarithms
 LEAST_TOP = 1e-30  # of a table before it is scaled
+WIDE = 1 << 10  # rows of a table that are multiplied at a time
+BACK = 4.0  # times as long a row takes on the way back, by `scripts/bench_dry_run.py --only lattice`
 
 
 @dataclass(frozen=True)
@@ -112,28 +115,42 @@ class Frontier(Stepwise[State]):
         self.rows, self.columns = found.states.shape
         self.steps = 2 * self.rows
         self.sizes = [math.prod(row) for row in found.states.tolist()]
+        self.made = [self._entered(r) for r in range(self.rows)]
+        self.largest = self._cells()
         self.words = self.bytes_needed(None)[1]
+        self.tables: list[Array] = []  # that rows are made in again and again: no state has them between two steps
 
     def bytes_needed(self, state: State | None) -> tuple[int, str]:
         """Of the tables at the ends of rows, of one row's, and of temporary ones; once two rows were swept, of what the way back adds."""
         cells = self._cells()
-        tables = self.rows + self.columns + 6 if state is None or state.step < 2 else 4
+        tables = self.columns + 2
+        if state is None or state.step < 2:
+            tables += self.rows + 4
+        elif state.step > self.rows:
+            tables = 4
         return 8 * cells * tables, f"the frontier sweep, 2^{math.log2(cells):.1f} cells a table,"
 
     def memory(self) -> int:
         """All of it; none where `init` refuses the tables whatever may be taken."""
         return 0 if self._cells() > MOST_CELLS else self.bytes_needed(None)[0]
 
+    def progress(self, state: State) -> Progress:
+        """The steps done, and what share of the work they were: that of a row is its tables' cells."""
+        steps = super().progress(state)
+        cells = np.array([sum(row) for row in self.made], dtype=np.float64)
+        work = np.concatenate((cells, BACK * cells[::-1]))
+        return Progress(steps.step, steps.bound, steps.figure, float(work[: state.step].sum() / work.sum()))
+
     def _cells(self) -> int:
         """Of the largest table."""
-        most: int = max([*self.sizes, *(self._widest(r) for r in range(self.rows))])
+        most: int = max(*self.sizes, *map(max, self.made))
         return most
 
-    def _widest(self, r: int) -> int:
-        """Cells of the largest table while row r is entered."""
-        states = self.lattice.states
-        before = states[r - 1] if r else np.ones(self.columns, dtype=np.int64)
-        return int(max(math.prod([*states[r, : c + 1].tolist(), *before[c + 1 :].tolist()]) for c in range(self.columns)))
+    def _entered(self, r: int) -> list[int]:
+        """Cells of each table that is made as row r is entered."""
+        now: list[int] = self.lattice.states[r].tolist()
+        before: list[int] = self.lattice.states[r - 1].tolist() if r else [1] * self.columns
+        return [math.prod([*now[: c + 1], *before[c + 1 :]]) for c in range(self.columns)]
 
     def init(self) -> State:
         """Before the first row.  Raises DataError for tables that no machine holds."""
@@ -154,7 +171,7 @@ class Frontier(Stepwise[State]):
         """The next row, forward or back; the first again, in logarithms, where a float64 does not reach."""
         if state.step < self.rows:
             r = state.step
-            tables = self._row(state, r)
+            tables = self._row(state, r, 2)
             if tables is None:
                 return self._empty(logs=True)
             *_, (table, scale) = tables
@@ -167,10 +184,16 @@ class Frontier(Stepwise[State]):
         state.step += 1
         return state
 
-    def _row(self, state: State, r: int) -> list[tuple[Array, float]] | None:
+    def _table(self, at: int, rows: int, columns: int) -> Array:
+        """(rows, columns) to be written, in the memory that this number of a table always has."""
+        while len(self.tables) <= at:
+            self.tables.append(np.empty(self.largest))
+        return self.tables[at][: rows * columns].reshape(rows, columns)
+
+    def _row(self, state: State, r: int, last: int) -> list[tuple[Array, float]] | None:
         """α after each cell of row r, axes (going first, …, new), the first entry before the row; log scales since its start.
 
-        None where a table is too small for a float64.
+        Those of the `last` cells alone hold (before them is what came later).  None where a table is too small for a float64.
         """
         size = self.sizes[r - 1] if r else 1
         made = [(state.ends[r, :size], 0.0)]
@@ -186,9 +209,10 @@ class Frontier(Stepwise[State]):
                 top = float(grown.max())
                 made.append((grown - top if top > -np.inf else grown, scale + top))
                 continue
-            grown = table.reshape(len(above), -1).T @ above
-            grown = grown.reshape(-1, beside.size)
-            grown *= beside.ravel()
+            rest = table.size // len(above)
+            grown = self._table(c % last, rest, above.shape[1])
+            np.matmul(table.reshape(len(above), rest).T, above, out=grown)
+            _multiply(grown.reshape(-1, beside.size), beside.ravel())
             top = float(grown.max())
             if top < LEAST_TOP:
                 return None
@@ -213,7 +237,7 @@ class Frontier(Stepwise[State]):
         """β before row r from β after it, and the marginals of the row's cells and pairs; False where a float64 does not reach."""
         if not state.beta.size:
             state.beta = np.zeros(self.sizes[r]) if state.logs else np.ones(self.sizes[r])
-        tables = self._row(state, r)
+        tables = self._row(state, r, self.columns)
         if tables is None:
             return False
         for c in range(self.columns - 1, -1, -1):
@@ -231,10 +255,12 @@ class Frontier(Stepwise[State]):
                 state.beta = (beta - beta.max()).ravel()
             else:
                 pair = np.einsum("ij,ij->j", after.reshape(-1, beside.size), state.beta.reshape(-1, beside.size)).reshape(beside.shape)
-                state.beta.reshape(-1, beside.size)[...] *= beside.ravel()
+                _multiply(state.beta.reshape(-1, beside.size), beside.ravel())
                 coming = state.beta.reshape(-1, above.shape[1])
                 up = (before @ coming) * above
-                state.beta = (above @ coming.T).ravel()
+                # The last of a row is the state's own.
+                made = self._table(self.columns + c % 2, len(above), len(coming)) if c else None
+                state.beta = np.matmul(above, coming.T, out=made).ravel()
                 top = float(state.beta.max())
                 if pair.sum() < LEAST_SUM or top < LEAST_TOP:
                     return False
@@ -267,6 +293,14 @@ class Frontier(Stepwise[State]):
         """log of the sum of the last table."""
         table = state.ends[self.rows, : self.sizes[-1]]
         return float(log_sum(table, (0,))) if state.logs else math.log(float(table.sum()))
+
+
+def _multiply(table: Array, by: Array) -> None:
+    """Each row of a table (n, k), in its place, by the same (k,): rows so short as these many at a time, which is several times as fast."""
+    whole = len(table) // WIDE * WIDE
+    wide = table[:whole].reshape(-1, WIDE * len(by))
+    wide *= np.tile(by, WIDE)
+    table[whole:] *= by
 
 
 def _log_product(left: Array, right: Array) -> Array:

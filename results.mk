@@ -183,8 +183,15 @@ league-uai.run := league_uai.py
 league-uai.with := uai_rivals.py
 league-uai.data := networks/references.json
 league-uai.makes := league-uai.csv league-uai-counts.csv league-uai.md league-uai.png
-league-uai.full := --without pgmpy --work 900
-league-uai.quick := --without pgmpy --only asia,cancer,merlin_paskin,bm5x5_sw2_sb1_s3
+league-uai.quick := --only asia,cancer,merlin_paskin,bm5x5_sw2_sb1_s3
+
+STAGES += league-uai-1200
+league-uai-1200.run := league_uai.py
+league-uai-1200.with := uai_rivals.py
+league-uai-1200.data := networks/references.json
+league-uai-1200.makes := league-uai-1200.csv league-uai-1200-counts.csv league-uai-1200.md league-uai-1200.png
+league-uai-1200.full := --seconds 1200 --without pgmpy
+league-uai-1200.quick := --seconds 1200 --without pgmpy --only asia,cancer
 
 # $(call rules,stage,folder,files,data sets,arguments)
 define rules

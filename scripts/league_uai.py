@@ -12,6 +12,7 @@ has them, marginals else from pyAgrum, which is exact where it ends; other insta
 within the limit, or in 10 GB, has no score.  Times are seconds of one processor of whole processes, reading included, so that a busy
 machine changes no score.
 MAP values of all contenders are worked out by herd from their states.  Packages that are missing are left out, and the table says so.
+Files are named league-uai, and league-uai-1200 for a limit of 1,200 s.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from uai_rivals import read_evidence
 TASKS = ("PR", "MAR", "MAP", "MMAP")
 ENDINGS = (".bif.gz", ".bif", ".uai", ".fg")
 MEMORY = 10 << 30
+USUAL = 20.0  # seconds of the shorter limit of the competitions
 RIVALS = Path(__file__).with_name("uai_rivals.py")
 Row = dict[str, Any]
 
@@ -291,7 +293,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--networks", type=Path, action="append", default=[], help="folders of UAI, BIF or .fg files")
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=USUAL)
     parser.add_argument("--only", default="", help="instances, by name, with commas")
     parser.add_argument("--without", default="", help="contenders to leave out, with commas")
     parser.add_argument("--work", type=float, default=math.inf, help="processor seconds after which no further instance is begun")
@@ -314,10 +316,11 @@ def main() -> None:
             kept.parent.mkdir(exist_ok=True)
             write_csv(kept, run(name, path, evidence, options.folder, references, options.seconds, without))
         rows += read_csv(kept)
-    write_csv(options.folder / "league-uai.csv", rows)
-    write_csv(options.folder / "league-uai-counts.csv", counted(rows))
-    replace(options.folder / "league-uai.md", summary(rows, options.seconds))
-    picture(rows, options.folder / "league-uai.png")
+    name = "league-uai" if options.seconds == USUAL else f"league-uai-{options.seconds:g}"
+    write_csv(options.folder / f"{name}.csv", rows)
+    write_csv(options.folder / f"{name}-counts.csv", counted(rows))
+    replace(options.folder / f"{name}.md", summary(rows, options.seconds))
+    picture(rows, options.folder / f"{name}.png")
     print(summary(rows, options.seconds))
 
 

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def pyagrum(task: str, path: str, evidence: dict[int, int], asked: list[int]) ->
 
 
 def pgmpy(task: str, path: str, evidence: dict[int, int], asked: list[int]) -> Any:
-    """Junction tree for marginals, variable elimination for MAP."""
+    """Junction tree for marginals, variable elimination for MAP; it takes connected networks alone: tables of ones join the parts."""
+    import networkx as nx
     from pgmpy.factors.discrete import DiscreteFactor
     from pgmpy.inference import BeliefPropagation
     from pgmpy.models import DiscreteMarkovNetwork
@@ -98,6 +100,12 @@ def pgmpy(task: str, path: str, evidence: dict[int, int], asked: list[int]) -> A
     for scope, table in factors:
         model.add_edges_from((str(i), str(j)) for i in scope for j in scope if i < j)
         model.add_factors(DiscreteFactor([str(i) for i in scope], [cardinality[i] for i in scope], table.ravel()))
+    ends = [min(part) for part in nx.connected_components(model)]
+    for a, b in pairwise(ends):
+        model.add_edge(a, b)
+        model.add_factors(
+            DiscreteFactor([a, b], [cardinality[int(a)], cardinality[int(b)]], np.ones(cardinality[int(a)] * cardinality[int(b)]))
+        )
     engine = BeliefPropagation(model)
     if task == "MAP":
         found = engine.map_query(variables=sorted(model.nodes()), show_progress=False)

@@ -27,6 +27,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ MEMORY = 10 << 30
 USUAL = 20.0  # seconds of the shorter limit of the competitions
 RIVALS = Path(__file__).with_name("uai_rivals.py")
 Row = dict[str, Any]
+Ended = tuple[Any, float, float]  # what came out, seconds of the processor, MB
 
 
 # Instances
@@ -76,7 +78,7 @@ def asked_of(path: Path) -> list[int]:
     return list(range(0, int(lines[1]), 10))
 
 
-# Contenders: each gives (answer, seconds) or None
+# Contenders: each gives what came out, or None
 
 
 def spent() -> float:
@@ -85,20 +87,23 @@ def spent() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def timed(words: list[str], seconds: float) -> tuple[str, float] | None:
-    """The stdout of a command that ends well within the limit of processor time and memory, and its processor time."""
+def timed(words: list[str], seconds: float) -> Ended | None:
+    """The stdout of a command that ends well within the limit of processor time and memory, its processor time and its peak of memory."""
     limits = {resource.RLIMIT_CPU: math.ceil(seconds), resource.RLIMIT_AS: MEMORY}
 
     def bound() -> None:
         for what, most in limits.items():
             resource.setrlimit(what, (most, most))
 
-    before = spent()
-    done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=bound)
-    return (done.stdout, spent() - before) if done.returncode == 0 else None
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=bound) as process:
+        assert process.stdout is not None
+        text = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return None if process.returncode else (text, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
-def herd(task: str, path: Path, evidence: Path | None, asked: list[int], seconds: float) -> tuple[Any, float] | None:
+def herd(task: str, path: Path, evidence: Path | None, asked: list[int], seconds: float) -> Ended | None:
     """`herd ups-infer` as it is."""
     given = ["--evidence", str(evidence)] if evidence else []
     names = ",".join(map(str, asked))
@@ -110,7 +115,7 @@ def herd(task: str, path: Path, evidence: Path | None, asked: list[int], seconds
     }[task]
     if (ended := timed([*HERD, "ups-infer", str(path), *given, *words], seconds)) is None:
         return None
-    return read_answer(task, ended[0]), ended[1]
+    return read_answer(task, ended[0]), *ended[1:]
 
 
 def read_answer(task: str, text: str) -> Any:
@@ -129,26 +134,26 @@ def read_answer(task: str, text: str) -> Any:
     return dict(enumerate(numbers)) if task == "MAP" else dict(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def other(program: str) -> Callable[..., tuple[Any, float] | None]:
+def other(program: str) -> Callable[..., Ended | None]:
     """Another program, through uai_rivals.py."""
 
-    def run(task: str, path: Path, evidence: Path | None, asked: list[int], seconds: float) -> tuple[Any, float] | None:
+    def run(task: str, path: Path, evidence: Path | None, asked: list[int], seconds: float) -> Ended | None:
         words = [sys.executable, str(RIVALS), program, task, str(path), str(evidence or "-"), ",".join(map(str, asked))]
         if (ended := timed(words, seconds)) is None or not ended[0].strip():
             return None
         answer = json.loads(ended[0].strip().splitlines()[-1])
-        return ({int(i): x for i, x in answer.items()} if isinstance(answer, dict) else answer), ended[1]
+        return ({int(i): x for i, x in answer.items()} if isinstance(answer, dict) else answer), *ended[1:]
 
     return run
 
 
-def contenders() -> dict[str, tuple[tuple[str, ...], Callable[..., tuple[Any, float] | None]]]:
+def contenders() -> dict[str, tuple[tuple[str, ...], Callable[..., Ended | None]]]:
     """Tasks and runner of whatever is installed."""
-    found: dict[str, tuple[tuple[str, ...], Callable[..., tuple[Any, float] | None]]] = {"herd": (TASKS, herd)}
+    found: dict[str, tuple[tuple[str, ...], Callable[..., Ended | None]]] = {"herd": (TASKS, herd)}
     if importlib.util.find_spec("pyagrum"):
         found["pyagrum"] = (("MAR",), other("pyagrum"))  # it has no log Z of a Markov random field
     if importlib.util.find_spec("pgmpy"):
-        found["pgmpy"] = (("MAR", "MAP"), other("pgmpy"))
+        found["pgmpy"] = (("PR", "MAR", "MAP"), other("pgmpy"))
     if shutil.which("toulbar2"):
         found["toulbar2"] = (("MAP",), other("toulbar2"))
     if os.environ.get("LIBDAI"):
@@ -218,7 +223,8 @@ def run(name: str, path: Path, evidence: Path | None, folder: Path, references: 
             elif best is not None and values.get(who) is not None:
                 score = values[who] - best
             shown = score if score == "" else f"{score:.3g}"
-            rows.append({"instance": name, "task": task, "contender": who, "score": shown, "seconds": f"{each[1]:.2f}" if each else ""})
+            spent_on_it = {"seconds": f"{each[1]:.2f}", "mb": f"{each[2]:.0f}"} if each else {"seconds": "", "mb": ""}
+            rows.append({"instance": name, "task": task, "contender": who, "score": shown, **spent_on_it})
     return rows
 
 
@@ -234,6 +240,7 @@ def counted(rows: list[Row]) -> list[Row]:
             if not mine:
                 continue
             times = [float(row["seconds"]) for row in mine if row["seconds"]]
+            sizes = [float(row["mb"]) for row in mine if row.get("mb")]
             scored = [float(row["score"]) for row in mine if row["score"] != ""]
             made.append(
                 {
@@ -245,6 +252,7 @@ def counted(rows: list[Row]) -> list[Row]:
                     "exact": sum(abs(score) < 1e-6 for score in scored),
                     "mean_score": float(np.mean(scored)) if scored else None,
                     "seconds": float(np.median(times)) if times else None,
+                    "mb": float(np.median(sizes)) if sizes else None,
                 }
             )
     return made
@@ -253,22 +261,35 @@ def counted(rows: list[Row]) -> list[Row]:
 def summary(rows: list[Row], seconds: float) -> str:
     """The table as a page."""
     told = f"limit {seconds:g} s of one processor each, start-up and reading included"
-    head = "| task | contender | answered | scored | exact or best | mean score | median seconds |"
+    head = "| task | contender | answered | scored | exact or best | mean score | median seconds | median MB |"
     lines = ["<!-- made by scripts/league_uai.py -->", "", "# The league of inference", ""]
     lines += [
         f"Instances: {len({row['instance'] for row in rows})}, the smaller files first; {told}.",
         "",
         head,
-        "|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in counted(rows):
-        mean, middle = ("" if row[name] is None else f"{row[name]:.3g}" for name in ("mean_score", "seconds"))
+        mean, middle, size = ("" if row[name] is None else f"{row[name]:.3g}" for name in ("mean_score", "seconds", "mb"))
         share = f"{row['answered']} of {row['instances']}"
-        lines.append(f"| {row['task']} | {row['contender']} | {share} | {row['scored']} | {row['exact']} | {mean} | {middle} |")
+        lines.append(f"| {row['task']} | {row['contender']} | {share} | {row['scored']} | {row['exact']} | {mean} | {middle} | {size} |")
+    lines += ["", f"{versions()}, each with its own defaults; pgmpy is given one connected network, as it takes no other."]
     missing = [name for name in ("pyagrum", "pgmpy", "toulbar2", "libdai") if name not in {row["contender"] for row in rows}]
     if missing:
         lines += ["", f"Not installed, or left out, where this was run: {', '.join(missing)}."]
     return "\n".join(lines) + "\n"
+
+
+def versions() -> str:
+    """Of Python and of the contenders that are installed."""
+    found = [f"Python {sys.version.split()[0]}"]
+    for name in ("pyagrum", "pgmpy"):
+        if importlib.util.find_spec(name):
+            found.append(f"{name} {metadata.version(name)}")
+    if shutil.which("toulbar2"):
+        said = subprocess.run(["toulbar2", "--version"], capture_output=True, text=True, check=False).stdout
+        found.append(f"toulbar2 {next((word for word in said.split() if word[:1].isdigit()), '')}")
+    return ", ".join(found)
 
 
 def picture(rows: list[Row], target: Path) -> None:

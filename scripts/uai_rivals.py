@@ -88,13 +88,13 @@ def pyagrum(task: str, path: str, evidence: dict[int, int], asked: list[int]) ->
 
 
 def pgmpy(task: str, path: str, evidence: dict[int, int], asked: list[int]) -> Any:
-    """Junction tree for marginals, variable elimination for MAP; it takes connected networks alone: tables of ones join the parts."""
+    """Junction tree for log Z and marginals, elimination for MAP.  Tables of ones join parts, as it takes connected networks alone."""
     import networkx as nx
     from pgmpy.factors.discrete import DiscreteFactor
     from pgmpy.inference import BeliefPropagation
     from pgmpy.models import DiscreteMarkovNetwork
 
-    cardinality, factors, _ = conditioned(path, evidence)
+    cardinality, factors, constant = conditioned(path, evidence)
     model = DiscreteMarkovNetwork()
     model.add_nodes_from({str(i) for scope, _ in factors for i in scope})
     for scope, table in factors:
@@ -112,6 +112,8 @@ def pgmpy(task: str, path: str, evidence: dict[int, int], asked: list[int]) -> A
         return {**evidence, **{int(name): int(x) for name, x in found.items()}}
     engine.calibrate()
     beliefs = engine.get_clique_beliefs()
+    if task == "PR":
+        return (math.log(float(next(iter(beliefs.values())).values.sum())) + constant) / math.log(10)
     marginals = []
     for i, states in enumerate(cardinality):
         if i in evidence:

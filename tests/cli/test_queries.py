@@ -149,11 +149,19 @@ def test_sensitivities_under_evidence_name_the_cells_of_the_file(herd, three, tm
 
 
 def test_what_does_not_fit_is_told_with_a_bound(shell):
-    ended = shell("herd network grid --rows 12 --columns 12 --sigma-w 2 | "
-                  "herd ups-infer --query mpe --max-memory 64k --search-steps 5 --format map")  # fmt: skip
+    asked = (
+        "herd network grid --rows 12 --columns 12 --sigma-w 5 | herd ups-infer --query mpe --max-memory 64k --search-steps 5 --format map"
+    )
+    ended = shell(f"{asked} --effort 0")
     assert ended.code == 0, ended.err
     assert "auto: max-product, as the tables of elimination do not fit the memory allowed" in ended.err
+    assert "branch-and-bound is approximate here: no state exceeds" in ended.err
+    assert "elimination needs more than --max-memory; --effort may close the gap" in ended.err
+    ended = shell(f"{asked} --algorithm max-product")
     assert "max-product is approximate here: no state exceeds" in ended.err
+    ended = shell(asked.replace("12 --columns 12", "9 --columns 9").replace("steps 5", "steps 1 --iterations 5"))
+    assert "auto: branch and bound with mini-buckets of 2^" in ended.err
+    assert "approximate" not in ended.err
     refused = shell("herd network grid --rows 12 --columns 12 | herd ups-infer --query joint:x0,x143 --max-memory 64k")
     assert refused.code == 65
     assert "stdin: elimination, 2^" in refused.err

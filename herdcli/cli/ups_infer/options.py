@@ -114,7 +114,7 @@ def auto_options(command: Command) -> Command:
             show_default=True,
             metavar="N",
             help="What auto may spend on approximations, in millions of table cells that are visited: the same on every machine.  "
-            "Branch and bound (--query mmap) has ten times as many.",
+            "Branch and bound has as many for --query mpe, ten times as many for mmap.",
         ),
         click.option(
             "--time",

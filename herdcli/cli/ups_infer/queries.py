@@ -42,6 +42,10 @@ FEW_CELLS = 1 << 24  # of elimination that takes no time worth saving
 MANY_TIMES = 8  # as many cells as elimination in any order takes: beyond, branch and bound comes first
 BRANCHING, MILLION = 10, 1_000_000  # cells that it may visit for each million of --effort, which elimination does faster
 
+MOST_SEARCHED = 10_000  # variables of a network whose likeliest states are searched for under mini-buckets
+MOST_BUCKETS = 1 << 30  # bytes of that
+SECONDS, NUMBERS = 25e-9, 2.4  # and bytes of it for each unit of effort, at most
+
 
 def other(request: Request) -> bool:
     """Is it a question beside marginals?"""
@@ -157,7 +161,7 @@ def likeliest(session: Session, loaded: Artifact, given: tuple[Network, dict[int
     short = f"log value {found.value:.10g}" + ("" if found.exact else f", at most {found.bound:.10g}")
     if not found.exact:
         share = f"no state exceeds {found.bound:.8g} (log value), the answer has {found.value:.8g}"
-        more = "" if asked.kind == "mpe" else "; --effort may close the gap"
+        more = "" if found.algorithm == "max-product" else "; --effort may close the gap"
         session.console.warn(f"{found.algorithm} is approximate here: {share}; elimination needs more than --max-memory{more}")
     states = dict(sorted((found.states | (evidence if asked.kind == "mpe" else {})).items())) if asked.kind == "mpe" else found.states
     summary = f"{len(states)} states, {found.algorithm}, {short}"
@@ -227,11 +231,29 @@ def _branched(session: Session, network: Network, names: list[int], request: Req
 
 def _approximate(session: Session, network: Network, request: Request) -> Likeliest:
     from herdcli.markov.method import Settings
-    from herdcli.markov.query.max_product import MaxProduct
+    from herdcli.markov.query.best_states import BestStates
+    from herdcli.markov.query.exact import Likeliest
+    from herdcli.markov.query.max_product import MaxProduct, State
 
     if request.algorithm == AUTO:
         session.console.note("auto: max-product, as the tables of elimination do not fit the memory allowed")
-    return session.run(MaxProduct(network, settings(Settings, request), request.search_steps), label="max-product")
+    work = MaxProduct(network, settings(Settings, request), request.search_steps)
+    room, effort = min(_limit(session), MOST_BUCKETS), request.effort * MILLION
+    searched = request.algorithm == AUTO and work.inner.network.count <= MOST_SEARCHED
+    told = (SECONDS * effort, min(room, int(NUMBERS * effort))) if searched else (0.0, 0)
+    ended: list[State] = []
+    found = session.run(work, label="max-product", after=lambda _: told, ended=ended.append)
+    if found.exact or not searched:
+        return found
+    (state,) = ended
+    search = BestStates(work.inner.network, work.order.tolist(), work.reparametrised(state), state.states, effort, room)
+    session.console.note(f"auto: branch and bound with mini-buckets of 2^{math.log2(search.cells):.0f} cells, as it leaves a gap")
+    x, value, upper = session.run(search, label="branch and bound")
+    constant = work.inner.constant
+    bound = max(value + constant, min(found.bound, upper + constant))
+    exact = bound - value - constant <= 1e-9 * (1 + abs(bound))
+    states = work.inner.restored(dict(enumerate(x.tolist())))
+    return Likeliest(states, value + constant, bound, exact, "branch-and-bound", found.iterations)
 
 
 def _climbed(session: Session, network: Network, names: list[int], request: Request, least: Likeliest | None) -> Likeliest:

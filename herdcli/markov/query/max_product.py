@@ -24,6 +24,7 @@ from herdcli.markov.query import mini_bucket
 from herdcli.markov.query.exact import Likeliest
 from herdcli.markov.query.neighbourhoods import Search, improved, score
 from herdcli.markov.query.orders import greedy
+from herdcli.markov.query.tables import Table, positions, tables
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -148,6 +149,21 @@ class MaxProduct(Stepwise[State]):
         value = score(self.search, found)
         if value > state.value:
             state.states, state.value = found, value
+
+    def reparametrised(self, state: State) -> list[Table]:
+        """Log tables with the sum of the factors', log f_a − Σ_i λ_ai and Σ_a λ_ai, by place in the order of elimination."""
+        small, place = self.inner.network, positions(self.inner.network, self.order.tolist())
+        belief, made = np.zeros(int(self.first[-1])), []
+        factors = tables(small, place)
+        for group, rows in zip(self.groups, self._views(state.message), strict=True):
+            for axis, row in enumerate(rows):
+                np.add.at(belief, group.places(axis), row)
+            for k, a in enumerate(group.number.tolist()):
+                logs, scope = factors[a].logs, factors[a].scope
+                for i, row in zip(small.scope_of(a), rows, strict=True):
+                    logs = logs - row[k].reshape([-1 if j == i else 1 for j in scope])
+                made.append(Table(scope, logs))
+        return made + [Table((i,), belief[self.first[i] : self.first[i + 1]]) for i in range(small.count) if small.cardinality[i] > 1]
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the stacked tables."""

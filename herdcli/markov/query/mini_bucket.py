@@ -31,17 +31,32 @@ class Bounded:
     exact: bool  # every bucket was whole
 
 
+@dataclass(frozen=True)
+class Parts:
+    """An upper bound, the mini-buckets of each maximised variable in the order they left, and whether each bucket was whole."""
+
+    bound: float
+    parts: list[tuple[int, list[Table]]]
+    whole: bool
+
+
 def bound(network: Network, order: Sequence[int], maximised: frozenset[int] = frozenset(), cells: int = CELLS) -> Bounded:
     """Eliminate every variable in order, those maximised last, with tables of at most `cells` where factors allow it.
 
     −∞ where the zeros of the factors show that nothing is possible.
     """
+    found = eliminated(network, order, tables(network, positions(network, order)), maximised, cells)
+    return Bounded(found.bound, _back(found.parts), found.whole)
+
+
+def eliminated(network: Network, order: Sequence[int], given: Sequence[Table], maximised: frozenset[int], cells: int) -> Parts:
+    """The same from log tables, axes by place in the order; with the mini-buckets of the maximised variables."""
     place, states = positions(network, order), network.cardinality.tolist()
     buckets: list[list[Table]] = [[] for _ in order]
     kept: list[tuple[int, list[Table]]] = []
     found = Eliminated([], [])
     whole = True
-    for table in tables(network, place):
+    for table in given:
         (buckets[place[table.scope[0]]] if table.scope else found.rest).append(table)
     for k, i in enumerate(order):
         parts = [product(part, place, states, [i]) for part in partition(buckets[k], states, cells)] or [Table((i,), np.zeros(states[i]))]
@@ -54,8 +69,28 @@ def bound(network: Network, order: Sequence[int], maximised: frozenset[int] = fr
             table = Table(part.scope[1:], logs)
             (buckets[place[table.scope[0]]] if table.scope else found.rest).append(table)
         buckets[k] = []
-    total = float(sum(float(table.logs) for table in found.rest))
-    return Bounded(total, _back(kept), whole)
+    return Parts(float(sum(float(table.logs) for table in found.rest)), kept, whole)
+
+
+def total(network: Network, order: Sequence[int], given: Sequence[Table], cells: int) -> int:
+    """Cells of all mini-buckets, worked out from their scopes alone."""
+    place, states = positions(network, order), network.cardinality.tolist()
+    buckets: list[list[Table]] = [[] for _ in order]
+    count = 0
+
+    def put(scope: tuple[int, ...]) -> None:
+        if scope:
+            buckets[place[scope[0]]].append(Table(scope, np.broadcast_to(0.0, [states[i] for i in scope])))
+
+    for table in given:
+        put(table.scope)
+    for k, i in enumerate(order):
+        for part in partition(buckets[k], states, cells):
+            scope = sorted({i, *(j for table in part for j in table.scope)}, key=place.__getitem__)
+            count += math.prod(states[j] for j in scope)
+            put(tuple(scope[1:]))
+        buckets[k] = []
+    return count
 
 
 def partition(found: Sequence[Table], states: Sequence[int], cells: int) -> list[list[Table]]:

@@ -1,0 +1,80 @@
+"""Likeliest states by search under mini-buckets: against enumeration, with zeros, and stopped early."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from small_networks import random_network, weights
+
+from herdcli import iterate
+from herdcli.algorithm import solve
+from herdcli.markov.method import Settings
+from herdcli.markov.model import generate
+from herdcli.markov.query import best_states, mini_bucket
+from herdcli.markov.query.exact import likeliest, search
+from herdcli.markov.query.max_product import MaxProduct
+from herdcli.markov.query.tables import log_value, positions, tables
+
+
+def optimum(given):
+    """The log value of the likeliest states, by elimination."""
+    every = list(range(given.count))
+    return likeliest(given, solve(search(given, 4, 0, maximised=every)).order.tolist(), every).value
+
+
+def prepared(given, effort, limit, sweeps=20):
+    """The search after some sweeps of max-product."""
+    work = MaxProduct(given, Settings(iterations=sweeps), 0)
+    state = iterate.run(work.step, work.init(), until=work.done)
+    return (
+        work,
+        state,
+        best_states.BestStates(work.inner.network, work.order.tolist(), work.reparametrised(state), state.states, effort, limit),
+    )
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_of_all_states_is_found_under_the_smallest_mini_buckets(seed, zeros):
+    """Factors of up to four variables; the bound is the value once nothing is open."""
+    given = random_network(seed, zeros)
+    work, _, found = prepared(given, 1e7, 24 * 64)
+    x, value, upper = solve(found)
+    assert value == upper
+    assert value + work.inner.constant == pytest.approx(math.log(max(weights(given).values())), abs=1e-9)
+    restored = work.inner.restored(dict(enumerate(x.tolist())))
+    assert log_value(given, [restored[i] for i in range(given.count)]) == pytest.approx(value + work.inner.constant, abs=1e-9)
+
+
+def test_reparametrised_tables_have_the_same_sum():
+    given = generate.make("grid", rows=4, columns=4, sigma_w=3.0, sigma_b=1.0, seed=1)
+    work, state, _ = prepared(given, 1e6, 1 << 20)
+    for seed in range(5):
+        x = np.random.default_rng(seed).integers(0, 2, 16)
+        told = sum(float(table.logs[tuple(x[list(table.scope)])]) for table in work.reparametrised(state))
+        assert told == pytest.approx(work.search.value(x), abs=1e-9)
+
+
+@pytest.mark.parametrize("effort", [0.0, 2e4, 1e5])
+def test_a_search_that_is_stopped_encloses_the_optimum(effort):
+    given = generate.make("grid", rows=7, columns=7, sigma_w=5.0, sigma_b=1.0, seed=2)
+    work, state, found = prepared(given, effort, 24 * 300, sweeps=5)
+    begun = work.search.value(state.states)
+    _, value, upper = solve(found)
+    best = optimum(given) - work.inner.constant
+    assert begun - 1e-9 <= value <= best + 1e-9
+    assert best - 1e-9 <= upper
+    assert (value < upper) == (effort < 1e5) or value == pytest.approx(best)
+
+
+def test_mini_buckets_are_as_large_as_they_may_be_together():
+    given = generate.make("grid", rows=6, columns=6, sigma_w=1.0, sigma_b=1.0, seed=0)
+    order = list(range(36))
+    found = tables(given, positions(given, order))
+    cells = best_states.largest_cells(given, order, found, 1000)
+    assert mini_bucket.total(given, order, found, cells) <= 1000 < mini_bucket.total(given, order, found, 2 * cells)
+    made = mini_bucket.eliminated(given, order, found, frozenset(order), cells)
+    assert sum(part.logs.size for _, parts in made.parts for part in parts) == mini_bucket.total(given, order, found, cells)
+    assert math.isfinite(made.bound)

@@ -159,9 +159,13 @@ def test_what_does_not_fit_is_told_with_a_bound(shell):
     assert "elimination needs more than --max-memory; --effort may close the gap" in ended.err
     ended = shell(f"{asked} --algorithm max-product")
     assert "max-product is approximate here: no state exceeds" in ended.err
-    ended = shell(asked.replace("12 --columns 12", "9 --columns 9").replace("steps 5", "steps 1 --iterations 5"))
+    ended = shell("herd network random --nodes 60 --degree 3 --seed 1 --sigma-w 4 | "
+                  "herd ups-infer --query mpe --max-memory 30k --iterations 5 --search-steps 1 --format map")  # fmt: skip
     assert "auto: branch and bound with mini-buckets of 2^" in ended.err
-    assert "approximate" not in ended.err
+    assert "60 states, branch-and-bound, log value 77.85045864, " in ended.err
+    whole = shell("herd network random --nodes 60 --degree 3 --seed 1 --sigma-w 4 | herd ups-infer --query mpe --format map")
+    assert "60 states, max-elimination, log value 77.85045864, " in whole.err
+    assert ended.out == whole.out
     refused = shell("herd network grid --rows 12 --columns 12 | herd ups-infer --query joint:x0,x143 --max-memory 64k")
     assert refused.code == 65
     assert "stdin: elimination, 2^" in refused.err

@@ -17,7 +17,7 @@ from herdcli import iterate
 from herdcli.algorithm import solve
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov import algorithms
-from herdcli.markov.exact import forecast
+from herdcli.markov.exact import arithmetic, forecast
 from herdcli.markov.formats import networks as formats
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
@@ -242,3 +242,13 @@ def test_the_memory_that_is_told_is_the_memory_it_takes():
     tree = method.tree(state)
     planned = forecast.peak(tree, given, method.columns(tree, state))
     assert planned / 1.5 < peak < 1.5 * planned
+
+
+def test_what_a_child_is_told_is_divided_to_the_same_bits_with_and_without_zeros():
+    """0/0 is 0, every other quotient is that of two numbers."""
+    random = np.random.default_rng(0)
+    below = random.random(1000) * (random.random(1000) < 0.6) * 1e-300
+    above = below * random.random(1000)
+    expected = np.array([x / y if y else 0.0 for x, y in zip(above.tolist(), below.tolist(), strict=True)])
+    with np.errstate(all="raise"):
+        assert np.array_equal(arithmetic.Linear().over(above, below), expected)

@@ -24,10 +24,16 @@ TRIAL = 1 << 18  # cells that are multiplied and summed
 TRIED = 0.45e-9 * TRIAL  # seconds of that on the machine of the others:
 TABLE = 3e-5  # of a factor or message
 TIMES, SUM, NUMBER = 0.5e-9, 0.65e-9, 8e-9  # of a cell of a product and of a sum, of a number of a message
-COLUMN, BIT = 6e-9, 14e-9  # of a cell of a possible column in a marginal, of a column that may be impossible
+LOOK, RANK, ADD = (
+    9e-9,
+    18e-9,
+    5e-9,
+)  # of a cell of a possible column: to look it up in a table, in possible columns; to add it to a marginal
+TOLD, FRESH = 3e-9, 15e-9  # of a number that a child is told, and more where their memory is new each time:
+LARGE = 1 << 22  # numbers of a table that the C library gives back at once
 OBJECT = 800  # bytes of a clique or factor beside its numbers
-SHORT = 1.0  # seconds that a propagation may take that is tried
-LOGS = 14.0  # times as long it takes in logarithms
+SHORT = 2.0  # seconds that a propagation may take that is tried
+LOGS = 7.0  # times as long it takes in logarithms
 RANGE = 700.0  # nats that a float64 holds
 
 
@@ -44,7 +50,7 @@ def speed() -> float:
 def seconds(tree: Tree, network: Network, among: Among, *, back: bool) -> float:
     """Of the pass towards the root, and with marginals of all factors if it goes back."""
     states: list[int] = network.cardinality.tolist()
-    below = children(tree)
+    below, whole = children(tree), separators(tree, network)
     homes: list[list[int]] = [[] for _ in tree.scopes]
     for a, k in enumerate(tree.home):
         homes[k].append(a)
@@ -59,8 +65,13 @@ def seconds(tree: Tree, network: Network, among: Among, *, back: bool) -> float:
         total += TABLE * len(wanted) * passes / 2
         columns = among[k]
         if columns is not None:
-            total += COLUMN * columns.count * shape[0] * (len(wanted) if back else parts) + BIT * columns.size
+            ranked = sum(among[c] is not None for c in below[k])
+            up = LOOK * (len(below[k]) - ranked + min(2, len(homes[k]))) + RANK * ranked
+            more = up + ADD * (len(wanted) + 1) + RANK * ranked if back else 0.0
+            total += columns.count * shape[0] * (up + more)
             continue
+        if back:
+            total += sum((TOLD + (FRESH if size > LARGE else 0.0)) * size for size in (whole[c] for c in below[k]))
         sums = 1 + (sum(target.source < 0 for target in targets(shape, [*wanted, (0,)])) if back else 0)
         total += cells * (TIMES * (passes * parts + passes - 1) + SUM * sums) + NUMBER * passes * (cells // shape[0])
     return total * speed()

@@ -183,7 +183,7 @@ league-uai.run := league_uai.py
 league-uai.with := uai_rivals.py
 league-uai.data := networks/references.json
 league-uai.makes := league-uai.csv league-uai-counts.csv league-uai.md league-uai.png
-league-uai.quick := --only asia,cancer,merlin_paskin,bm5x5_sw2_sb1_s3
+league-uai.quick := --without pgmpy --only asia,cancer,merlin_paskin,bm5x5_sw2_sb1_s3
 
 STAGES += league-uai-1200
 league-uai-1200.run := league_uai.py

@@ -153,6 +153,8 @@ def relative(one: str, other: str) -> float:
         a, b = float(one), float(other)
     except ValueError:
         return 1.0
+    if a == b:
+        return 0.0  # 0 and -0, 1 and 1.0
     return abs(a - b) / max(abs(a), abs(b)) if math.isfinite(a) and math.isfinite(b) else 1.0
 
 

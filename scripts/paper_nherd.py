@@ -107,7 +107,7 @@ def run(task: Task, noise: float) -> tuple[list[Row], list[Row], dict[str, np.nd
         }
         for name, (C, passes) in settings.items():
             wrong[name].append(found[(name, C), passes] != task.y[test])
-        if task.classes == 2:
+        if equal_passes:
             missed += [np.count_nonzero(found[choice, EQUAL_PASSES] != task.y[test]) for choice in GRID]
     judged = {name: np.concatenate(parts) for name, parts in wrong.items()}
     common = {"group": task.group, "noise": noise}
@@ -119,6 +119,7 @@ def run(task: Task, noise: float) -> tuple[list[Row], list[Row], dict[str, np.nd
     equal = [
         {"task": f"{task.name} C={C:g}", "algorithm": name, **common, "error": float(count / rows), "C": C}
         for (name, C), count in zip(GRID, missed, strict=True)
+        if equal_passes
     ]
     return chosen, equal, judged
 

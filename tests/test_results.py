@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
@@ -177,7 +178,7 @@ def test_make_knows_every_stage_and_each_file_has_one():
     wanted = set(re.findall(r"^STAGES \+= ([\w-]+)$", text, re.MULTILINE)) | {f"bach-fig{number}" for number in (3, 4, 5, 6, 7)}
     wanted |= {f"claims-{topic}" for topic in ("herding", "inference", "learning", "faces", "ica", "kernel", "scaling")}
     made, quick = stages("results"), stages("quick")
-    assert len(wanted) == 31
+    assert len(wanted) == 32
     assert set(made) == set(quick) == wanted
     files = [file for stage in made.values() for file in stage]
     assert len(files) == len(set(files))
@@ -413,3 +414,16 @@ def test_results_made_again_are_recorded_and_compared(script, monkeypatch, tmp_p
     assert module.read_csv(tmp_path / "other" / "record.csv")[0]["end"] == "failed with exit code 2"
     with pytest.raises(SystemExit, match=r"there is no stage 'three' \(known: one, two\)"):
         module.again(Path("other"), False, ["three"], None)
+
+
+def test_tasks_of_many_classes_have_no_rows_at_equal_C(script):
+    """They are taught no passes for that table, and a count of nothing is no error of 0."""
+    paper, tasks = script("paper_nherd"), script("nherd_tasks")
+    random = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = csr_matrix(np.eye(3)[y] + 0.1 * random.random((60, 3)))
+    folds = [(np.arange(40), np.arange(40, 60))]
+    for classes, expected in ((3, 0), (2, len(paper.GRID))):
+        task = tasks.Task("three", "many", X, np.minimum(y, classes - 1), folds, classes)
+        chosen, equal, _ = paper.run(task, 0.0)
+        assert (len(chosen), len(equal)) == (len(paper.ALGORITHMS), expected)

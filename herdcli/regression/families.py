@@ -45,7 +45,7 @@ class Family(Protocol):
         ...
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
-        """Loss (m,), slope (m, K) and curvature, (m, 1) or for softmax (m, K) = π."""
+        """Loss (m,), slope (m, K) and curvature, (m, 1) or for softmax of K > 1 predictors (m, K) = π."""
         ...
 
     def mean(self, eta: Array) -> Array:
@@ -243,7 +243,9 @@ class Softmax:
         # −log π_y = log Σ e^η − η_y: slope π − 1[y], second derivatives diag π − ππ' whatever y is.
         slope[rows, index] -= 1
         skip = self.classes - self.free
-        return -log_p[rows, index], slope[:, skip:], p[:, skip:]
+        curve = p[:, skip:]
+        # One predictor alone has the number π(1 − π).
+        return -log_p[rows, index], slope[:, skip:], curve if self.free > 1 else curve * (1 - curve)
 
     def mean(self, eta: Array) -> Array:
         found: Array = np.exp(self._log_mean(eta))

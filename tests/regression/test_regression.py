@@ -39,7 +39,7 @@ def problem_of(X, y, offset, name, weight=None, **penalties):
 
 def fitted(problem, map=map):
     found = solve(fit.Regression(problem, model.started(problem), map=map))
-    classes = ["a", "b", "c"] if problem.family.name == "softmax" else None
+    classes = list("abc"[: problem.family.classes]) if problem.family.name == "softmax" else None
     return found, model.assembled(problem, found, names=None, classes=classes, target="y", seed=0)
 
 
@@ -122,6 +122,17 @@ def test_softmax_is_scikit_learns():
     peer = linear_model.LogisticRegression(C=1 / (0.01 * 600), tol=1e-12, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(found.theta[:, :-1] - found.theta[:, :-1].mean(axis=0), peer.coef_ - peer.coef_.mean(axis=0), atol=2e-5)
     np.testing.assert_allclose(value.distribution().mean(value.predictor(X)), peer.predict_proba(X), atol=2e-5)
+
+
+def test_softmax_of_two_classes_is_logistic_regression_to_its_errors():
+    X, y, offset = rows("bernoulli", n=300)
+    columns = Table(np.column_stack([X, y, offset]))
+    two = fit.Problem(columns, families.family("softmax", classes=2), 1, X.shape[1])
+    (found, value), (_, simple) = fitted(two), fitted(problem_of(X, y, offset, "bernoulli"))
+    assert found.converged
+    np.testing.assert_allclose(value.coefficients, simple.coefficients, atol=1e-9)
+    np.testing.assert_allclose(value.standard_error, simple.standard_error, rtol=1e-6)
+    np.testing.assert_allclose(value.robust_error, simple.robust_error, rtol=1e-6)
 
 
 def test_reference_coding_leaves_probabilities_as_they_are():

@@ -17,7 +17,7 @@ STAGES += herding-fig2
 herding-fig2.run := fig2_digits.py
 herding-fig2.data := usps_all.h5
 herding-fig2.makes := herding-fig2.csv herding-fig2.png
-herding-fig2.quick := --hidden 50 --iterations 500
+herding-fig2.quick := --seeds 1 --hidden 50 --iterations 500
 
 STAGES += herding-fig3
 herding-fig3.run := fig3_usps.py
@@ -153,7 +153,7 @@ em.run := table_em.py
 em.data := speech_segments.h5 usps_all.h5 mnist.h5 orl.h5 music16_long.h5 a9a
 em.makes := em.csv
 em.quick-data := usps_all.h5 orl.h5 music16_long.h5 a9a
-em.quick := --only ppca --only fa --only pca --only hmm --only lds --only regress --iterations 10
+em.quick := --draws 1 --only ppca --only fa --only pca --only hmm --only lds --only regress --iterations 10
 
 STAGES += league-kernel
 league-kernel.run := league_kernel.py
@@ -214,6 +214,9 @@ $(foreach folder,$(RESULTS) $(QUICK),$(folder)/ $(folder)/faces/ $(addprefix $(f
 
 .PHONY: results quick check-results check-quick
 results: $(addprefix $(RESULTS)/,$(foreach stage,$(STAGES),$($(stage).makes)))  ## every figure and table of the papers; hours, and what was begun goes on
+ifeq ($(MAKECMDGOALS),quick)
+MAKEFLAGS += -j2  # stages at a time, where the command line names no other number
+endif
 quick: $(addprefix $(QUICK)/,$(foreach stage,$(STAGES),$(call quick-makes,$(stage))))  ## the same in minutes, with smaller settings, into results/quick
 
 .PHONY: stages

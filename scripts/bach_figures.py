@@ -189,7 +189,7 @@ LABELS = {"mmd": "MMD, the error of the mean of the features", "law_distance": "
 
 
 def draw(path: Path, rows: list[Row]) -> None:
-    """One panel for each panel and quantity."""
+    """One panel for each panel and quantity; a zero, which has no logarithm, breaks its line."""
     quantities = [name for name in ("law_distance", "mmd") if name in rows[0]]
     panels = list(dict.fromkeys(row["panel"] for row in rows))
     size = (4.5 * len(panels), 3.6 * len(quantities))
@@ -205,7 +205,7 @@ def draw(path: Path, rows: list[Row]) -> None:
                 label = f"{method} ± s. e." if spread else method
                 colour = colours.setdefault(str(method).partition(",")[0], f"C{len(colours)}")
                 style = "--" if str(method).endswith(("-proj", "train")) else "-"
-                (line,) = axis.loglog(*zip(*points, strict=True), style, color=colour, label=label)
+                (line,) = axis.loglog(*zip(*points, strict=True), style, color=colour, label=label, nonpositive="mask")
                 if spread:
                     t, mean, error = np.array(spread).T
                     axis.fill_between(t, mean - error, mean + error, color=line.get_color(), alpha=0.3, linewidth=0)

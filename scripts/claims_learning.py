@@ -148,7 +148,7 @@ def visible(quick: bool) -> Iterator[Row]:
     """Pairs of ORL faces (28×23) by the thesis' rule with means and with states of the visible units; five images of each person train."""
     errors: dict[str, list[float]] = {"visible": [], "none": []}
     seconds: dict[str, list[float]] = {"visible": [], "none": []}
-    for seed in range(1 if quick else 5):
+    for seed in range(1 if quick else 20):
         with TemporaryDirectory() as folder:
             data, target = path("orl.h5"), Path(folder) / "faces.h5"
             herd(

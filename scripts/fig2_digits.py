@@ -1,9 +1,10 @@
 """Fig. 2 of Welling (2009): rate filters of "5", and herding sequences of "4" with and without data.
 
-    python scripts/fig2_digits.py FOLDER [--hidden 100] [--iterations 2000]      (herding-fig2.csv and .png there; extra `plot`)
+    python scripts/fig2_digits.py FOLDER [--hidden 100] [--iterations 2000] [--seeds 5]     (herding-fig2.csv and .png there; extra `plot`)
 
 One `herd herd --per-class` of the USPS digits makes the filters (rates of x_i z_k, for 20 hidden units) and the first sequence;
-`herd herd --rates` goes on from it without data for the second.  The table has, over all digits,
+`herd herd --rates` goes on from it without data for the second.  A seed draws the rows, 700 of each digit, and the first weights;
+the pictures are those of seed 0.  The table has for each, over all digits,
 
 roughness     share of pairs of neighbouring pixels that differ, of data and pseudo-samples: higher is noisier
 distance      share of pixels in which a row differs from the nearest training row of its digit (of data: another one)
@@ -26,7 +27,7 @@ from herdcli.artifacts import preparation
 from herdcli.herding.model import Herding
 
 SHOWN = 20
-SPLIT, SEED = "700,0,0", 0
+SPLIT = "700,0,0"
 
 
 def made(out: Path, *arguments: object) -> Herding:
@@ -60,10 +61,10 @@ def nearest(rows: np.ndarray, training: np.ndarray, least: int = 0) -> float:
     return float(np.where(count < least, rows.shape[1], count).min(axis=1).mean() / rows.shape[1])
 
 
-def table(with_data: Herding, without: Herding) -> list[Row]:
+def table(with_data: Herding, without: Herding, seed: int) -> list[Row]:
     """The figures of the data, of both sequences, and of rate filters and weights, as means over the digits."""
     dataset = artifacts.load(str(path("usps_all.h5"))).value
-    training = preparation.split_rows(dataset, SPLIT, SEED) == 0
+    training = preparation.split_rows(dataset, SPLIT, seed) == 0
     on, labels = preparation.binarise(dataset, 0.2, 0.2)[0][training], dataset.y[training]
     rows: list[Row] = []
     for name, value in (("data", None), ("driven by data", with_data), ("driven by rates", without)):
@@ -74,13 +75,13 @@ def table(with_data: Herding, without: Herding) -> list[Row]:
             apart = np.mean([states[i] != states[j] for i in range(SHOWN) for j in range(i)])
             change = np.mean(states[1:] != states[:-1])
             found.append([roughness(states.reshape(SHOWN, 16, 16)), nearest(states, own, 1 if value is None else 0), change, apart])
-        means = map(float, np.mean(found, axis=0))
-        rows.append({"of": name, **dict(zip(("roughness", "distance", "change", "apart"), means, strict=True)), "correlation": None})
+        means = dict(zip(("roughness", "distance", "change", "apart"), map(float, np.mean(found, axis=0)), strict=True))
+        rows.append({"seed": seed, "of": name, **means, "correlation": None})
     filters = {"rate filters": with_data.rates.pair, "weights": with_data.M}
     for name, values in filters.items():
         assert values is not None
         found = [correlation(pictures(value.T.astype(float), with_data)) for value in values]
-        rows.append({**dict.fromkeys(rows[0]), "of": name, "correlation": float(np.mean(found))})
+        rows.append({**dict.fromkeys(rows[0]), "seed": seed, "of": name, "correlation": float(np.mean(found))})
     return rows
 
 
@@ -110,15 +111,21 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--hidden", type=int, default=100)
     parser.add_argument("--iterations", type=int, default=2000)
+    parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     length = ["--iterations", arguments.iterations, "--keep", SHOWN]
-    options = ["--per-class", "--split", SPLIT, "--seed", SEED, "--hidden", arguments.hidden, "--threshold", 0.2, *length]
-    with_data = made(folder / "learned.h5", path("usps_all.h5"), *options)
-    without = made(folder / "decoupled.h5", "--rates", folder / "learned.h5", *length)
-    write_csv(folder / "herding-fig2.csv", table(with_data, without))
-    draw(with_data, without, folder / "herding-fig2.png")
+    options = ["--per-class", "--split", SPLIT, "--hidden", arguments.hidden, "--threshold", 0.2, *length]
+    rows: list[Row] = []
+    for seed in range(arguments.seeds):
+        learned, decoupled = folder / f"learned-{seed}.h5", folder / f"decoupled-{seed}.h5"
+        with_data = made(learned, path("usps_all.h5"), *options, "--seed", seed)
+        without = made(decoupled, "--rates", learned, *length)
+        rows += table(with_data, without, seed)
+        if seed == 0:
+            draw(with_data, without, folder / "herding-fig2.png")
+    write_csv(folder / "herding-fig2.csv", rows)
 
 
 if __name__ == "__main__":

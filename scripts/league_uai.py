@@ -176,13 +176,13 @@ def value_of(path: Path, evidence: Path | None, states: dict[int, int], folder: 
 
 
 def hellinger(ours: list[list[float]], theirs: list[list[float]]) -> float:
-    """Mean over the variables of √(½ Σ (√p − √q)²)."""
+    """Mean over the variables of √(½ Σ (√p − √q)²), 1, the most that it can be, of a variable without a distribution."""
     apart = [
         math.sqrt(0.5 * float(np.square(np.sqrt(np.maximum(p, 0)) - np.sqrt(np.maximum(q, 0))).sum()))
         for p, q in zip(ours, theirs, strict=True)
         if len(p) == len(q) > 1
     ]
-    return float(np.mean(apart)) if apart else 0.0
+    return float(np.mean(np.nan_to_num(apart, nan=1.0))) if apart else 0.0
 
 
 def exact(name: str, path: Path, references: Row) -> tuple[float | None, list[list[float]] | None]:

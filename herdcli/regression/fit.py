@@ -382,15 +382,16 @@ def _is_minimum(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> boo
     return bool(wrong.max(initial=0.0) <= 1e-12 * (np.abs(b).max() + l1.max()))
 
 
-def closing(problem: Problem, theta: Array, map: Map = map) -> dict[str, Any]:
-    """Sums at θ: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ s s' of the scores s_n = w_n slope_n ⊗ z_n, Σ w z z'."""
+def closing(problem: Problem, theta: Array, map: Map = map, *, scored: bool = True) -> dict[str, Any]:
+    """Sums at θ: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ w z z', and if `scored` Σ s s' of the scores
+    s_n = w_n slope_n ⊗ z_n, else none of them."""
     family = problem.family
 
     def statistics(block: Block) -> Sums:
         Z, y, offset, weight = problem.parts(block)
         eta = Z @ theta.T + offset[:, None]
         _, slope, curve = family.terms(eta, y)
-        scores = ((slope * weight[:, None])[:, :, None] * Z[:, None, :]).reshape(len(Z), -1)
+        scores = ((slope * weight[:, None])[:, :, None] * Z[:, None, :]).reshape(len(Z), -1) if scored else np.zeros((len(Z), 0))
         # (y − μ)²/V(μ): by η the slope is (μ − y) dμ/dη / V, the curvature (dμ/dη)²/V.
         pearson = slope[:, 0] ** 2 / np.maximum(curve[:, 0], 1e-300) if slope.shape[1] == 1 else np.zeros(len(Z))
         return {

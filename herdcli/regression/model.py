@@ -195,10 +195,10 @@ def assembled(
     whitened  the form of the errors' covariance and what made the problem's rows independent, under generalised least squares.
     centre    (D,) what the problem's columns are less.
     """
-    ended = closing(problem, fit.theta, map)
+    ended = closing(problem, fit.theta, map, scored=_has_errors(problem, fit))
     alone = Problem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant)
     least = solve(Regression(alone, started(alone, map), map=map)).theta
-    null = closing(alone, least, map)
+    null = closing(alone, least, map, scored=False)
     freedom = max(ended["rows"] - fit.theta.size, 1)
     dispersion = ended["pearson"] / freedom if problem.family.dispersed else 1.0
     # The Gaussian's likelihood Σ w log p has its maximum at σ² = RSS/Σw.  A gamma's φ is Pearson's, of rows of weight 1: Σ w log p counts a
@@ -286,7 +286,7 @@ def errors(problem: Problem, fit: Fit, scores: Array, dispersion: float, repeate
     """
     q = fit.theta.size
     nothing = np.full(q, np.nan)
-    if problem.l1 or problem.l2 or fit.separated:
+    if not _has_errors(problem, fit):
         return nothing, nothing
     # Cov θ̂ = φ H⁻¹ where the family is right, since the scores' covariance is then φH; else H⁻¹ (Σ s s') H⁻¹ (Huber 1967, White 1980).
     bread = inverse(fit.curvature)
@@ -296,3 +296,8 @@ def errors(problem: Problem, fit: Fit, scores: Array, dispersion: float, repeate
     told = np.tile(np.append(repeated, False), problem.outputs)
     standard[told], robust[told] = np.nan, np.nan
     return standard, robust
+
+
+def _has_errors(problem: Problem, fit: Fit) -> bool:
+    """Whether estimates have standard errors: no penalty draws them to 0, and they are finite."""
+    return not (problem.l1 or problem.l2 or fit.separated)

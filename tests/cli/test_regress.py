@@ -75,7 +75,7 @@ def test_same_bytes_from_one_thread_and_two(herd, table, tmp_path):
         (
             ["--iterations", "1", "--on-nonconvergence", "error", "--target", "count", "--family", "poisson"],
             1,
-            "not converged after 1 pass",
+            "not converged after 1 step",
         ),
     ],
 )
@@ -91,6 +91,23 @@ def test_classes_that_are_told_apart_are_told(herd, tmp_path):
     assert ended.code == 0
     assert "warning: the classes can be separated without error" in ended.err
     assert b"separated" in herd("eval", "m.h5").out
+
+
+def test_many_coefficients_have_the_same_bytes_from_one_thread_and_two_and_are_told_when_classes_are_apart(herd, tmp_path):
+    """51 × 41 of them and two blocks of rows; of as many columns as rows any classes can be told apart."""
+    random = np.random.default_rng(1)
+    X, y = random.normal(size=(4200, 40)), random.integers(0, 52, 4200)
+    np.savez(tmp_path / "many.npz", X=X + 0.3 * random.normal(size=(52, 40))[y], y=y)
+    for threads in (1, 2):
+        ended = herd("regress", "many.npz", "--l2", "0.01", "--split", "1,0,0", "-j", threads, "-o", f"{threads}.h5")
+        assert ended.code == 0, ended.err
+        assert "warning" not in ended.err
+    assert (tmp_path / "1.h5").read_bytes() == (tmp_path / "2.h5").read_bytes()
+    assert artifacts.load(str(tmp_path / "1.h5")).value.converged
+    np.savez(tmp_path / "wide.npz", X=random.normal(size=(300, 1000)), y=np.arange(300) % 3)
+    ended = herd("regress", "wide.npz", "--max-memory", "2GB", "-o", "w.h5")
+    assert ended.code == 0, ended.err
+    assert "warning: the classes can be separated without error" in ended.err
 
 
 def test_other_rows_judge_a_regression_by_the_columns_it_was_fitted_with(herd, table, tmp_path):

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="gaussian: fit sums of products, which one pass over the rows makes; rows stay in their files, and --shard divides them.",
 )
-@click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of passes over the rows.")
+@click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of steps.")
 @click.option(
     "--split",
     metavar="TRAIN,VALID,TEST",

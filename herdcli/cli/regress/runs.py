@@ -42,7 +42,8 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     """Fit the training rows, keep what the model says of the others, write it."""
     from herdcli.numerics.blocks import Blocks, Table
     from herdcli.regression import centring
-    from herdcli.regression.fit import Problem, Regression
+    from herdcli.regression.fit import Problem
+    from herdcli.regression.large import TrustRegion, descent
     from herdcli.regression.model import assembled, started
 
     training = inputs.split == 0
@@ -63,10 +64,12 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
         columns = np.column_stack([near.X[training], inputs.y[training], inputs.offset[training]])
         problem = Problem(Table(columns, weight=weight), distribution, outputs_of, inputs.X.shape[1], request.l1, request.l2)
     source = spreading.spread(session, Blocks(problem.rows))
+    algorithm = descent(problem, started(problem, session.map), request.iterations, session.map, source)
     fit = session.run(
-        Regression(problem, started(problem, session.map), request.iterations, map=session.map, elsewhere=source),
+        algorithm,
         label="fitting",
         memory=f"the curvature of {outputs_of} × {inputs.X.shape[1] + 1} coefficients",
+        after=algorithm.after if isinstance(algorithm, TrustRegion) else None,
     )
     value = assembled(
         problem,
@@ -177,8 +180,8 @@ def warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
         message = "the classes can be separated without error: coefficients grow without bound and have no standard errors"
         hint = "--l2 1e-3 gives finite ones"
     elif not value.converged:
-        passes = "1 pass" if request.iterations == 1 else f"{request.iterations} passes"
-        message, hint = f"not converged after {passes}", "--iterations allows more, --l2 makes it easier"
+        steps = "1 step" if request.iterations == 1 else f"{request.iterations} steps"
+        message, hint = f"not converged after {steps}", "--iterations allows more, --l2 makes it easier"
     else:
         return
     if request.on_nonconvergence == "error":

@@ -11,7 +11,7 @@ Source: Makin, eq. 5.14 (iteratively reweighted least squares); Friedman, Hastie
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -164,25 +164,42 @@ class Fit:
     separated: bool
 
 
+class Reached(Protocol):
+    """How far a descent is."""
+
+    step: int
+    objective: float
+
+
 @dataclass(frozen=True)
-class Regression:
-    """The descent as an algorithm."""
+class Descent:
+    """What descents of every size are given.  elsewhere  the blocks of the rows, where other processes have them."""
 
     problem: Problem
     start: Array
     iterations: int = 100
-    tolerance: float = 1e-17
     map: Map = map
-    elsewhere: Source | None = None  # the blocks of the rows, where other processes have them
-
-    @property
-    def state(self) -> type[State]:
-        return State
+    elsewhere: Source | None = None
 
     @property
     def source(self) -> Source:
         """The fixed blocks of the rows."""
         return self.elsewhere or Blocks(self.problem.rows)
+
+    def progress(self, state: Reached) -> Progress:
+        """With the objective."""
+        return Progress(state.step, self.iterations, f"objective {state.objective:.6g}")
+
+
+@dataclass(frozen=True)
+class Regression(Descent):
+    """The descent as an algorithm."""
+
+    tolerance: float = 1e-17
+
+    @property
+    def state(self) -> type[State]:
+        return State
 
     def init(self) -> State:
         """θ at the start; the first step evaluates it."""
@@ -237,10 +254,6 @@ class Regression:
     def memory(self) -> int:
         """Bytes of the curvature in the tree and at work."""
         return 8 * self.start.size**2 * (20 + self.source.count.bit_length())
-
-    def progress(self, state: State) -> Progress:
-        """With the objective."""
-        return Progress(state.step, self.iterations, f"objective {state.objective:.6g}")
 
     def result(self, state: State) -> Fit:
         """The coefficients, and what is to be told of them."""

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Algorithm, Progress
-from herdcli.numerics.blocks import Block, Blocks, Map, Source, Statistics, Sums, total
+from herdcli.algorithm import Algorithm
+from herdcli.numerics.blocks import Block, Map, Source, Statistics, Sums, total
 from herdcli.records import dataclass
-from herdcli.regression.fit import Elsewhere, Fit, Problem, Regression, slopes
+from herdcli.regression.fit import Descent, Elsewhere, Fit, Problem, Regression, slopes
 from herdcli.schema import Array, array
 
 MANY = 2000  # coefficients from which steps are those of this file
@@ -140,24 +140,13 @@ class State:
 
 
 @dataclass(frozen=True)
-class TrustRegion:
+class TrustRegion(Descent):
     """The descent as an algorithm."""
-
-    problem: Problem
-    start: Array
-    iterations: int = 100
-    map: Map = map
-    elsewhere: Source | None = None  # the blocks of the rows, where other processes have them
 
     @property
     def state(self) -> type[State]:
         """The type of its states."""
         return State
-
-    @property
-    def source(self) -> Source:
-        """The fixed blocks of the rows."""
-        return self.elsewhere or Blocks(self.problem.rows)
 
     def init(self) -> State:
         """θ at the start; the first step evaluates it."""
@@ -224,10 +213,6 @@ class TrustRegion:
         if self.problem.l2 or self._torn(state):
             return 0.0, 0
         return SPECTRUM * self.start.size**3, self.memory()
-
-    def progress(self, state: State) -> Progress:
-        """With the objective."""
-        return Progress(state.step, self.iterations, f"objective {state.objective:.6g}")
 
     def result(self, state: State) -> Fit:
         """The coefficients, and what is to be told of them; the curvature where errors come of it."""

@@ -48,15 +48,13 @@ def _free(problem: Problem) -> Problem:
 
 def _predictors(problem: Problem, block: Block, theta: Array) -> Array:
     """X β + α (m, K), offsets apart."""
-    constant = block.X[:, -3:-2] if problem.constant else 1.0
-    found: Array = block.X[:, : problem.features] @ theta[:, :-1].T + constant * theta[:, -1]
+    found: Array = block.X[:, : problem.features] @ theta[:, :-1].T + theta[:, -1]
     return found
 
 
 def _gathered(problem: Problem, block: Block, values: Array) -> Array:
     """Σ_n v_n ⊗ z_n (K, p) of values (m, K) of the rows."""
-    constant = block.X[:, -3] if problem.constant else np.ones(len(block.X))
-    return np.column_stack([values.T @ block.X[:, : problem.features], values.T @ constant])
+    return np.column_stack([values.T @ block.X[:, : problem.features], values.sum(axis=0)])
 
 
 def _weights(block: Block) -> Array:

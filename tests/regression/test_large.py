@@ -117,21 +117,36 @@ def test_directions_without_curvature_are_followed_to_the_border_and_columns_of_
     assert foreseen == pytest.approx(float(-(np.array([[3.0, 0.0, 4.0]]) * d).sum()))
 
 
-def test_the_objective_never_rises_though_steps_are_refused():
+def test_the_objective_never_rises_and_the_region_follows_how_well_the_model_tells_it():
     random = np.random.default_rng(3)
     rows = 2 * random.normal(size=(200, 3))
     y = random.poisson(np.exp(np.minimum(rows @ [1.0, -1.0, 0.5], 8))).astype(float)
     problem = fit.Problem(Table(np.column_stack([rows, y, np.zeros(200)])), families.family("poisson"), 1, 3)
     run = large.TrustRegion(problem, np.zeros((1, 4)))
-    state = run.init()
-    refused = 0
+    state, seen = run.step(run.init()), set()
+    first = total(run.source, large.Slope(problem, state.theta))["diagonal"] / 200
     while not run.done(state):
-        before = len(state.trace)
+        before = replace(state)
         state = run.step(state)
-        refused += len(state.trace) == before
-    assert refused > 0
+        sums = total(run.source, large.Slope(problem, before.theta + before.direction))
+        share = (before.objective - float(sums["loss"][0]) / 200) / before.foreseen
+        length = np.sqrt((before.direction**2 * before.metric).sum())
+        grown = share > 0.75 and not before.inside
+        assert state.radius == pytest.approx(4 * length if grown else before.radius if share >= 0.25 else length / 4)
+        seen.add("taken" if share > 1e-4 else "refused")
+        seen.add("grown" if grown else "kept" if share >= 0.25 else "shrunk")
+        assert len(state.trace) == len(before.trace) + (share > 1e-4)
+        if share > 1e-4:
+            np.testing.assert_allclose(state.metric, np.maximum(sums["diagonal"] / 200, 1e-3 * first))
+    assert seen == {"taken", "refused", "grown", "kept", "shrunk"}
     assert (np.diff(state.trace) <= 1e-12).all()
     assert run.result(state).converged
+
+
+def diagonal(problem, theta):
+    """Of the curvature of the mean loss and its penalty."""
+    found = total(large.TrustRegion(problem, theta).source, large.Slope(problem, theta))["diagonal"] / WEIGHT.sum()
+    return found + problem.l2 * problem.penalised.reshape(theta.shape)
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "softmax"])
@@ -143,8 +158,23 @@ def test_it_ends_at_the_first_coefficients_that_tell_all_rows_apart(name):
     eta = X @ found.theta[:, :-1].T + found.theta[:, -1]
     told = np.argmax(np.column_stack([np.zeros(N), eta]), axis=1) if name == "softmax" else eta[:, 0] > 0
     assert (told == y).all()
-    penalised, _ = descended(problem_of(name, y, l2=1e-3))
+    penalised, seen = descended(problem_of(name, y, l2=1e-9))
+    assert seen[-1].doubtful == 0
     assert (penalised.converged, penalised.separated) == (True, False)
+    first, last = (diagonal(problem_of(name, y, l2=1e-9), theta) for theta in (model.started(problem_of(name, y, l2=1e-9)), seen[-1].theta))
+    assert (last < 1e-3 * first).any()  # where all rows are sure nothing bends, and the metric keeps a share of what it was
+    np.testing.assert_allclose(seen[-1].metric, np.maximum(last, 1e-3 * first))
+    run = large.TrustRegion(problem_of(name, y), np.zeros_like(found.theta))
+    assert not run.result(replace(seen[-1], foreseen=0.0)).converged
+
+
+def test_rows_of_weight_0_are_on_no_side():
+    weight, y = WEIGHT.copy(), (ETA > 0.4).astype(float)
+    weight[:9], y[:9] = 0.0, 1 - y[:9]
+    problem = problem_of("bernoulli", y)
+    assert not descended(problem)[0].separated
+    light = replace(problem, rows=Table(np.column_stack([X, y, OFFSET]), weight=weight))
+    assert descended(light)[0].separated
 
 
 def test_rows_of_no_margin_are_doubtful():

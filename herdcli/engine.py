@@ -27,7 +27,7 @@ import click
 import numpy as np
 
 from herdcli import LEARNING, artifacts
-from herdcli.artifacts import provenance
+from herdcli.artifacts import native, provenance
 from herdcli.artifacts.arrow import array as as_arrow
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.main import COMMANDS, cli
@@ -242,7 +242,8 @@ def _file(value: Any, folder: Path) -> str:
 
         pq.write_table(table, path)
     elif isinstance(value, np.ndarray) or hasattr(value, "indptr"):
-        _saved(str(path), Dataset(value.tocsr() if hasattr(value, "tocsr") else np.atleast_2d(value)), "hdf5", missing=True)
+        rows = value.tocsr() if hasattr(value, "tocsr") else np.atleast_2d(value)
+        _saved(str(path), Dataset(native.matrix(rows, name="X", where="the array")), "hdf5", missing=True)
     elif is_dataclass(value):
         _saved(str(path), value, "hdf5", missing=True)
     else:

@@ -60,7 +60,8 @@ def array(values: Array, absent: Array | None = None) -> Any:
         texts = [text.encode() for text in values.tolist()]
         kind, held = pa.string(), [np.cumsum([0, *map(len, texts)], dtype=np.int32), b"".join(texts)]
     elif values.dtype.kind in "biuf":
-        kind, held = pa.from_numpy_dtype(values.dtype), [_packed(values) if values.dtype.kind == "b" else np.ascontiguousarray(values)]
+        values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
+        kind, held = pa.from_numpy_dtype(values.dtype), [_packed(values) if values.dtype.kind == "b" else values]
     else:
         return pa.array(values, mask=absent)
     valid = None if absent is None or not absent.any() else pa.py_buffer(_packed(~absent))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.artifacts import native
 from herdcli.artifacts.dataset import Dataset, check_finite
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
@@ -27,6 +28,9 @@ def assemble(
     stretch: bool = False,
 ) -> Dataset:
     """The data set of rows X, of arrays `y`, `split`, `weight`, `feature_names`, `class_names`, of attributes, and of further columns."""
+    X = native.matrix(X, name="X", where=where)
+    parts = {name: native.array(values, name=name, where=where) for name, values in parts.items()}
+    columns = {name: native.array(values, name=name, where=where) for name, values in (columns or {}).items()}
     for name in ("y", "split", "weight"):
         if name in parts and _column(parts[name]).ndim == 1 and X.ndim == 2 and _column(parts[name]).size != X.shape[0]:
             raise DataError(f"/{name} has {grouped(_column(parts[name]).size)} rows, /X has {grouped(X.shape[0])}", where=where)
@@ -51,7 +55,7 @@ def assemble(
         image_shape=pair(attributes, "image_shape", "iu", where),
         source=_maybe_text(attributes.get("source")),
         licence=_maybe_text(attributes.get("licence")),
-        columns={name: _text_or_numbers(_column(values)) for name, values in (columns or {}).items()} or None,
+        columns={name: _column(values) for name, values in columns.items()} or None,
     )
 
 

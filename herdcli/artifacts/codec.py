@@ -20,6 +20,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from herdcli.artifacts import native
 from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import DataError
 from herdcli.schema import Array, as_reckoned, spec_of
@@ -248,13 +249,16 @@ def csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...]) -> A
     if {indices.dtype.kind, indptr.dtype.kind} - set("iu") or data.dtype.kind not in "fiub":
         raise ValueError("a CSR matrix has numbers and integer indices")
     rows, columns = shape
+    kind = native.index_type(indices, indptr)
+    data = native.array(data, name="data", where="") if data.dtype.itemsize == 2 or data.dtype.itemsize > native.SUPPORTED else data
+    data, indices, indptr = (np.ascontiguousarray(part, part.dtype.newbyteorder("=")) for part in (data, indices, indptr))
     ends = len(indptr) == rows + 1 and indptr[0] == 0 and indptr[-1] == len(data) == len(indices)
     if not ends or (indptr[1:] < indptr[:-1]).any():
         raise ValueError("indptr does not describe the rows of data")
     if len(indices) and (indices.min() < 0 or indices.max() >= columns):
         raise ValueError(f"indices must lie in 0 … {columns - 1}")
     matrix = csr_matrix(shape, dtype=data.dtype)
-    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    matrix.data, matrix.indices, matrix.indptr = data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
     return matrix
 
 

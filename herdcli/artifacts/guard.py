@@ -109,7 +109,7 @@ def check_readable(datasets: dict[str, Any], *, limit: int, where: str) -> None:
 def _check_type(dataset: Any, name: str, where: str) -> None:
     dtype = dataset.dtype
     text = h5py.check_string_dtype(dtype)
-    if not (text or (dtype.kind in "fiub" and dtype.itemsize <= 8)):
+    if not (text or (dtype.kind in "fiub" and (dtype.itemsize <= 8 or dtype.kind == "f"))):
         named = {"c": "complex numbers", "V": "compound values", "O": "references or ragged arrays"}.get(dtype.kind, f"type {dtype}")
         raise DataError(f"{name} holds {named}; numbers, booleans and strings are read", where=where)
     if h5py.check_enum_dtype(dtype) and dtype.kind != "b":

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from herdcli.artifacts import anndata, codec, columns, guard, hdf5, header, lines, memory, people, sniff, tables
+from herdcli.artifacts import anndata, codec, columns, guard, hdf5, header, lines, memory, native, people, sniff, tables
 from herdcli.artifacts.arrow import dtype_of, vector
 from herdcli.artifacts.asked import Asked, silent
 from herdcli.artifacts.assemble import labels, pair, split_of
@@ -361,11 +361,18 @@ class Hdf5:
         """Rows [start, stop)."""
         parts = {name: item[start:stop] if name in ("y", "split", "weight") else item for name, item in self.further.items()}
         columns = {name: item[start:stop] for name, item in self.kept.items()}
-        return Dataset(np.ascontiguousarray(self.X[start:stop]), **parts, columns=columns or None)
+        X = native.array(self.X[start:stop], name="X", where=self.where)
+        parts, columns = ({name: _native(item, name, self.where) for name, item in group.items()} for group in (parts, columns))
+        return Dataset(X, **parts, columns=columns or None)
 
     def split(self) -> Array | None:
         """The array of that name."""
         return self.further.get("split")
+
+
+def _native(item: Any, name: str, where: str) -> Any:
+    """An array as `native.array` has it; lists of names as they are."""
+    return native.array(item, name=name, where=where) if isinstance(item, np.ndarray) else item
 
 
 def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: ExitStack) -> Made | None:

@@ -120,12 +120,12 @@ def test_is_bp_scales_one_node_at_a_time_and_gis_bp_all_by_a_root():
 def test_units_are_minimised_to_a_share_of_the_last_residual(last, enough, monkeypatch):
     made = algorithms.method(generate.make("grid", rows=2, columns=2, seed=1), Settings(algorithm="belief-optimization", tolerance=1e-6))
     asked = []
-    monkeypatch.setattr(made, "_minimise", lambda logit, part, enough: asked.append(enough) or 7)
+    monkeypatch.setattr(made, "_minimise", lambda logit, part, enough: asked.append(enough) or (7, 0.25))
     state = made.init()
     state.residual = np.empty(0) if last is None else np.array([last])
     state = made.step(state)
     np.testing.assert_allclose(asked, [enough] * len(made.parts))
-    assert (state.updates.tolist(), state.step, state.residual[-1]) == ([7 * len(made.parts), 0], 1, 0.0)
+    assert (state.updates.tolist(), state.step, state.residual[-1]) == ([7 * len(made.parts), 0], 1, 0.25)
 
 
 def test_belief_optimization_of_a_pair_ends_where_its_slope_vanishes():

@@ -80,15 +80,16 @@ def _attempt(session: Session, choice: Choice, run: Run, ends: float | None, att
     """The result (None: it failed, which is told), and how many steps it took."""
     from herdcli.markov import algorithms
 
-    method = attempt.method or algorithms.method(choice.network, attempt.settings, session.map)
-    watched = Watched(method, ends if attempt.name == "gbp" else None)
+    watched: Watched | None = None
     try:
+        method = attempt.method or algorithms.method(choice.network, attempt.settings, session.map)
+        watched = Watched(method, ends if attempt.name == "gbp" else None)
         return run(session, choice.network, attempt.settings, True, watched), watched.steps_done
     except (Diverged, NegativeResult, DataError) as error:
         if not attempt.may_fail(error):
             raise
         session.console.note(f"auto: {attempt.name} fails: {error.message}")
-        return None, 0 if isinstance(error, NoRoom) else watched.steps_done
+        return None, 0 if watched is None or isinstance(error, NoRoom) else watched.steps_done
 
 
 def _steps_until(ends: float, method: Method) -> int:

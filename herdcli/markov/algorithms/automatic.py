@@ -14,6 +14,7 @@ Source: Yedidia, Freeman & Weiss (2005) for the hierarchy of region graphs; Gelm
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
 from typing import Any
@@ -104,7 +105,10 @@ class Choice:
             if self._trusted(first):
                 why = "beside gbp, whose regions cover every loop once"
         asked = replace(self.settings, algorithm="bp")
-        made = GivingUp(algorithms.method(self.network, asked), _far) if first is not None and self._trusted(first) else None
+        made: Method | None = None
+        if first is not None and self._trusted(first):
+            with suppress(Diverged):  # tables that span more than a float64, which is told where the attempt is made
+                made = GivingUp(algorithms.method(self.network, asked), _far)
         yield Attempt("bp", why, asked, made)
         if first is not None:
             doubt = FAR if self._trusted(first) else CLOSE

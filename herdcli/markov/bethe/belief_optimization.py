@@ -20,14 +20,20 @@ from herdcli.markov.model.pairwise import reduce
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-WIDEST = 750.0  # logits: exp of more is no float64
+WIDEST = 700.0  # logits: exp of minus more is no normal float64
+AT_END = 1e-6  # of WIDEST: a mean that is as good as 0 or 1
 MOST = 200  # Newton and bisection steps on a unit
+FINEST = 4.0  # units in the last place of a logit, to which a bracket is narrowed
 SHARE = 1e-4  # of the last residual, to which units are minimised
 
 
 @dataclass
 class State:
-    """logit  (N,) of the means, 0 for what evidence holds; a residual (change of logits) and a free energy a sweep."""
+    """logit  (N,) of the means, 0 for what evidence holds; a residual and a free energy a sweep.
+
+    The residual is the largest slope of the free energy before its unit was moved: with strong couplings a step of a logit can be
+    tiny far from any minimum, a slope cannot.
+    """
 
     logit: Array
     residual: Array
@@ -60,38 +66,57 @@ class BeliefOptimization(ToTolerance[State, Settings]):
 
     def step(self, state: State) -> State:
         """One sweep, colour by colour."""
-        before = state.logit.copy()
         last = float(state.residual[-1]) if len(state.residual) else 1.0
+        residual = 0.0
         for part in self.parts:
-            state.updates[0] += self._minimise(state.logit, part, max(0.01 * self.settings.tolerance, SHARE * last))
-        residual = float(np.abs(state.logit - before).max(initial=0.0))
+            scalings, slope = self._minimise(state.logit, part, max(0.01 * self.settings.tolerance, SHARE * last))
+            state.updates[0] += scalings
+            residual = max(residual, slope)
         energy = bethe.free_energy(self.graph, self.beliefs(state))
         return State(state.logit, np.append(state.residual, residual), np.append(state.free_energy, energy), state.updates, state.step + 1)
 
-    def _minimise(self, logit: Array, part: Array, enough: float) -> int:
-        """Move the units of a colour to where dF/dq = logit q − b − Σ log M vanishes, which rises with q; scalings done."""
+    def _minimise(self, logit: Array, part: Array, enough: float) -> tuple[int, float]:
+        """Move the units of a colour to where dF/dq = logit q − b − Σ log M vanishes, which rises with q.
+
+        Returns the scalings done, and the largest slope before.
+        """
         low, high = np.full(len(part), -WIDEST), np.full(len(part), WIDEST)
         degree = self.graph.degree()[part]
-        count = 0
-        for _ in range(MOST):
+        count, first, moves = 0, 0.0, high - low
+        for step in range(MOST):
             t = logit[part]
-            ratio, pair = two_state.nearest(self.graph, self.tables, self._node(logit))
-            count += len(ratio)
-            # ∂F/∂q_i = Σ_j ∂G_ij/∂q_i + (1 − n) logit q_i − b_i, and by 5.24 the
-            # slope of G_ij is logit q_i − log M_ji(1)/M_ji(0): n logits cancel.
-            slope = t - self.bias[part] - np.bincount(self.graph.head, ratio, len(logit))[part]
+            slope, bend = self._slope(logit, part, degree)
+            count += 2 * self.graph.edges
             low, high = np.where(slope < 0, t, low), np.where(slope > 0, t, high)
-            of_tail, of_head, _ = two_state.second_derivatives(pair)
-            bend = np.bincount(self.graph.tail[::2], of_tail, len(logit)) + np.bincount(self.graph.head[::2], of_head, len(logit))
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                # In t = logit q, dq/dt = q (1 − q) and q (1 − q) ∂²G_ij/∂q² = 1/(1 − ρ²), ρ the pair's correlation, so d slope/dt
-                # = 1 + Σ_j ρ²/(1 − ρ²): at least 1, and F convex in q_i.  It varies with t, so steps are kept inside a bracket.
-                newton = t - slope / (bend[part] * expit(t) * expit(-t) + 1 - degree)
-            moved = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
-            logit[part] = np.where(slope == 0, t, moved)
-            if np.abs(logit[part] - t).max(initial=0.0) <= max(1e-14, enough):
+            outwards = np.where((np.abs(t) >= WIDEST - AT_END) & (slope * t < 0), 0.0, np.abs(slope))
+            if step == 0:
+                first = float(np.nan_to_num(outwards, nan=np.inf).max(initial=0.0))
+            # The slope rises by at least 1 with t, so that it bounds the distance from its root.  Far from the root of a strong pair it
+            # is like a logarithm, where a step can be tiny and the root far away: what is small says nothing, the slope and the bracket do.
+            narrow = high - low <= FINEST * np.spacing(np.maximum(np.abs(t), 1.0))
+            if np.all((outwards <= max(1e-14, enough)) | narrow):
                 break
-        return count
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                newton = t - slope / bend
+            shorter = np.abs(newton - t) <= 0.5 * moves  # than the step before by half, else the bracket is halved
+            moved = np.where((newton > low) & (newton < high) & shorter, newton, 0.5 * (low + high))
+            moves = np.abs(moved - t)
+            logit[part] = np.where((slope == 0) | narrow, t, moved)
+        return count, first
+
+    def _slope(self, logit: Array, part: Array, degree: Array) -> tuple[Array, Array]:
+        """dF/dq of the units of a colour, and its derivative in t = logit q."""
+        t = logit[part]
+        ratio, pair = two_state.nearest(self.graph, self.tables, self._node(logit))
+        # ∂F/∂q_i = Σ_j ∂G_ij/∂q_i + (1 − n) logit q_i − b_i, and by 5.24 the
+        # slope of G_ij is logit q_i − log M_ji(1)/M_ji(0): n logits cancel.
+        slope = t - self.bias[part] - np.bincount(self.graph.head, ratio, len(logit))[part]
+        of_tail, of_head, _ = two_state.second_derivatives(pair)
+        bend = np.bincount(self.graph.tail[::2], of_tail, len(logit)) + np.bincount(self.graph.head[::2], of_head, len(logit))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # In t = logit q, dq/dt = q (1 − q) and q (1 − q) ∂²G_ij/∂q² = 1/(1 − ρ²), ρ the pair's correlation, so d slope/dt
+            # = 1 + Σ_j ρ²/(1 − ρ²): at least 1, and F convex in q_i.  It varies with t, so steps are kept inside a bracket.
+            return slope, bend[part] * expit(t) * expit(-t) + 1 - degree
 
     def _node(self, logit: Array) -> Array:
         node = np.ones(int(self.graph.node_offset[-1]))

@@ -72,6 +72,7 @@ class LoopCorrected(ToTolerance[State, Settings]):
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings = network, settings
+        reduce(network)  # which refuses tables that span more than a float64, as propagation inside would lose their smallest values
         self.inner = restrict(network)
         self.factors = joined(self.inner.network.factors())
         self.around = self._blankets()

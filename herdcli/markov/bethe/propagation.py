@@ -25,6 +25,7 @@ from herdcli.schema import Array
 
 MESSAGES_WITH_ENERGY = 200_000  # above, the free energy is computed every tenth iteration
 SWEPT = 200_000  # messages above which sweeps come before the residual schedule
+SMALLEST_MESSAGE = 1e-300  # of a message whose largest value is 1
 PATIENCE = 20  # sweeps, of which the last half must have halved the residual
 
 
@@ -156,7 +157,26 @@ class BeliefPropagation(ToTolerance[State, Settings]):
     def result(self, state: State) -> Result:
         """Beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
-        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response)
+        warning = lost_states(self.network, self.graph, state.messages, self.fixed)
+        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response, warning)
+
+
+def lost_states(network: Network, graph: Pairwise, messages: Array, fixed: Array) -> str:
+    """A warning where a message is zero, or nearly, at a state that the zeros of the factors allow: a float64 did not hold it.
+
+    "" where nothing is lost.  With given marginals, which may have zeros of their own, nothing is said.
+    """
+    small = messages < SMALLEST_MESSAGE
+    if not small.any() or fixed.any():
+        return ""
+    place = bethe.places(graph)
+    lost = np.flatnonzero(small & (graph.potential[place] > 0))
+    if not len(lost):
+        return ""
+    edge = int(np.searchsorted(graph.message_offset, lost[0], side="right")) - 1
+    head = int(graph.head[edge])
+    name = network.name(head) if head < graph.variables else "a larger factor"
+    return f"messages to {name} span more than a float64 holds, so its least likely states are lost; --algorithm junction-tree or gbp"
 
 
 def slow(residual: Array) -> bool:
@@ -182,7 +202,13 @@ def memory_of_result(graph: Pairwise, linear_response: bool) -> tuple[int, str]:
 
 
 def bethe_result(
-    network: Network, graph: Pairwise, found: bethe.PairBeliefs, state: Run, converged: bool, response: Array | None = None
+    network: Network,
+    graph: Pairwise,
+    found: bethe.PairBeliefs,
+    state: Run,
+    converged: bool,
+    response: Array | None = None,
+    warning: str = "",
 ) -> Result:
     """Beliefs, −F as log Z, and the certificate of a run on messages.
 
@@ -201,7 +227,7 @@ def bethe_result(
         propagation_updates=int(state.updates[1]),
         covariance=covariance,
     )  # fmt: skip
-    return Result(nodes, cliques, attributes)
+    return Result(nodes, cliques, attributes, warning)
 
 
 def forward_and_back(graph: Pairwise) -> Array:

@@ -43,16 +43,26 @@ def nearest(graph: Pairwise, tables: Array, node: Array) -> tuple[Array, Array]:
     apart, on, off = np.abs(np.where(qi < 0.5, qi - qj, pj - pi)), np.where(less, qi, qj), np.where(less, pj, pi)
     odds = np.exp(-np.abs(w))
     # s (s + apart) = odds (on − s)(off − s), s the smaller cell off the diagonal
-    linear, constant = apart + odds * (on + off), odds * on * off
-    # (1 − odds) s² + linear s − constant = 0, whose root with the other sign of the square root divides by 1 − odds = −expm1(−|w|),
-    # 0 without coupling, and subtracts nearly equal numbers; 2·constant over a sum of positive ones has neither fault.
-    s = 2 * constant / (linear + np.sqrt(linear * linear - 4 * np.expm1(-np.abs(w)) * constant))
-    same = off - s, on - s  # both 0, both 1
-    apart_cells = np.where(less, s + apart, s), np.where(less, s, s + apart)  # (0, 1) and (1, 0)
-    as_is = np.stack([same[0], apart_cells[0], apart_cells[1], same[1]], axis=1)
-    pair = np.where(turned[:, None], as_is[:, [1, 0, 3, 2]], as_is)
+    linear, both_held = apart + odds * (on + off), on * off
+    # (1 − odds) s² + linear s − constant = 0 with constant = odds·on·off, whose root with the other sign of the square root divides by
+    # 1 − odds = −expm1(−|w|), 0 without coupling, and subtracts nearly equal numbers; 2·constant over a sum of positive ones has
+    # neither fault.  The square root is taken of exp(−|w|/2), and s as a logarithm: odds are no float64 from |w| = 745, and the
+    # couplings of tables go to 1416.
     with np.errstate(divide="ignore", invalid="ignore"):
-        weight, logit = np.log(pair) - tables, np.log(q) - np.log(p)
+        root = np.hypot(linear, 2 * np.sqrt(-np.expm1(-np.abs(w)) * both_held) * np.exp(-0.5 * np.abs(w)))
+        log_s = np.log(2 * both_held) - np.abs(w) - np.log(linear + root)
+        s = np.exp(log_s)
+        log_larger = np.log(s + apart)
+        log_larger = np.where(apart > 0, log_larger, log_s)
+        log_cells = np.log(off - s), np.where(less, log_larger, log_s), np.where(less, log_s, log_larger), np.log(on - s)
+    larger = s + apart
+    as_is = np.stack([off - s, np.where(less, larger, s), np.where(less, s, larger), on - s], axis=1)
+    logs_as_is = np.stack(log_cells, axis=1)
+    exchanged = [1, 0, 3, 2]
+    pair = np.where(turned[:, None], as_is[:, exchanged], as_is)
+    log_pair = np.where(turned[:, None], logs_as_is[:, exchanged], logs_as_is)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight, logit = log_pair - tables, np.log(q) - np.log(p)
     ratio = np.empty(2 * len(w))
     with np.errstate(invalid="ignore"):
         # b_ij = ψ_ij w_i w_j with w_j = b_j/M_ij (5.24).  Along x_i = 0 w_i is constant, so log

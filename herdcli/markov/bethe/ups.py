@@ -19,7 +19,15 @@ from herdcli import fast
 from herdcli.errors import BadUsage
 from herdcli.markov.bethe import clamp, feasible, newton, starts, two_state
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe.propagation import State, bethe_result, forward_and_back, memory_of_result, reduction_note, refuse_zero_message
+from herdcli.markov.bethe.propagation import (
+    State,
+    bethe_result,
+    forward_and_back,
+    lost_states,
+    memory_of_result,
+    reduction_note,
+    refuse_zero_message,
+)
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import reduce
@@ -206,7 +214,8 @@ class UPS(ToTolerance[UPSState, Settings]):
     def result(self, state: UPSState) -> Result:
         """Beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
-        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response)
+        warning = lost_states(self.network, self.graph, state.messages, self.fixed)
+        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response, warning)
 
 
 def _improved(before: UPSState, after: UPSState, noise: float) -> bool:

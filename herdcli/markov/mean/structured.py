@@ -21,7 +21,7 @@ from herdcli import fast
 from herdcli.errors import BadUsage
 from herdcli.markov.bethe import clamp, starts
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe.propagation import memory_of_result
+from herdcli.markov.bethe.propagation import lost_states, memory_of_result
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.joined import root
@@ -152,7 +152,7 @@ class StructuredMeanField(ToTolerance[State, Settings]):
         cliques += [((i, j), np.outer(nodes[i], nodes[j])) for i, j in self.cut_ends]
         done = self.met(state)
         attributes = certificate(energy, done, state.step, state.residual, state.free_energy, propagation_updates=state.updates)
-        return Result(nodes, cliques, attributes)
+        return Result(nodes, cliques, attributes, lost_states(self.network, self.graph, state.messages, self.free))
 
 
 def partition(graph: Pairwise) -> tuple[Array, Array]:

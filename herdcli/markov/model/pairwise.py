@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.errors import NegativeResult
+from herdcli.errors import Diverged, NegativeResult
 from herdcli.markov.model import support
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
+
+SMALLEST = -708.0  # log of the smallest normal float64, about
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ def _assembled(
         at = tops.index(-np.inf)
         place = network.name(at) if at < len(units) else " and ".join(map(network.name, list(pairs)[at - len(units)]))
         raise NegativeResult(f"no state has a probability: the factors leave {place} no state")
+    _require_float64(network, [*units, *pairs.values()], tops, [*((i,) for i in range(len(units))), *pairs], auxiliary)
     n, m = len(units), len(pairs)
     edges = np.array(list(pairs), dtype=np.int32).reshape(-1, 2)
     tail, head = edges.ravel(), edges[:, ::-1].ravel()
@@ -163,6 +166,25 @@ def _assembled(
         log_scale=log_scale + float(np.sum(tops)),
         auxiliary=auxiliary,
     )
+
+
+def _require_float64(
+    network: Network,
+    tables: list[Array],
+    tops: list[float],
+    nodes: list[tuple[int, ...]],
+    auxiliary: dict[int, tuple[tuple[int, ...], Array]],
+) -> None:
+    """Raise Diverged where a log table spans more than a float64 holds: its smallest values would become zeros."""
+    for logs, top, scope in zip(tables, tops, nodes, strict=True):
+        span = top - float(logs.min(initial=top, where=np.isfinite(logs)))
+        if span > -SMALLEST:
+            variables = sorted({i for node in scope for i in (auxiliary[node][0] if node in auxiliary else (node,))})
+            names = ", ".join(map(network.name, variables[:-1])) + (" and " if len(variables) > 1 else "") + network.name(variables[-1])
+            raise Diverged(
+                f"the factors over {names} span 10^{span / np.log(10):.0f}, more than a float64 holds",
+                hint="--algorithm junction-tree, gbp, tree-ep or mean-field, which work with logarithms",
+            )
 
 
 def _offsets(lengths: Array) -> Array:

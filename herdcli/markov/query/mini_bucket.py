@@ -15,7 +15,7 @@ import numpy as np
 
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.model.network import Network
-from herdcli.markov.query.tables import Eliminated, Table, best, positions, product, tables
+from herdcli.markov.query.tables import Eliminated, Table, best, positions, product, rounding, tables
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -45,8 +45,9 @@ def bound(network: Network, order: Sequence[int], maximised: frozenset[int] = fr
 
     −∞ where the zeros of the factors show that nothing is possible.
     """
-    found = eliminated(network, order, tables(network, positions(network, order)), maximised, cells)
-    return Bounded(found.bound, _back(found.parts), found.whole)
+    given = tables(network, positions(network, order))
+    found = eliminated(network, order, given, maximised, cells)
+    return Bounded(found.bound + rounding(table.logs for table in given), _back(found.parts), found.whole)
 
 
 def eliminated(network: Network, order: Sequence[int], given: Sequence[Table], maximised: frozenset[int], cells: int) -> Parts:

@@ -85,7 +85,7 @@ def _informations(scope: Sequence[int], logs: Array, singles: dict[int, Array]) 
     for a, b in combinations(range(len(scope)), 2):
         both = p.sum(axis=tuple(k for k in range(len(scope)) if k not in (a, b)))
         apart = both.sum(axis=1, keepdims=True) * both.sum(axis=0, keepdims=True)
-        some = both > 0
+        some = (both > 0) & (apart > 0)
         found[scope[a], scope[b]] = float((both[some] * np.log(both[some] / apart[some])).sum())
     return found
 

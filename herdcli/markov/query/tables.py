@@ -18,6 +18,8 @@ from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
+ROUNDING = 4 * 2.0**-52  # of the sum of the largest logarithms of all tables
+
 
 @dataclass(frozen=True)
 class Table:
@@ -58,6 +60,11 @@ class Eliminated:
             # leaves later; going back, all of those are known (Dechter 1999, the forward phase).
             x[choice.variable] = int(choice.state[tuple(x[j] for j in choice.scope)])
         return x
+
+
+def rounding(logs: Iterable[Array]) -> float:
+    """What a sum of logarithms may be off by, by which a bound is raised so that it is never below what it bounds."""
+    return ROUNDING * (1.0 + sum(float(np.abs(table[np.isfinite(table)]).max(initial=0.0)) for table in logs))
 
 
 def positions(network: Network, order: Sequence[int]) -> list[int]:

@@ -14,16 +14,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from herdcli.errors import NegativeResult
-from herdcli.markov.exact import junction_tree
-from herdcli.markov.exact.cliques import search
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.alike import Alike, alike, starts
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.joined import root
-from herdcli.markov.model.network import Network, build
+from herdcli.markov.model.network import Network
 from herdcli.markov.model.restricted import restrict
+from herdcli.markov.query.tables import rounding
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -53,6 +51,8 @@ class TreeReweighted(ToTolerance[State, Settings]):
         self.first, self.groups = starts(small), alike(small)
         self.owner = np.repeat(np.arange(small.count), small.cardinality)
         self.forests = forests(small, settings.seed)
+        self.scopes = [small.scope_of(a) for a in range(small.factor_count)]
+        self.rooted = [rooted(self.scopes, members, small.count) for members in self.forests]
         share = np.zeros(small.factor_count)
         for members in self.forests:
             share[members] += 1.0 / len(self.forests)
@@ -139,8 +139,8 @@ class TreeReweighted(ToTolerance[State, Settings]):
             for a, logs in zip(group.number.tolist(), whole, strict=True):
                 ratio[a] = logs
         singles = np.split(nodes, self.first[1:-1])
-        found = [_log_z(small, singles, ratio, members) for members in self.forests]
-        return float(np.mean(found)) + self.inner.constant
+        found = [_log_z(self.scopes, singles, ratio, forest) for forest in self.rooted]
+        return float(np.mean(found)) + self.inner.constant + rounding((*singles, *ratio))
 
 
 def _normal(logs: Array) -> Array:
@@ -149,20 +149,56 @@ def _normal(logs: Array) -> Array:
     return result
 
 
-def _log_z(network: Network, singles: Sequence[Array], ratio: Sequence[Array], members: Sequence[int]) -> float:
-    """log Z of one forest, its tables scaled to maximum 1."""
-    scale, factors = 0.0, []
-    parts = [((i,), logs) for i, logs in enumerate(singles)] + [(network.scope_of(a), ratio[a]) for a in members]
-    for scope, logs in parts:
-        top = float(logs.max())
-        scale += top
-        factors.append((scope, np.exp(logs - top)))
-    forest = build(network.cardinality, factors)
-    order = search(forest, 0, 1).order
-    try:
-        return scale + junction_tree.calibrate(forest, junction_tree.plan(forest, order)).log_z
-    except NegativeResult:  # of one forest is one of the whole
-        return -np.inf
+@dataclass(frozen=True)
+class Forest:
+    """Factors without a loop: (factor, axis of the variable towards the root), roots first, and a root of every tree."""
+
+    edges: list[tuple[int, int]]
+    roots: list[int]
+
+
+def rooted(scopes: Sequence[tuple[int, ...]], members: Sequence[int], count: int) -> Forest:
+    """A forest with the way to its roots; scopes of all factors, those of `members` without a loop."""
+    touching: list[list[int]] = [[] for _ in range(count)]
+    for a in members:
+        for i in scopes[a]:
+            touching[i].append(a)
+    edges: list[tuple[int, int]] = []
+    roots = []
+    seen, used = [False] * count, set()
+    for root_of_tree in range(count):
+        if seen[root_of_tree]:
+            continue
+        roots.append(root_of_tree)
+        seen[root_of_tree] = True
+        waiting = [root_of_tree]
+        while waiting:
+            i = waiting.pop()
+            for a in touching[i]:
+                if a in used:
+                    continue
+                used.add(a)
+                edges.append((a, scopes[a].index(i)))
+                for j in scopes[a]:
+                    if not seen[j]:
+                        seen[j] = True
+                        waiting.append(j)
+    return Forest(edges, roots)
+
+
+def _log_z(scopes: Sequence[tuple[int, ...]], singles: Sequence[Array], ratio: Sequence[Array], forest: Forest) -> float:
+    """log Z of one forest, from log tables of variables and factors: logarithms all the way, whatever these span."""
+    nodes = list(singles)
+    for a, towards in reversed(forest.edges):
+        table = ratio[a]
+        for axis, i in enumerate(scopes[a]):
+            if axis != towards:
+                shape = [1] * table.ndim
+                shape[axis] = -1
+                table = table + nodes[i].reshape(shape)
+        p = scopes[a][towards]
+        nodes[p] = nodes[p] + log_sum(table, tuple(axis for axis in range(table.ndim) if axis != towards))
+    return float(sum(float(log_sum(nodes[i], (0,))) for i in forest.roots))
 
 
 def forests(network: Network, seed: int) -> list[list[int]]:

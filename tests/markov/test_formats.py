@@ -202,3 +202,23 @@ def test_rows_that_are_no_distributions_are_found(rows, told):
 def test_factors_of_one_variable_twice_are_no_bayesian_network():
     text = "BAYES\n2\n2 2\n2\n1 0\n1 0\n\n2\n.5 .5\n2\n.5 .5\n"
     assert formats.unlike_distributions(formats.read(text, "uai")) == "factors 0 and 1 are both of x0"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("MARKOV\n2\n2 99999999999\n1\n1 0\n2\n1 1\n", "the variables have 1e+11 states together, at most 2147483647 are taken"),
+        (
+            "MARKOV\n1\n9999999999999999999\n0\n",
+            "line 3, token 1: a cardinality is 9999999999999999999, at most 9223372036854775807 is read",
+        ),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 1_0\n", "line 7, token 2: '1_0' is not a number (a value of factor 0)"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 ١\n", "line 7, token 2: '١' is not a number (a value of factor 0)"),
+        ("MARKOV\n1\n1_0\n0\n", "line 3, token 1: '1_0' is not an integer (a cardinality)"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 1e400\n", "factor 0: value 1 is inf, potentials are finite and not negative"),
+    ],
+)
+def test_numbers_that_an_artifact_does_not_hold_are_refused_in_text(text, told):
+    with pytest.raises(DataError) as caught:
+        formats.read(text, "uai")
+    assert str(caught.value) == told

@@ -13,6 +13,7 @@ from herdcli.schema import Array
 
 T = TypeVar("T")
 ROUNDED = 0.01  # how far a row of a conditional distribution may be from a sum of 1 in a file
+LARGEST = 2**63 - 1  # of the integers that files hold
 ZEROS = frozenset(("0", "0.0", "0.", "0.000000"))
 
 
@@ -27,6 +28,9 @@ def vanished(words: Sequence[str], values: Array) -> int | None:
         if word not in ZEROS and re.search(r"[1-9]", word.lower().partition("e")[0]):
             return int(place)
     return None
+
+
+_PLAIN = re.compile(r"[+-]?[0-9]{1,400}")
 
 
 class Words:
@@ -55,15 +59,17 @@ class Words:
 
     def integers(self, count: int, what: str, low: int = 0) -> list[int]:
         """The next words as integers from `low` upwards."""
-        values = self._take(count, what, int, "an integer")
+        values = self._take(count, what, _integer, "an integer")
         for k, value in enumerate(values):
+            if abs(value) > LARGEST:
+                raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, at most {LARGEST} is read")
             if value < low:
                 raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, expected {low} or more")
         return values
 
     def numbers(self, count: int, what: str) -> Array:
         """The next words as float64."""
-        values = np.array(self._take(count, what, float, "a number"), dtype=np.float64)
+        values = np.array(self._take(count, what, _number, "a number"), dtype=np.float64)
         first = self.at - count
         if (lost := vanished(self.words[first : self.at], values)) is not None:
             raise DataError(f"{self.place(first + lost)}: {TOO_SMALL.format(self.words[first + lost][:40])}", hint=SCALED)
@@ -96,6 +102,20 @@ class Words:
         """Raise DataError if words are left over."""
         if self.left:
             raise DataError(f"{self.place(self.at)}: '{self.words[self.at][:40]}' after the end of the network")
+
+
+def _integer(word: str) -> int:
+    """Digits of ASCII with a sign: Python reads 1_0 and digits of other scripts too, which no other program does."""
+    if not _PLAIN.fullmatch(word):
+        raise ValueError(word)
+    return int(word)
+
+
+def _number(word: str) -> float:
+    """A decimal number of ASCII characters."""
+    if "_" in word or not word.isascii():
+        raise ValueError(word)
+    return float(word)
 
 
 def _converts(word: str, convert: Callable[[str], T]) -> bool:

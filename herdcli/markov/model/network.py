@@ -17,6 +17,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_offsets, require_picture, require_place
 
 Factor = tuple[tuple[int, ...], Array]
+MOST_STATES = 2**31 - 1  # of all variables together
 MOST_AXES = 60  # NumPy arrays have at most 64
 
 
@@ -120,6 +121,8 @@ def validate(network: Network) -> Network:
         raise DataError("the network has no variables")
     if (bad := np.flatnonzero(cardinality < 1)).size:
         raise DataError(f"variable {bad[0]} has cardinality {cardinality[bad[0]]}, expected 1 or more")
+    if (states := float(cardinality.astype(np.float64).sum())) > MOST_STATES:
+        raise DataError(f"the variables have {states:.6g} states together, at most {MOST_STATES} are taken")
     for what, flat, offset in (("scope", network.scope, network.scope_offset), ("table", network.table, network.table_offset)):
         require_offsets(f"{what}_offset", offset, len(flat), what)
     if len(network.scope) and (network.scope.min() < 0 or network.scope.max() >= n):

@@ -179,17 +179,20 @@ class Counted(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def open_source(path: str, *, limit: int) -> Iterator[Source]:
+def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Source]:
     """Open a path, or stdin for "-", unwrapping gzip, bzip2, xz and zstd.
 
-    limit  bytes a compressed input may unfold to.  Raises NoInput (66) for what is missing, a
-    directory, unreadable or an empty stdin; BadUsage (2) when stdin is a terminal.
+    limit  bytes a compressed input may unfold to.  empty  a file without a byte is an input too.
+    Raises NoInput (66) for what is missing, a directory, unreadable or an empty stdin; BadUsage (2) when stdin is a terminal.
     """
     with _open(path) as (name, stream, regular):
         source = Source(name, stream, regular=regular)
         if not source.head:
             if path == "-":
                 raise NoInput(EMPTY_STDIN, where="stdin")
+            if empty:
+                yield source
+                return
             raise DataError("the file is empty", where=name, hint="was the command that wrote it interrupted?")
         unfold = _unfolder(source)
         if unfold is None:

@@ -55,7 +55,14 @@ UNREAD = {
     b"CDF\x02": ("netCDF of version 3", "write version 4, which is HDF5: idata.to_netcdf(FILE)"),
     b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
 }
-FOREIGN_TEXT = {"uai": "a UAI network", "bif": "a BIF network", "vw": "Vowpal Wabbit text"}
+FOREIGN_TEXT = {
+    "uai": "a UAI network",
+    "bif": "a BIF network",
+    "xmlbif": "an XMLBIF network",
+    "xdsl": "a network of GeNIe (XDSL)",
+    "vw": "Vowpal Wabbit text",
+}
+NETWORK_SUFFIXES = {"xml": "xmlbif", "bifxml": "xmlbif"}  # beside those that are the names of formats
 WRITTEN = (".h5", ".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".npz", ".npy", ".svm", ".wav", ".nc")
 _SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")  # run-0.05 has none
 _PAIR = re.compile(r"(?:\d+|qid):[-+.\deEinfaINFA]+")
@@ -142,16 +149,28 @@ def refuse_lost_seal(head: bytes, name: str) -> None:
 
 
 def network_text(head: bytes, name: str) -> str | None:
-    """uai, bif or fg where only a network will do; None for what is no text of a network."""
+    """The format of a network as text, where only a network will do; None for what is no such text."""
     if head.startswith((header.MAGIC, HDF5_MAGIC, b"PAR1", b"PK\x03\x04")) or hdf5_offset(head):
         return None
-    lines = [line for line in _decoded(head, name).splitlines() if line.strip() and not line.startswith(("#", "//"))]
-    first = lines[0].split() if lines else [""]
-    if first[0] in ("MARKOV", "BAYES"):
+    text = head.decode("latin-1").lstrip("ï»¿\ufeff")
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL) if text.lstrip().startswith("/*") else text
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "//", "%"))]
+    words = " ".join(lines[:40]).split() or [""]
+    if words[0].startswith("<"):
+        found = re.search(r"<(?:\w+:)?(bif|network|smile)\b", text, re.IGNORECASE)
+        return None if found is None else "xdsl" if found[1].lower() == "smile" else "xmlbif"
+    first = words[0].partition("{")[0].lower()
+    if first in ("markov", "bayes"):
         return "uai"
-    if first[0] in ("network", "variable"):
+    if first == "net":
+        return "net" if words[0] != first or (len(words) > 1 and words[1].startswith("{")) else "dsl"
+    if first in ("node", "class", "potential") or (first == "discrete" and words[1:2] == ["node"]):
+        return "net"
+    if first in ("network", "variable", "probability"):
         return "bif"
-    return "fg" if len(first) == 1 and first[0].isdigit() else None
+    alone = lines[0].partition("#")[0].split() if lines else []
+    _decoded(head, name)
+    return "fg" if len(alone) == 1 and alone[0].isdigit() else None
 
 
 def by_suffix(path: str) -> str | None:
@@ -200,7 +219,9 @@ def _tell_text(text: str, name: str) -> str:
     if not lines:
         raise DataError("there are no lines of data", where=name)
     first = lines[0]
-    foreign = "uai" if first in ("MARKOV", "BAYES") else "bif" if first.startswith("network ") else None
+    foreign = "uai" if first.upper() in ("MARKOV", "BAYES") else "bif" if first.startswith("network ") else None
+    if first.startswith("<"):
+        foreign = network_text(text.encode(), name)
     if foreign:
         raise DataError(f"is {FOREIGN_TEXT[foreign]}, not a data set", where=name)
     if any(_is_svmlight(line) for line in lines[:2]) or (_is_number(first) and any(_is_svmlight(line) for line in lines)):

@@ -173,7 +173,7 @@ probability ( X2 | X1 ) { (1) 0.5, 0.25, 0.25; (2) 0.1, 0.2, 0.7; }
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("x1=2", "there is no variable 'x1'\nhint: its variables are X1, X2"),  # not X2, the variable of number 1
+        ("x1=2", "there is no variable 'x1'\nhint: did you mean 'X1'?"),  # not X2, the variable of number 1
         ("1=2", "there is no variable '1'\nhint: its variables are X1, X2"),
         ("X2=1", "X2 has no state '1'\nhint: its states are 5, 10, 20"),  # not 10, the state of number 1
         ("X1=0", "X1 has no state '0'\nhint: its states are 1, 2"),

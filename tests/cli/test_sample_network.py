@@ -49,7 +49,7 @@ def test_known_states_are_kept(herd, rain, tmp_path):
     (tmp_path / "never.csv").write_text("rain,wet\n0,0\n1,\n")
     ended = herd("sample", "rain.bif", "--given", "never.csv")
     assert ended.code == 1
-    assert "the evidence has probability 0: no state is possible with rain=0, wet=0" in ended.err
+    assert "the evidence has probability 0: no state is possible with rain=none, wet=yes" in ended.err
 
 
 def test_gibbs_of_a_network_with_zeros_and_several_states(herd, rain):

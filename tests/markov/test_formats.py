@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from herdcli.errors import DataError
+from herdcli.markov.formats import evidence, results
 from herdcli.markov.formats import networks as formats
-from herdcli.markov.formats import results
 from herdcli.markov.model import generate, network
 
 UAI = "MARKOV\n2\n2 3\n2\n1 0\n2 0 1\n2\n .4 .6\n6\n1 2 3 4 5 6\n"
@@ -115,11 +115,11 @@ def test_bad_texts_are_told_where(form, text, message):
     ],
 )  # fmt: skip
 def test_evidence_comes_in_three_layouts(text, expected):
-    assert results.read_evidence(text, formats.read(UAI, "uai")) == expected
+    assert evidence.read_evidence(text, formats.read(UAI, "uai")) == expected
 
 
 def test_evidence_may_use_names():
-    assert results.read_evidence("rain=no\nsky Asy/Patch\n", formats.read(BIF, "bif")) == {0: 1, 1: 2}
+    assert evidence.read_evidence("rain=no\nsky Asy/Patch\n", formats.read(BIF, "bif")) == {0: 1, 1: 2}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_evidence_may_use_names():
 )
 def test_bad_evidence(text, message):
     with pytest.raises(DataError) as caught:
-        results.read_evidence(text, formats.read(UAI, "uai"))
+        evidence.read_evidence(text, formats.read(UAI, "uai"))
     assert str(caught.value) == message
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from herdcli.artifacts import Artifact, sniff
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.columns import variables_by_name
 from herdcli.cli.frame.options import NETWORK_FORMATS
-from herdcli.errors import DataError, HerdError
+from herdcli.errors import BadUsage, DataError, HerdError
 
 if TYPE_CHECKING:
     from herdcli.artifacts.inputs import Source
@@ -22,16 +23,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TEXT_FORMATS = NETWORK_FORMATS[1:]
+PACKED = (".gz", ".bz2", ".xz", ".zst")
+XML_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+LATIN = ("iso-8859-1", "latin-1", "latin1", "iso-8859-15", "windows-1252", "cp1252")
 
 
-def load_network(session: Session, path: str, input_format: str | None) -> Artifact:
-    """A network from UAI, .fg or BIF text, or an artifact.  Raises DataError with line and token."""
+def load_network(session: Session, path: str, input_format: str | None, missing_rows: str | None = None) -> Artifact:
+    """A network as text, with the names beside it, or an artifact.  Raises DataError with line and token.
+
+    missing_rows  "uniform": rows of NaN become uniform distributions.
+    """
     from herdcli.markov.formats import networks as formats
 
     with session.opened(path) as source:
         form = input_format or sniff.network_text(source.head, source.name)
         if form in TEXT_FORMATS:
-            found = parsed(session, source, "network", lambda text: formats.read(text, form), "network")
+            notes: list[str] = []
+            found = parsed(
+                session, source, "network", lambda text: formats.read(text, form, missing_rows=missing_rows, notes=notes), "network", form
+            )
+            for note in notes:
+                session.console.note(f"{source.name}: {note}")
             if (told := formats.unlike_distributions(found.value)) is not None:
                 session.console.warn(
                     f"{source.name}: is marked BAYES, but {told}: its factors are multiplied as they are, as those of MARKOV"
@@ -39,7 +51,29 @@ def load_network(session: Session, path: str, input_format: str | None) -> Artif
                 found = replace(found, value=replace(found.value, directed=False))
         else:
             found = _artifact(session, source, path)
+    if form in TEXT_FORMATS and formats.FORMATS[form].labels != "all":
+        found = _with_names(session, found, path)
     return found
+
+
+def _with_names(session: Session, found: Artifact, path: str) -> Artifact:
+    """A network with the names that lie beside its file, where there are any."""
+    from herdcli.markov.formats.names import read_names
+
+    beside = names_path(path)
+    if path == "-" or not Path(beside).is_file():
+        return found
+    network = load_text(session, beside, "names", lambda text: read_names(text, found.value))
+    session.console.note(f"{found.name}: names of variables and states are those of {Path(beside).name}")
+    return replace(found, value=network)
+
+
+def names_path(path: str) -> str:
+    """Where the names of a network lie, or go, that its file cannot hold: NAME.names.json beside NAME.uai and NAME.uai.gz."""
+    given = Path(path)
+    if given.suffix.lower() in PACKED:
+        given = given.with_suffix("")
+    return str(given.with_suffix(".names.json"))
 
 
 def load_like(session: Session, path: str, names: list[str] | None, count: int) -> Network:
@@ -63,19 +97,19 @@ def states_named(network: Network) -> Recoding:
     return Recoding({name: own for name, own in levels.items() if own != tuple(map(str, range(len(own))))}, codes=True)
 
 
-def load_text(session: Session, path: str, role: str, parse: Callable[[str], T]) -> T:
-    """What `parse` makes of the text of a file; errors name the file."""
-    with session.opened(path) as source:
+def load_text(session: Session, path: str, role: str, parse: Callable[[str], T], *, empty: bool = False) -> T:
+    """What `parse` makes of the text of a file; errors name the file.  empty  a file without a byte has a text too."""
+    with session.opened(path, empty=empty) as source:
         found: T = parsed(session, source, role, parse, "text").value
     return found
 
 
-def parsed(session: Session, source: Source, role: str, parse: Callable[[str], object], kind: str) -> Artifact:
-    """What `parse` makes of an open text, remembered among the inputs; errors name the file."""
+def parsed(session: Session, source: Source, role: str, parse: Callable[[str], object], kind: str, form: str | None = None) -> Artifact:
+    """What `parse` makes of an open text, remembered among the inputs; errors name the file.  form  of a network."""
     with source.reader() as stream:
         raw = stream.read()
     try:
-        value = parse(raw.decode("utf-8-sig"))
+        value = parse(raw.decode(_encoding(raw, form)))
     except UnicodeDecodeError as error:
         raise DataError(f"is not UTF-8 text (byte {error.start})", where=source.name) from None
     except HerdError as error:
@@ -84,6 +118,20 @@ def parsed(session: Session, source: Source, role: str, parse: Callable[[str], o
     found = Artifact(kind, value, [], source.sha256, source.name, len(raw), False)
     session.inputs[role] = replace(found, value=None)
     return found
+
+
+def _encoding(raw: bytes, form: str | None) -> str:
+    """That of a text: as XML declares it, Latin-1 for programs that knew nothing else, else UTF-8."""
+    if form in ("xmlbif", "xdsl"):
+        found = XML_ENCODING.match(raw)
+        if found is not None and (name := found[1].decode().lower()) in LATIN:
+            return name
+    if form in ("net", "dsl"):
+        try:
+            raw.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return "latin-1"
+    return "utf-8-sig"
 
 
 def _artifact(session: Session, source: Source, path: str) -> Artifact:
@@ -101,9 +149,17 @@ def _artifact(session: Session, source: Source, path: str) -> Artifact:
 
 
 def output_format(session: Session, wanted: str | None, choices: tuple[str, ...]) -> str:
-    """The format of -o: as asked, by its suffix, else hdf5."""
+    """The format of -o: as asked, by its suffix, else hdf5.  Raises BadUsage for a suffix that is none."""
     suffix = Path(session.output).suffix.lower().removeprefix(".")
-    return wanted or (suffix if suffix in choices else "hdf5")
+    suffix = sniff.NETWORK_SUFFIXES.get(suffix, suffix)
+    if wanted or suffix in choices:
+        return wanted or suffix
+    try:
+        sniff.to_write(session.output)
+    except BadUsage as error:
+        error.hint = f"known formats: .h5, {', '.join(f'.{name}' for name in choices if name != 'hdf5')}"
+        raise
+    return "hdf5"
 
 
 def check(session: Session, kind: str, form: str) -> None:
@@ -117,10 +173,26 @@ def check(session: Session, kind: str, form: str) -> None:
 
 
 def write_network(session: Session, value: Network, summary: str, form: str, history: History = None) -> None:
-    """A network as an artifact, or as UAI, .fg or BIF text."""
+    """A network as an artifact, or as text with the names beside it that the format cannot hold."""
+    from herdcli.markov.formats import names
     from herdcli.markov.formats import networks as formats
 
     if form == "hdf5":
         outputs.artifact(session, value, summary, history=history)
-    else:
-        outputs.text(session, formats.write(value, form), summary, form)
+        return
+    text, labels = formats.write(value, form), formats.FORMATS[form].labels
+    if names.are_lost(value, labels):
+        _write_names(session, names.write_names(value, labels), form)
+    elif labels != "all" and session.output != "-" and Path(names_path(session.output)).exists():
+        session.console.warn(f"{Path(names_path(session.output)).name} is there already, and its names will be read with this network")
+    outputs.text(session, text, summary, form)
+
+
+def _write_names(session: Session, content: str, form: str) -> None:
+    """The names beside -o; on standard output they are lost, with a warning."""
+    if session.output == "-":
+        session.console.warn(f"{form} has no place for all names of variables and states, and they are lost; -o FILE keeps them beside it")
+        return
+    path = names_path(session.output)
+    outputs.beside(session, path, lambda target: outputs.write_text(target, content), binary=False)
+    session.console.note(f"{form} has no place for all names of variables and states: they are in {Path(path).name}, which is read with it")

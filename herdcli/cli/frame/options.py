@@ -376,13 +376,24 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
     return decorate
 
 
-NETWORK_FORMATS = ("hdf5", "uai", "fg", "bif")
+NETWORK_FORMATS = ("hdf5", "uai", "fg", "bif", "xmlbif", "net", "xdsl", "dsl")
 
 
 def network_format_option(command: Callable[..., object]) -> Callable[..., object]:
     """--input-format of commands that read networks."""
     return click.option(
         "--input-format", type=click.Choice(NETWORK_FORMATS), default=None, help="Read the network as this format.  [default: detected]"
+    )(command)
+
+
+def missing_rows_option(command: Callable[..., object]) -> Callable[..., object]:
+    """--missing-rows of commands that read networks."""
+    return click.option(
+        "--missing-rows",
+        type=click.Choice(["refuse", "uniform"]),
+        default="refuse",
+        show_default=True,
+        help="Rows of NaN in tables of a Bayesian network, as bnlearn writes for states of the parents without data.",
     )(command)
 
 

@@ -269,10 +269,13 @@ class Session:
         value, known = prepare(found.value, [], found.name, found.recoding)
         return replace(found, value=value, recoding=known)
 
-    def opened(self, path: str) -> AbstractContextManager[Source]:
-        """The bytes of an input that is no artifact, as text; whoever reads them remembers it among the inputs."""
+    def opened(self, path: str, *, empty: bool = False) -> AbstractContextManager[Source]:
+        """The bytes of an input that is no artifact, as text; whoever reads them remembers it among the inputs.
+
+        empty  a file without a byte is an input too.
+        """
         self.refuse_stdin_twice(path)
-        return open_source(path, limit=self.max_memory or memory.default_limit())
+        return open_source(path, limit=self.max_memory or memory.default_limit(), empty=empty)
 
     def _readable_again(self, path: str) -> str:
         """A path; of stdin, where workers must read it too, that of a file with its bytes."""

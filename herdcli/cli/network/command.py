@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import NETWORK_FORMATS, format_option, network_format_option, output_options, seed_option, stage
+from herdcli.cli.frame.options import (
+    NETWORK_FORMATS,
+    format_option,
+    missing_rows_option,
+    network_format_option,
+    output_options,
+    seed_option,
+    stage,
+)
 from herdcli.cli.network.request import Request
 
 if TYPE_CHECKING:
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
     "--evidence", default=None, metavar="FILE", help="The rows that the states of from-hmm emitted; a column 'sequence' divides them."
 )
 @format_option(NETWORK_FORMATS)
-@stage(Request, network_format_option, seed_option, output_options)
+@stage(Request, network_format_option, missing_rows_option, seed_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Make a Boltzmann machine on a grid, tree or random graph, convert a network, or turn a hidden Markov model into one.
 
@@ -46,7 +54,9 @@ def command(session: Session, request: Request) -> None:
 
     INPUT is the network of convert, or the hmm of from-hmm.
 
-    Formats: UAI (.uai), libDAI factor graphs (.fg), Bayesian networks (.bif), and the artifact (HDF5).
+    Formats: UAI (.uai), libDAI factor graphs (.fg), the artifact (HDF5); of Bayesian networks also BIF (.bif), XMLBIF (.xmlbif, .bifxml,
+    .xml), Hugin (.net) and GeNIe (.xdsl, .dsl).  Names that a format cannot hold go into NAME.names.json beside it, which is read with
+    it again.
     """
     from herdcli.cli.frame import networks
     from herdcli.cli.network.inputs import made

@@ -46,7 +46,7 @@ def _require_names(session: Session, known: Recoding) -> None:
     """What is said where a format has no place for names of states; refused where a number would be read as the name of another state."""
     from herdcli.artifacts import sniff
 
-    form = sniff.to_write(session.output)
+    form = sniff.to_write(session.output) or "hdf5"
     if not known.levels or form in ("hdf5", "parquet", "csv"):
         return
     for name, levels in known.levels.items():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def made(session: Session, request: Request) -> tuple[Network, Artifact | None]:
     """The network that is read, with its file, or made from the seed."""
     if request.structure == "convert":
-        found = load_network(session, request.source, request.input_format)
+        found = load_network(session, request.source, request.input_format, request.missing_rows)
         return found.value, found
     if request.structure == "from-hmm":
         from herdcli.cli.em import networks

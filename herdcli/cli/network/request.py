@@ -31,6 +31,7 @@ class Request:
     observe: str | None
     sigma_alpha: float
     evidence: str | None = where_changed(None, lambda value: "file")
+    missing_rows: str = where_changed("refuse")
     seed: int
 
     def warn_of_ignored(self, session: Session) -> None:

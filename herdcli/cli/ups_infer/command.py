@@ -12,6 +12,7 @@ from herdcli.cli.frame.options import (
     checkpoint_options,
     format_option,
     input_argument,
+    missing_rows_option,
     network_format_option,
     output_options,
     seed_option,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     evidence_options,
     result_options,
     network_format_option,
+    missing_rows_option,
     seed_option,
     threads_option,
     shards.shard_option,
@@ -60,8 +62,8 @@ def command(session: Session, request: Request) -> None:
       herd network grid --sigma-w 2 | herd ups-infer -o exact.h5
       herd network grid --sigma-w 2 | herd ups-infer --observe x0=0.2,0.8 --algorithm ups --format mar
 
-    NETWORK is UAI, libDAI .fg or BIF text, or a `network` artifact.  --evidence fixes the states of variables,
-    --observe their marginals (generalised inference), --likelihood multiplies a factor in.  --evidence-rows takes
+    NETWORK is UAI, libDAI .fg, BIF, XMLBIF, Hugin .net or GeNIe .xdsl text, or a `network` artifact.  --evidence fixes the states of
+    variables, --observe their marginals (generalised inference), --likelihood multiplies a factor in.  --evidence-rows takes
     a table of evidence and writes a table of marginals.  --query asks for likeliest states, joint tables, bounds on log Z
     or sensitivities instead of marginals.
     """
@@ -69,7 +71,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.ups_infer import evidence_rows, inputs, queries, starts
 
     form = queries.output_format(session, request)
-    loaded = load_network(session, request.source, request.input_format)
+    loaded = load_network(session, request.source, request.input_format, request.missing_rows)
     network, evidence = inputs.observed(session, loaded.value, request)
     request.warn_of_ignored(session, bool(network.observations()))
     with inputs.naming(loaded.value, evidence):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request) -> None:
     """Write the marginals of all variables, and log Z, under the evidence of each row beside that given for all of them."""
     from herdcli.markov.exact.batch import Batch, Columns, RowsShard
-    from herdcli.markov.formats import results
+    from herdcli.markov.formats.evidence import variable
 
     full: Network = loaded.value
     network, evidence = given
@@ -42,7 +42,7 @@ def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[in
     names = data.feature_names or [str(i) for i in range(dense.shape[1])]
     if (dense % 1 != 0).any():
         raise DataError("evidence must be whole numbers: a state, or −1 for none", where=found.name)
-    variables = [results.variable(full, name) for name in names]
+    variables = [variable(full, name) for name in names]
     if len(set(variables)) < len(variables):
         raise DataError("two columns stand for the same variable", where=found.name)
     dense = _beside(dense.astype(np.int64), variables, full, evidence, found.name)

@@ -12,6 +12,8 @@ from herdcli.cli.frame.networks import load_text
 from herdcli.cli.ups_infer.request import CLAMPS, REGIONS
 from herdcli.errors import BadUsage, DataError, NegativeResult
 
+MOST_NOTES = 3  # of numbers that could be names
+
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ups_infer.request import Request
@@ -21,12 +23,9 @@ if TYPE_CHECKING:
 
 def observed(session: Session, full: Network, request: Request) -> tuple[Network, dict[int, int]]:
     """The network under evidence, observed marginals and likelihoods, and the evidence."""
-    from herdcli.markov.formats import results
     from herdcli.markov.model import network
 
-    evidence: dict[int, int] = {}
-    if request.evidence:
-        evidence = load_text(session, request.evidence, "evidence", lambda text: results.read_evidence(text, full))
+    evidence = given_states(session, full, request)
     stored = {} if request.ignore_observed else full.observations()
     given = dict(_assignments(full, request.observe, "--observe"))
     for i, p in given.items():
@@ -37,6 +36,31 @@ def observed(session: Session, full: Network, request: Request) -> tuple[Network
     return network.condition(network.observe(weighed, stored | given), evidence), evidence
 
 
+def given_states(session: Session, full: Network, request: Request) -> dict[int, int]:
+    """Variable -> state of --evidence: those of its file, and those typed as NAME=STATE."""
+    from herdcli.markov.formats import evidence as formats
+
+    notes: list[str] = []
+    found: dict[int, int] = {}
+    if request.evidence:
+        assert isinstance(request.evidence, str)
+        found = load_text(session, request.evidence, "evidence", lambda text: formats.read_evidence(text, full, notes), empty=True)
+    for text in request.evidence_states:
+        try:
+            i, state = formats.assignment(text, full, notes)
+        except DataError as error:
+            error.where = "--evidence"
+            raise
+        if found.setdefault(i, state) != state:
+            first, second = (full.state_name(i, each) for each in (found[i], state))
+            raise BadUsage(f"--evidence gives {full.name(i)} two states, {first} and {second}")
+    for note in notes[:MOST_NOTES]:
+        session.console.note(f"evidence: {note}")
+    if len(notes) > MOST_NOTES:
+        session.console.note(f"evidence: {len(notes) - MOST_NOTES} more numbers are taken in the same way")
+    return found
+
+
 @contextmanager
 def naming(full: Network, evidence: dict[int, int]) -> Iterator[None]:
     """Where nothing is possible, the evidence is named: it need not be at fault in one factor."""
@@ -44,7 +68,7 @@ def naming(full: Network, evidence: dict[int, int]) -> Iterator[None]:
         yield
     except NegativeResult as error:
         if evidence and error.hint is None:
-            few = [f"{full.name(i)}={state}" for i, state in list(evidence.items())[:8]]
+            few = [f"{full.name(i)}={full.state_name(i, state)}" for i, state in list(evidence.items())[:8]]
             more = "" if len(evidence) <= 8 else f" and {len(evidence) - 8} more"
             error.hint = f"the evidence is {', '.join(few)}{more}"
         raise
@@ -76,16 +100,16 @@ def regions(session: Session, full: Network, asked: str) -> list[list[int]] | No
 
 def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Iterator[tuple[int, Array]]:
     """(variable, values) of texts like x3=0.2,0.8."""
-    from herdcli.markov.formats import results
+    from herdcli.markov.formats.evidence import unquoted, variable
 
     seen: set[int] = set()
     for text in texts:
-        name, equals, values = text.partition("=")
+        name, equals, values = text.rpartition("=")
         try:
             numbers = np.array([float(value) for value in values.split(",")])
         except ValueError:
             raise BadUsage(f"{option} '{text}' is not of the form NAME=NUMBER,NUMBER…") from None
-        i = results.variable(network, name.strip())
+        i = variable(network, unquoted(name.strip()))
         if len(numbers) != network.cardinality[i] or not equals:
             raise DataError(f"{option} '{text}' has {len(numbers)} values, {network.name(i)} has {network.cardinality[i]} states")
         if i in seen:

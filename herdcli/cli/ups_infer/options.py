@@ -66,7 +66,10 @@ def evidence_options(command: Command) -> Command:
         click.option("--likelihood", multiple=True, metavar="X=L,L…", help="Weigh the states of a variable (soft evidence), as x3=1,4."),
         click.option("--observe", multiple=True, metavar="X=P,P…", help="Fix a marginal, as x3=0.2,0.8.  May be repeated."),
         click.option(
-            "--evidence", metavar="FILE", default=None, help="States of some variables: UAI evidence, or one `name=state` per line."
+            "--evidence",
+            metavar="FILE|NAME=STATE",
+            multiple=True,
+            help="States of some variables: a file of UAI evidence or of one NAME=STATE a line, or NAME=STATE itself.  May be repeated.",
         ),
         click.option(
             "--evidence-rows",

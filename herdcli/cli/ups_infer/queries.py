@@ -95,9 +95,9 @@ def answer(session: Session, loaded: Artifact, given: tuple[Network, dict[int, i
 
 def _variables(full: Network, asked: Query, evidence: dict[int, int]) -> list[int]:
     """The variables that a query names.  Raises BadUsage for one twice, or one that evidence holds."""
-    from herdcli.markov.formats import results
+    from herdcli.markov.formats.evidence import variable
 
-    found = [results.variable(full, name) for name in asked.names]
+    found = [variable(full, name) for name in asked.names]
     for k, i in enumerate(found):
         if i in found[:k]:
             raise BadUsage(f"--query {asked.kind} names {full.name(i)} twice")
@@ -377,7 +377,7 @@ def bounds(session: Session, loaded: Artifact, given: tuple[Network, dict[int, i
 def sensitivity(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """A row a cell of every factor: how P(A = STATE) changes with it."""
     from herdcli.markov.exact import cliques, junction_tree
-    from herdcli.markov.formats import results
+    from herdcli.markov.formats.evidence import state_of
     from herdcli.markov.model.network import Conditioned
     from herdcli.markov.query.sensitivity import before_evidence
     from herdcli.markov.query.sensitivity import sensitivity as slopes
@@ -385,7 +385,7 @@ def sensitivity(session: Session, loaded: Artifact, given: tuple[Network, dict[i
     network, evidence = given
     asked = parse(request.query)
     (variable,) = _variables(loaded.value, asked, evidence)
-    state = results.state_of(loaded.value, variable, asked.state)
+    state = state_of(loaded.value, variable, asked.state)
     search = cliques.search(network, request.seed, request.orders)
     size = junction_tree.plan(network, search.order).bytes_needed(network) if search.complete else 1 << 60
     session.require_memory(size, "the junction tree")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_changed
@@ -74,7 +76,8 @@ class Request:
     annealing: int
     chains: int
     evidence_rows: str | None = as_file()
-    evidence: str | None = as_file()
+    evidence: str | tuple[str, ...] | None = as_file()  # typed as files and states, resolved as the one file
+    evidence_states: tuple[str, ...] = where_changed(())
     observe: tuple[str, ...]
     likelihood: tuple[str, ...]
     ignore_observed: bool
@@ -84,7 +87,17 @@ class Request:
     query: str = where_changed("marginals")
     search_steps: int = where_changed(50)
     bucket_cells: int = where_changed(4096)
+    missing_rows: str = where_changed("refuse")
     seed: int
+
+    def resolved(self, given: frozenset[str]) -> Request:
+        """With the file of --evidence apart from the states typed.  Raises BadUsage for a second file."""
+        typed = self.evidence if isinstance(self.evidence, tuple) else ()
+        states = tuple(text for text in typed if "=" in text and not Path(text).exists())
+        files = [text for text in typed if text not in states]
+        if len(files) > 1:
+            raise BadUsage(f"--evidence names two files, {files[0]} and {files[1]}", hint="one file, and NAME=STATE as often as you like")
+        return replace(self, evidence=files[0] if files else None, evidence_states=states)
 
     def warn_of_ignored(self, session: Session, observed: bool) -> None:
         """Warnings for options without effect on this algorithm.  Raises BadUsage for contradictions.

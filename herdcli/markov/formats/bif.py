@@ -1,4 +1,4 @@
-"""Bayesian networks in the Interchange Format (BIF): `variable` and `probability` blocks.
+"""Bayesian networks in the Interchange Format (BIF): `variable` and `probability` blocks, with keywords in capitals or not.
 
 Source: Cozman (1998), The Interchange Format for Bayesian Networks, version 0.15.
 """
@@ -8,143 +8,96 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.text import ROUNDED, TOO_SMALL, vanished
-from herdcli.markov.model.network import Factor, Network, build
+from herdcli.markov.formats.assembly import Assembly
+from herdcli.markov.formats.conditional import conditional_tables, state_names
+from herdcli.markov.formats.text import ROUNDED, TOO_SMALL, Tokens, vanished
+from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 
-K = TypeVar("K", str, int)
 _TOKEN = re.compile(r'[^\s{}()\[\],;|"]+|[{}()\[\];|]|"[^"]*"')  # a comma separates as a blank does
 _COMMENT = re.compile(r'("[^"]*")|/\*.*?\*/|//[^\n]*', re.DOTALL)  # in quotes, as in "http://…", there is none
+_NO_COMMENT = re.compile(r"(?!)")
 
 
-class _Reader:
-    """Tokens; where they are is looked up when somebody has to be told."""
+class _Reader(Tokens):
+    """Tokens of BIF; words in quotes are taken without them."""
 
     def __init__(self, text: str) -> None:
-        self.text = _COMMENT.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text) if "/" in text else text
-        self.tokens: list[str] = _TOKEN.findall(self.text)
-        self.at = 0
-
-    def peek(self) -> str:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+        super().__init__(text, _TOKEN, _COMMENT if "/" in text else _NO_COMMENT)
 
     def next(self, what: str) -> str:
-        if self.at == len(self.tokens):
-            raise self.short(what)
-        self.at += 1
-        return self.tokens[self.at - 1].strip('"')
+        """The next token without its quotes."""
+        return super().next(what).strip('"')
 
-    def short(self, what: str) -> DataError:
-        """DataError about a text that ends too soon."""
-        lines = self.text.rstrip().count("\n") + 1
-        return DataError(f"ends at line {lines} where {what} is expected", hint="is the file cut short?")
-
-    def expect(self, token: str) -> None:
-        found = self.next(f"'{token}'")
-        if found != token:
-            raise self.error(f"'{found[:40]}' where '{token}' is expected")
-
-    def error(self, message: str) -> DataError:
-        """DataError about the last token."""
-        found = next(itertools.islice(_TOKEN.finditer(self.text), self.at - 1, None))
-        line = self.text.count("\n", 0, found.start()) + 1
-        return DataError(f"line {line}: {message}")
+    def keyword(self, what: str) -> str:
+        """The next token in small letters; a closing bracket in quotes is none."""
+        raw = self.peek()
+        found = self.next(what).lower()
+        return f'"{found}"' if raw.startswith('"') else found
 
     def names(self, end: str) -> list[str]:
         """Words up to a closing token, with or without commas between them."""
-        try:
-            closing = self.tokens.index(end, self.at)
-        except ValueError:
-            self.at = len(self.tokens)
-            raise self.short(f"'{end}'") from None
-        found = self.tokens[self.at : closing]
-        self.at = closing + 1
+        found = self.up_to(end)
         return [word.strip('"') for word in found] if any('"' in word for word in found) else found
 
     def numbers(self) -> Array:
+        """Numbers up to a semicolon; NA is NaN."""
         words = self.names(";")
         try:
             values = np.array(list(map(float, words)))
         except ValueError:
-            raise self.error(f"'{' '.join(words)[:40]}' are not numbers") from None
+            words = ["nan" if word == "NA" else word for word in words]
+            try:
+                values = np.array(list(map(float, words)))
+            except ValueError:
+                raise self.error(f"'{' '.join(words)[:40]}' are not numbers") from None
+        if not (plain := "".join(words)).isascii() or "_" in plain:
+            raise self.error(f"'{' '.join(words)[:40]}' are not numbers")
         if (lost := vanished(words, values)) is not None:
             raise self.error(TOO_SMALL.format(words[lost][:40]))
         return values
 
     def skip_property(self) -> None:
-        while self.next("';'") != ";":
-            pass
+        """Pass over everything up to a semicolon."""
+        self.up_to(";")
 
 
-def read_bif(text: str) -> Network:
-    """Variables with named states and their conditional probabilities; scopes are the parents, then the child."""
-    reader = _Reader(text)
-    states: dict[str, list[str]] = {}
-    found: list[tuple[list[str], Array]] = []
-    given: set[str] = set()
+def read_bif(text: str, notes: list[str] | None = None) -> Network:
+    """Variables with named states and their conditional probabilities; scopes are the parents, then the child.
+
+    Rows of NaN stay what they are.
+    """
+    reader, made = _Reader(text), Assembly()
     while reader.peek():
-        block = reader.next("a block")
+        block = reader.keyword("a block")
         if block == "network":
-            reader.next("a name")
+            if reader.peek() != "{":
+                reader.next("a name")
             reader.expect("{")
-            while reader.next("'}'") != "}":
-                pass
+            reader.up_to("}")
         elif block == "variable":
             name = reader.next("a name")
-            if name in states:
-                raise reader.error(f"variable {name} is declared twice")
-            states[name] = _variable(reader, name)
+            with reader.placed():
+                made.declare(name, _variable(reader, name))
         elif block == "probability":
-            found.append(_probability(reader, states))
-            if (child := found[-1][0][-1]) in given:
-                raise reader.error(f"variable {child} has a second probability block")
-            given.add(child)
+            with reader.placed():
+                _probability(reader, made)
         else:
             raise reader.error(f"'{block[:40]}' is neither network, variable nor probability")
-    names = list(states)
-    if missing := [name for name in names if name not in given]:
-        raise DataError(f"variable {missing[0]} has no probability block")
-    if circle := _circle({scope[-1]: scope[:-1] for scope, _ in found}):
-        raise DataError(f"the parents go round in a circle: {' ← '.join(circle)}", hint="a Bayesian network has none")
-    index = {name: i for i, name in enumerate(names)}
-    factors: list[Factor] = [(tuple(index[name] for name in scope), table) for scope, table in found]
-    every = [state for name in names for state in states[name]]
-    return build([len(states[name]) for name in names], factors, names=names, states=every, directed=True)
-
-
-def _circle(parents: Mapping[K, Sequence[K]]) -> list[K]:
-    """Variables each of which has the next as a parent, the last being the first again; none where no walk up comes back."""
-    left = {child: set(above) for child, above in parents.items()}
-    children: dict[K, list[K]] = {}
-    for child, above in left.items():
-        for parent in above:
-            children.setdefault(parent, []).append(child)
-    done = [child for child, above in left.items() if not above]
-    for parent in done:  # grows as it goes (Kahn 1962)
-        del left[parent]
-        for child in children.get(parent, ()):
-            left[child].discard(parent)
-            if not left[child]:
-                done.append(child)
-    walk = list(left)[:1]
-    while walk and walk[-1] not in walk[:-1]:
-        walk.append(min(left[walk[-1]], key=str))
-    return walk[walk.index(walk[-1]) :] if walk else []
+    return made.network("probability block")
 
 
 def _variable(reader: _Reader, name: str) -> list[str]:
     """type discrete [ n ] { a, b };  and properties, which are skipped."""
     reader.expect("{")
     found: list[str] = []
-    while (token := reader.next("'}'")) != "}":
+    while (token := reader.keyword("'}'")) != "}":
         if token == "type":
-            if reader.next("discrete") != "discrete":
+            if reader.keyword("discrete") != "discrete":
                 raise reader.error(f"variable {name} is not discrete")
             reader.expect("[")
             count = reader.next("the number of states")
@@ -154,8 +107,6 @@ def _variable(reader: _Reader, name: str) -> list[str]:
             reader.expect(";")
             if not count.isdigit() or int(count) != len(found) or not found:
                 raise reader.error(f"variable {name} declares {count} states and names {len(found)}")
-            if len(set(found)) < len(found):
-                raise reader.error(f"variable {name} has two states '{next(state for state in found if found.count(state) > 1)}'")
         else:
             reader.skip_property()
     if not found:
@@ -163,41 +114,45 @@ def _variable(reader: _Reader, name: str) -> list[str]:
     return found
 
 
-def _probability(reader: _Reader, states: dict[str, list[str]]) -> tuple[list[str], Array]:
+def _probability(reader: _Reader, made: Assembly) -> None:
     """( child | parents ) with one row a configuration of the parents, or a whole table."""
     reader.expect("(")
-    names = reader.names(")")
-    child, parents = names[0] if names else "", [name for name in names[1:] if name != "|"]
-    for name in [child, *parents]:
-        if name not in states:
-            raise reader.error(f"variable {name} is not declared")
-    shape = [len(states[name]) for name in parents] + [len(states[child])]
-    table = np.full(shape, np.nan)
+    names = [word.strip('"') for k, word in enumerate(reader.up_to(")")) if not (k == 1 and word == "|")]
+    if not names:
+        raise reader.error("a probability block names no variable")
+    child, parents = names[0], names[1:]
+    shape = made.shape(child, parents)
+    if child in made.tables:
+        raise reader.error(f"variable {child} has a second probability block")
+    table, given = np.zeros(shape), np.zeros(shape[:-1], dtype=bool)
     reader.expect("{")
-    place = [{state: k for k, state in enumerate(states[name])} for name in parents]
+    place = [{state: k for k, state in enumerate(made.states[name])} for name in parents]
     seen: set[tuple[int, ...]] = set()
-    while (token := reader.next("'}'")) != "}":
+    while (token := reader.keyword("'}'")) != "}":
         if token == "table":
             values = reader.numbers()
             if len(values) != math.prod(shape):
                 raise reader.error(f"the table of {child} has {len(values)} values, expected {math.prod(shape)}")
             table = np.moveaxis(values.reshape(shape[-1], *shape[:-1]), 0, -1)  # the child's states run slowest
+            given[...] = True
         elif token in ("(", "default"):
-            rows = _row_index(reader, child, parents, place) if token == "(" else np.isnan(table[..., 0])
+            rows = _row_index(reader, child, parents, place) if token == "(" else ~given
             if isinstance(rows, tuple) and rows in seen:
                 raise reader.error(f"a row of {child} is given twice")
             seen |= {rows} if isinstance(rows, tuple) else set()
             values = reader.numbers()
             if len(values) != shape[-1]:
                 raise reader.error(f"a row of {child} has {len(values)} values, the variable has {shape[-1]} states")
-            table[rows] = values
+            table[rows], given[rows] = values, True
         else:
             reader.skip_property()
-    if np.isnan(table).any():
-        raise reader.error(f"the table of {child} has no row for {int(np.isnan(table[..., 0]).sum())} states of its parents")
+    if not given.any():
+        raise reader.error(f"the table of {child} is empty")
+    if not given.all():
+        raise reader.error(f"the table of {child} has no row for {int((~given).sum())} states of its parents")
     if (wrong := np.abs((sums := table.sum(axis=-1)) - 1) > ROUNDED).any():
         raise reader.error(f"a row of {child} sums to {float(sums[wrong][0]):.6g}, not to 1")
-    return [*parents, child], table
+    made.add_table(child, parents, table)
 
 
 def _row_index(reader: _Reader, child: str, parents: list[str], place: list[dict[str, int]]) -> tuple[int, ...]:
@@ -213,34 +168,20 @@ def _row_index(reader: _Reader, child: str, parents: list[str], place: list[dict
 
 def write_bif(network: Network) -> str:
     """A network of conditional distributions, one a variable.  Raises DataError for any other."""
-    factors = {scope[-1]: (scope, table) for scope, table in network.factors() if scope}
-    proper = all(np.allclose(table.sum(axis=-1), 1, rtol=0, atol=1e-4) for _, table in factors.values())
-    if len(factors) != network.count or network.factor_count != network.count or not proper:
-        raise DataError("is not a Bayesian network, the only kind that BIF can hold", hint="write UAI or HDF5: -o FILE.uai")
-    if _circle({scope[-1]: scope[:-1] for scope, _ in factors.values()}):
-        raise DataError("is not a Bayesian network, the only kind that BIF can hold: its factors go round in a circle",
-                        hint="write UAI or HDF5: -o FILE.uai")  # fmt: skip
+    tables = conditional_tables(network, "BIF")
     names = [_quoted(network.name(i)) for i in range(network.count)]
-    states = _state_names(network)
+    states = [[_quoted(state) for state in own] for own in state_names(network)]
     lines = ["network unknown {", "}"]
     for i, name in enumerate(names):
         lines += [f"variable {name} {{", f"  type discrete [ {len(states[i])} ] {{ {', '.join(states[i])} }};", "}"]
-    for i, (scope, table) in sorted(factors.items()):
-        parents = ", ".join(names[j] for j in scope[:-1])
-        lines.append(f"probability ( {names[i]}{f' | {parents}' if parents else ''} ) {{")
-        for at in itertools.product(*(range(int(network.cardinality[j])) for j in scope[:-1])):
-            head = f"({', '.join(states[j][k] for j, k in zip(scope[:-1], at, strict=True))})" if at else "table"
+    for i, (parents, table) in enumerate(tables):
+        given = ", ".join(names[j] for j in parents)
+        lines.append(f"probability ( {names[i]}{f' | {given}' if given else ''} ) {{")
+        for at in itertools.product(*(range(int(network.cardinality[j])) for j in parents)):
+            head = f"({', '.join(states[j][k] for j, k in zip(parents, at, strict=True))})" if at else "table"
             lines.append(f"  {head} {', '.join(map(repr, table[at].tolist()))};")
         lines.append("}")
     return "\n".join(lines) + "\n"
-
-
-def _state_names(network: Network) -> list[list[str]]:
-    counts = network.cardinality.tolist()
-    if network.states is None:
-        return [[f"s{k}" for k in range(count)] for count in counts]
-    ends = list(itertools.accumulate(counts, initial=0))
-    return [[_quoted(state) for state in network.states[low:high]] for low, high in itertools.pairwise(ends)]
 
 
 def _quoted(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Networks as text: UAI models, libDAI factor graphs; the readers take text and open nothing.
+"""Networks as text: the table of all formats, and UAI models and libDAI factor graphs; the readers take text and open nothing.
 
 UAI tables run with the last variable fastest, those of .fg with the first; .fg gives only the values that are not zero.
 """
@@ -6,37 +6,44 @@ UAI tables run with the last variable fastest, those of .fg with the first; .fg 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats import bif
+from herdcli.markov.formats import bif, genie, hugin, xmlbif
+from herdcli.markov.formats.conditional import completed
 from herdcli.markov.formats.text import ROUNDED, Words
 from herdcli.markov.model.network import Factor, Network, as_product, build, validate
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 LARGEST_TABLE = 1 << 28
 
 
-def read(text: str, form: str) -> Network:
-    """A network in one of the formats `uai`, `fg`, `bif`.  Raises DataError with line and token."""
-    return validate({"uai": read_uai, "fg": read_fg, "bif": bif.read_bif}[form](text))
+def read(text: str, form: str, *, missing_rows: str | None = None, notes: list[str] | None = None) -> Network:
+    """A network in one of `FORMATS`.  Raises DataError with line and token.
+
+    missing_rows  "uniform": rows of NaN become uniform distributions.    notes  receives sentences about what the reader changed.
+    """
+    told = notes if notes is not None else []
+    return validate(completed(FORMATS[form].read(text, told), missing_rows, told))
 
 
 def write(network: Network, form: str) -> str:
-    """The text of a network in one of the formats `uai`, `fg`, `bif`.
+    """The text of a network in one of `FORMATS`.
 
-    Raises DataError for `bif` unless every factor is a conditional distribution.
+    Raises DataError unless every factor is a conditional distribution, but for `uai` and `fg`.
     """
-    return {"uai": write_uai, "fg": write_fg, "bif": bif.write_bif}[form](network)
+    return FORMATS[form].write(network)
 
 
-def read_uai(text: str) -> Network:
+def read_uai(text: str, notes: list[str] | None = None) -> Network:
     """MARKOV or BAYES, cardinalities, scopes, tables.  Source: UAI 2014 inference competition, file format."""
     words = Words(text)
-    preamble = words.next("MARKOV or BAYES")
-    if preamble not in ("MARKOV", "BAYES"):
-        raise DataError(f"{words.place(0)}: '{preamble[:40]}' is neither MARKOV nor BAYES")
+    written = words.next("MARKOV or BAYES")
+    if (preamble := written.upper()) not in ("MARKOV", "BAYES"):
+        raise DataError(f"{words.place(0)}: '{written[:40]}' is neither MARKOV nor BAYES")
     cardinality = words.integers(words.integer("the number of variables", 1), "a cardinality", 1)
     scopes = []
     for a in range(words.integer("the number of factors")):
@@ -77,7 +84,7 @@ def write_uai(network: Network) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_fg(text: str) -> Network:
+def read_fg(text: str, notes: list[str] | None = None) -> Network:
     """A libDAI factor graph.  Labels may skip numbers; the variables are then those that occur, in order of label."""
     words = Words(text)
     cardinality: dict[int, int] = {}
@@ -129,3 +136,26 @@ def write_fg(network: Network) -> str:
 
 def _row(values: Array | tuple[int, ...]) -> str:
     return " ".join(map(repr, np.asarray(values).tolist()))
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a network is read from a text and written to one.
+
+    labels  "all": all names are in the text; "identifiers": those alone that are identifiers; "none".
+    """
+
+    read: Callable[[str, list[str]], Network]
+    write: Callable[[Network], str]
+    labels: str
+
+
+FORMATS = {
+    "uai": Format(read_uai, write_uai, "none"),
+    "fg": Format(read_fg, write_fg, "none"),
+    "bif": Format(bif.read_bif, bif.write_bif, "all"),
+    "xmlbif": Format(xmlbif.read_xmlbif, xmlbif.write_xmlbif, "all"),
+    "net": Format(hugin.read_net, hugin.write_net, "all"),
+    "xdsl": Format(genie.read_xdsl, genie.write_xdsl, "all"),
+    "dsl": Format(genie.read_dsl, genie.write_dsl, "identifiers"),
+}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -34,10 +36,10 @@ _PLAIN = re.compile(r"[+-]?[0-9]{1,400}")
 
 
 class Words:
-    """The blank-separated words of a text; `#` lines are no words but count as lines."""
+    """The blank-separated words of a text; what follows a `#` at the beginning of a word is a comment."""
 
     def __init__(self, text: str) -> None:
-        self.text = re.sub(r"(?m)^[ \t]*#.*$", "", text)
+        self.text = re.sub(r"(?m)(^|(?<=\s))#.*$", "", text)
         self.words = self.text.split()
         self.at = 0
 
@@ -116,6 +118,87 @@ def _number(word: str) -> float:
     if "_" in word or not word.isascii():
         raise ValueError(word)
     return float(word)
+
+
+def numbers(words: Sequence[str], what: str) -> Array:
+    """Words as float64.  Raises DataError for what is none, and for numbers that float64 has no place for."""
+    try:
+        values = np.array(list(map(_number, words)), dtype=np.float64)
+    except ValueError:
+        bad = next(word for word in words if not _converts(word, _number))
+        raise DataError(f"{what} has '{bad[:40]}', which is not a number") from None
+    if (lost := vanished(words, values)) is not None:
+        raise DataError(f"{what}: {TOO_SMALL.format(words[lost][:40])}")
+    return values
+
+
+class Tokens:
+    """The tokens of a text without its comments; where they are is looked up when an error asks for it.
+
+    comment  quoted text as its first group, or a comment.
+    """
+
+    def __init__(self, text: str, token: re.Pattern[str], comment: re.Pattern[str]) -> None:
+        self.token = token
+        self.text = comment.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
+        self.tokens: list[str] = token.findall(self.text)
+        self.at = 0
+
+    def peek(self) -> str:
+        """The next token, or nothing at the end."""
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def next(self, what: str) -> str:
+        """The next token, which is taken.  Raises DataError at the end."""
+        if self.at == len(self.tokens):
+            raise self.short(what)
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def expect(self, token: str) -> None:
+        """Take this token.  Raises DataError where another one stands."""
+        if (found := self.next(f"'{token}'")) != token:
+            raise self.error(f"'{found[:40]}' where '{token}' is expected")
+
+    def up_to(self, end: str) -> list[str]:
+        """The tokens before the next `end`, which are taken with it."""
+        try:
+            closing = self.tokens.index(end, self.at)
+        except ValueError:
+            self.at = len(self.tokens)
+            raise self.short(f"'{end}'") from None
+        found = self.tokens[self.at : closing]
+        self.at = closing + 1
+        return found
+
+    @staticmethod
+    def bare(token: str) -> str:
+        """A token without its quotes."""
+        return re.sub(r"\\(.)", r"\1", token[1:-1]) if len(token) > 1 and token[0] == token[-1] == '"' else token
+
+    def short(self, what: str) -> DataError:
+        """DataError about a text that ends too soon."""
+        lines = self.text.rstrip().count("\n") + 1
+        return DataError(f"ends at line {lines} where {what} is expected", hint="is the file cut short?")
+
+    def error(self, message: str) -> DataError:
+        """DataError about the last token."""
+        return DataError(f"line {self.line()}: {message}")
+
+    def line(self) -> int:
+        """The line of the last token."""
+        found = next(itertools.islice(self.token.finditer(self.text), max(0, self.at - 1), None))
+        return self.text.count("\n", 0, found.start()) + 1
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Errors raised inside say the line of the last token."""
+        try:
+            yield
+        except DataError as error:
+            if not error.message.startswith(("line ", "ends at line")):
+                error.message = f"line {self.line()}: {error.message}"
+            raise
 
 
 def _converts(word: str, convert: Callable[[str], T]) -> bool:

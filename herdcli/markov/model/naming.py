@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+MOST_COMPARED = 5000  # names, letter by letter
+
 
 class Naming:
     """Finds variables by name, by number, or by x and number.  names  of all of them, or None."""
@@ -33,3 +35,23 @@ class Naming:
 def only_places(names: Sequence[str]) -> bool:
     """Are those names that are numbers their own places, counted from 0?"""
     return all(int(name) == place for place, name in enumerate(names) if name.isdecimal())
+
+
+def suggestion(name: str, known: Sequence[str], what: str) -> str | None:
+    """The hint about an unknown name: those that are nearly the same, else the first few that there are.
+
+    what  the things with names, in the plural.
+    """
+    if not known:
+        return None
+    folded = [each for each in known if each.casefold() == name.casefold()]
+    near = folded or (_near(name, known) if len(known) <= MOST_COMPARED else [])
+    if near:
+        return f"did you mean {' or '.join(repr(each) for each in near[:3])}?"
+    return f"its {what} are {', '.join(known[:5])}{' …' if len(known) > 5 else ''}"
+
+
+def _near(name: str, known: Sequence[str]) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(name, known, n=3, cutoff=0.7)

@@ -72,6 +72,18 @@ class Network:
         """The name of a variable, else x and its number."""
         return self.names[i] if self.names else f"x{i}"
 
+    def states_of(self, i: int) -> list[str]:
+        """The names of the states of a variable, none where they have none."""
+        if self.states is None:
+            return []
+        first = int(self.cardinality[:i].sum())
+        return self.states[first : first + int(self.cardinality[i])]
+
+    def state_name(self, i: int, state: int) -> str:
+        """The name of a state, else its number."""
+        own = self.states_of(i)
+        return own[state] if own else str(state)
+
     def observations(self) -> dict[int, Array]:
         """The marginals that were stored with the network."""
         if self.observed is None or self.observed_marginal is None:
@@ -244,7 +256,7 @@ def condition(network: Network, evidence: Mapping[int, int]) -> Network:
         if not evidence.keys().isdisjoint(scope):
             table = table[tuple(slice(evidence[i], evidence[i] + 1) if i in evidence else slice(None) for i in scope)]
             if not table.any():
-                held = ", ".join(f"{network.name(i)}={evidence[i]}" for i in scope if i in evidence)
+                held = ", ".join(f"{network.name(i)}={network.state_name(i, evidence[i])}" for i in scope if i in evidence)
                 raise NegativeResult(f"the evidence has probability 0: no state is possible with {held}")
         factors.append((scope, table))
     flat = build(cardinality, factors)

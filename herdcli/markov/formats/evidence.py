@@ -1,0 +1,227 @@
+"""Evidence as text: the layouts of UAI files, one pair of names a line, and pairs on the command line.
+
+Names of variables and states may hold anything that a network file can; quotes around them are taken off.  A file of numbers alone counts
+variables and states from 0, as UAI does.  Elsewhere a name goes before a number, and a number that could be either is reported.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+from herdcli.errors import DataError
+from herdcli.markov.model.naming import Naming, only_places, suggestion
+from herdcli.markov.model.network import Network, check_state
+
+EMPTY = ["0", "2", "0"]  # what files of merlin that have no evidence hold
+EXPECTED = "expected: the number of pairs, then variable and state of each; or one pair per line"
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
+Pair = tuple[int, int]
+
+
+def read_evidence(text: str, network: Network, notes: list[str] | None = None) -> dict[int, int]:
+    """Variable -> state of an evidence file.
+
+    Layouts: `k v s v s …`; the number of cases (0 or 1), then `k v s …`; one pair `v s` or `v=s` a line.  A lone 0 and an empty file are no
+    evidence; lines that begin with # are comments.  notes  receives what numbers were taken for, where they could be names.
+    Raises DataError for what is none of these, or several cases.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    naming, told = Naming(network.names), notes if notes is not None else []
+    if any("=" in _QUOTED.sub("", line) for line in lines):
+        try:
+            return _joined(network, [_pair(line, network, told, naming) for line in lines])
+        except DataError:
+            words = _words([_QUOTED.sub(lambda found: found[0], line).replace("=", " ") for line in lines])
+            if not _is_count(words[0], len(words) - 1):
+                raise
+            lines = [" ".join(words)]
+    plain = [re.sub(r"(^|\s)#.*", "", line) for line in lines]
+    words = _words(plain)
+    if not words or words in (["0"], EMPTY):
+        return {}
+    pairs = _pairs([_words([line]) for line in plain], words)
+    if all(word.isdecimal() and word.isascii() for word in words):
+        if pairs is None:
+            raise DataError("is not an evidence file", hint=EXPECTED)
+        return _joined(network, [_by_place(network, int(v), int(s), told) for v, s in pairs])
+    if pairs is None:
+        return _joined(network, [_spaced(line, network, told, naming) for line in lines])
+    return _joined(network, [_by_name(network, v, s, told, naming) for v, s in pairs])
+
+
+def assignment(text: str, network: Network, notes: list[str], naming: Naming | None = None) -> Pair:
+    """The variable and the state of NAME=STATE; of several places to divide it, the one where both are known.
+
+    Raises DataError where there is no such place, or more than one.
+    """
+    naming = naming or Naming(network.names)
+    tries = [text, cut] if (cut := re.sub(r"\s#.*", "", text)) != text else [text]
+    for each in tries:
+        parts = [(each[:at].strip(), each[at + 1 :].strip()) for at in _places_of(each, "=")]
+        if (found := _only(network, parts, text, naming)) is not None:
+            return _noted(network, *found, notes)
+    name, _, state = text.partition("=")
+    if not _places_of(text, "="):
+        raise DataError(f"'{text[:60]}' is not of the form NAME=STATE")
+    return _by_name(network, name.strip(), state.strip(), notes, naming)  # which says what is unknown of it
+
+
+def _pair(line: str, network: Network, notes: list[str], naming: Naming) -> Pair:
+    """The variable and the state of a line, with or without a sign between them."""
+    return (assignment if _places_of(line, "=") else _spaced)(line, network, notes, naming)
+
+
+def _spaced(line: str, network: Network, notes: list[str], naming: Naming) -> Pair:
+    """The variable and the state of a line with blanks in their names, which may stand without quotes."""
+    parts = [(line[: blank.start()].strip(), line[blank.end() :].strip()) for blank in re.finditer(r"\s+", line)]
+    if (found := _only(network, parts, line, naming)) is None:
+        raise DataError("is not an evidence file", hint=f"{EXPECTED}, such as NAME=STATE")
+    return _noted(network, *found, notes)
+
+
+def _only(network: Network, parts: Sequence[tuple[str, str]], text: str, naming: Naming) -> tuple[int, str] | None:
+    """The variable and the written state of the one division that fits.  Raises DataError where several do."""
+    fitting = {}
+    for name, state in parts:
+        i = naming.find(unquoted(name))
+        if 0 <= i < network.count and _place(network, i, unquoted(state)) is not None:
+            fitting[name, state] = (i, unquoted(state))
+    if len(fitting) > 1:
+        raise DataError(f"'{text[:60]}' can be read in several ways", hint='put names into quotes: "NAME"="STATE"')
+    return next(iter(fitting.values()), None)
+
+
+def unquoted(name: str) -> str:
+    """A name without the quotes around it."""
+    return re.sub(r"\\(.)", r"\1", name[1:-1]) if len(name) > 1 and _QUOTED.fullmatch(name) else name
+
+
+def split_names(text: str, separator: str = ",") -> list[str]:
+    """The names in a list, without blanks and quotes around them; in quotes a separator is part of a name."""
+    cuts = [-1, *_places_of(text, separator), len(text)]
+    parts = [text[low + 1 : high].strip() for low, high in itertools.pairwise(cuts)]
+    return [unquoted(part) for part in parts if part]
+
+
+def _places_of(text: str, character: str) -> list[int]:
+    """Where a character stands outside of quotes."""
+    inside = [False] * len(text)
+    for found in _QUOTED.finditer(text):
+        inside[found.start() : found.end()] = [True] * (found.end() - found.start())
+    return [at for at, each in enumerate(text) if each == character and not inside[at]]
+
+
+def _words(lines: Sequence[str]) -> list[str]:
+    return [unquoted(word) for line in lines for word in _WORD.findall(line)]
+
+
+def _pairs(lines: Sequence[list[str]], words: list[str]) -> list[tuple[str, str]] | None:
+    """Variables and states as written; None where no layout fits.  Raises DataError for several cases."""
+    lines = [line for line in lines if line]
+    if lines[0] == ["0"]:
+        raise DataError(f"says that there is no evidence (0), and goes on with '{words[1][:40]}'", hint="begin with the number of pairs")
+    if _is_count(words[0], len(words) - 1):
+        found = words[1:]
+    elif lines[0] == ["1"] and len(words) > 1 and _is_count(words[1], len(words) - 2):
+        found = words[2:]
+    elif all(len(line) == 2 for line in lines):
+        found = words
+    elif words[0] == "1" and len(words) > 1 and _is_count(words[1], len(words) - 2):
+        found = words[2:]
+    elif _are_cases(words):
+        raise DataError(f"holds {words[0]} cases of evidence, one is read", hint="--evidence-rows takes a table, a row a case")
+    else:
+        return None
+    return list(zip(found[::2], found[1::2], strict=True))
+
+
+def _is_count(word: str, rest: int) -> bool:
+    return word.isdecimal() and word.isascii() and len(word) < 20 and 2 * int(word) == rest
+
+
+def _are_cases(words: Sequence[str]) -> bool:
+    """The number of cases, and of each as many pairs as it says?"""
+    at, cases = 1, 0
+    while at < len(words) and words[at].isdecimal():
+        at += 1 + 2 * int(words[at])
+        cases += 1
+    return at == len(words) and words[0] == str(cases)
+
+
+def _joined(network: Network, pairs: Sequence[Pair]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for i, state in pairs:
+        if found.setdefault(i, state) != state:
+            first, second = (network.state_name(i, k) for k in (found[i], state))
+            raise DataError(f"the evidence gives {network.name(i)} two states, {first} and {second}")
+    return found
+
+
+def _by_place(network: Network, i: int, state: int, notes: list[str]) -> Pair:
+    """A pair of a file of numbers alone."""
+    if i >= network.count:
+        raise DataError(f"there is no variable {i}, there are {network.count} (0 to {network.count - 1})")
+    if i < network.count and all(re.fullmatch(r"x\d+", name) for name in network.names or ("",)) and Naming(network.names).misleading:
+        variable(network, str(i))  # refused: labels of a factor graph that skip numbers
+    check_state(network, i, state)
+    named = Naming(network.names).places.get(str(i), i)
+    own = network.states_of(i)
+    if named != i:
+        notes.append(f"a file of numbers counts variables from 0: {i} is {network.name(i)}, not the variable named {i}")
+    if str(state) in own and own.index(str(state)) != state:
+        notes.append(
+            f"a file of numbers counts states from 0: {state} of {network.name(i)} is its state {own[state]}, not the state named {state}"
+        )
+    return i, state
+
+
+def _by_name(network: Network, name: str, state: str, notes: list[str], naming: Naming) -> Pair:
+    i = variable(network, unquoted(name), naming)
+    state_of(network, i, unquoted(state))
+    return _noted(network, i, unquoted(state), notes)
+
+
+def _noted(network: Network, i: int, state: str, notes: list[str]) -> Pair:
+    """A variable and the place of its state; a name that is the number of another state is noted."""
+    place, own = state_of(network, i, state), network.states_of(i)
+    if state in own and state.isdecimal() and int(state) != place and int(state) < len(own):
+        notes.append(
+            f"{network.name(i)}={state} is taken as the state named {state}, not as state number {state}, which is {own[int(state)]}"
+        )
+    return i, place
+
+
+def variable(network: Network, name: str, naming: Naming | None = None) -> int:
+    """The number of a variable given by name, number or x and number.  Raises DataError for none of the network.
+
+    naming  that of the network, where many are asked for.
+    """
+    naming = naming or Naming(network.names)
+    found = naming.find(name)
+    if found < 0:
+        raise DataError(f"there is no variable '{name}'", hint=suggestion(name, network.names or (), "variables"))
+    if found >= network.count:
+        raise DataError(f"there is no variable {found}, there are {network.count} (0 to {network.count - 1})")
+    return found
+
+
+def state_of(network: Network, i: int, name: str) -> int:
+    """The number of a state given by name, or by number where the names are no other numbers."""
+    if (place := _place(network, i, name)) is not None:
+        return place
+    own = network.states_of(i)
+    if name.isdecimal() and only_places(own):
+        check_state(network, i, int(name))
+    raise DataError(f"{network.name(i)} has no state '{name}'", hint=suggestion(name, own, "states") if own else None)
+
+
+def _place(network: Network, i: int, name: str) -> int | None:
+    own = network.states_of(i)
+    if name in own:
+        return own.index(name)
+    fits = name.isdecimal() and only_places(own) and int(name) < int(network.cardinality[i])
+    return int(name) if fits else None

@@ -1,0 +1,104 @@
+"""Evidence by any name, in files and in pairs, and what numbers are taken for."""
+
+from __future__ import annotations
+
+import pytest
+
+from herdcli.errors import DataError
+from herdcli.markov.formats import networks as formats
+from herdcli.markov.formats.evidence import EXPECTED, assignment, read_evidence, split_names, variable
+
+NAMES = """network n {}
+variable "light on" { type discrete [ 2 ] { "true" "false" }; }
+variable "dose.mg/kg" { type discrete [ 3 ] { "<5", "5-10", "> 10, high" }; }
+variable "O'Neil" { type discrete [ 2 ] { 1, yes }; }
+variable "a=b" { type discrete [ 2 ] { "=", "x=y" }; }
+variable light { type discrete [ 2 ] { on, "on true" }; }
+probability ( "light on" ) { table .5 .5; } probability ( "dose.mg/kg" ) { table .2 .3 .5; } probability ( "O'Neil" ) { table .5 .5; }
+probability ( "a=b" ) { table .5 .5; } probability ( light ) { table .5 .5; }
+"""
+CODES = """network n {}
+variable b { type discrete [ 2 ] { 1, 0 }; }
+variable 0 { type discrete [ 3 ] { 2, 1, 0 }; }
+probability ( b ) { table 0.3 , 0.7 ; } probability ( 0 ) { table .2 .3 .5; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("light on=true\n", {0: 0}),
+        ("  light on =  false # a comment\n", {0: 1}),
+        ("# nothing\n\n", {}),
+        ("dose.mg/kg=> 10, high\n", {1: 2}),
+        ('"dose.mg/kg" = "> 10, high"\n"O\'Neil" yes\n', {1: 2, 2: 1}),
+        ("O'Neil=1\n", {2: 0}),
+        ("a=b=x=y\n", {3: 1}),
+        ('"a=b"="="\n', {3: 0}),
+        ("a=b==\nlight on true", None),
+        ("dose.mg/kg <5\nlight on\n", {1: 0, 4: 0}),
+        ('2 "light on" true "dose.mg/kg" "<5"', {0: 0, 1: 0}),
+        ("2\n0 1\n1 2\n", {0: 1, 1: 2}),
+        ("light on=true\ndose.mg/kg=<5\n", {0: 0, 1: 0}),
+    ],
+)
+def test_names_with_blanks_signs_and_quotes(text, expected):
+    network = formats.read(NAMES, "bif")
+    if expected is None:
+        with pytest.raises(DataError) as caught:
+            read_evidence(text, network)
+        assert str(caught.value) == "'light on true' can be read in several ways"
+        assert caught.value.hint == 'put names into quotes: "NAME"="STATE"'
+    else:
+        assert read_evidence(text, network) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("lihgt on=true", "there is no variable 'lihgt on'", "did you mean 'light on'?"),
+        ("LIGHT ON=true", "there is no variable 'LIGHT ON'", "did you mean 'light on'?"),
+        ("light on=True", "light on has no state 'True'", "did you mean 'true'?"),
+        ("zebra=1", "there is no variable 'zebra'", "its variables are light on, dose.mg/kg, O'Neil, a=b, light"),
+        ("O'Neil=7", "O'Neil has no state '7'", "its states are 1, yes"),
+        ("light on=true\nlight on=false", "the evidence gives light on two states, true and false", None),
+        ("nothing of it", "is not an evidence file", f"{EXPECTED}, such as NAME=STATE"),
+    ],
+)  # fmt: skip
+def test_what_nearly_fits_is_suggested(text, message, hint):
+    with pytest.raises(DataError) as caught:
+        read_evidence(text, formats.read(NAMES, "bif"))
+    assert str(caught.value) == message
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "notes"),
+    [
+        ("b=1", {0: 0}, ["b=1 is taken as the state named 1, not as state number 1, which is 0"]),
+        ("1 0 1", {0: 1}, [
+            "a file of numbers counts variables from 0: 0 is b, not the variable named 0",
+            "a file of numbers counts states from 0: 1 of b is its state 0, not the state named 1",
+        ]),
+        ("1 1 1", {1: 1}, []),
+        ("0=2", {1: 0}, ["0=2 is taken as the state named 2, not as state number 2, which is 0"]),
+    ],
+)  # fmt: skip
+def test_numbers_that_could_be_names_are_noted(text, expected, notes):
+    told: list[str] = []
+    assert read_evidence(text, formats.read(CODES, "bif"), told) == expected
+    assert told == notes
+
+
+def test_pairs_of_the_command_line():
+    network = formats.read(NAMES, "bif")
+    assert assignment("light on=true", network, []) == (0, 0)
+    assert assignment('"a=b"=x=y', network, []) == (3, 1)
+    with pytest.raises(DataError, match="'light' is not of the form NAME=STATE"):
+        assignment("light", network, [])
+
+
+def test_lists_of_names_may_have_quotes():
+    assert split_names('a, "b, c" ,d') == ["a", "b, c", "d"]
+    assert split_names("") == []
+    assert variable(formats.read(NAMES, "bif"), "light") == 4

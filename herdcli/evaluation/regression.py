@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from herdcli.evaluation import verdicts
 from herdcli.evaluation.table import Value
+from herdcli.evaluation.verdicts import NO_ROWS, OK
 from herdcli.numerics import blocks
 from herdcli.records import dataclass
+from herdcli.regression import weights
 from herdcli.regression.model import GeneralisedLinear, HeldOut
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
@@ -45,7 +48,11 @@ def metrics(
 ) -> dict[str, Value]:
     """Held-out log-likelihood (nats a row), share of the deviance explained, error or root mean square error, AIC and BIC, verdict.
 
-    independent  the log-likelihood of the training rows' mean response alone.  Of rows in time (--gls ar1) these are of forecasts by the
+    Rows of trials have nats a trial, rates nats a unit of exposure.
+    independent  the log-likelihood of the training rows' mean response alone.
+    gain_se      standard error of the log-likelihood less `independent`.
+    dispersion   Pearson's χ² by its degrees of freedom, where errors were multiplied by its root on request.
+     Of rows in time (--gls ar1) these are of forecasts by the
                  last row before, with the same correlation, and `_alone` is what a row's own columns say.
     """
     held = value if isinstance(value, Judged) else _held(value, map)
@@ -56,13 +63,15 @@ def metrics(
         "family": value.family,
         "train_explained": _explained(value.deviance, value.null_deviance),
         "aic": 2 * freedom - 2 * value.log_likelihood,
-        "bic": float(np.log(value.rows)) * freedom - 2 * value.log_likelihood,
+        "bic": float(np.log(value.size)) * freedom - 2 * value.log_likelihood,
         "converged": int(value.converged),
     }
+    if value.dispersion != 1.0 and not value.distribution().dispersed:
+        found["dispersion"] = value.dispersion
     if value.gls:
         found |= {"gls": value.gls} | ({"correlation": value.correlation} if value.gls == "ar1" else {})
     if held is None:
-        return found | {"verdict": verdict(value, None)}
+        return found | {"verdict": verdict(value, found)}
     total = blocks.total(held.source, _statistics(held), map)
     sums = {name: float(item[0]) for name, item in total.items()}
     explained = _explained(sums["deviance"], sums["null_deviance"])
@@ -70,17 +79,28 @@ def metrics(
         "rows": int(sums["rows"]),
         "log_likelihood": sums["log_likelihood"],
         "independent": sums["independent"],
+        "gain_se": _gain_se(sums),
         "explained": explained,
     }
     if value.gls == "given" and not sums["said"]:
-        found |= {"log_likelihood": None, "independent": None}  # the file said nothing of these rows
+        found |= {"log_likelihood": None, "independent": None, "gain_se": None}  # the file said nothing of these rows
     if value.family in ("bernoulli", "softmax"):
         found |= {"error": sums["wrong"], "error_majority": 1 - float(total["classes"].max()) / held.mass}
     else:
         found["rmse"] = float(np.sqrt(sums["square"]))
     if "log_likelihood_alone" in sums:
         found |= {"log_likelihood_alone": sums["log_likelihood_alone"], "rmse_alone": float(np.sqrt(sums["square_alone"]))}
-    return found | {"verdict": verdict(value, explained)}
+    return found | {"verdict": verdict(value, found)}
+
+
+def _gain_se(sums: dict[str, float]) -> float | None:
+    """Standard error of the mean over rows of what their log-likelihoods are above those of the mean response; None of one row."""
+    if sums["rows"] < 2:
+        return None
+    mean = sums["log_likelihood"] - sums["independent"]
+    # Var Σ s g = Σ s² (g − ḡ)² n/(n − 1), with s the shares of the rows.
+    spread = sums["gain_squares"] - 2 * mean * sums["gains"] + mean * mean * sums["squares"]
+    return float(np.sqrt(max(spread, 0.0) * sums["rows"] / (sums["rows"] - 1)))
 
 
 def _held(value: GeneralisedLinear, map: Any) -> Judged | None:
@@ -105,20 +125,27 @@ def _statistics(judged: Judged) -> Callable[[HeldOut], blocks.Sums]:
         null, share = value.null_intercept + held.offset[:, None], weight / judged.mass
         variance, found = np.ones(len(y)) if held.variance is None else held.variance, dict[str, Any]()
         if held.before is not None and held.gap is not None:
-            found["log_likelihood_alone"] = share @ _log_likelihood(value, eta, y, value.dispersion, variance)
+            found["log_likelihood_alone"] = share @ _log_likelihood(value, eta, y, value.dispersion, variance, weight)
             found["square_alone"] = share @ (eta[:, 0] - y) ** 2
             error, variance = value.foretold(held.before, held.gap, variance)
             eta, null = eta + error[:, :1], null + error[:, 1:]
         precision = weight / variance
-        found |= {"rows": len(y), "said": held.variance is not None}
+        found |= {"rows": np.count_nonzero(weight), "said": held.variance is not None}
         found |= {"deviance": precision @ family.deviance(eta, y), "null_deviance": precision @ family.deviance(null, y)}
-        found["log_likelihood"] = share @ _log_likelihood(value, eta, y, value.dispersion, variance)
-        found["independent"] = share @ _log_likelihood(value, null, y, value.null_dispersion, variance)
+        own = _log_likelihood(value, eta, y, value.dispersion, variance, weight)
+        base = _log_likelihood(value, null, y, value.null_dispersion, variance, weight)
+        found |= {"log_likelihood": share @ own, "independent": share @ base}
+        square = share / judged.mass if value.weight_kind == "frequency" else share * share
+        found |= {"gains": square @ (own - base), "gain_squares": square @ (own - base) ** 2, "squares": square.sum()}
         mean, classes = family.mean(eta), {}
         if value.family in ("bernoulli", "softmax"):
             guess = mean.argmax(axis=1) if value.family == "softmax" else mean[:, 0] >= 0.5
-            found["wrong"] = share @ (guess != y)
-            classes = {"classes": np.bincount(y.astype(np.int64), weights=weight, minlength=max(2, len(value.classes or [])))}
+            if value.weight_kind == "trials":  # y is the share of ones
+                found["wrong"] = share @ np.abs(guess - y)
+                classes = {"classes": np.array([weight @ (1 - y), weight @ y])}
+            else:
+                found["wrong"] = share @ (guess != y)
+                classes = {"classes": np.bincount(y.astype(np.int64), weights=weight, minlength=max(2, len(value.classes or [])))}
         else:
             found["square"] = share @ (mean[:, 0] - y) ** 2
         return {name: np.array([float(item)]) for name, item in found.items()} | classes
@@ -126,11 +153,14 @@ def _statistics(judged: Judged) -> Callable[[HeldOut], blocks.Sums]:
     return sums
 
 
-def _log_likelihood(value: GeneralisedLinear, eta: Array, y: Array, dispersion: float, variance: Array) -> Array:
+def _log_likelihood(value: GeneralisedLinear, eta: Array, y: Array, dispersion: float, variance: Array, weight: Array) -> Array:
     """Of rows each for itself (h,), with errors whose variances are the dispersion's multiples: N(y; η, φv) = N((y − η)/√v; 0, φ)/√v."""
     family = value.distribution()
+    if value.weight_kind == "exposure":  # of the events in a unit of exposure
+        there = np.where(weight > 0, weight, 1.0)
+        return weights.log_likelihood(family, "exposure", eta, y, there, dispersion) / there
     if not value.gls:  # φ is of rows of weight 1, and Σ w log p of rows that count w times
-        return family.log_likelihood(eta, y, dispersion * (value.rows / value.mass if family.dispersed else 1.0))
+        return family.log_likelihood(eta, y, dispersion * (value.size / value.mass if family.dispersed else 1.0))
     scale = np.sqrt(variance)
     return family.log_likelihood(np.zeros_like(eta), (y - eta[:, 0]) / scale, dispersion) - np.log(scale)
 
@@ -139,15 +169,21 @@ def _explained(deviance: float, null: float) -> float | None:
     return 1 - deviance / null if null > 0 else None
 
 
-def verdict(value: GeneralisedLinear, explained: float | None) -> str:
-    """`ok`, or what is wrong in a few words."""
-    if value.separated:
-        return "separated"
-    if not value.converged:
-        return "not converged"
-    trained = _explained(value.deviance, value.null_deviance)
-    if explained is not None and explained <= 0:
-        return "worse than the mean"
+def verdict(value: GeneralisedLinear, row: Mapping[str, Any]) -> str:
+    """`ok`, or all that is wrong, in a few words each: the loss beside the mean response's first, then what may be why."""
+    explained, trained = row.get("explained"), _explained(value.deviance, value.null_deviance)
+    found = list[str]()
+    if "rows" not in row:
+        found.append(NO_ROWS)
+    elif row.get("log_likelihood") is None:
+        found += ["worse than the mean"] if explained is not None and explained <= 0 else []
+    else:
+        of_loss = verdicts.of_loss(row["log_likelihood"], row["independent"], worse="worse than the mean", spread=row.get("gain_se"))
+        found += [of_loss] if of_loss else []
     if explained is not None and trained is not None and explained < trained - max(LITTLE, 0.5 * trained):
-        return "overfits"
-    return "ok"
+        found.append("overfits")
+    if value.separated:
+        found.append("separated")
+    elif not value.converged:
+        found.append("not converged")
+    return "; ".join(found) or OK

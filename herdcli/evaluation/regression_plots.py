@@ -18,8 +18,11 @@ BINS = 10
 
 
 def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plots.Figure:
-    """The coefficients of largest |z|, or without errors of largest size, with 95 % intervals."""
-    rows = [row for row in value.table() if row["term"] != "intercept"]
+    """The finite coefficients of largest |z|, or without errors of largest size, with 95 % intervals."""
+    whole = [row for row in value.table() if row["term"] != "intercept"]
+    rows = [row for row in whole if row.get("note") != "no finite estimate"]
+    if not rows:
+        raise DataError("no coefficient has a finite estimate, so there is none to draw", hint="herd regress --l2 1e-3")
     known = all(np.isfinite(row["standard_error"]) for row in rows)
     size = (lambda row: abs(row["estimate"]) / row["standard_error"]) if known else (lambda row: abs(row["estimate"]))
     chosen = sorted(rows, key=size)[-MOST:]
@@ -34,7 +37,8 @@ def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., 
     axes.set_yticks(places, [f"{row['term']} ({row['class']})" if "class" in row else row["term"] for row in chosen])
     axes.set_xlabel("change of the linear predictor a unit of the column")
     left = f" of {len(rows)}" if len(rows) > len(chosen) else ""
-    axes.set_title(f"the {len(chosen)} strongest{left} coefficients" + (", 95 % intervals" if known else ""))
+    endless = f"; {len(whole) - len(rows)} without a finite estimate" if len(rows) < len(whole) else ""
+    axes.set_title(f"the {len(chosen)} strongest{left} coefficients" + (", 95 % intervals" if known else "") + endless)
     return figure
 
 

@@ -273,12 +273,6 @@ def _auc_error(shares: Array, count: int) -> float:
     return ERRORS * math.sqrt((count + 1) / (12.0 * rarest * max(1.0, count - rarest)))
 
 
-def of_regression(row: Row, value: Any) -> str:
-    """Of regressions, whose own verdict comes first: whether anything is explained."""
-    explained = row.get("explained")
-    return "learned nothing" if explained is not None and explained < LITTLE else OK
-
-
 def of_em(row: Row, value: Any) -> str:
     """Of mixtures, k-means and factors: log-likelihood, or minus the squared error, beside the simplest model of the same rows."""
     from herdcli.evaluation.em import Judged
@@ -431,7 +425,7 @@ JUDGES: dict[str, Callable[[Row, Any], str | None]] = {
     "classifier": of_classifier,
     "predictor": of_predictor,
     "tagger": of_tagger,
-    "regression": of_regression,
+    "regression": lambda row, value: OK,  # its figures say all that is wrong
     "mixture": of_em,
     "kmeans": of_em,
     "factors": of_em,
@@ -445,7 +439,7 @@ JUDGES: dict[str, Callable[[Row, Any], str | None]] = {
 TOLD = {
     "not converged": "converge",
     "chains disagree": "the chains of",
-    "separated": "without error",
+    "separated": "without bound",
     "variance at floor": "to the floor",
     "diverged": "ran away",
     "gaussian outputs": "look Gaussian",
@@ -458,9 +452,13 @@ def remark(kind: str, value: Any, told: Iterable[str] = (), *, map: Callable[...
     told  warnings that the command has given already, one of which may say the same.
     """
     wrong, row = quickly(kind, value, map=map)
-    if wrong in (None, OK, NO_ROWS) or any(TOLD.get(str(wrong), str(wrong)) in text for text in told):
-        return None
-    return said(str(wrong), row, kind)
+    said_before = list(told)
+    left = [
+        part
+        for part in (wrong or OK).split("; ")
+        if part not in (OK, NO_ROWS) and not any(TOLD.get(part, part) in text for text in said_before)
+    ]
+    return said("; ".join(left), row, kind) if left else None
 
 
 def quickly(kind: str, value: Any, *, map: Callable[..., Any] = map) -> tuple[str | None, Row]:
@@ -474,6 +472,9 @@ def quickly(kind: str, value: Any, *, map: Callable[..., Any] = map) -> tuple[st
     return verdict(kind, row, value), row
 
 
+BESIDE = {"regression": "the mean response"}  # what a kind's `independent` is, where it is not columns for themselves
+
+
 def said(wrong: str, row: Row, kind: str = "") -> str:
     """A verdict in a sentence, with what helps."""
     own, base = row.get("log_likelihood"), row.get("independent")
@@ -483,7 +484,7 @@ def said(wrong: str, row: Row, kind: str = "") -> str:
         return worse_than_independent(row)
     told, spread = f"verdict: {wrong}", row.get("gain_se")
     if wrong == "learned nothing" and own is not None and base is not None and spread is not None:
-        told += f": {own - base:.2g} ± {spread:.2g} nats a held-out row more than independent columns"
+        told += f": {own - base:.2g} ± {spread:.2g} nats a held-out row more than {BESIDE.get(kind, 'independent columns')}"
     found = (ADVICE_OF.get((kind, part), ADVICE.get(part)) for part in wrong.split("; "))
     advice = "; ".join(part for part in found if part)
     return told + (f" ({advice})" if advice else "")

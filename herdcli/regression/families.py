@@ -56,7 +56,7 @@ class Family(Protocol):
         """Twice the log-likelihood that a row falls short of that of a model that fits it, (m,); in units of the dispersion."""
         ...
 
-    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
         """log p(y | η) in nats, (m,)."""
         ...
 
@@ -90,7 +90,7 @@ class Gaussian:
         found: Array = (y - eta[:, 0]) ** 2
         return found
 
-    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
         found: Array = -0.5 * (np.log(2 * np.pi * dispersion) + (y - eta[:, 0]) ** 2 / dispersion)
         return found
 
@@ -117,9 +117,11 @@ class Bernoulli:
         return found
 
     def deviance(self, eta: Array, y: Array) -> Array:
-        return 2 * self.terms(eta, y)[0]
+        # A share of trials has the entropy that no model can fall below; of 0 and 1 it is 0.
+        found: Array = 2 * (self.terms(eta, y)[0] + xlogy(y, y) + xlogy(1 - y, 1 - y))
+        return found
 
-    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
         return -self.terms(eta, y)[0]
 
 
@@ -147,7 +149,7 @@ class Poisson:
         found: Array = 2 * (xlogy(y, y) - y * eta[:, 0] - y + self.mean(eta)[:, 0])
         return found
 
-    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
         found: Array = -self.terms(eta, y)[0] - gammaln(y + 1)
         return found
 
@@ -178,7 +180,7 @@ class Gamma:
         found: Array = 2 * (ratio - 1 - np.log(ratio))
         return found
 
-    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
         shape = 1 / dispersion
         rate = shape / self.mean(eta)[:, 0]
         found: Array = shape * np.log(rate) + (shape - 1) * np.log(y) - rate * y - gammaln(shape)
@@ -213,7 +215,7 @@ class GammaShape:
         found: Array = 2 * (self.terms(eta, y)[0] - self.terms(best, y)[0])
         return found
 
-    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
         found: Array = -self.terms(eta, y)[0] - np.log(y) - y / self.scale
         return found
 
@@ -254,7 +256,7 @@ class Softmax:
     def deviance(self, eta: Array, y: Array) -> Array:
         return 2 * self.terms(eta, y)[0]
 
-    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
         return -self.terms(eta, y)[0]
 
 

@@ -19,6 +19,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from herdcli.algorithm import Progress
 from herdcli.numerics.blocks import Block, Blocks, Map, Rows, Source, Statistics, Sums, total
 from herdcli.records import dataclass
+from herdcli.regression import weights
 from herdcli.regression.families import Family
 from herdcli.schema import Array, array
 
@@ -38,6 +39,8 @@ class Problem:
     """Rows whose columns are D features, then the target, then the offset.  features: how many of the first enter; 0: the null model.
 
     constant  a column before the target takes the place of the intercept's ones, as rows of correlated errors have it once whitened.
+    weights   what the rows' weights stand for, one of `herdcli.regression.weights.KINDS`.
+    firth     the log-likelihood is penalised by half the log-determinant of Fisher's information (`herdcli.regression.firth`).
     """
 
     rows: Rows
@@ -47,6 +50,8 @@ class Problem:
     l1: float = 0.0
     l2: float = 0.0
     constant: bool = False
+    firth: bool = False
+    weights: str = "precision"
 
     def parts(self, block: Block) -> tuple[Array, Array, Array, Array]:
         """Z (m, D + 1) with ones last, target (m,), offset (m,), weights (m,)."""
@@ -109,7 +114,7 @@ def slopes(problem: Problem, theta: Array) -> Slopes:
 def wrong(problem: Problem, eta: Array, y: Array) -> Array:
     """Which rows (m,) the predictors η (m, K), offsets apart, do not put on the side of their class; all where there are no classes."""
     if problem.family.name == "bernoulli":
-        found: Array = (2 * y - 1) * eta[:, 0] <= 0
+        found: Array = ((2 * y - 1) * eta[:, 0] <= 0) | ((y > 0) & (y < 1))  # fractions of trials are on neither side
         return found
     if problem.family.name != "softmax":
         return np.ones(len(y), dtype=bool)
@@ -396,19 +401,20 @@ def _is_minimum(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> boo
 
 
 def closing(problem: Problem, theta: Array, map: Map = map, *, scored: bool = True) -> dict[str, Any]:
-    """Sums at θ: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ w z z', and if `scored` Σ s s' of the scores
-    s_n = w_n slope_n ⊗ z_n, else none of them."""
+    """Sums at θ over rows of weight above 0: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ w z z', and if `scored`
+    Σ s s' of the scores s_n = w_n slope_n ⊗ z_n, each of w_n rows alike under weights of frequency; else none of them."""
     family = problem.family
 
     def statistics(block: Block) -> Sums:
         Z, y, offset, weight = problem.parts(block)
         eta = Z @ theta.T + offset[:, None]
         _, slope, curve = family.terms(eta, y)
-        scores = ((slope * weight[:, None])[:, :, None] * Z[:, None, :]).reshape(len(Z), -1) if scored else np.zeros((len(Z), 0))
+        factor = np.sqrt(weight) if problem.weights == "frequency" else weight
+        scores = ((slope * factor[:, None])[:, :, None] * Z[:, None, :]).reshape(len(Z), -1) if scored else np.zeros((len(Z), 0))
         # (y − μ)²/V(μ): by η the slope is (μ − y) dμ/dη / V, the curvature (dμ/dη)²/V.
         pearson = slope[:, 0] ** 2 / np.maximum(curve[:, 0], 1e-300) if slope.shape[1] == 1 else np.zeros(len(Z))
         return {
-            "figures": np.array([len(Z), weight.sum(), weight @ family.deviance(eta, y), weight @ pearson]),
+            "figures": np.array([np.count_nonzero(weight), weight.sum(), weight @ family.deviance(eta, y), weight @ pearson]),
             "scores": scores.T @ scores,
             "gram": (Z * weight[:, None]).T @ Z,
         }
@@ -419,10 +425,12 @@ def closing(problem: Problem, theta: Array, map: Map = map, *, scored: bool = Tr
 
 
 def likelihood(problem: Problem, theta: Array, dispersion: float, map: Map = map) -> float:
-    """Σ w log p(y | η), nats."""
+    """The log-likelihood of all rows, nats; what weights say of it stands in `herdcli.regression.weights`."""
 
     def statistics(block: Block) -> Sums:
         Z, y, offset, weight = problem.parts(block)
-        return {"sum": np.array([weight @ problem.family.log_likelihood(Z @ theta.T + offset[:, None], y, dispersion)])}
+        there = weight > 0
+        eta = (Z @ theta.T + offset[:, None])[there]
+        return {"sum": weights.log_likelihood(problem.family, problem.weights, eta, y[there], weight[there], dispersion).sum(keepdims=True)}
 
     return float(total(Blocks(problem.rows), statistics, map)["sum"][0])

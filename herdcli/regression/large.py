@@ -17,6 +17,7 @@ import numpy as np
 from herdcli.algorithm import Algorithm
 from herdcli.numerics.blocks import Block, Map, Source, Statistics, Sums, total
 from herdcli.records import dataclass
+from herdcli.regression import firth
 from herdcli.regression.fit import Descent, Elsewhere, Fit, Problem, Regression, slopes
 from herdcli.schema import Array, array
 
@@ -35,6 +36,8 @@ MARGIN = 1e-3  # of η that puts a row on the side of its class beyond rounding
 
 def descent(problem: Problem, start: Array, iterations: int, map: Map, elsewhere: Source | None) -> Algorithm[Any, Fit]:
     """The algorithm for a problem of this size; least squares are one step of any size, and ℓ1 has no other."""
+    if problem.firth:
+        return firth.ascent(problem, start, iterations, map, elsewhere)
     few = start.size < MANY or problem.l1 > 0 or problem.family.name == "gaussian"
     if few:
         return Regression(problem, start, iterations, map=map, elsewhere=elsewhere)
@@ -107,7 +110,7 @@ class Product(Statistics):
 def doubtful(problem: Problem, eta: Array, y: Array) -> Array:
     """Which rows (m,) the predictors η (m, K), offsets apart, do not put well on the side of their class; all where there are none."""
     if problem.family.name == "bernoulli":
-        return np.asarray(~((2 * y - 1) * eta[:, 0] > MARGIN))
+        return np.asarray(~((2 * y - 1) * eta[:, 0] > MARGIN) | ((y > 0) & (y < 1)))
     if problem.family.name != "softmax":
         return np.ones(len(y), dtype=bool)
     rows, index = np.arange(len(y)), y.astype(np.int64)

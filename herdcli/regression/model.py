@@ -13,9 +13,10 @@ from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Blocks, Map, total
 from herdcli.records import dataclass
-from herdcli.regression import centring, covariance
+from herdcli.regression import centring, covariance, recession, weights
 from herdcli.regression.families import Family, family
 from herdcli.regression.fit import Fit, Problem, Regression, aliased, closing, inverse, likelihood
+from herdcli.regression.recession import Recession
 from herdcli.schema import Array, array
 
 COVERED = 0.95  # of the intervals of a table
@@ -41,7 +42,8 @@ class HeldOut:
 class GeneralisedLinear:
     """η = X β + α with K predictors: one, or of softmax one a class (the first class has none unless the fit is penalised).
 
-    Standard errors are of the maximum of the likelihood; NaN where a penalty or repeated columns leave none.  Under generalised least
+    Standard errors are of the maximum of the likelihood; NaN where a penalty, repeated columns or separation leave none (`unbounded`: the
+    likelihood rises for ever with the coefficient, whose value here is where the descent stopped).  Under generalised least
     squares they, trace, deviance and dispersion are of the rows made independent, whose dispersion multiplies Ω.
     """
 
@@ -58,10 +60,10 @@ class GeneralisedLinear:
     scale: float  # of gamma-shape
     dispersion: float
     null_dispersion: float  # of the model of intercepts alone
-    log_likelihood: float  # Σ w log p over the training rows
+    log_likelihood: float  # over the training rows, as `weights` defines it
     deviance: float
     null_deviance: float  # of intercepts alone
-    rows: int
+    rows: int  # of weight above 0
     mass: float  # Σ w
     converged: bool
     separated: bool
@@ -73,6 +75,10 @@ class GeneralisedLinear:
     gls: str = ""  # form of the errors' covariance: ar1, variance, given; empty: independent, of one variance
     correlation: float = float("nan")  # ρ of ar1
     covariance_parameters: int = 0  # of the covariance, that were estimated
+    weight_kind: str = "precision"  # what weights stand for
+    response: str = ""  # how the target was given: successes or shares of trials, counts or rates of an exposure; "": as it is
+    firth: bool = False  # the likelihood was penalised by half the log-determinant of Fisher's information
+    unbounded: Array | None = array("K p", "coefficients without a finite estimate, the intercept last", kind="b", optional=True)
     holdout: HeldOut | None = None
 
     def validate(self) -> None:
@@ -80,6 +86,8 @@ class GeneralisedLinear:
         self.distribution()
         if self.gls and (self.family != "gaussian" or self.gls not in covariance.NAMES):
             raise DataError(f"'{self.gls}' is no covariance of the errors of family {self.family}")
+        if self.weight_kind not in weights.KINDS:
+            raise DataError(f"'{self.weight_kind}' is no kind of weights")
         K, D = self.coefficients.shape
         wanted = len(self.classes or []) if self.family == "softmax" else 1
         if self.family == "softmax" and K not in (wanted, wanted - 1):
@@ -92,6 +100,11 @@ class GeneralisedLinear:
             raise DataError(f"/feature_names has {len(self.feature_names)} names for {D} columns")
         if self.holdout is not None and self.holdout.predictor.shape[1] != K:
             raise DataError(f"/holdout/predictor has {self.holdout.predictor.shape[1]} columns, the model {K} predictors")
+
+    @property
+    def size(self) -> float:
+        """n, of which degrees of freedom and BIC are: rows, or Σ w under weights of frequency."""
+        return weights.size(self.weight_kind, self.rows, self.mass)
 
     def distribution(self) -> Family:
         """Its family."""
@@ -122,9 +135,12 @@ class GeneralisedLinear:
         return [*(self.feature_names or [f"x{j}" for j in range(self.coefficients.shape[1])]), "intercept"]
 
     def table(self) -> list[dict[str, Any]]:
-        """A row a coefficient: estimate, standard errors, z (t for the Gaussian), p of a two-sided test, 95 % interval."""
+        """A row a coefficient: estimate, standard errors, z (t for the Gaussian), p of a two-sided test, 95 % interval.
+
+        `note` says why there are no errors, where some coefficient has none.
+        """
         theta = np.column_stack([self.coefficients, self.intercept])
-        freedom = max(self.rows - theta.size, 1)
+        freedom = max(self.size - theta.size, 1.0)
         student = self.family == "gaussian"
         rows = []
         for k in range(len(theta)):
@@ -136,8 +152,28 @@ class GeneralisedLinear:
                 own = {"class": self._class_of(k)} if self.family == "softmax" else {}
                 figures = {"estimate": value, "standard_error": error, "robust_error": float(self.robust_error[k, j])}
                 tests = {"t" if student else "z": z, "p": float(2 * tail), "low": value - width, "high": value + width}
-                rows.append({**own, "term": name, **figures, **tests})
+                rows.append({**own, "term": name, **figures, **tests, "note": self._note(k, j)})
+        if not any(row["note"] for row in rows):
+            return [{key: item for key, item in row.items() if key != "note"} for row in rows]
         return rows
+
+    def _note(self, k: int, j: int) -> str:
+        """Why a coefficient has no errors; nothing where it has them."""
+        if self.unbounded is not None and self.unbounded[k, j]:
+            return "no finite estimate"
+        if self.l1 or self.l2:
+            return "penalised"
+        if j < len(self.aliased) and self.aliased[j]:
+            return "combination of other columns"
+        return "no finite estimate" if self.separated and self.unbounded is None else ""
+
+    def unbounded_names(self) -> list[str]:
+        """The coefficients without a finite estimate, with their class where there are several."""
+        if self.unbounded is None:
+            return []
+        names, several = self.names(), len(self.coefficients) > 1
+        places = [(int(k), int(j)) for k, j in np.argwhere(self.unbounded)]
+        return [f"{names[j]} ({self._class_of(k)})" if several else names[j] for k, j in places]
 
     def _class_of(self, k: int) -> str:
         classes = self.classes or []
@@ -188,36 +224,40 @@ def assembled(
     seed: int,
     whitened: tuple[str, covariance.Whitened] | None = None,
     centre: Array | None = None,
+    pearson: bool = False,
     map: Map = map,
 ) -> GeneralisedLinear:
-    """The artifact of a fit, after the passes that its figures take: the null model, errors, likelihood.
+    """The artifact of a fit, after the passes that its figures take: the null model, separation, errors, likelihood.
 
     whitened  the form of the errors' covariance and what made the problem's rows independent, under generalised least squares.
     centre    (D,) what the problem's columns are less.
+    pearson   errors of a family without a dispersion are multiplied by the root of Pearson's χ² by its degrees of freedom.
     """
+    endless = recession.found(problem, fit, map)
     ended = closing(problem, fit.theta, map, scored=_has_errors(problem, fit))
-    alone = Problem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant)
+    alone = Problem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant, weights=problem.weights)
     least = solve(Regression(alone, started(alone, map), map=map)).theta
     null = closing(alone, least, map, scored=False)
-    freedom = max(ended["rows"] - fit.theta.size, 1)
-    dispersion = ended["pearson"] / freedom if problem.family.dispersed else 1.0
-    # The Gaussian's likelihood Σ w log p has its maximum at σ² = RSS/Σw.  A gamma's φ is Pearson's, of rows of weight 1: Σ w log p counts a
-    # row w times, as if each of those had the mean weight, and wants that of such a row.
-    within = ended["deviance"] / ended["mass"] if problem.family.name == "gaussian" else dispersion * (ended["rows"] / ended["mass"])
+    n = weights.size(problem.weights, ended["rows"], ended["mass"])
+    dispersion = ended["pearson"] / max(n - fit.theta.size, 1.0) if problem.family.dispersed or pearson else 1.0
+    # The Gaussian's likelihood has its maximum at σ² = Σ w r²/n.
+    within = ended["deviance"] / n if problem.family.name == "gaussian" else dispersion
     repeated = aliased(ended["gram"])[:-1]
     to_zero = None if centre is None else centring.back(problem.outputs, centre)
-    standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated, to_zero)
+    standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated, to_zero, endless)
     if whitened is None:
         reached, kept = likelihood(problem, fit.theta, max(within, 1e-300), map), {}
     else:
         reached, kept = covariance.log_likelihood(whitened[1], ended["deviance"]), covariance.as_record(whitened[1], whitened[0], centre)
+    if endless is not None:
+        kept["unbounded"] = endless.unbounded(to_zero).reshape(fit.theta.shape)
     figures = Figures(
         rows=ended["rows"],
         mass=ended["mass"],
         deviance=ended["deviance"],
         dispersion=float(dispersion),
         null_deviance=null["deviance"],
-        null_dispersion=null["pearson"] / max(null["rows"] - 1, 1) if problem.family.dispersed else 1.0,
+        null_dispersion=null["pearson"] / max(n - 1, 1.0) if problem.family.dispersed else 1.0,
         null_intercept=least[:, 0].copy(),
         log_likelihood=reached,
         standard_error=standard,
@@ -257,7 +297,7 @@ def stated(
     seed: int,
     **kept: Any,
 ) -> GeneralisedLinear:
-    """The artifact of a fit and its figures.  kept  what it says of the errors' covariance."""
+    """The artifact of a fit and its figures.  kept  what it says of the errors' covariance, and of separation."""
     found = {each.name: getattr(figures, each.name) for each in fields(Figures)}
     found |= {name: found[name].reshape(fit.theta.shape) for name in ("standard_error", "robust_error")}
     return GeneralisedLinear(
@@ -269,7 +309,9 @@ def stated(
         l2=problem.l2,
         scale=float(getattr(problem.family, "scale", 1.0)),
         converged=fit.converged,
-        separated=fit.separated,
+        separated=fit.separated or kept.get("unbounded") is not None,
+        weight_kind=problem.weights,
+        firth=problem.firth,
         seed=seed,
         target=target,
         feature_names=None if names is None else list(names),
@@ -279,23 +321,35 @@ def stated(
     )
 
 
-def errors(problem: Problem, fit: Fit, scores: Array, dispersion: float, repeated: Array, back: Array | None = None) -> tuple[Array, Array]:
+def errors(
+    problem: Problem,
+    fit: Fit,
+    scores: Array,
+    dispersion: float,
+    repeated: Array,
+    back: Array | None = None,
+    endless: Recession | None = None,
+) -> tuple[Array, Array]:
     """Standard errors (q,) from the curvature, and the sandwich's; NaN where a penalty, separation or repeated columns leave none.
 
-    back  (q, q): the coefficients are `back` times those that curvature and scores are of; None: these themselves.
+    back     (q, q): the coefficients are `back` times those that curvature and scores are of; None: these themselves.
+    endless  where the likelihood rises for ever; the errors of the other coefficients are those of the limiting model.
     """
     q = fit.theta.size
     nothing = np.full(q, np.nan)
     if not _has_errors(problem, fit):
         return nothing, nothing
     # Cov θ̂ = φ H⁻¹ where the family is right, since the scores' covariance is then φH; else H⁻¹ (Σ s s') H⁻¹ (Huber 1967, White 1980).
-    bread = inverse(fit.curvature)
+    bread = inverse(fit.curvature) if endless is None else endless.inverse(fit.curvature)
     left, right = (bread, bread) if back is None else (back @ bread, bread @ back.T)
     standard = np.sqrt(np.maximum(np.diag(bread if back is None else left @ back.T) * dispersion, 0.0))
     robust = np.sqrt(np.maximum(np.diag(left @ scores @ right), 0.0))
-    told = np.tile(np.append(repeated, False), problem.outputs)
-    standard[told], robust[told] = np.nan, np.nan
-    return standard, robust
+    withheld = np.tile(np.append(repeated, False), problem.outputs)
+    if endless is not None:
+        withheld |= endless.unbounded(back)
+    standard[withheld], robust[withheld] = np.nan, np.nan
+    # Firth's slopes are not sums over rows, so that the sandwich's middle is not that of these scores.
+    return standard, np.full(q, np.nan) if problem.firth else robust
 
 
 def _has_errors(problem: Problem, fit: Fit) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -60,16 +61,17 @@ class Pilot:
 
 @dataclass(frozen=True)
 class Part:
-    """Sums of some training rows, and the rows beside them that are kept for evaluation."""
+    """Sums of some training rows of weight above 0, and the rows beside them that are kept for evaluation."""
 
     rows: int
     second: Array = array("q q", "Σ w u u'", kind="f", finite=True)
-    fourth: Array = array("t t", "Σ w² v v', v the products of two entries of u", kind="f", finite=True)
+    fourth: Array = array("t t", "Σ w² v v', of weights of frequency Σ w v v', v the products of two entries of u", kind="f", finite=True)
     X: Array = array("h D", "held-out rows", kind="f", finite=True)
     y: Array = array("h", "their target", kind="f", finite=True)
     offset: Array = array("h", "their offset", kind="f", finite=True)
     weight: Array = array("h", "their weights", kind="f", finite=True, low=0)
     split: Array = array("h", "1 valid, 2 test", kind="iu", low=1, high=2)
+    logarithms: float = float("nan")  # Σ log w
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,7 @@ class RegressionShard(Shard):
     centre: Array = array("D", "what columns are centred at", kind="f", finite=True)
     pilot: Array = array("p", "coefficients of the pilot fit, the intercept last", kind="f", finite=True)
     names: list[str] | None = None
+    weight_kind: str = "precision"
 
     def validate(self) -> None:
         """Raise DataError for what no shard can be, and for sums of other columns than its own."""
@@ -121,13 +124,14 @@ def pilot(head: Block) -> Pilot:
     return replace(begun, theta=begun.theta + solved(gram[:-1, :-1], gram[:-1, -1]))
 
 
-def part(block: Block, of: Pilot) -> Part:
+def part(block: Block, of: Pilot, weight_kind: str = "precision") -> Part:
     """The sums of a block.  Raises DataError for weights and targets that cannot be summed up."""
     _check(block)
-    train = block.split == 0
+    train = (block.split == 0) & (True if block.weight is None else block.weight > 0)
     own = replace(block, X=block.X[train], y=block.y[train], offset=block.offset[train])
     u = of.entries(own)
-    weighted = u if block.weight is None else u * block.weight[train][:, None]
+    train_weight = None if block.weight is None else block.weight[train]
+    weighted = u if train_weight is None else u * train_weight[:, None]
     size = 0
     if block.X.shape[1] <= ROBUST:
         a, b = products(u.shape[1])
@@ -135,10 +139,12 @@ def part(block: Block, of: Pilot) -> Part:
     fourth = np.zeros((size, size))
     if size:
         v = weighted[:, a] * u[:, b]
-        fourth = v.T @ v
-    held = block.kept
+        # w rows alike have w times the products of one of them.
+        fourth = v.T @ (v if weight_kind != "frequency" or train_weight is None else u[:, a] * u[:, b])
+    held = block.kept & (True if block.weight is None else block.weight > 0)
     weight = np.ones(int(held.sum())) if block.weight is None else block.weight[held]
-    return Part(len(u), weighted.T @ u, fourth, block.X[held], block.y[held], block.offset[held], weight, block.split[held])
+    logarithms = 0.0 if train_weight is None else float(np.log(train_weight).sum())
+    return Part(len(u), weighted.T @ u, fourth, block.X[held], block.y[held], block.offset[held], weight, block.split[held], logarithms)
 
 
 def _check(block: Block) -> None:
@@ -158,8 +164,16 @@ def kept(split: Array) -> Array:
 
 def added(parts: Iterable[Part]) -> Part:
     """All parts in their order, sums in the fixed tree."""
-    sums, of = units.added(parts, ("second", "fourth"), ("X", "y", "offset", "weight", "split"))
-    return Part(int(sums["rows"][0]), sums["second"], sums["fourth"], **{name: np.concatenate(items) for name, items in of.items()})
+    logarithms = list[float]()
+
+    def watched() -> Iterable[Part]:
+        for each in parts:
+            logarithms.append(each.logarithms)
+            yield each
+
+    sums, of = units.added(watched(), ("second", "fourth"), ("X", "y", "offset", "weight", "split"))
+    joined = {name: np.concatenate(items) for name, items in of.items()}
+    return Part(int(sums["rows"][0]), sums["second"], sums["fourth"], **joined, logarithms=float(np.sum(logarithms)))
 
 
 @dataclass
@@ -176,6 +190,7 @@ class Summing(ByUnits[State]):
     source: Source
     pilot: Pilot
     map: Map = map
+    weight_kind: str = "precision"
 
     @property
     def state(self) -> type[State]:
@@ -184,7 +199,7 @@ class Summing(ByUnits[State]):
 
     def part(self, own: range) -> Part:
         """The sums of a unit."""
-        return added(of_blocks(self.source, own, part, self.pilot, self.map, self.layout.at_once))
+        return added(of_blocks(self.source, own, partial(part, weight_kind=self.weight_kind), self.pilot, self.map, self.layout.at_once))
 
     def memory(self) -> int:
         """Of the rows at work and the sums in the tree."""

@@ -19,6 +19,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Statistics, Sums
 from herdcli.records import dataclass
+from herdcli.regression import weights
 from herdcli.regression.centring import back, moved
 from herdcli.regression.families import Gaussian
 from herdcli.regression.fit import Elsewhere, Fit, Problem, aliased
@@ -65,10 +66,10 @@ class Summed:
         e = self.errors(theta)
         return max(float(e @ self.second @ e), 0.0)
 
-    def problem(self, l1: float, l2: float) -> Problem:
+    def problem(self, l1: float, l2: float, weight_kind: str = "precision") -> Problem:
         """Least squares, penalised or not, of these sums."""
         columns = len(self.pilot.centre)
-        return Problem(Elsewhere(1, columns + 2), Gaussian(), 1, columns, l1, l2)
+        return Problem(Elsewhere(1, columns + 2), Gaussian(), 1, columns, l1, l2, weights=weight_kind)
 
     def mean(self) -> float:
         """The weighted mean of target less offset."""
@@ -90,12 +91,15 @@ def whole(parts: list[Part]) -> Part:
     return found
 
 
-def closed(of: Part, summed: Summed, problem: Problem, fit: Fit) -> tuple[Fit, Figures]:
-    """The fit with the intercept where columns are 0, and its figures."""
+def closed(of: Part, summed: Summed, problem: Problem, fit: Fit, *, weighted: bool = True) -> tuple[Fit, Figures]:
+    """The fit with the intercept where columns are 0, and its figures.  weighted  whether rows have weights other than 1."""
     theta, mass = fit.theta[0], float(of.second[-2, -2])
     null, deviance = summed.start()[0], summed.deviance(theta)
-    without, freedom = summed.deviance(null), max(of.rows - len(theta), 1)
-    within = max(deviance / mass, 1e-300)
+    n = weights.size(problem.weights, of.rows, mass)
+    without, freedom = summed.deviance(null), max(n - len(theta), 1.0)
+    within = max(deviance / n, 1e-300)
+    # Of rows of precision w the variance is φ/w: log N(r; 0, φ/w) = log N(√w r; 0, φ) + ½ log w.
+    logarithms = of.logarithms if weighted and problem.weights == "precision" else 0.0
     centre = summed.pilot.centre
     repeated = aliased(of.second[:-1, :-1])[:-1]
     standard, robust = errors(problem, fit, scores(of, summed.errors(theta)), deviance / freedom, repeated, back(1, centre))
@@ -105,10 +109,9 @@ def closed(of: Part, summed: Summed, problem: Problem, fit: Fit) -> tuple[Fit, F
         deviance=deviance,
         dispersion=deviance / freedom,
         null_deviance=without,
-        null_dispersion=without / max(of.rows - 1, 1),
+        null_dispersion=without / max(n - 1, 1.0),
         null_intercept=null[-1:].copy(),
-        # Σ w log N(r; 0, φ) with φ = Σ w r² / Σ w.
-        log_likelihood=-0.5 * (mass * float(np.log(2 * np.pi * within)) + deviance / within),
+        log_likelihood=-0.5 * (n * float(np.log(2 * np.pi * within)) + deviance / within - logarithms),
         standard_error=standard,
         robust_error=robust,
         aliased=repeated,

@@ -21,7 +21,7 @@ FITS = [
     ("nherd-train --label-noise 0.95", "no better than chance", ""),
     ("regress --l2 0.1", "ok", ""),
     ("regress --l2 1e9", "learned nothing", ""),
-    ("regress --iterations 1", "not converged", "not converged after 1 step"),
+    ("regress --l2 0.01 --iterations 2", "not converged", "not converged after 2 steps"),
     ("kernel-herd -m 20", "ok", ""),
     ("kernel-herd -m 20 --bandwidth 0.01", "kernel too narrow", ""),
     ("kernel-herd -m 20 --bandwidth 1e6", "kernel too wide", ""),

@@ -263,8 +263,10 @@ def test_figures_of_a_fit_are_those_of_its_definitions(name: str) -> None:
     if variance is not None:
         pearson = WEIGHT @ ((y - mu) ** 2 / variance)
         assert value.dispersion == pytest.approx(pearson / 57 if name in ("gaussian", "gamma") else 1.0)
-    within = {"gaussian": WEIGHT @ (y - mu) ** 2 / WEIGHT.sum(), "gamma": value.dispersion * 60 / WEIGHT.sum()}.get(name, 1.0)
-    assert value.log_likelihood == pytest.approx(WEIGHT @ log_density(name, eta, y, within))
+    within = {"gaussian": WEIGHT @ (y - mu) ** 2 / 60, "gamma": value.dispersion}.get(name)
+    # a row of precision w has the variance φ V(μ)/w; without a dispersion its log-likelihood counts w times
+    expected = WEIGHT @ log_density(name, eta, y) if within is None else sum(map(float, log_density(name, eta, y, within / WEIGHT)))
+    assert value.log_likelihood == pytest.approx(expected)
     best = {
         "gaussian": lambda: log_density(name, y, y),
         "bernoulli": lambda: np.zeros(60),

@@ -15,13 +15,14 @@ def _names(text: str) -> frozenset[str]:
 INPUT = _names(
     "label input_format missing categorical layer value_range threshold split data target row_weight weights offset by keep evidence "
     "observe evidence_rows moments values regions extend below reference mixing true_sources gallery probes probe_sets gallery_images "
-    "zero_based skip_bad only positive classes max_classes on_disk block_rows hold_outs"
+    "weight_kind trials failures exposure zero_based skip_bad only positive classes max_classes on_disk block_rows hold_outs"
 )
 LEARNING = _names(
     "algorithm steps chains epochs batch_size learning_rate rate_decay momentum weight_decay bias_rate l1_decay initial_scale mean_field "
     "centering non_negative sparsity_target sparsity_cost fast_rate fast_decay folds average_scores iterations tolerance restarts patience "
     "damping damping_schedule damping_kind schedule passes shuffle sweeps burn_in step_sizes step_size leapfrog acceptance rates average "
-    "gamma_rate on_nonconvergence minibatch seed annealing double_loop always_update holdout early_stop l1 l2 floor refine polish init"
+    "gamma_rate on_nonconvergence minibatch seed annealing double_loop always_update holdout early_stop l1 l2 floor refine polish init "
+    "penalty"
 )
 LONG = _names("threads shard cluster cluster_options retries mixed checkpoint every resume dry_run max_memory lock trace_file")
 OUTPUT = _names("output no_clobber quiet verbose debug format plots report requirements help help_all no_state want")
@@ -40,7 +41,7 @@ FIRST: dict[str, str] = {
     "fit-mrf": "structure edges clusters algorithm smoothing tolerance iterations value_range threshold format",
     "ica": "algorithm components filters density expert iterations epochs mixing threads",
     "em": "model components criterion covariance restarts iterations per_class threads",
-    "regress": "target family offset weights l2 l1 iterations threads",
+    "regress": "target family offset weights trials exposure l2 l1 penalty iterations threads",
     "eval": "format requirements data likelihood chains temperatures plots report confusion reference target kernel gallery threads",
     "convert": "format to transpose patches segments count log keep value_range",
 }

@@ -18,7 +18,7 @@ from herdcli.cli.frame.options import (
     threads_option,
 )
 from herdcli.cli.frame.shards import shard_option
-from herdcli.cli.regress.request import FAMILIES, Request
+from herdcli.cli.regress.request import FAMILIES, WEIGHT_KINDS, Request
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -37,15 +37,37 @@ if TYPE_CHECKING:
 @click.option("--offset", metavar="COLUMN", default=None, help="Added to the linear predictor, as the log of an exposure.")
 @click.option("--weights", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
 @click.option(
+    "--weight-kind",
+    type=click.Choice(WEIGHT_KINDS),
+    default=None,
+    help="What weights stand for: the precision of a row, how often it occurs, trials whose share of successes is the target, or an "
+    "exposure whose rate it is.  0: no row.  [default: precision]",
+)
+@click.option("--trials", metavar="COLUMN", default=None, help="Trials of each row; the target is their successes, or the share of them.")
+@click.option("--failures", metavar="COLUMN", default=None, help="Failures of each row; the target is the successes.")
+@click.option("--exposure", metavar="COLUMN", default=None, help="Exposure of each row; the target is a count of events, or their rate.")
+@click.option(
     "--l2",
     type=click.FloatRange(0),
     default=0.0,
     show_default=True,
     help="½ l2 ‖β‖² is added to the mean loss; intercepts are not penalised.",
 )
+@click.option(
+    "--penalty",
+    type=click.Choice(["firth"]),
+    default=None,
+    help="firth: half the log-determinant of the information (bernoulli, poisson), so that estimates are finite where classes separate.",
+)
 @click.option("--l1", type=click.FloatRange(0), default=0.0, show_default=True, help="l1 ‖β‖₁ is added to the mean loss.")
 @click.option(
     "--gamma-scale", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="The known scale of gamma-shape."
+)
+@click.option(
+    "--dispersion",
+    type=click.Choice(["one", "pearson"]),
+    default=None,
+    help="pearson: multiply errors of bernoulli, poisson and gamma-shape by √(X²/(n − p)), as quasi-Poisson does.  [default: one]",
 )
 @click.option(
     "--gls",

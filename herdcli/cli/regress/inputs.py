@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts import preparation
+from herdcli.artifacts.dataset import taken
 from herdcli.artifacts.recoding import without_bases
+from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.timing import in_time as grouped
 from herdcli.cli.regress.timing import timed
+from herdcli.cli.regress.trials_and_exposure import CountedIn, Note, Response
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.splits import TEST
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.cli.regress.request import Request
     from herdcli.regression.covariance import Steps
+    from herdcli.regression.model import GeneralisedLinear
     from herdcli.schema import Array
 
 LABELS = "y"
@@ -46,14 +50,17 @@ class Inputs:
     target: str
     history: Artifact
     steps: Steps | None = None  # of rows in time
+    form: str = ""  # of the target, as in `trials_and_exposure.Response`
 
 
 def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs:
     """The columns that the options name; in_time: of rows in time, whose splits follow each other."""
     artifact = _loaded(session, request.source, wanted(request), request.input_format, [SEQUENCE] if in_time else [])
     target = request.target or LABELS
-    data, y, offset, weight, classes = parted(_based(session, artifact, request), request, artifact.name)
-    if classes is None and request.family in (None, "softmax") and not request.gls:
+    data, response, classes = parted(_based(session, artifact, request), request, artifact.name, note=session.console.note)
+    data, response = _present(session, data, response, request, artifact.name)
+    y, offset, weight = response.y, response.offset, response.weight
+    if classes is None and request.family in (None, "softmax") and not request.gls and not response.form:
         y, classes = _as_classes(y)
     try:
         steps = None
@@ -65,20 +72,57 @@ def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs
     except DataError as error:
         error.where = error.where or artifact.name
         raise
-    return Inputs(X, y, offset, weight, split, data.feature_names, classes, target, replace(artifact, value=None), steps)
+    if weight is not None:
+        split = np.where(weight > 0, split, preparation.UNUSED).astype(np.uint8)
+    return Inputs(X, y, offset, weight, split, data.feature_names, classes, target, replace(artifact, value=None), steps, response.form)
 
 
 def wanted(request: Request) -> list[str]:
     """The columns beside the features."""
-    return [name for name in (LABELS, request.target, request.offset, request.weights, request.sequence) if name]
+    named = (LABELS, request.target, request.offset, request.weights, request.sequence)
+    return [*(name for name in named if name), *trials_and_exposure.columns_of(request)]
 
 
-def parted(data: Dataset, request: Request, where: str) -> tuple[Dataset, Array, Array, Array | None, list[str] | None]:
-    """The features of rows, their target (n,), offset (n,) and weights (n,), and the names of the target's values where it has any."""
+def parted(data: Dataset, request: Request, where: str, note: Note) -> tuple[Dataset, Response, list[str] | None]:
+    """The features of rows, their response, and the names of the target's values where it has any."""
     y, classes, data = _target(data, request.target or LABELS, where, named=request.target is not None)
     offset, data = column(data, request.offset, "--offset", where)
     weight, data = column(data, request.weights, "--weights", where)
-    return data, y, np.zeros(len(y)) if offset is None else offset, data.weight if request.weights is None else weight, classes
+    given = Response(y, np.zeros(len(y)) if offset is None else offset, data.weight if request.weights is None else weight)
+    return *_counted(data, given, classes, request, where, note), classes
+
+
+def _counted(
+    data: Dataset, given: Response, classes: list[str] | None, options: CountedIn, where: str, note: Note, form: str = ""
+) -> tuple[Dataset, Response]:
+    """The response in shares or rates where the options say so."""
+    counting = trials_and_exposure.columns_of(options) or options.weight_kind in ("trials", "exposure")
+    if classes is not None and counting:
+        raise DataError("the target holds names of classes, and trials and exposures need numbers", where=where)
+
+    def find(data: Dataset, name: str, option: str) -> tuple[Array, Dataset]:
+        values, data = column(data, name, option, where)
+        assert values is not None
+        return values, data
+
+    return trials_and_exposure.counted(data, given, options, find, where=where, note=note, form=form)
+
+
+def _present(session: Session, data: Dataset, response: Response, request: Request, where: str) -> tuple[Dataset, Response]:
+    """The rows of weight above 0.  Rows in time and those of a covariance keep their places and are of no split (`read`)."""
+    weight = response.weight
+    if weight is None:
+        return data, response
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+        raise DataError(trials_and_exposure.WEIGHTS, where=where)
+    chosen = np.flatnonzero(weight > 0)
+    if len(chosen) == len(weight):
+        return data, response
+    session.console.note(f"{where}: {len(weight) - len(chosen)} of {len(weight)} rows have weight 0 and are left out")
+    if request.gls is not None:
+        return data, response
+    cut = replace(response, y=response.y[chosen], offset=response.offset[chosen], weight=weight[chosen])
+    return taken(data, chosen), cut
 
 
 def _based(session: Session, artifact: Artifact, request: Request) -> Dataset:
@@ -99,18 +143,26 @@ class Fitted:
     weights: str | None
     sequence: str | None
     in_time: bool
+    trials: str | None = None
+    failures: str | None = None
+    exposure: str | None = None
+    weight_kind: str | None = None
+    form: str = ""
 
     @property
     def wanted(self) -> list[str]:
         """Columns beside the features."""
-        return [name for name in (LABELS, self.target, self.offset, self.weights, self.sequence) if name]
+        named = (LABELS, self.target, self.offset, self.weights, self.sequence)
+        return [*(name for name in named if name), *trials_and_exposure.columns_of(self)]
 
 
 def fitted(artifact: Artifact) -> Fitted:
     """Of a regression, by its history."""
     made: dict[str, str | None] = next((stage["parameters"] for stage in reversed(artifact.history) if stage["command"] == "regress"), {})
     offset, weights, sequence = (made.get(name) for name in ("offset", "weights", "sequence"))
-    return Fitted(artifact.value.target, offset, weights, sequence, artifact.value.gls == "ar1")
+    counted = {name: made.get(name) for name in ("trials", "failures", "exposure", "weight_kind")}
+    model: GeneralisedLinear = artifact.value
+    return Fitted(model.target, offset, weights, sequence, model.gls == "ar1", **counted, form=model.response)
 
 
 def others(session: Session, source: str, known: Fitted, input_format: str | None = None, *, open_ended: bool = False) -> Inputs:
@@ -124,13 +176,13 @@ def others(session: Session, source: str, known: Fitted, input_format: str | Non
     data: Dataset = artifact.value
     if known.in_time:
         data, _, steps, _ = grouped(data, known.sequence)
-    data, y, added, weight, classes = as_fitted(data, known, artifact.name)
+    data, response, classes = as_fitted(data, known, artifact.name)
     return Inputs(
         preparation.dense(data, np.float64),
-        y,
-        added,
-        weight,
-        np.full(len(y), TEST, dtype=np.uint8) if data.split is None else data.split,
+        response.y,
+        response.offset,
+        response.weight,
+        np.full(len(response.y), TEST, dtype=np.uint8) if data.split is None else data.split,
         data.feature_names,
         classes,
         target,
@@ -139,16 +191,30 @@ def others(session: Session, source: str, known: Fitted, input_format: str | Non
     )
 
 
-def as_fitted(data: Dataset, known: Fitted, where: str) -> tuple[Dataset, Array, Array, Array | None, list[str] | None]:
+def as_fitted(data: Dataset, known: Fitted, where: str) -> tuple[Dataset, Response, list[str] | None]:
     """The same of other rows as `parted` of those that were fitted; weights may be missing."""
     y, classes, data = _target(data, known.target, where, named=known.target != LABELS)
     values, data = column(data, known.offset, "--offset", where)
-    there = known.weights in (data.columns or {}) or known.weights in (data.feature_names or [])
-    weight, data = column(data, known.weights if there else None, "--weights", where)
+    weight, data = column(data, known.weights if has_column(data, known.weights) else None, "--weights", where)
     weight = data.weight if known.weights is None else weight
+    given = Response(y, np.zeros(len(y)) if values is None else values, weight)
+    if known.form in ("shares", "rates") and weight is None and not any(has_column(data, name) for name in (known.trials, known.exposure)):
+        return data, given, classes  # rows of shares or rates that weigh the same
+    data, response = _counted(data, given, classes, known, where, lambda text: None, known.form)
+    weight = response.weight
     if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise DataError("weights must be finite, not negative, and not all 0", where=where)
-    return data, y, np.zeros(len(y)) if values is None else values, weight, classes
+        raise DataError(trials_and_exposure.WEIGHTS, where=where)
+    return data, response, classes
+
+
+def counting_columns(known: Fitted) -> list[str]:
+    """The columns of trials, failures and exposures of a regression."""
+    return trials_and_exposure.columns_of(known)
+
+
+def has_column(data: Dataset, name: str | None) -> bool:
+    """Whether there is such a column, among the features or beside them."""
+    return name in (data.columns or {}) or name in (data.feature_names or [])
 
 
 def _loaded(

@@ -16,6 +16,7 @@ from herdcli.cli.regress.errors import variances
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import BLOCK, together
 from herdcli.records import dataclass
+from herdcli.regression import weights
 from herdcli.regression.model import GeneralisedLinear, HeldOut
 from herdcli.splits import TEST, VALID
 
@@ -51,7 +52,7 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     if not held.any():
         raise DataError(NONE_HELD, where=found.history.name)
     y = _target(model, found.y, found.classes, found.target, found.history.name)
-    model.distribution().require(y)
+    weights.require(model.distribution(), model.weight_kind, y)
     X = matrix_by_name(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)
     _require_columns(model, X.shape[1], found.history.name)
     weight = None if found.weight is None else found.weight[held]
@@ -136,11 +137,11 @@ class Stretches:
     def _read(self, numbers: Array) -> dict[str, Array]:
         """Rows that lie close together: X, y, offset and, where there are any, weight."""
         where, start = self.found.artifact.name, int(numbers[0])
-        data, y, offset, weight, classes = inputs.as_fitted(self.found.read(start, int(numbers[-1]) + 1), self.known, where)
-        y = _target(self.model, y, classes, self.known.target, where)
-        self.model.distribution().require(y)
+        data, given, classes = inputs.as_fitted(self.found.read(start, int(numbers[-1]) + 1), self.known, where)
+        y = _target(self.model, given.y, classes, self.known.target, where)
+        weights.require(self.model.distribution(), self.model.weight_kind, y)
         own = numbers - start
-        columns = {"X": data.X, "y": y, "offset": offset} | ({} if weight is None else {"weight": weight})
+        columns = {"X": data.X, "y": y, "offset": given.offset} | ({} if given.weight is None else {"weight": given.weight})
         return {name: item if len(item) == len(own) else item[own] for name, item in columns.items()}
 
     def _held_out(self, X: Array, y: Array, offset: Array, weight: Array | None) -> HeldOut:
@@ -160,13 +161,14 @@ def _in_stretches(session: Session, model: GeneralisedLinear, known: inputs.Fitt
     where, head = found.artifact.name, found.read(0, 1)
     named = {*(head.columns or {}), *(head.feature_names or []), *(["y"] if head.y is not None else [])}
     others = any(getattr(reader, "others", False) for _, reader, _ in found.parts)
-    if found.artifact.recoding or others or not {known.target, *([known.offset] if known.offset else [])} <= named:
+    needed = {known.target, *(name for name in (known.offset, known.trials, known.failures, known.exposure) if name)}
+    if found.artifact.recoding or others or not needed <= named:
         return None
-    data, _, _, weight, _ = inputs.as_fitted(head, known, where)
+    data, given, _ = inputs.as_fitted(head, known, where)
     split = found.split()
     chosen = None if split is None else np.flatnonzero(split == (TEST if (split == TEST).any() else VALID))
     if chosen is not None and not len(chosen):
         raise DataError(NONE_HELD, where=where)
     order = ordered(session, data.feature_names, data.X.shape[1], model.feature_names, model.coefficients.shape[1], where=where)
     _require_columns(model, data.X.shape[1] if order is None else len(order.columns), where)
-    return Stretches(model, known, found, order, chosen, weight is not None and not model.gls)
+    return Stretches(model, known, found, order, chosen, given.weight is not None and not model.gls)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.session import Session
     from herdcli.regression.model import GeneralisedLinear
+    from herdcli.schema import Array
 
 
 def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
@@ -30,10 +31,11 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
         return forecasts(session, fitted, request)
     if want not in ("means", "classes") or (want == "classes" and not model.classes):
         raise BadUsage(f"--want {want} is not available for this regression", hint="--want means, or classes where the target has them")
-    added = inputs.fitted(fitted).offset
-    also = [added] if added else []
+    known = inputs.fitted(fitted)
+    also = [name for name in (known.offset, *inputs.counting_columns(known)) if name]
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, keep=["y"], also=also)
-    offset, rest = inputs.column(data.value, added, "--offset", data.name)
+    offset, rest = inputs.column(data.value, known.offset, "--offset", data.name)
+    offset, rest = _exposed(session, rest, offset, known, data.name)
     data = replace(data, value=rest)
     columns = model.coefficients.shape[1]
     value = by_name(session, data, model.feature_names, columns).value
@@ -48,6 +50,25 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
         made = Dataset(mean, y=mean.argmax(axis=1), feature_names=model.classes, class_names=model.classes, **kept)
         return made, f"{what} class probabilities"
     return Dataset(mean, feature_names=model.classes or [model.target], **kept), f"{what} means"
+
+
+def _exposed(session: Session, data: Dataset, offset: Array | None, known: inputs.Fitted, where: str) -> tuple[Array | None, Dataset]:
+    """The offsets of expected counts in the exposures of the rows, where these are there; the data set without columns that only count."""
+    exposure = None
+    for name in inputs.counting_columns(known):
+        if inputs.has_column(data, name):
+            values, data = inputs.column(data, name, f"column {name}", where)
+            exposure = values if name == known.exposure else exposure
+    if known.form != "counts":
+        return offset, data
+    if exposure is None:
+        session.console.note(f"{where}: there is no column '{known.exposure}', so means are of one unit of exposure")
+        return offset, data
+    if not (exposure >= 0).all():
+        raise DataError(f"column '{known.exposure}' has exposures below 0, or none", where=where)
+    with np.errstate(divide="ignore"):  # nothing is expected of an exposure of 0
+        logarithms = np.log(exposure)
+    return logarithms if offset is None else offset + logarithms, data
 
 
 def forecasts(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:

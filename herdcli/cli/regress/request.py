@@ -7,6 +7,7 @@ from herdcli.records import dataclass
 
 FAMILIES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape", "softmax")
 
+WEIGHT_KINDS = ("precision", "frequency", "trials", "exposure")
 FORMS = ("ar1", "variance")  # of the errors' covariance; anything else names a file
 
 
@@ -30,3 +31,9 @@ class Request:
     gls: str | None = where_changed(None, lambda value: value if str(value).partition(":")[0] in FORMS else "file")
     sequence: str | None = where_given()
     one_pass: bool = where_changed(False)
+    penalty: str | None = where_given()
+    weight_kind: str | None = where_given()
+    trials: str | None = where_given()
+    failures: str | None = where_given()
+    exposure: str | None = where_given()
+    dispersion: str | None = where_given()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.frame import outputs, spreading
+from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.errors import independent, parsed
-from herdcli.errors import DataError, NotConverged
+from herdcli.errors import BadUsage, DataError, NotConverged
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from herdcli.regression.model import GeneralisedLinear
     from herdcli.schema import Array
 
+OF_FORM = {"successes": "bernoulli", "shares": "bernoulli", "counts": "poisson", "rates": "poisson"}
+FIRTH = ("bernoulli", "poisson")
+MOST_NAMES = 8  # in a message
 TABLES = {".csv": "csv", ".tsv": "tsv", ".md": "markdown", ".json": "json", ".tex": "latex"}
 
 
@@ -28,6 +32,11 @@ def check(session: Session, request: Request) -> None:
     errors = parsed(request)
     if errors is None or errors.name != "ar1":
         session.ignored("sequence", "without --gls ar1")
+    trials_and_exposure.check(request, request.family, request.weights)
+    if request.penalty and (request.l1 or request.l2):
+        raise BadUsage("--penalty firth takes no further penalty", hint="leave out --l1 and --l2, or --penalty")
+    if errors is not None and (request.weight_kind or trials_and_exposure.columns_of(request)):
+        raise BadUsage("weights of --gls are precisions", hint="leave out --gls, or --weight-kind, --trials, --failures and --exposure")
     if _table_format(session) is None or session.shard is not None:
         outputs.check(session, "regression")
     else:
@@ -41,7 +50,7 @@ def _table_format(session: Session) -> str | None:
 def run(session: Session, inputs: Inputs, request: Request) -> None:
     """Fit the training rows, keep what the model says of the others, write it."""
     from herdcli.numerics.blocks import Blocks, Table
-    from herdcli.regression import centring
+    from herdcli.regression import centring, weights
     from herdcli.regression.fit import Problem
     from herdcli.regression.large import TrustRegion, descent
     from herdcli.regression.model import assembled, started
@@ -50,7 +59,7 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     if not training.any():
         raise DataError("the split has no training rows", where=inputs.history.name)
     distribution = _family(session, inputs, request)
-    distribution.require(inputs.y)
+    weights.require(distribution, _weight_kind(session, inputs, request), inputs.y)
     _require_variety(session, inputs, distribution)
     outputs_of = getattr(distribution, "free", 1)
     errors, whitened, variance = parsed(request), None, None
@@ -62,7 +71,16 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     else:
         weight = None if inputs.weight is None else inputs.weight[training]
         columns = np.column_stack([near.X[training], inputs.y[training], inputs.offset[training]])
-        problem = Problem(Table(columns, weight=weight), distribution, outputs_of, inputs.X.shape[1], request.l1, request.l2)
+        problem = Problem(
+            Table(columns, weight=weight),
+            distribution,
+            outputs_of,
+            inputs.X.shape[1],
+            request.l1,
+            request.l2,
+            firth=request.penalty == "firth",
+            weights=_weight_kind(session, inputs, request),
+        )
     source = spreading.spread(session, Blocks(problem.rows))
     algorithm = descent(problem, started(problem, session.map), request.iterations, session.map, source)
     fit = session.run(
@@ -80,11 +98,20 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
         seed=request.seed,
         whitened=whitened,
         centre=centre,
+        pearson=request.dispersion == "pearson",
         map=session.map,
     )
-    value = _with_holdout(value, inputs, variance)
+    value = _with_holdout(replace(value, response=inputs.form), inputs, variance)
     write(session, value, inputs.history)
     warn(session, value, request)
+
+
+def _weight_kind(session: Session, inputs: Inputs, request: Request) -> str:
+    """What weights stand for: that of trials and rates, else the one asked for."""
+    kind = {"successes": "trials", "shares": "trials", "rates": "exposure"}.get(inputs.form)
+    if kind is None and inputs.weight is None:
+        session.ignored("weight_kind", "without weights")
+    return kind or request.weight_kind or "precision"
 
 
 def _with_holdout(value: GeneralisedLinear, inputs: Inputs, variance: Array | None) -> GeneralisedLinear:
@@ -115,7 +142,7 @@ def _family(session: Session, inputs: Inputs, request: Request) -> Family:
     from herdcli.regression.families import family
 
     count = len(inputs.classes or [])
-    chosen = "gaussian" if request.gls else request.family
+    chosen = "gaussian" if request.gls else request.family or OF_FORM.get(inputs.form)
     if count == 1:
         only = f"every row has the target '{(inputs.classes or [''])[0]}', so there is nothing to predict"
         raise DataError(only, where=inputs.history.name, hint="--target COLUMN names another column")
@@ -124,13 +151,32 @@ def _family(session: Session, inputs: Inputs, request: Request) -> Family:
         chosen = "bernoulli" if two or count == 2 else "softmax" if count else "gaussian"
         what = f"{count} classes" if count else "0 and 1" if two else "numbers"
         session.console.note(f"the target '{inputs.target}' holds {what}: --family {chosen}")
+        _note_amounts(session, inputs, request)
     if chosen == "softmax" and count < 2:
         raise DataError(f"the target '{inputs.target}' holds numbers, softmax needs classes", where=inputs.history.name)
     if chosen != "gamma-shape":
         session.ignored("gamma_scale", f"with --family {chosen}")
+    if request.penalty == "firth" and chosen not in FIRTH:
+        raise BadUsage(f"--penalty firth is of --family {' and '.join(FIRTH)}, not {chosen}", hint="--l2 0.001")
+    if chosen in ("gaussian", "gamma"):
+        session.ignored("dispersion", f"with --family {chosen}, whose dispersion is always estimated")
+    elif request.dispersion == "pearson" and chosen == "softmax":
+        raise BadUsage("--dispersion pearson is of --family bernoulli, poisson and gamma-shape, not softmax", hint="leave it out")
     if chosen == "bernoulli" and count > 2:
         raise DataError(f"the target has {count} classes, bernoulli has two", where=inputs.history.name, hint="--family softmax")
     return family(chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0, scale=request.gamma_scale)
+
+
+def _note_amounts(session: Session, inputs: Inputs, request: Request) -> None:
+    """Name the option for weights that look like the trials or exposures of a target in shares or rates."""
+    from herdcli.regression import weights
+
+    y, weight, name = inputs.y, inputs.weight, request.weights or "weight"
+    if inputs.classes or weight is None or request.weight_kind or (y == np.floor(y)).all() or not (y >= 0).all():
+        return
+    if weights.are_whole(y, weight):
+        what, option = ("shares", "trials") if (y <= 1).all() and (weight == np.floor(weight)).all() else ("rates", "exposure")
+        session.console.note(f"the target times '{name}' is whole in all rows: --{option} {name} fits {what} of that")
 
 
 def nothing_to_predict(value: str, where: str) -> DataError:
@@ -176,9 +222,14 @@ def warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
         names = [name for name, hit in zip(value.names(), value.aliased, strict=False) if hit]
         listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         session.console.warn(f"{len(names)} columns are constant or combinations of others and get no standard errors: {listed}")
-    if value.separated:
+    names = value.unbounded_names()
+    if value.separated and (not names or len(names) == value.standard_error.size):
         message = "the classes can be separated without error: coefficients grow without bound and have no standard errors"
-        hint = "--l2 1e-3 gives finite ones"
+        hint = _finite(value)
+    elif value.separated:
+        listed = ", ".join(names[:MOST_NAMES]) + (f", … ({len(names)} coefficients)" if len(names) > MOST_NAMES else "")
+        message = f"no finite estimate of {listed}: the likelihood rises without bound, so errors and intervals are withheld"
+        hint = _finite(value)
     elif not value.converged:
         steps = "1 step" if request.iterations == 1 else f"{request.iterations} steps"
         message, hint = f"not converged after {steps}", "--iterations allows more, --l2 makes it easier"
@@ -187,3 +238,9 @@ def warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
     if request.on_nonconvergence == "error":
         raise NotConverged(message, hint=hint)
     session.console.warn(f"{message}; {hint}")
+
+
+def _finite(value: GeneralisedLinear) -> str:
+    """The options that give finite estimates."""
+    firth = "--penalty firth or " if value.family in FIRTH else ""
+    return f"{firth}--l2 1e-3 gives finite ones"

@@ -14,6 +14,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame import shards, streamed
 from herdcli.cli.frame.options import ITERATED, WORKERS
 from herdcli.cli.regress import inputs, runs
+from herdcli.cli.regress.trials_and_exposure import columns_of
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.numerics.blocks import BLOCK, InMemory
 from herdcli.numerics.units import Layout
@@ -40,6 +41,8 @@ def check(session: Session, request: Request) -> None:
         return
     if request.family not in (None, "gaussian"):
         raise BadUsage(f"--one-pass is of --family gaussian, not {request.family}", hint="--cluster WHERE keeps the rows with workers")
+    if request.weight_kind in ("trials", "exposure") or columns_of(request) or request.penalty:
+        raise BadUsage("--one-pass is of least squares", hint="leave out --trials, --failures, --exposure, --weight-kind and --penalty")
     if request.gls is not None:
         raise BadUsage("--one-pass makes sums, and --gls needs the rows", hint="leave one of them out")
 
@@ -56,7 +59,9 @@ class Stretches:
     def take(self, first: int, last: int) -> Iterator[Block]:
         """Blocks first … last − 1, read together."""
         begin, where = first * BLOCK, self.found.artifact.name
-        data, y, offset, weight, _ = inputs.parted(self.found.read(begin, min(last * BLOCK, self.found.count)), self.request, where)
+        stretch = self.found.read(begin, min(last * BLOCK, self.found.count))
+        data, given, _ = inputs.parted(stretch, self.request, where, lambda text: None)
+        y, offset, weight = given.y, given.offset, given.weight
         X = preparation.dense(data, np.float64)
         for at in range(0, len(y), BLOCK):
             own, place = slice(at, at + BLOCK), slice(begin + at, begin + at + BLOCK)
@@ -102,7 +107,7 @@ def _summed(session: Session, request: Request, rows: Rows) -> None:
         pilot = summing.pilot(next(iter(rows.source.take(0, 1))))
     if units:
         run = session.run if session.shard else session.aside
-        parts = run(summing.Summing(layout, units, rows.source, pilot, session.map), label="summing up")
+        parts = run(summing.Summing(layout, units, rows.source, pilot, session.map, request.weight_kind or "precision"), label="summing up")
         if layout.columns > summing.ROBUST:
             session.console.note(f"sums of more than {summing.ROBUST} columns give no robust errors")
     made = summing.RegressionShard(
@@ -114,6 +119,7 @@ def _summed(session: Session, request: Request, rows: Rows) -> None:
         centre=pilot.centre,
         pilot=pilot.theta,
         names=rows.names,
+        weight_kind=request.weight_kind or "precision",
     )
     shards.close(session, made, "blocks of rows", finish, rows.history, request)
 
@@ -127,13 +133,13 @@ def finish(session: Session, whole: RegressionShard, history: History, request: 
 
     found = sums.whole(whole.parts)
     summed = sums.Summed(found.second, Pilot(whole.centre, whole.pilot))
-    problem = summed.problem(request.l1, request.l2)
+    problem = summed.problem(request.l1, request.l2, whole.weight_kind)
     fit = session.run(
         Regression(problem, summed.start(), request.iterations, elsewhere=summed),
         label="fitting",
         memory=f"the curvature of {len(whole.pilot)} coefficients",
     )
-    fit, figures = sums.closed(found, summed, problem, fit)
+    fit, figures = sums.closed(found, summed, problem, fit, weighted=whole.weighted)
     value = stated(problem, fit, figures, names=whole.names, classes=None, target=whole.target, seed=request.seed)
     if not value.null_deviance > 0:
         raise runs.nothing_to_predict(f"{value.null_intercept[0]:g}", getattr(history, "name", ""))
@@ -153,7 +159,7 @@ def _in_stretches(session: Session, request: Request, found: Ranges) -> Rows | N
     others = any(getattr(reader, "others", False) for _, reader, _ in found.parts)
     if artifact.recoding or others or not {*inputs.wanted(request)[1:], request.target or inputs.LABELS} <= named:
         return None
-    data, _, _, weight, classes = inputs.parted(head, request, artifact.name)
+    data, given, classes = inputs.parted(head, request, artifact.name, session.console.note)
     _require_numbers(classes, request, artifact.name)
     session.inputs["data"] = artifact
     session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
@@ -165,7 +171,9 @@ def _in_stretches(session: Session, request: Request, found: Ranges) -> Rows | N
         error.where = error.where or artifact.name
         raise
     held = kept(split)
-    return Rows(Stretches(found, request, split, held), split, held, data.X.shape[1], data.feature_names, weight is not None, artifact)
+    return Rows(
+        Stretches(found, request, split, held), split, held, data.X.shape[1], data.feature_names, given.weight is not None, artifact
+    )
 
 
 def _in_memory(session: Session, request: Request) -> Rows:

@@ -1,0 +1,173 @@
+"""Targets of `herd regress` that are counted in something: successes in trials, and events in an exposure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.schema import Array
+
+WEIGHTS = "weights must be finite, not negative, and not all 0"
+
+
+class CountedIn(Protocol):
+    """The options that say what a target is counted in, of a fit or of a record of one."""
+
+    @property
+    def trials(self) -> str | None:
+        """Column of trials."""
+        ...
+
+    @property
+    def failures(self) -> str | None:
+        """Column of failures."""
+        ...
+
+    @property
+    def exposure(self) -> str | None:
+        """Column of exposures."""
+        ...
+
+    @property
+    def weight_kind(self) -> str | None:
+        """What weights stand for."""
+        ...
+
+
+@dataclass(frozen=True)
+class Response:
+    """Target, offset (n,) each and weights (n,), 0 for rows that say nothing.
+
+    form  how the target is given: "" as it is, "successes" or "shares" of trials, "counts" or "rates" of an exposure.
+    """
+
+    y: Array
+    offset: Array
+    weight: Array | None
+    form: str = ""
+
+
+Find = Callable[["Dataset", str, str], tuple["Array", "Dataset"]]  # a column by its name and option, and the data set without it
+Note = Callable[[str], None]
+
+
+def columns_of(options: CountedIn) -> list[str]:
+    """The columns that the options name."""
+    return [name for name in (options.trials, options.failures, options.exposure) if name]
+
+
+def check(options: CountedIn, family: str | None, weights: str | None) -> None:
+    """Refuse options that contradict each other."""
+    given = [f"--{name}" for name in ("trials", "failures", "exposure") if getattr(options, name)]
+    kind = options.weight_kind
+    if len(given) > 1:
+        raise BadUsage(f"{given[0]} and {given[1]} do not go together", hint=f"leave out {given[1]}")
+    if given and weights:
+        raise BadUsage(f"{given[0]} says how much a row weighs, so that --weights cannot", hint="leave one of them out")
+    if given and kind not in (None, "trials" if given[0] != "--exposure" else "exposure"):
+        raise BadUsage(f"--weight-kind {kind} does not go with {given[0]}", hint="leave out --weight-kind")
+    wanted = {"--trials": "bernoulli", "--failures": "bernoulli", "--exposure": "poisson"}
+    by_kind = {"trials": "bernoulli", "exposure": "poisson"}
+    needed = wanted.get(given[0] if given else "") or by_kind.get(kind or "")
+    if needed and family not in (None, needed):
+        said = given[0] if given else f"--weight-kind {kind}"
+        raise BadUsage(f"{said} is of --family {needed}, not {family}", hint=f"--family {needed}, or leave it out")
+
+
+def counted(
+    data: Dataset, given: Response, options: CountedIn, find: Find, *, where: str, note: Note, form: str = ""
+) -> tuple[Dataset, Response]:
+    """The data set without the columns of trials or exposures, and the response of its rows.
+
+    form  how the target of the fit was given; "" where that is to be found out, which a note tells.
+    """
+    if options.failures:
+        failures, data = find(data, options.failures, "--failures")
+        _refuse(~(np.isfinite(failures) & (failures >= 0)), failures, options.failures, "failures are not negative", where)
+        _refuse(~(given.y >= 0), given.y, "the target", "successes are not negative", where)
+        return data, _shares(given, given.y + failures, "successes", "the target and its failures", where)
+    if options.trials or options.weight_kind == "trials":
+        trials, data, name = _amounts(data, given, options.trials, "--trials", find, where)
+        return data, _of_trials(given, trials, name, options, where, note, form)
+    if options.exposure or options.weight_kind == "exposure":
+        exposure, data, name = _amounts(data, given, options.exposure, "--exposure", find, where)
+        return data, _of_exposure(given, exposure, name, options, where, note, form)
+    return data, given
+
+
+def _amounts(data: Dataset, given: Response, column: str | None, option: str, find: Find, where: str) -> tuple[Array, Dataset, str]:
+    """Trials or exposures (n,): a column, or the weights."""
+    if column is None:
+        if given.weight is None:
+            kind = option.removeprefix("--")
+            raise DataError(f"has no weights for --weight-kind {kind}", where=where, hint=f"{option} COLUMN, or --weights COLUMN")
+        return given.weight, data, "weight"
+    if given.weight is not None:
+        raise DataError(
+            f"has a column 'weight' beside {option} {column}, and both say how much a row weighs",
+            where=where,
+            hint="rename 'weight', or leave the option out",
+        )
+    amounts, data = find(data, column, option)
+    _refuse(~(np.isfinite(amounts) & (amounts >= 0)), amounts, f"column '{column}'", f"{option} takes no such value", where)
+    return amounts, data, column
+
+
+def _of_trials(given: Response, trials: Array, name: str, options: CountedIn, where: str, note: Note, form: str) -> Response:
+    from herdcli.regression import weights
+
+    y, there = given.y, trials > 0
+    if not form:
+        whole = bool((y == np.floor(y)).all())
+        form = "successes" if whole and (bool((y > 1).any()) or options.trials) else "shares"
+        what = "numbers of successes" if form == "successes" else "shares of successes"
+        note(f"the target holds {what} in the trials of column '{name}'")
+        if form == "shares" and not weights.are_whole(y[there], trials[there]):
+            note(f"some shares times '{name}' are no whole numbers of successes")
+    if form == "successes":
+        return _shares(given, trials, form, f"the target and '{name}'", where)
+    return replace(given, y=y, weight=trials, form=form)
+
+
+def _shares(given: Response, trials: Array, form: str, what: str, where: str) -> Response:
+    """The response whose target is a number of successes (n,) among trials (n,)."""
+    over = given.y > trials
+    if over.any():
+        row = int(np.argmax(over))
+        raise DataError(f"row {row} has {given.y[row]:g} successes in {trials[row]:g} trials, by {what}", where=where)
+    shares = np.divide(given.y, trials, out=np.zeros_like(trials), where=trials > 0)
+    return replace(given, y=shares, weight=trials, form=form)
+
+
+def _of_exposure(given: Response, exposure: Array, name: str, options: CountedIn, where: str, note: Note, form: str) -> Response:
+    from herdcli.regression import weights
+
+    y = given.y
+    impossible = (exposure == 0) & (y > 0)
+    if impossible.any():
+        row = int(np.argmax(impossible))
+        raise DataError(f"row {row} has the target {y[row]:g} and no exposure in '{name}'", where=where)
+    if not form:
+        form = "counts" if options.exposure and bool((y == np.floor(y)).all()) else "rates"
+        note(f"the target holds {'counts' if form == 'counts' else 'rates'} of the exposure in column '{name}'")
+        if form == "rates" and not weights.are_whole(y, exposure):
+            note(f"some rates times '{name}' are no whole numbers of events")
+    if form == "rates":
+        return replace(given, weight=exposure, form=form)
+    there = exposure > 0
+    offset = given.offset + np.log(np.where(there, exposure, 1.0))
+    return replace(given, offset=offset, weight=None if there.all() else there.astype(np.float64), form=form)
+
+
+def _refuse(bad: Array, values: Array, what: str, why: str, where: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(f"{what} has {values[row]:g} in row {row}; {why}", where=where)

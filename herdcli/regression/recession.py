@@ -195,8 +195,9 @@ class _Search:
         free = _null(near, ALIASED)
         repeated = np.kron(np.eye(self.problem.outputs), _null(gram, ALIASED))
         free = free - repeated @ (repeated.T @ free)
-        left, lengths, _ = np.linalg.svd(free, full_matrices=False)
-        found: Array = left[:, lengths > 0.5]
+        # What is left of directions within the repeated ones is 0, of those at right angles to them all: lengths are 0 or 1.
+        squares, vectors = np.linalg.eigh(free.T @ free)
+        found: Array = free @ vectors[:, squares > 0.5] / np.sqrt(squares[squares > 0.5])
         return found
 
     def _products(self, basis: Array, block: Block, each: Contrast, rows: Array) -> Array:

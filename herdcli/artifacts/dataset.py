@@ -17,6 +17,7 @@ from herdcli.splits import TEST, TRAIN
 UNITS = {"real": None, "binary": (0, 1), "spin": (-1, 1)}
 BLOCK_ELEMENTS = 1 << 20
 GAPS_HINT = "remove the rows or fill them in"
+LOGARITHMS = ("log_z", "log_likelihood")  # names of columns in which −∞ says that something has probability 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def taken_together(parts: Iterable[Dataset], size: int) -> Iterator[Dataset]:
 def validate(data: Dataset, *, where: str | None = None, missing: bool = False, gaps: Collection[str] = ()) -> None:
     """Raise DataError unless shapes agree, values are finite and labels, splits and weights are valid.
 
-    missing  NaN in X is a missing value, and a label −1 an unknown one.      gaps  further columns in which NaN is one.
+    missing  NaN in X is a missing value, a label −1 an unknown one, and −∞ the logarithm of 0 in a column of logarithms.
+    gaps     further columns in which NaN is a missing value.
     """
     _check_lengths(data, where)
     check(data, where=where)
@@ -97,7 +99,7 @@ def validate(data: Dataset, *, where: str | None = None, missing: bool = False, 
         raise DataError(f"/X has {grouped(rows)} rows and {grouped(columns)} columns: there is nothing to read", where=where)
     if data.is_sparse:
         _check_sparse(data.X, where)
-    check_finite("/X", data.X, where, missing=missing)
+    check_finite("/X", _without_log_zeros(data) if missing else data.X, where, missing=missing)
     _check_units(data, where)
     _check_labels(data, where, least=-1 if missing else 0)
     _check_columns(data, where, gaps)
@@ -109,6 +111,17 @@ def validate(data: Dataset, *, where: str | None = None, missing: bool = False, 
         if data.weight.min() < 0 or not data.weight.any():
             raise DataError("/weight must be non-negative and not all zero", where=where)
     _check_attributes(data, where)
+
+
+def _without_log_zeros(data: Dataset) -> Any:
+    """The features, with NaN for −∞ in columns of logarithms of probabilities."""
+    own = [k for k, name in enumerate(data.feature_names or ()) if name in LOGARITHMS]
+    if data.is_sparse or data.X.dtype.kind != "f" or not own or not (data.X[:, own] == -np.inf).any():
+        return data.X
+    X = data.X.copy()
+    for k in own:
+        X[X[:, k] == -np.inf, k] = np.nan
+    return X
 
 
 def require_rows(data: Dataset, where: str | None) -> None:

@@ -179,8 +179,8 @@ UNCLEAR = "which a part of the rows does not tell how to read"
             GREY + 0.5,
             ["--values", "states"],
             65,
-            "rows.csv: column 0 has 9.5 in row 0; states are 0 to 63\n"
-            "hint: --values two, with --range LO,HI and --threshold F, reads grey columns as on or off\n",
+            "rows.csv: column 0 has 9.5 in row 0, which a part of the rows does not tell how to read\n"
+            "hint: parts of the rows can have states 0 to 63 alone; without --shard and --cluster other codes are states too\n",
         ),
         (
             GREY,

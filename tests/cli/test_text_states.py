@@ -70,17 +70,6 @@ def test_tables_of_a_network_are_found_by_the_names_of_states(herd, tmp_path):
     assert ended.err.endswith(says)
 
 
-def test_numbers_that_skip_states_are_told_where_smoothing_gives_those_a_share(herd, tmp_path):
-    (tmp_path / "n.csv").write_text("a,b\n" + "10,0\n20,1\n10,2\n20,0\n" * 5)
-    ended = herd("fit-mrf", "n.csv", "--algorithm", "bayes", "--split", "1,0,0", "-o", "n.h5")
-    assert ended.code == 0
-    says = "column 'a' has 2 of the states 0 to 20; the others get probability by --smoothing: values that are names of states are"
-    assert f"fit-mrf: warning: {says} written as text\n" in ended.err
-    (tmp_path / "n.csv").write_text("a,b\n" + "0,1\n1,3\n0,2\n1,2\n" * 5)  # counted from 1: nothing is 0 in b
-    ended = herd("fit-mrf", "n.csv", "--algorithm", "bayes", "--split", "1,0,0", "-o", "n.h5")
-    assert "fit-mrf: warning: column 'b' has 3 of the states 0 to 3; the others get probability by --smoothing" in ended.err
-
-
 def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(lines(gap=",3,yes")))
     ended = herd("fit-mrf", "t.csv", "--algorithm", "bayes", "--structure", "chow-liu", "--split", "1,0,0", "-o", "t.h5")
@@ -109,7 +98,7 @@ def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
             ("--base", "net.uai"),
             "",
             65,
-            "t.csv: columns of text have other states than the network of --base names\nhint: BIF names states\n",
+            "t.csv: the columns have other states than the network of --base names\nhint: BIF names states\n",
         ),
     ],
 )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.fit_mrf import inputs, learn, reading
+from herdcli.cli.fit_mrf import codes, inputs, learn, reading
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.networks import output_format
 from herdcli.cli.frame.options import NETWORK_FORMATS
+from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.cli.fit_mrf.reading import Counted
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.markov.model.counts import CountsShard, Scope
     from herdcli.markov.model.network import Network
+    from herdcli.schema import Array
 
 BY_ROWS = ("bayes", "pseudo-likelihood")
 REGRESSED = ("l1", "stability")
@@ -79,6 +81,7 @@ def _counted(session: Session, request: Request, rows: Counted) -> None:
         limits=None if rows.values.limits is None else np.asarray(rows.values.limits),
         shape=rows.shape,
         base=base,
+        cardinality=rows.cardinality,
     )
     shards.close(session, made, "blocks of rows", finish, rows.history, request)
 
@@ -95,7 +98,14 @@ def finish(session: Session, whole: CountsShard, history: History, request: Requ
     from herdcli.markov.model import constraints, counts
 
     named, asked = (_scopes(text) for text in (whole.scopes, whole.regions))
-    rows, total = counts.counts(whole.parts, larger(named, whole.base))
+    scopes_counted = larger(named, whole.base)
+    if whole.states is None and np.isnan(whole.cut):
+        rows, total, kept = counts.counts_of_codes(whole.parts, scopes_counted)
+        states = None if kept is None else _names_of(session, kept, whole)
+    else:
+        least = 2 if whole.cardinality is None else whole.cardinality
+        rows, total = counts.counts(whole.parts, scopes_counted, least=least)
+        states = whole.states
     nodes = len(rows.cardinality)
     reading.require_read_alike(_values(whole), total.values, request)
     pairs = constraints.pairs(rows, rows.cardinality, request.smoothing)
@@ -103,8 +113,18 @@ def finish(session: Session, whole: CountsShard, history: History, request: Requ
     clusters = constraints.from_scopes(rows, rows.cardinality, scopes, request.smoothing, pairs)
     problem = constraints.check(constraints.Problem(rows.cardinality, clusters, whole.base, whole.names, whole.shape, rows))
     x, split = (item if len(item) else None for item in (total.holdout, total.holdout_split))
-    made = inputs.Inputs(problem, pairs, x, split, history, whole.states, tuple(asked or ()))
+    made = inputs.Inputs(problem, pairs, x, split, history, states, tuple(asked or ()))
     learn.learn(session, made, request, output_format(session, getattr(request, "format", None), NETWORK_FORMATS))
+
+
+def _names_of(session: Session, kept: list[Array], whole: CountsShard) -> list[str]:
+    """The names of states that are codes, told; DataError for those that --base does not have."""
+    levels = {k: found for k, own in enumerate(kept) if (found := codes.named(own))}
+    session.console.note(codes.notice(levels, whole.names))
+    states = [str(int(code)) for own in kept for code in own.tolist()]
+    if whole.base is not None and whole.base.states != states:
+        raise DataError(inputs.OTHER_STATES, where=session.inputs["data"].name, hint="BIF names states")
+    return states
 
 
 def _values(whole: CountsShard) -> reading.Values:

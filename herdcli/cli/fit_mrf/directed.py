@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.fit_mrf.inputs import MOST_STATES, read_states, state_names
+from herdcli.cli.fit_mrf import codes
+from herdcli.cli.fit_mrf.inputs import States, read_states, require_places, state_names, tell_codes, text_columns
 from herdcli.cli.frame.networks import load_network, states_named, write_network
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.records import dataclass
@@ -95,14 +96,15 @@ def _read(session: Session, request: Request) -> Given:
     data = session.load(
         request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True
     )  # fmt: skip
-    x, cardinality, split, weight, names = _states(session, data, request)
+    rows = _states(session, data, request, by_place=model is not None)
+    x, cardinality, split, weight, names = rows.x.astype(np.int64), rows.cardinality, rows.split, rows.weight, rows.names
     if model is not None:
         session.inputs["network"] = session.inputs.pop("network")  # after the data, as records have it
         session.recoding = data.recoding or None
     elif data.recoding.levels:
         known = [len(data.recoding.levels.get(name, ())) for name in names or []]
         cardinality = np.maximum(cardinality, np.array(known, dtype=np.int64))  # also of states that no row has
-    states = state_names(data, names, cardinality)
+    states = state_names(data, replace(rows, cardinality=cardinality))
     if model is not None:
         x, cardinality = _by_state(x, cardinality, names, data, model)
         x, cardinality, names = _matched(x, cardinality, names, model, data.name)
@@ -122,8 +124,6 @@ def _read(session: Session, request: Request) -> Given:
             f"{missing} of {int(train.sum())} rows lack values" + (f", {hidden} variables are hidden" if hidden else "") + ": EM"
         )
     cases = Cases(x[train], scale[train], cardinality)
-    if model is None and request.smoothing and not data.recoding.levels:
-        _warn_of_unseen(session, cases, names)
     return Given(cases, x[kept], split[kept], names, states, model, replace(data, value=None))
 
 
@@ -135,18 +135,6 @@ def _given_network(session: Session, request: Request) -> Network | None:
     named = states_named(found)
     session.recoding = named if named.levels and session.categorical != "none" and session.missing != "mean" else None
     return found
-
-
-def _warn_of_unseen(session: Session, cases: Cases, names: list[str] | None) -> None:
-    """Tell of numbers that are states only because larger ones occur, as 0 beside 1 and 2: smoothing gives each of them a share."""
-    for k, states in enumerate(cases.cardinality.tolist()):
-        found = np.unique(cases.x[cases.x[:, k] >= 0, k])
-        seen = len(found)
-        if seen and (seen < states - 1 or found[0] > 0):
-            which = f"column '{names[k]}'" if names else f"column {k}"
-            message = f"{which} has {seen} of the states 0 to {states - 1}; the others get probability by --smoothing"
-            session.console.warn(f"{message}: values that are names of states are written as text")
-            return
 
 
 def _by_state(x: Array, cardinality: Array, names: list[str] | None, data: Artifact, model: Network) -> tuple[Array, Array]:
@@ -167,26 +155,22 @@ def _by_state(x: Array, cardinality: Array, names: list[str] | None, data: Artif
     return places, numbers
 
 
-def _states(session: Session, data: Artifact, request: Request) -> tuple[Array, Array, Array, Array | None, list[str] | None]:
-    """Rows of states with −1 for what is missing, numbers of states, split, weights and names."""
+def _states(session: Session, data: Artifact, request: Request, *, by_place: bool) -> States:
+    """Rows of states with −1 for what is missing.  by_place  numbers are places of states, not their names."""
     from herdcli.artifacts import preparation
 
     value = data.value
     dense = value.X.toarray() if value.is_sparse else np.asarray(value.X)
-    gaps = np.isnan(dense) if dense.dtype.kind == "f" else np.zeros(dense.shape, dtype=bool)
-    if not gaps.any():
-        made = read_states(session, data, request)
-        return made.x.astype(np.int64), made.cardinality, made.split, made.weight, made.names
-    wrong = ~gaps & ((dense < 0) | (dense % 1 != 0) | (dense >= MOST_STATES))
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        hint = "rows that lack values must have states as whole numbers"
-        raise DataError(
-            f"column {column} has {dense[row, column]:g} in row {row}; states are 0 to {MOST_STATES - 1}", where=data.name, hint=hint
-        )
-    x = np.where(gaps, -1, np.nan_to_num(dense)).astype(np.int64)
+    gaps = bool(np.isnan(dense).any()) if dense.dtype.kind == "f" else False
+    if not gaps:
+        return read_states(session, data, request, by_place=by_place)
+    every = range(dense.shape[1])
+    if by_place:
+        require_places(dense, data.name)
+    found = codes.coded(dense, data.name, every if by_place else text_columns(data))
+    tell_codes(session, data, found.levels)
     split = preparation.split_rows(value, request.split, request.seed)
-    return x, np.maximum(x.max(axis=0) + 1, 2), split, value.weight, value.feature_names
+    return States(found.x, found.cardinality, split, value.weight, value.feature_names, value.image_shape, found.levels)
 
 
 def _matched(x: Array, cardinality: Array, names: list[str] | None, model: Network, where: str) -> tuple[Array, Array, list[str] | None]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.cli.fit_mrf import codes
 from herdcli.cli.frame.networks import load_like, load_text
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 DEFAULT_THRESHOLD = 0.4
-MOST_STATES = 64
+OTHER_STATES = "the columns have other states than the network of --base names"
 STRUCTURES = ("structure", "edges", "clusters")
 
 
@@ -42,7 +43,10 @@ class Inputs:
 
 @dataclass(frozen=True)
 class States:
-    """Rows as states, (n, N), what they are split into, and what is known of the columns."""
+    """Rows as states, (n, N), what they are split into, and what is known of the columns.
+
+    levels  names of the states of columns whose numbers are not their own places.
+    """
 
     x: Array
     cardinality: Array
@@ -50,6 +54,7 @@ class States:
     weight: Array | None
     names: list[str] | None
     shape: Array | None
+    levels: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read(session: Session, request: Request) -> Inputs:
@@ -64,7 +69,7 @@ def read(session: Session, request: Request) -> Inputs:
     rows, held = _parts(states, data.name)
     pairs = constraints.pairs(rows, states.cardinality, request.smoothing)
     clusters = _clusters(session, states, rows, pairs, request)
-    named = state_names(data, states.names, states.cardinality)
+    named = state_names(data, states)
     base = base_of(session, request, states.names, len(states.cardinality), named)
     problem = constraints.Problem(states.cardinality, clusters, base, states.names, states.shape, rows)
     kept = held.any()
@@ -90,16 +95,13 @@ def load(session: Session, request: Request) -> Artifact:
         raise
 
 
-def state_names(data: Artifact, names: list[str] | None, cardinality: Array) -> list[str] | None:
-    """Of all variables, one after the other, where some are columns of text: their levels, and the numbers of the others' states."""
-    levels = data.recoding.levels
-    if not names or not any(name in levels for name in names):
+def state_names(data: Artifact, states: States) -> list[str] | None:
+    """Of all variables, one after the other, where some have names: levels of text, codes, and the numbers of the others' states."""
+    levels = dict(states.levels)
+    levels |= {k: data.recoding.levels[name] for k, name in enumerate(states.names or ()) if name in data.recoding.levels}
+    if not levels:
         return None
-    return [
-        state
-        for name, count in zip(names, cardinality, strict=True)
-        for state in levels.get(name, tuple(map(str, range(int(count)))))[: int(count)]
-    ]
+    return [state for k, count in enumerate(states.cardinality.tolist()) for state in levels.get(k, tuple(map(str, range(count))))[:count]]
 
 
 def regions(session: Session, names: list[str] | None, nodes: int, request: Request) -> tuple[tuple[int, ...], ...]:
@@ -138,16 +140,19 @@ def base_of(session: Session, request: Request, names: list[str] | None, nodes: 
     found = load_like(session, request.base, names, nodes)
     if states is not None and found.states != states:
         data = session.inputs["data"].name
-        raise DataError("columns of text have other states than the network of --base names", where=data, hint="BIF names states")
+        raise DataError(OTHER_STATES, where=data, hint="BIF names states")
     return replace(found, observed=None, observed_marginal=None, fit=None)
 
 
-def read_states(session: Session, data: Artifact, request: Request) -> States:
-    """Two-state columns where the data are that or grey, else whole numbers as states."""
+def read_states(session: Session, data: Artifact, request: Request, *, by_place: bool = False) -> States:
+    """Two-state columns where the data are that or grey, else whole numbers as states.
+
+    by_place  numbers are places of states that have names already.
+    """
     from herdcli.artifacts import preparation
     from herdcli.cli.frame.rows import Reading, two_state
 
-    value = data.value
+    value, levels = data.value, dict[int, tuple[str, ...]]()
     if _two_valued(value, request, text=bool(data.recoding.levels)):
         made = two_state(session, data, (0, 1), Reading.asked(request, default=DEFAULT_THRESHOLD))
         x, split, cardinality = made.X, made.split, np.full(made.X.shape[1], 2, dtype=np.int64)
@@ -155,14 +160,37 @@ def read_states(session: Session, data: Artifact, request: Request) -> States:
         for name in ("threshold", "value_range"):
             session.ignored(name, "with --values states")
         dense = value.X.toarray() if value.is_sparse else value.X
-        check_states(dense, data.name)
-        x, cardinality = dense.astype(np.uint8), np.maximum(dense.max(axis=0).astype(np.int64) + 1, 2)
+        if by_place:
+            require_places(dense, data.name)
+        found = codes.coded(dense, data.name, range(dense.shape[1]) if by_place else text_columns(data))
+        x, cardinality, levels = found.x.astype(np.uint8), found.cardinality, found.levels
+        tell_codes(session, data, levels)
         try:
             split = preparation.split_rows(value, request.split, request.seed)
         except HerdError as error:
             error.where = error.where or data.name
             raise
-    return States(x, cardinality, split, value.weight, value.feature_names, value.image_shape)
+    return States(x, cardinality, split, value.weight, value.feature_names, value.image_shape, levels)
+
+
+def require_places(X: Array, where: str) -> None:
+    """Raise DataError for values (n, N) that are no places of states; NaN is let through."""
+    wrong = (X < 0) | (X % 1 > 0) | (X >= codes.MOST_STATES)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        message = f"column {column} has {X[row, column]:g} in row {row}; states are 0 to {codes.MOST_STATES - 1}"
+        raise DataError(message, where=where, hint=codes.HINT)
+
+
+def text_columns(data: Artifact) -> list[int]:
+    """The columns that hold the places of levels of text."""
+    return [k for k, name in enumerate(data.value.feature_names or ()) if name in data.recoding.levels]
+
+
+def tell_codes(session: Session, data: Artifact, levels: dict[int, tuple[str, ...]]) -> None:
+    """A note where numbers are names of states."""
+    if levels:
+        session.console.note(f"{data.name}: {codes.notice(levels, data.value.feature_names)}")
 
 
 def _two_valued(value: Dataset, request: Request, *, text: bool) -> bool:
@@ -179,19 +207,7 @@ def _two_valued(value: Dataset, request: Request, *, text: bool) -> bool:
     entries = value.X.data if value.is_sparse else value.X
     if entries.dtype.kind == "b" or value.units != "real":
         return True
-    low, high = (0, 0) if not entries.size else (entries.min(), entries.max())
-    return bool(low < 0 or high <= 1 or high >= MOST_STATES or (entries != np.floor(entries)).any())
-
-
-def check_states(X: Array, name: str, first: int = 0) -> None:
-    """Raise DataError for values that are no states.  first  the number of the first row."""
-    wrong = (X < 0) | (X % 1 != 0) | (X >= MOST_STATES)
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        hint = "--values two, with --range LO,HI and --threshold F, reads grey columns as on or off"
-        raise DataError(
-            f"column {column} has {X[row, column]:g} in row {first + row}; states are 0 to {MOST_STATES - 1}", where=name, hint=hint
-        )
+    return not codes.fit(value.X.toarray() if value.is_sparse else value.X)
 
 
 def _parts(states: States, name: str) -> tuple[Rows, Array]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from herdcli.artifacts import preparation
 from herdcli.artifacts.dataset import UNITS, Dataset
-from herdcli.cli.fit_mrf import inputs
+from herdcli.cli.fit_mrf import codes, inputs
 from herdcli.cli.frame import streamed
 from herdcli.errors import DataError
 from herdcli.markov.model.counts import Block
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 STATES = "--values states, or --values two with --range LO,HI, says it of all rows"
+
+
+WHOLE = f"parts of the rows can have states 0 to {codes.MOST_STATES - 1} alone; without --shard and --cluster other codes are states too"
 
 
 class Unclear(DataError):
@@ -64,17 +67,15 @@ class Values:
 
     def _require_states(self, given: Array, first: int, where: str) -> None:
         """Raise DataError, or Unclear, for values that are no states."""
-        most = 2 if self.two else inputs.MOST_STATES
+        most = 2 if self.two else codes.MOST_STATES
         if given.dtype.kind in "ub" and given.max() < most:
             return
         wrong = (given < 0) | (given % 1 != 0) | (given >= most)
         if not wrong.any():
             return
-        if self.asked:
-            inputs.check_states(given, where, first)
         row, column = np.argwhere(wrong)[0]
         message = f"column {column} has {given[row, column]:g} in row {first + row}, which a part of the rows does not tell how to read"
-        raise Unclear(message, where=where, hint=STATES)
+        raise Unclear(message, where=where, hint=WHOLE if self.asked else STATES)
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ class Counted:
     history: Artifact
     names: list[str] | None = None
     shape: Array | None = None
-    states: list[str] | None = None  # names of states, where columns are text
+    states: list[str] | None = None  # names of states, where columns are text or codes
+    cardinality: Array | None = None  # how many states they name
     values: Values = field(default_factory=Values)
 
 
@@ -121,9 +123,10 @@ def in_memory(session: Session, request: Request) -> Counted:
     """All rows as states."""
     data = inputs.load(session, request)
     states = inputs.read_states(session, data, request)
-    named = inputs.state_names(data, states.names, states.cardinality)
+    named = inputs.state_names(data, states)
     layout = Layout(*states.x.shape)
-    return Counted(_blocks(states), layout, replace(data, value=None), states.names, states.shape, named)
+    return Counted(_blocks(states), layout, replace(data, value=None), states.names, states.shape, named,
+                   cardinality=None if named is None else states.cardinality)  # fmt: skip
 
 
 def _blocks(states: inputs.States) -> InMemory:
@@ -153,7 +156,7 @@ def in_stretches(session: Session, request: Request, found: Ranges) -> Counted |
     names = found.names if found.declared.get("named", True) else None
     source = Stretches(found, values, streamed.parts_of(found, request.split, request.seed))
     layout = Layout(found.count, head.X.shape[1], streamed.at_once(head.X.shape[1]))
-    return Counted(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values)
+    return Counted(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values=values)
 
 
 def _values(request: Request, head: Dataset, declared: Mapping[str, object]) -> Values | None:

@@ -89,6 +89,7 @@ def _over_all(parts: list[Answers], full: Network, evidence: dict[int, int]) -> 
     made = [np.zeros((len(part.marginals), len(kept))) for part in parts]
     for whole, part in zip(made, parts, strict=True):
         whole[:, kept] = part.marginals
+        whole[part.log_z == -np.inf] = np.nan
     return [replace(part, marginals=whole) for part, whole in zip(parts, made, strict=True)]
 
 
@@ -101,4 +102,9 @@ def finish(session: Session, whole: RowsShard, history: History, request: Reques
     rows = joined(whole.parts, "n")
     made = Dataset(np.column_stack([rows.marginals, rows.log_z]), feature_names=whole.rest.names)
     summary = f"{len(rows.log_z)} rows × {whole.rest.variables} variables"
-    outputs.artifact(session, made, summary, history=history, format=request.format)
+    if (impossible := np.flatnonzero(rows.log_z == -np.inf)).size:
+        first = ", ".join(map(str, impossible[:5].tolist())) + (" …" if impossible.size > 5 else "")
+        noun = "row has" if impossible.size == 1 else "rows have"
+        session.console.warn(f"{impossible.size} {noun} probability 0 (row {first}): log_z is −inf there and the marginals are NaN")
+        summary += f", {impossible.size} impossible"
+    outputs.artifact(session, made, summary, history=history, format=request.format, missing=True)

@@ -15,7 +15,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.markov.exact import cliques
 from herdcli.markov.exact.arithmetic import SLABS
-from herdcli.markov.exact.rows import ImpossibleRow, propagate_rows
+from herdcli.markov.exact.rows import propagate_rows
 from herdcli.markov.method import Map, Stepwise
 from herdcli.markov.model import support
 from herdcli.markov.model.network import MOST_AXES, Network
@@ -37,7 +37,7 @@ class State:
 
 @dataclass(frozen=True)
 class Answers:
-    """Of the rows of one block."""
+    """Of the rows of one block; NaN and −∞ of impossible rows."""
 
     marginals: Array = array("n P", "marginals of all variables", kind="f")
     log_z: Array = array("n", "log Z of each row", kind="f")
@@ -112,7 +112,6 @@ class Batch(Stepwise[State]):
 
     def step(self, state: State) -> State:
         """The next block of rows."""
-        start = self.own[state.step] * self.rows
         block = self._evidence_of(self.own[state.step])
         column = {i: k for k, i in enumerate(self.variables)}
         allowed = []
@@ -122,10 +121,7 @@ class Batch(Stepwise[State]):
                 given = block[:, column[i]]
                 possible = (given == self._stays(i)[:, None]) | (given == -1)
             allowed.append(possible)
-        try:
-            found = propagate_rows(self.trimmed.network, self.order, allowed, map=self.map)
-        except ImpossibleRow as error:
-            raise ImpossibleRow(start + error.row) from None
+        found = propagate_rows(self.trimmed.network, self.order, allowed, map=self.map, impossible=True)
         rows = slice(state.step * self.rows, state.step * self.rows + len(block))
         state.marginals[rows] = np.concatenate(self._whole(found.marginals)).T
         state.log_z[rows] = found.log_z
@@ -143,6 +139,7 @@ class Batch(Stepwise[State]):
         made = [np.zeros((int(states), p.shape[1])) for states, p in zip(self.network.cardinality, marginals, strict=True)]
         for i, (whole, p) in enumerate(zip(made, marginals, strict=True)):
             whole[self._stays(i)] = p
+            whole[:, np.isnan(p).any(axis=0)] = np.nan
         return made
 
     def result(self, state: State) -> list[Answers]:

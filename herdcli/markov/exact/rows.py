@@ -32,16 +32,21 @@ class ImpossibleRow(NegativeResult):
 
 @dataclass(frozen=True)
 class FoundRows:
-    """(…, rows) of each variable or factor that was asked for, its axes as it has them; log Z of each row."""
+    """(…, rows) of each variable or factor that was asked for, its axes as it has them; log Z of each row.
+
+    Of impossible rows, where these are let in, NaN and −∞.
+    """
 
     marginals: list[Array]
     log_z: Array
 
 
-def propagate_rows(network: Network, order: Array, allowed: Sequence[Array], families: bool = False, map: Map = map) -> FoundRows:
+def propagate_rows(
+    network: Network, order: Array, allowed: Sequence[Array], families: bool = False, map: Map = map, *, impossible: bool = False
+) -> FoundRows:
     """Marginals of all variables, or of all `families` (the factors), given what is allowed: (states, rows) of each variable.
 
-    Raises ImpossibleRow.
+    impossible  let rows of probability 0 in; else they raise ImpossibleRow.
     """
     last, rows = network.count, allowed[0].shape[1]
     evidence: list[Factor] = [((i, last), possible.astype(np.float64)) for i, possible in enumerate(allowed)]
@@ -53,20 +58,23 @@ def propagate_rows(network: Network, order: Array, allowed: Sequence[Array], fam
         asked = [[*(i for i in scope if network.cardinality[i] > 1), last] for scope, _ in network.factors()]
     homes = [tree.home[a + (last if families else 0)] for a in range(len(asked))]
     try:
-        return _Rows(whole, tree, asked, homes, map, Linear()).found_rows()
+        return _Rows(whole, tree, asked, homes, map, Linear(), impossible).found_rows()
     except FloatingPointError:
         pass  # what the first run holds goes with the error
-    return _Rows(whole, tree, asked, homes, map, Logarithmic()).found_rows()
+    return _Rows(whole, tree, asked, homes, map, Logarithmic(), impossible).found_rows()
 
 
 class _Rows(Run):
-    """One propagation."""
+    """One propagation.  Impossible rows go on as if nothing were known of them, and are marked."""
 
-    def __init__(self, network: Network, tree: Tree, asked: list[list[int]], homes: list[int], map: Map, arithmetic: Arithmetic) -> None:
+    def __init__(
+        self, network: Network, tree: Tree, asked: list[list[int]], homes: list[int], map: Map, arithmetic: Arithmetic, impossible: bool
+    ) -> None:
         plan = messages.all_kept(tree, network)
         super().__init__(network, tree, plan, False, Kept(), map, [None] * len(tree.scopes), arithmetic)
         self.asked = asked
         self.scaling: list[Array] = []
+        self.lets_in, self.dead = impossible, np.zeros(int(network.cardinality[-1]), dtype=bool)
         for a, (k, scope) in enumerate(zip(homes, asked, strict=True)):
             self.wanted[k].append((a, scope))
 
@@ -82,6 +90,10 @@ class _Rows(Run):
         for a, scope in enumerate(self.asked):
             order = sorted(scope, key=self.tree.position.__getitem__)
             made.append(self.marginals[a].transpose([order.index(i) for i in scope]))
+        if self.dead.any():
+            log_z[self.dead] = -math.inf
+            for marginal in made:
+                marginal[..., self.dead] = np.nan
         return FoundRows(made, log_z)
 
     def _tops(self, table: Array) -> Array:
@@ -93,17 +105,28 @@ class _Rows(Run):
         if sent.ndim == 0:  # the rows themselves were summed
             return np.asarray(self.by.one)
         top = self._tops(sent)
-        if (top == self.by.none).any():
-            raise ImpossibleRow(int(np.argmax(top == self.by.none)))
+        if (none := top == self.by.none).any():
+            if not self.lets_in:
+                raise ImpossibleRow(int(np.argmax(none)))
+            self.dead |= none
+            top = self._tops(self._revived(sent))
         linear = isinstance(self.by, Linear)
         self.scaling.append(np.log(top) if linear else top)
         return sent / top if linear else sent - top
 
+    def _revived(self, table: Array) -> Array:
+        """The table, in its place, with ones in impossible rows."""
+        if self.dead.any():
+            table[..., self.dead] = self.by.one
+        return table
+
     def _told(self, above: Array) -> Array:
-        top = self._tops(above)
+        top = self._tops(self._revived(above))
         return above / top if isinstance(self.by, Linear) else above - top
 
     def _normalised(self, table: Array) -> Array:
+        if table.ndim:
+            self._revived(table)
         if table.ndim == 0 or isinstance(self.by, Linear):
             made: Array = table / table.sum(axis=tuple(range(table.ndim - 1)))
             return made

@@ -59,6 +59,7 @@ class CountsShard(Shard):
     limits: Array | None = array("2", "lowest and highest value, as declared", kind="f", optional=True)
     shape: Array | None = array("2", "rows and columns of a lattice", kind="iu", optional=True)
     base: Network | None = None
+    cardinality: Array | None = array("N", "states of each variable, where they have names", kind="i", low=1, high=256, optional=True)
 
     def validate(self) -> None:
         """Raise DataError for what no shard can be, and for tables of other sizes than their variables have."""
@@ -238,16 +239,56 @@ class Counts:
         return total
 
 
-def counts(parts: Sequence[Tally], scopes: Sequence[Scope], *, least: int = 2) -> tuple[Counts, Tally]:
+def narrowed(part: Tally, kept: Sequence[Array], scopes: Sequence[Scope]) -> Tally:
+    """The same counts of these states of each variable alone, in order."""
+    states = np.array([len(own) for own in kept], dtype=np.int64)
+    places = np.concatenate([start + own for start, own in zip((np.cumsum(part.states) - part.states).tolist(), kept, strict=True)])
+    cells = [counts[np.ix_(*(kept[i] for i in scope))].ravel() for scope, counts in zip(scopes, clusters(part, scopes), strict=True)]
+    rows = [np.searchsorted(own, column) for own, column in zip(kept, part.holdout.T, strict=True)]
+    return replace(
+        part, states=states, table=part.table[np.ix_(places, places)], cells=np.concatenate([*cells, np.zeros(0)]),
+        holdout=np.column_stack(rows).astype(np.uint8) if len(part.holdout) else part.holdout,
+    )  # fmt: skip
+
+
+def seen_states(part: Tally) -> list[Array]:
+    """The states of each variable that a row has; both of a variable that has 0 and 1 alone."""
+    ends, there = np.cumsum(part.states), np.diag(part.table) > 0
+    found = []
+    for end, count, column in zip(ends.tolist(), part.states.tolist(), part.holdout.T, strict=True):
+        own = np.union1d(np.flatnonzero(there[end - count : end]), np.unique(column))
+        found.append(own if own.max(initial=0) > 1 else np.arange(count))
+    return found
+
+
+def counts(parts: Sequence[Tally], scopes: Sequence[Scope], *, least: int | Array = 2) -> tuple[Counts, Tally]:
     """The counts of all units, and their sum with the rows kept for evaluation.  Raises DataError where nothing was counted.
 
     least  states that a variable has in any case.
     """
+    whole = _whole(parts, scopes, least)
+    return _as_counts(whole, scopes), whole
+
+
+def counts_of_codes(parts: Sequence[Tally], scopes: Sequence[Scope]) -> tuple[Counts, Tally, list[Array] | None]:
+    """The same where states are codes: those that no row has are left out.  Also the codes of each variable, where some were left out."""
+    whole = _whole(parts, scopes, 2)
+    kept = seen_states(whole)
+    if all(len(own) == count for own, count in zip(kept, whole.states.tolist(), strict=True)):
+        return _as_counts(whole, scopes), whole, None
+    whole = narrowed(whole, kept, scopes)
+    return _as_counts(whole, scopes), whole, kept
+
+
+def _whole(parts: Sequence[Tally], scopes: Sequence[Scope], least: int | Array) -> Tally:
     whole = added(parts, scopes)
     if not whole.rows:
         raise DataError("the training part has no rows", hint="--split .8,.1,.1 draws a new split")
     if not whole.mass > 0:
         raise DataError("the training rows have a total weight of zero")
-    whole = grown(whole, np.maximum(whole.states, least), scopes)
+    return grown(whole, np.maximum(whole.states, least), scopes)
+
+
+def _as_counts(whole: Tally, scopes: Sequence[Scope]) -> Counts:
     known = {frozenset(scope): (scope, found) for scope, found in zip(scopes, clusters(whole, scopes), strict=True)}
-    return Counts(whole.rows, whole.mass, whole.states, whole.table, known), whole
+    return Counts(whole.rows, whole.mass, whole.states, whole.table, known)

@@ -18,6 +18,7 @@ from herdcli.cli.regress.timing import timed
 from herdcli.cli.regress.trials_and_exposure import CountedIn, Note, Response
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
+from herdcli.regression import counts
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs
     data, response, classes = parted(_based(session, artifact, request), request, artifact.name, note=session.console.note)
     data, response = _present(session, data, response, request, artifact.name)
     y, offset, weight = response.y, response.offset, response.weight
-    if classes is None and request.family in (None, "softmax") and not request.gls and not response.form:
+    if classes is None and request.family in (None, "softmax") and not request.gls and not response.form and not _are_counts(y, request):
         y, classes = _as_classes(y)
     try:
         steps = None
@@ -259,6 +260,12 @@ def _with_labels_as_feature(data: Dataset) -> Dataset:
         return data
     X = np.column_stack([preparation.dense(data, np.float64), y])
     return replace(data, X=X, feature_names=[*data.feature_names, LABELS], columns=further or None)
+
+
+def _are_counts(y: Array, request: Request) -> bool:
+    """Whether a target whose family is left open holds counts rather than few names of classes."""
+    few = len(np.unique(y)) <= MOST_CLASSES
+    return request.family is None and few and (request.target or "").lower() not in counts.CLASS_NAMES and counts.are_counts(y)
 
 
 def _as_classes(y: Array) -> tuple[Array, list[str] | None]:

@@ -10,7 +10,9 @@ import numpy as np
 from herdcli.cli.frame import outputs, spreading
 from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.errors import independent, parsed
+from herdcli.cli.regress.inputs import MOST_CLASSES
 from herdcli.errors import BadUsage, DataError, NotConverged
+from herdcli.regression import counts
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
@@ -148,9 +150,10 @@ def _family(session: Session, inputs: Inputs, request: Request) -> Family:
         raise DataError(only, where=inputs.history.name, hint="--target COLUMN names another column")
     if chosen is None:
         two = inputs.classes is None and bool(np.isin(inputs.y, (0, 1)).all())
-        chosen = "bernoulli" if two or count == 2 else "softmax" if count else "gaussian"
-        what = f"{count} classes" if count else "0 and 1" if two else "numbers"
-        session.console.note(f"the target '{inputs.target}' holds {what}: --family {chosen}")
+        counted = not (two or count) and len(np.unique(inputs.y)) <= MOST_CLASSES and counts.are_counts(inputs.y)
+        chosen = "bernoulli" if two or count == 2 else "softmax" if count else "poisson" if counted else "gaussian"
+        what = f"{count} classes" if count else "0 and 1" if two else f"counts up to {inputs.y.max():g}" if counted else "numbers"
+        session.console.note(f"the target '{inputs.target}' holds {what}: --family {chosen}{_other_family(inputs, chosen)}")
         _note_amounts(session, inputs, request)
     if chosen == "softmax" and count < 2:
         raise DataError(f"the target '{inputs.target}' holds numbers, softmax needs classes", where=inputs.history.name)
@@ -165,6 +168,23 @@ def _family(session: Session, inputs: Inputs, request: Request) -> Family:
     if chosen == "bernoulli" and count > 2:
         raise DataError(f"the target has {count} classes, bernoulli has two", where=inputs.history.name, hint="--family softmax")
     return family(chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0, scale=request.gamma_scale)
+
+
+def _other_family(inputs: Inputs, chosen: str) -> str:
+    """The family of the other reading of whole numbers, where there is one."""
+    if chosen == "poisson":
+        return " (--family softmax takes them for classes, --family gaussian for numbers)"
+    numbers = inputs.y if inputs.classes is None else _values(inputs.classes)[inputs.y.astype(np.int64)]
+    whole = chosen in ("gaussian", "softmax") and not np.isnan(numbers).any() and counts.may_be_counts(numbers)
+    return " (--family poisson takes them for counts)" if whole else ""
+
+
+def _values(classes: list[str]) -> Array:
+    """The numbers (C,) that name classes; NaN for texts."""
+    try:
+        return np.array([float(name) for name in classes])
+    except ValueError:
+        return np.full(len(classes), np.nan)
 
 
 def _note_amounts(session: Session, inputs: Inputs, request: Request) -> None:

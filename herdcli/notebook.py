@@ -45,7 +45,7 @@ def _judged(name: str, value: Any) -> Iterator[tuple[str, str, str]]:
     except HerdError:  # what cannot be judged without options, as classes without validation rows
         return
     if found is not None:
-        yield "verdict", found, verdicts.ADVICE_OF.get((name, found), verdicts.ADVICE.get(found, ""))
+        yield "verdict", found, verdicts.advice(found, name)
 
 
 def _rows(value: Any) -> Iterator[tuple[str, str, str]]:

@@ -20,6 +20,8 @@ from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
+FLAT = 1e-30  # of its mean squared: the variance of a column of one value by rounding, which any model raises
+
 
 @dataclass(frozen=True)
 class Restarts:
@@ -65,6 +67,7 @@ class Known:
     base_mean: Array = array("D", "mean of the training rows", kind="f")
     base_variance: Array = array("D", "their variances", kind="f")
     base_covariance: Array | None = array("D D", "their covariance, for mixtures", kind="f", optional=True)
+    base_full: Array | None = array("D D", "covariance of the training rows as it is, of not too many columns", kind="f", optional=True)
     valid: float | None = None  # log-likelihood of split 1
     base_valid: float | None = None
     entropy: float = 0.0  # Σ of the entropies of the training rows' responsibilities, nats
@@ -77,6 +80,11 @@ class Known:
     sizes: Array | None = array("S", "numbers of components that were tried", kind="i", optional=True)
     scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", optional=True)
     criterion: str | None = None
+
+    @property
+    def constant(self) -> Array:
+        """(D,) bool: columns of one value in the training rows."""
+        return np.asarray(self.base_variance <= FLAT * np.square(self.base_mean))
 
     def require(self, columns: int, holdout: Array | None) -> None:
         """Raise DataError unless it is of rows of so many columns, and its labels of the rows (h, D) that were held out."""
@@ -150,9 +158,8 @@ class Mixture:
 
     @property
     def free_parameters(self) -> int:
-        """How many numbers were fitted."""
-        components, columns = self.mean.shape
-        return parameters_count(components, columns, self.family)
+        """How many numbers were fitted; columns of one value have none."""
+        return parameters_count(len(self.mean), varying_columns(self), self.family)
 
     def responsibilities(self, X: Array) -> tuple[Array, Array]:
         """(n, K) posteriors of the components and (n,) log densities of rows (n, D); NaN is a missing value."""
@@ -256,9 +263,8 @@ class FactorModel:
 
     @property
     def free_parameters(self) -> int | None:
-        """How many numbers were fitted, rotations not counted; None for pca, which is no density."""
-        D, K = self.loading.shape
-        return None if self.model == "pca" else factor_parameters(self.model, D, K)
+        """How many numbers were fitted, rotations and columns of one value not counted; None for pca, which is no density."""
+        return None if self.model == "pca" else factor_parameters(self.model, varying_columns(self), self.loading.shape[1])
 
     def scores(self, X: Array) -> Array:
         """(n, K) factor scores of rows (n, D), of the rotated factors T⁻¹ x where there is a rotation T; NaN is a missing value."""
@@ -291,6 +297,11 @@ class FactorModel:
         return self
 
 
+def varying_columns(value: Mixture | FactorModel) -> int:
+    """How many columns took more than one value in the training rows, as far as that is known."""
+    return value.mean.shape[-1] - (0 if value.known is None else int(value.known.constant.sum()))
+
+
 def mixture(fit: Fit, family: str, floor: float, seed: int, holdout: Array | None = None) -> Mixture:
     """The artifact of a fitted `gmm`."""
     common: dict[str, Any] = {"ledger": fit.ledger, "restarts": restarts(fit), "mass": fit.mass, "seed": seed, "holdout": holdout}
@@ -298,8 +309,10 @@ def mixture(fit: Fit, family: str, floor: float, seed: int, holdout: Array | Non
 
 
 def clusters(fit: Fit, seed: int, holdout: Array | None = None) -> Clusters:
-    """The artifact of a fitted `kmeans`."""
-    return Clusters(centre=fit.parameters["centre"], ledger=fit.ledger, restarts=restarts(fit), mass=fit.mass, seed=seed, holdout=holdout)
+    """The artifact of a fitted `kmeans`, each centre once: of equal ones the first takes all rows."""
+    _, first = np.unique(fit.parameters["centre"], axis=0, return_index=True)
+    centre = fit.parameters["centre"][np.sort(first)]
+    return Clusters(centre=centre, ledger=fit.ledger, restarts=restarts(fit), mass=fit.mass, seed=seed, holdout=holdout)
 
 
 def factor_model(fit: Fit, model: str, floor: float, seed: int, holdout: Array | None = None) -> FactorModel:

@@ -20,6 +20,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "icl", "valid")
+MOST_COLUMNS = 500  # of a covariance that is kept for the baseline
 Made = artifacts.Mixture | artifacts.Clusters | artifacts.FactorModel
 
 
@@ -98,6 +99,7 @@ class Fitting:
             base_mean=self.found.mean,
             base_variance=self.found.variance,
             base_covariance=self.base,
+            base_full=self._covariance(),
             missing=self.found.missing,
             holdout_y=None if rows.holdout is None else rows.holdout_y,
             feature_names=rows.feature_names,
@@ -110,6 +112,11 @@ class Fitting:
             if several
             else None,
         )
+
+    def _covariance(self) -> Array | None:
+        """The covariance that a density is held against; None where it would be too large, or none was taken."""
+        density, known = self.asked.model in ("gmm", "fa", "ppca"), self.found
+        return known.covariance if density and isinstance(known, Moments) and len(known.mean) <= MOST_COLUMNS else None
 
 
 def fitting(rows: Rows, asked: Asked, settings: Settings, map: Map = map, source: Source | None = None) -> Fitting:
@@ -209,12 +216,10 @@ def _scored(made: Fitting, map: Map) -> Fitting:
     def score(size: int, fit: Fit) -> float:
         if made.asked.bayes and made.asked.criterion != "valid":
             return float(fit.ledger.free_energy[-1])
-        value = _made(made, size, fit)
+        value = replace(_made(made, size, fit), known=made._known(Found(fit, size, ())))
         if made.asked.criterion == "valid":
             assert made.rows.valid is not None
             return -mean(value.densities, made.rows.valid, map)
-        if made.asked.classes is not None and isinstance(value, artifacts.Mixture):
-            value = replace(value, known=made._known(Found(fit, size, ())))
         spread = entropy(value, made.rows.training, map) if made.asked.criterion == "icl" and isinstance(value, artifacts.Mixture) else 0.0
         return criteria(value, spread)[made.asked.criterion]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-FLOOR = 1e-6  # of the mean variance of all columns, and at least of the column's own
+FLOOR = 1e-6  # of the mean variance of all columns that vary, and at least of the column's own
 MOST = 1e-2  # of the column's own
 LEAST = 1e-12  # floor where no column varies
 
@@ -20,15 +20,22 @@ LEAST = 1e-12  # floor where no column varies
 def of_columns(variance: Array, mean: Array, floor: float | None) -> tuple[float, Array]:
     """The floor, and scale (D,): no variance of column d is below floor · scale_d².
 
-    By default that is FLOOR times the mean variance of all columns, but at least FLOOR and at most MOST times the column's own variance
-    (D,) where it varies; `floor` is in all directions alike.
+    By default that is FLOOR times the mean variance of all columns that vary, but at least FLOOR and at most MOST times the column's own
+    variance (D,) where it varies; `floor` is in all directions alike.
     """
     if floor is not None:
         return floor, np.ones(len(variance))
-    average = float(variance.mean())
-    if not average:
+    varies = variance > 0
+    if not varies.any():
         return LEAST * (1.0 + float(np.square(mean).max())), np.ones(len(variance))
+    average = float(variance[varies].mean())
     return FLOOR * average, np.sqrt(np.where(variance > 0, np.clip(1.0, variance / average, MOST / FLOOR * (variance / average)), 1.0))
+
+
+def scale_of(variance: Array, mean: Array, floor: float) -> Array:
+    """The scale (D,) that goes with the floor of a fitted model: that of `of_columns` where the floor is the default, else 1."""
+    own, scale = of_columns(variance, mean, None)
+    return scale if np.isclose(own, floor, rtol=1e-6, atol=0.0) else np.ones(len(variance))
 
 
 def floored(S: Array, least: float, scale: Array, diagonal: bool) -> tuple[Array, int]:

@@ -289,4 +289,5 @@ def free_floor(variance: Array, floor: float | None) -> tuple[float, Array]:
     """The floor and what it is relative to: a share of each column's variance, or what was asked for in every direction."""
     if floor is not None:
         return floor, np.ones(len(variance))
-    return FLOOR, np.sqrt(np.where(variance > 0, variance, variance.mean() or 1.0))
+    varies = variance > 0
+    return FLOOR, np.sqrt(np.where(varies, variance, variance[varies].mean() if varies.any() else 1.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import comb
 from typing import Any
 
@@ -10,13 +11,17 @@ import numpy as np
 
 from herdcli.em.artifacts import Clusters, FactorModel, Mixture
 from herdcli.em.fitting import Made, base_densities, criteria
-from herdcli.evaluation import codes
+from herdcli.em.floors import scale_of
+from herdcli.evaluation import codes, standard_errors
+from herdcli.evaluation.gaussian_baseline import log_density, predictive_covariance, predictive_variances
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.numerics import blocks
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 FIGURES = ("", "_baseline", "_valid", "_train")  # of log_likelihood or squared_error
+GAUSSIANS = ("_gaussian", "_independent")  # baselines of densities
+GAIN = ("gain", "gain_se")
 CRITERIA = ("bic", "aic", "icl")
 LEDGER = ("iterations", "rise", "floors")
 CLUSTERS = ("adjusted_rand", "mutual_information", "error")
@@ -36,7 +41,10 @@ def metrics(
 ) -> dict[str, float | str | None]:
     """The columns of the kind; None where there are no rows or labels for one.
 
-    log_likelihood       nats a row of split 2; of one Gaussian or independent columns beside it; of split 1 and 0.
+    log_likelihood       nats a row of split 2; of split 1 (_valid) and 0 (_train).
+    _gaussian, _independent, _baseline  of split 2 by one full Gaussian, by one for each column, and the one that the verdict is held
+                         against: of mixtures the better of both, of factors independent columns.
+    gain, gain_se        what rows of split 2 have more than by the baseline, columns of one value left out, and its standard error.
     squared_error        the same for kmeans and pca, a row: from the centre or the plane; the baseline's from the mean.
     code_length, bits_back   nats a row to send a held-out row with its component or factors, and what choosing these gives back; the
                          difference is the free energy, −log_likelihood.  code_length_hard: with the likeliest component alone.
@@ -52,7 +60,8 @@ def metrics(
     ledger = value.ledger
     density = not isinstance(value, Clusters) and not (isinstance(value, FactorModel) and value.model == "pca")
     name, sign = ("log_likelihood", 1.0) if density else ("squared_error", -1.0)
-    figures = tuple(name + part for part in FIGURES) + (CRITERIA if density else ())
+    parts = (*FIGURES[:2], *GAUSSIANS, *FIGURES[2:]) if density else FIGURES
+    figures = (*(name + part for part in parts), *GAIN, *(CRITERIA if density else ()))
     labelled = () if isinstance(value, FactorModel) else CLUSTERS
     result: dict[str, float | str | None] = dict.fromkeys(("components", *figures, *LEDGER, *labelled))
     bayes = isinstance(value, Mixture) and value.concentration is not None
@@ -72,10 +81,10 @@ def metrics(
     if known.valid is not None:
         result[f"{name}_valid"] = sign * known.valid
     if held is not None:
-        found = blocks.total(blocks.Blocks.within(held.rows), _statistics(held), map)
+        against = _baselines(value, density=density)
+        found = blocks.total(blocks.Blocks.within(held.rows), _statistics(held, against), map)
         rows = float(found["rows"][0])
-        own, base = float(found["own"][0] / rows), float(found["base"][0] / rows)
-        result |= {name: sign * own, f"{name}_baseline": sign * base}
+        result |= {name: sign * float(found["own"][0]) / rows} | _beside(value, against, found, name, sign)
         result |= codes.of(value, found)
         if not isinstance(value, FactorModel) and held.labels:
             table = found["table"].astype(np.int64)
@@ -92,14 +101,58 @@ def _held(value: Made) -> Judged | None:
     return Judged(value, blocks.Table(np.asarray(value.holdout), y), 0 if y is None else int(y.max()) + 1)
 
 
-def _statistics(held: Judged) -> Callable[[blocks.Block], blocks.Sums]:
-    """From rows to sums: their number, densities of the model and of the baseline, lengths of codes, and clusters beside labels."""
-    value, base = held.model, base_densities(held.model)
+def _baselines(value: Made, *, density: bool) -> dict[str, Callable[[Array], Array]]:
+    """What the rows are held against, (n,) nats or −squared error of rows (n, D): Gaussians with the model's own floors, or the mean."""
+    known = value.known
+    assert known is not None
+    if isinstance(value, Clusters) or not density:
+        return {"_baseline": base_densities(value)}
+    mean, variance, rows = known.base_mean, known.base_variance, known.rows
+    alike = (isinstance(value, Mixture) and value.family == "spherical") or (isinstance(value, FactorModel) and value.model == "ppca")
+    scale = np.ones(len(mean)) if alike else scale_of(variance, mean, value.floor)
+    narrow = predictive_variances(variance, rows, value.floor * np.square(scale))
+    found: dict[str, Callable[[Array], Array]] = {"_independent": partial(log_density, mean=mean, covariance=narrow)}
+    whole = known.base_full if known.base_full is not None else known.base_covariance
+    if whole is not None:
+        for part, shrunk in (("_gaussian", True), ("_unshrunk", False)):
+            full = predictive_covariance(whole, rows, value.floor, scale, shrunk=shrunk)
+            found[part] = partial(log_density, mean=mean, covariance=full)
+    return found
+
+
+def _beside(
+    value: Made, against: dict[str, Callable[[Array], Array]], found: blocks.Sums, name: str, sign: float
+) -> dict[str, float | str | None]:
+    """The figures of the baselines, and what is gained over the one that the verdict is held against."""
+    rows = float(found["rows"][0])
+    base = {part: float(found["base" + part][0]) / rows for part in against}
+    best = "_independent" if isinstance(value, FactorModel) and "_independent" in base else max(base, key=lambda part: base[part])
+    total, squares = found["gain" + best].tolist()
+    if "_unshrunk" in base:  # the same Gaussian, whichever way of learning it is the better
+        base["_gaussian"] = max(base["_gaussian"], base.pop("_unshrunk"))
+    result: dict[str, float | str | None] = {name + part: sign * figure for part, figure in base.items()}
+    result |= {f"{name}_baseline": sign * base.get(best, base.get("_gaussian", 0.0)), "gain": total / rows}
+    return result | {"gain_se": standard_errors.of_independent(rows, total, squares)}
+
+
+def _statistics(held: Judged, against: dict[str, Callable[[Array], Array]]) -> Callable[[blocks.Block], blocks.Sums]:
+    """From rows to sums: their number, densities of the model and of the baselines, gains over these and their squares, lengths of codes,
+    and clusters beside labels."""
+    value = held.model
+    constant = np.zeros(0, dtype=bool) if value.known is None or "_baseline" in against else value.known.constant
 
     def sums(block: blocks.Block) -> blocks.Sums:
         X, y = block.X, block.labels
         own, parts = codes.sums(value, X)
-        found = {"rows": np.array([float(len(X))]), "own": np.array([own.sum()]), "base": np.array([base(X).sum()])} | parts
+        found = {"rows": np.array([float(len(X))]), "own": np.array([own.sum()])} | parts
+        varying, mine = X, own
+        if constant.any():
+            varying = np.where(constant, np.nan, X)
+            mine = value.densities(varying)
+        for part, densities in against.items():
+            base = densities(X)
+            gain = mine - (base if varying is X else densities(varying))
+            found |= {"base" + part: np.array([base.sum()]), "gain" + part: np.array([gain.sum(), gain @ gain])}
         if isinstance(value, FactorModel) or y is None:
             return found
         clusters, there = value.clusters(X), y >= 0

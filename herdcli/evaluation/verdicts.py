@@ -1,7 +1,7 @@
-"""The verdict on a model: `ok`, or what is wrong with it in a few words, by figures that stand beside a cheap baseline.
+"""The verdict on a model: `ok`, or everything that is wrong with it in a few words each, by figures that stand beside a cheap baseline.
 
 `herd eval` and the end of training judge by the same functions.  A verdict is about what makes a model useless or misleading; a model
-that could be better is `ok`.
+that could be better is `ok`.  It lists every finding, the loss against the baseline first, separated by semicolons.
 
 What it is held against stands in the table of kinds (`baseline`), what it can be in VERDICTS.
 """
@@ -14,19 +14,22 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.evaluation.verdict_advice import ADVICE, ADVICE_OF, DIVERGED, TOLD
 from herdcli.kinds import KINDS, named
 from herdcli.schema import Array
 
-OK, DIVERGED, NO_ROWS = "ok", "diverged", "no test rows"  # the last: nothing to judge by
+OK, NO_ROWS = "ok", "no test rows"  # the last: nothing to judge by
+SEPARATOR = "; "  # of the findings of a verdict
 LITTLE = 0.01  # share of a baseline's own loss that a model has to gain, at least
 ALIKE = 0.001  # share of a baseline within which a loss is the same
 SHARE = 1 / 3  # of what is gained on training rows that has to be gained on others too
 ERRORS = 2.0  # standard errors that count as a difference
 MOST_ROWS = 1000
-FLAT = 1e-30  # of its mean squared: the variance of a column of one value by rounding, which any model raises
 SLACK = 1e-6  # nats that a log Z may be below its bound by rounding
 STILL = 0.5  # of the hidden units may be dead
 MOST_SHARE = 1 / 3  # components a row
+SHRINKAGE = 0.05  # nats a column that shrinking one Gaussian's covariance may gain
+LEAST_AREA = 0.05  # above ½: less is chance, however many rows there are
 LEAST_ROWS = 5  # a dimension, that independent components are found in
 BY_KURTOSIS = ("ml", "infomax", "fastica", "picard")  # which tell sources by their not being Gaussian
 NO_KURTOSIS = 4.0  # standard errors √(24/n) that a kurtosis has to be from 0, as `ica.convention` has it
@@ -35,7 +38,15 @@ Row = Mapping[str, Any]
 
 # verdicts on each kind beside `ok`, `diverged` and `no test rows`
 VERDICTS: dict[str, tuple[str, ...]] = {
-    "rbm": ("worse than independent", "learned nothing", "overfits", "dead units", "not reliable", "worse than majority"),
+    "rbm": (
+        "worse than independent",
+        "worse than one Gaussian",
+        "learned nothing",
+        "overfits",
+        "dead units",
+        "not reliable",
+        "worse than majority",
+    ),
     "dbn": ("worse than independent", "learned nothing", "dead units"),
     "rbm-pairs": ("learned nothing", "worse than correlation"),
     "rtrbm": ("worse than independent", "learned nothing", "worse than persistence", "worse than the mean"),
@@ -46,7 +57,7 @@ VERDICTS: dict[str, tuple[str, ...]] = {
     "mixture": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
     "kmeans": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
     "factors": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
-    "hmm": ("worse than baseline", "learned nothing", "variance at floor"),
+    "hmm": ("worse than baseline", "learned nothing", "worse than persistence", "variance at floor"),
     "lds": ("worse than baseline", "learned nothing", "worse than persistence", "unstable"),
     "herding": ("not converged", "worse than random", "worse than majority"),
     "samples": ("worse than random", "kernel too narrow", "kernel too wide", "one point", "embedding too coarse"),
@@ -60,70 +71,33 @@ KNOWN = frozenset(verdict for each in VERDICTS.values() for verdict in each) | {
 def verdict(kind: str, row: Row, value: Any) -> str | None:
     """The verdict on a row of figures of an artifact; None for kinds that nothing is wrong with."""
     judge, known = JUDGES.get(kind), row.get("verdict")
-    if judge is None:
+    if judge is None or known == NO_ROWS:
         return known
-    if known not in (None, OK):
-        return str(known)
     if kind != "network" and any(isinstance(row.get(name), float) and math.isinf(row[name]) for name in FINITE):
         return DIVERGED
-    return judge(row, value)
+    found = judge(row, value)
+    findings = [*findings_of(known), *([] if known is not None and found == [NO_ROWS] else found)]
+    return joined(sorted(findings, key=lambda finding: finding not in LOSSES))
 
 
+def joined(findings: Iterable[str | None]) -> str:
+    """Every finding once, in their order; `ok` where there is none."""
+    return SEPARATOR.join(dict.fromkeys(finding for finding in findings if finding)) or OK
+
+
+def findings_of(verdict: str | None) -> list[str]:
+    """The findings of a verdict, none of `ok`."""
+    return [] if verdict in (None, OK) else verdict.split(SEPARATOR)
+
+
+LOSSES = frozenset(
+    {
+        "worse than independent", "worse than one Gaussian", "worse than baseline", "worse than the mean", "worse than majority",
+        "worse than random", "worse than whitening", "worse than correlation", "worse than nearest centroid", "no better than chance",
+        "impossible rows", "learned nothing",
+    }
+)  # fmt: skip
 FINITE = ("log_likelihood", "objective", "moment_gap", "weight_norm", "reconstruction", "log_loss", "mmd")
-
-ADVICE = {
-    "worse than independent": "lower --learning-rate, take more --steps or --algorithm pt, or --standardize the columns",
-    "learned nothing": "it needs columns that depend on each other",
-    "overfits": "fewer units or components, a penalty, or more rows",
-    "dead units": "a lower --learning-rate, or fewer --hidden",
-    "worse than majority": "check that the labels belong to the rows; another --learning-rate, --C or --epochs",
-    "no better than chance": "check that the labels belong to the rows; scale the columns",
-    "one class": "scale the columns, shuffle the rows, or change --C",
-    "misleading probabilities": "the errors may be few, the probabilities are not to be used",
-    "worse than baseline": "fewer --components, more --restarts, or other columns",
-    "variance at floor": "a component sits on few rows: fewer --components or another --covariance",
-    "not converged": "more --iterations",
-    "impossible rows": "some test rows have probability 0: --smoothing 1",
-    "below mean field": "log Z is less than a bound that it has: --restarts 10, --algorithm ups, or an exact one",
-    "inconsistent marginals": "more --iterations, or --algorithm ups",
-    "chains disagree": "more --sweeps, --algorithm tempered-gibbs, or under auto more --effort",
-    "sampling error": "more --sweeps, or under auto more --effort",
-    "worse than whitening": "another --density, more rows, or more --iterations",
-    "worse than random": "another --rule or --kernel, or more atoms",
-    "kernel too narrow": "a larger --bandwidth, or scale the columns: --scale std",
-    "kernel too wide": "a smaller --bandwidth, or scale the columns: --scale std",
-    "one point": "more atoms, or --unique",
-    "embedding too coarse": "its error may hide the MMD of random rows: a larger number in --embedding, or --embedding exact",
-    "too few rows": "more rows, or fewer --components",
-    "dead filters": "fewer --filters or --components",
-    "unstable": "forecasts grow without bound: fewer --components, more rows, or differences of the rows",
-    DIVERGED: "a lower --learning-rate, or scale the columns",
-}
-
-ADVICE_OF = {
-    ("herding", "worse than random"): "more --iterations, or --variant safe",
-    ("network", "worse than independent"): "more rows, --smoothing 1, or a simpler --structure",
-    ("network", "overfits"): "more rows, --smoothing 1, or a simpler --structure",
-    ("regression", "overfits"): "a penalty (--l2 0.01), fewer columns, or more rows",
-    ("regression", "learned nothing"): "a smaller penalty, or columns that the target depends on",
-    ("ica", "overfits"): "fewer --components, or more rows",
-    ("ica", "gaussian outputs"): "their rotation is not identifiable: more rows, or --algorithm sobi for rows in order of time",
-    ("mixture", "worse than baseline"): "fewer --components, --covariance diagonal, or more rows",
-    ("rbm", "learned nothing"): "more --epochs, another --learning-rate, or --standardize for gaussian units; columns may be independent",
-    ("dbn", "learned nothing"): "more --epochs, another --learning-rate, or --standardize for gaussian units; columns may be independent",
-    ("mixture", "learned nothing"): "it says no more than one Gaussian does",
-    ("kmeans", "learned nothing"): "it says no more than one centre does",
-    ("factors", "learned nothing"): "it says no more than independent columns do",
-    ("rtrbm", "worse than independent"): "more --epochs, a lower --learning-rate, or --standardize the columns",
-    ("rtrbm", "learned nothing"): "more --epochs or another --learning-rate; rows may not depend on those before them",
-    ("rtrbm", "worse than persistence"): "more --epochs, more --hidden, or another --learning-rate",
-    ("rtrbm", "worse than the mean"): "more --epochs, more --hidden, or another --learning-rate",
-    ("hmm", "variance at floor"): "some directions hardly vary within a state: fewer --components or another --covariance",
-    ("hmm", "learned nothing"): "the order of the rows says no more than how often each state comes",
-    ("lds", "learned nothing"): "it says no more than a Gaussian for each column does",
-    ("lds", "worse than persistence"): "more --components: a column that no state follows is expected at its mean",
-    ("rbm-pairs", "learned nothing"): "another --learning-rate, or more --epochs",
-}
 
 
 def of_loss(
@@ -131,47 +105,62 @@ def of_loss(
 ) -> str | None:
     """`worse`, or `learned nothing`, of two mean log-likelihoods; None where the first is the better by more than errors and LITTLE.
 
+    scale   what LITTLE and ALIKE are shares of; by default the baseline itself.
     spread  standard error over rows of what is gained, where it is known: more than that and ALIKE is then a gain, however many nats
             rows have besides.
     """
     if own is None or baseline is None:
         return None
-    if own + ERRORS * error < baseline - ALIKE * abs(baseline):
+    unit = abs(scale if scale is not None else baseline)
+    gain = own - baseline
+    if gain + ERRORS * (error if scale is None else math.hypot(error, spread or 0.0)) < -ALIKE * unit:
         return worse
     if spread is not None:
-        return "learned nothing" if own - baseline < max(ERRORS * math.hypot(error, spread), ALIKE * abs(baseline)) else None
-    return "learned nothing" if own - baseline < max(ERRORS * error, LITTLE * abs(scale if scale is not None else baseline)) else None
+        return "learned nothing" if gain < max(ERRORS * math.hypot(error, spread), ALIKE * unit) else None
+    return "learned nothing" if gain < max(ERRORS * error, LITTLE * unit) else None
 
 
-def overfits(own: float | None, trained: float | None, baseline: float | None) -> bool:
-    """Is less than a share of what is gained on training rows gained on others?  All three are mean log-likelihoods."""
+def overfits(own: float | None, trained: float | None, baseline: float | None, scale: float | None = None) -> bool:
+    """Is less than a share of what is gained on training rows gained on others?  All three are mean log-likelihoods; scale as of `of_loss`."""
     if own is None or trained is None or baseline is None:
         return False
-    return own - baseline < SHARE * (trained - baseline) and trained - own > LITTLE * abs(baseline)
+    unit = abs(baseline if scale is None else scale)
+    return own - baseline < SHARE * (trained - baseline) and trained - own > LITTLE * unit
 
 
-def of_rbm(row: Row, value: Any) -> str:
+def of_rbm(row: Row, value: Any) -> list[str]:
     """Of RBMs: their likelihood beside that of independent columns, its estimate, their units, their classes."""
     if not all(np.isfinite(getattr(value, name)).all() for name in ("W", "b", "c")):
-        return DIVERGED
-    own, base, gap, high = (row.get(name) for name in ("log_likelihood", "independent", "free_energy_gap", "log_likelihood_high"))
-    if row.get("log_z") == "not reliable":
-        return "not reliable"
+        return [DIVERGED]
+    own, base, gap = (row.get(name) for name in ("log_likelihood", "independent", "free_energy_gap"))
+    classes, findings = row.get("error") is not None, list[str | None]()
+    unreliable = row.get("log_z") == "not reliable"
+    if not unreliable:
+        findings.append(_loss_of_rbm(row, value, classes=classes))
+    findings.append("not reliable" if unreliable else None)
+    if not unreliable and own is not None and gap is not None and overfits(own, own + gap, base):
+        findings.append("overfits")
+    share = dead(value)
+    findings += ["dead units" if share is not None and share > STILL else None, _majority(row)]
+    return _found(findings, judged=own is not None or classes)
+
+
+def _loss_of_rbm(row: Row, value: Any, *, classes: bool) -> str | None:
+    """What an RBM's likelihood is below; learning nothing about the rows is no fault of one that tells classes."""
+    own, base, high = (row.get(name) for name in ("log_likelihood", "independent", "log_likelihood_high"))
     if base is not None and high is not None and high < base - ALIKE * abs(base):
         return "worse than independent"
-    error, spread = row.get("log_likelihood_se") or 0.0, row.get("gain_se")
-    found = of_loss(own, base, worse="worse than independent", error=error, spread=spread)
-    if found == "worse than independent" or (found and row.get("error") is None):
-        return found
+    error = row.get("log_likelihood_se") or 0.0
+    found = of_loss(own, base, worse="worse than independent", error=error, spread=row.get("gain_se"))
     if own is not None and not np.any(value.W):
         return "learned nothing"
-    if own is not None and gap is not None and overfits(own, own + gap, base):
-        return "overfits"
-    if (share := dead(value)) is not None and share > STILL:
-        return "dead units"
-    if own is None and row.get("error") is None:
-        return NO_ROWS
-    return _majority(row) or OK
+    return None if found == "learned nothing" and classes else found
+
+
+def _found(findings: Iterable[str | None], *, judged: bool) -> list[str]:
+    """The findings; `no test rows` where there are none and nothing was judged."""
+    found = [finding for finding in findings if finding]
+    return found or ([] if judged else [NO_ROWS])
 
 
 def dead(value: Any) -> float | None:
@@ -185,28 +174,26 @@ def dead(value: Any) -> float | None:
     return float(np.mean(still))
 
 
-def of_dbn(row: Row, value: Any) -> str:
+def of_dbn(row: Row, value: Any) -> list[str]:
     """Of networks of layers: the bound or the first layer's likelihood, whichever is higher, beside independent columns."""
     if not all(np.isfinite(getattr(part, name)).all() for part in value.layers for name in ("W", "b", "c")):
-        return DIVERGED
+        return [DIVERGED]
     known = [each for each in (row.get("log_likelihood_bound"), row.get("log_likelihood_first")) if each is not None]
     if not known:
-        return NO_ROWS
-    found = of_loss(max(known), row.get("independent"), worse="worse than independent")
-    if found is not None:
-        return found
+        return [NO_ROWS]
     share = dead(value.layers[0])
-    return "dead units" if share is not None and share > STILL else OK
+    loss = of_loss(max(known), row.get("independent"), worse="worse than independent")
+    return _found([loss, "dead units" if share is not None and share > STILL else None], judged=True)
 
 
-def of_pairs(row: Row, value: Any) -> str:
+def of_pairs(row: Row, value: Any) -> list[str]:
     """Of models of pairs: whether they reconstruct images better than the mean image does, and better than they began."""
     trace, own, mean = getattr(value, "trace", None), row.get("reconstruction"), row.get("reconstruction_mean")
     if own is not None and mean is not None and own > (1.0 - LITTLE) * mean:
-        return "learned nothing"
+        return ["learned nothing"]
     if trace is not None and len(trace) > 1 and not trace[-1] < trace[0]:
-        return "learned nothing"
-    return OK
+        return ["learned nothing"]
+    return []
 
 
 def _majority(row: Row) -> str | None:
@@ -214,89 +201,112 @@ def _majority(row: Row) -> str | None:
     return "worse than majority" if error is not None and majority is not None and error >= majority else None
 
 
-def of_classifier(row: Row, value: Any) -> str:
+def of_classifier(row: Row, value: Any) -> list[str]:
     """Of classifiers: errors beside the commonest class's, ranks beside chance, log-loss beside that of the shares."""
     if row.get("error") is None:
-        return NO_ROWS
+        return [NO_ROWS]
     from herdcli.evaluation.classifier import examined
 
     found = examined(value)
     assert found is not None
     if not found.finite:
-        return DIVERGED
+        return [DIVERGED]
     shares, count = found.confusion.sum(axis=1) / found.rows, found.rows
-    majority, error = 1.0 - float(shares.max()), float(row["error"])
-    spread = math.sqrt(max(majority * (1.0 - majority), 1e-12) / count)
-    if np.count_nonzero(found.confusion.any(axis=0)) == 1 and np.count_nonzero(shares) > 1:
-        return "one class"
-    if error > majority + ERRORS * spread:
-        return "worse than majority"
-    auc = row.get("auc")
-    if error > majority - ERRORS * spread and (auc is None or abs(auc - 0.5) < max(0.1, _auc_error(shares, count))):
-        return "no better than chance"
+    several = np.count_nonzero(shares) > 1
+    gain, spread = _fewer_errors(found.confusion)
+    auc, findings = row.get("auc"), list[str | None]()
+    if gain < -ERRORS * spread:
+        findings.append("worse than majority")
+    elif several and gain < ERRORS * spread and (auc is None or auc - 0.5 < max(LEAST_AREA, _auc_error(shares, count))):
+        findings.append("no better than chance")
+    findings.append("one class" if several and np.count_nonzero(found.confusion.any(axis=0)) == 1 else None)
     entropy = float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
-    if row["log_loss"] > entropy:
-        return "misleading probabilities"
-    return OK
+    findings.append("misleading probabilities" if several and row["log_loss"] > entropy else None)
+    return _found(findings, judged=True)
 
 
-def of_predictor(row: Row, value: Any) -> str:
+def _fewer_errors(confusion: Array) -> tuple[float, float]:
+    """By how much the share of errors is below that of the commonest class, and the standard error of this over the same rows."""
+    count, right = confusion.sum(), np.diagonal(confusion)
+    commonest = int(confusion.sum(axis=1).argmax())
+    better = (right.sum() - right[commonest]) / count  # rows that the model alone gets right
+    worse = (confusion[commonest].sum() - right[commonest]) / count
+    gain = float(better - worse)
+    return gain, math.sqrt(max(float(better + worse) - gain * gain, 0.0) / float(count))
+
+
+def of_predictor(row: Row, value: Any) -> list[str]:
     """Of predictors: errors beside those of the mean."""
     if row.get("rmse") is None:
-        return NO_ROWS
+        return [NO_ROWS]
     error, mean = float(row["rmse"]), float(row["rmse_mean"])
     if not math.isfinite(error):
-        return DIVERGED
+        return [DIVERGED]
     if error > mean * (1.0 + ERRORS / math.sqrt(row["rows"])):
-        return "worse than the mean"
-    return OK if error < mean * (1.0 - LITTLE) else "learned nothing"
+        return ["worse than the mean"]
+    return [] if error < mean * (1.0 - LITTLE) else ["learned nothing"]
 
 
-def of_tagger(row: Row, value: Any) -> str:
+def of_tagger(row: Row, value: Any) -> list[str]:
     """Of taggers: the label of the highest score beside the commonest label."""
     if row.get("rows") is None:
-        return NO_ROWS
+        return [NO_ROWS]
     from herdcli.evaluation.tagger import examined
 
     found = examined(value)
     assert found is not None
     if found.sums["infinite"][0]:
-        return DIVERGED
+        return [DIVERGED]
     commonest = float(found.sums["own"].max()) / row["rows"]
     spread = math.sqrt(max(commonest * (1.0 - commonest), 1e-12) / row["rows"])
-    return OK if row["precision_at_1"] > commonest + ERRORS * spread or row["micro_f1"] > 0.9 else "no better than chance"
+    return [] if row["precision_at_1"] > commonest + ERRORS * spread or row["micro_f1"] > 0.9 else ["no better than chance"]
 
 
 def _auc_error(shares: Array, count: int) -> float:
-    """ERRORS standard errors of an area under the curve of chance: √((n₁ + n₀ + 1)/(12 n₁ n₀)), of the rarest class against the rest."""
-    rarest = max(1.0, float(shares[shares > 0].min()) * count)
-    return ERRORS * math.sqrt((count + 1) / (12.0 * rarest * max(1.0, count - rarest)))
+    """ERRORS standard errors of an area under the curve of chance, of several classes the mean of each against the rest.
+
+    That of a class with n₁ of n rows is √((n + 1)/(12 n₁ (n − n₁))); two classes' areas correlate by at most 1/(C − 1).
+    """
+    own = np.maximum(1.0, shares[shares > 0] * count)
+    errors = np.sqrt((count + 1) / (12.0 * own * np.maximum(1.0, count - own)))
+    C = len(errors)
+    if C <= 2:
+        return ERRORS * float(errors.max())
+    squares = float(np.square(errors).sum())
+    return ERRORS * math.sqrt(squares + (float(errors.sum()) ** 2 - squares) / (C - 1)) / C
 
 
-def of_em(row: Row, value: Any) -> str:
-    """Of mixtures, k-means and factors: log-likelihood, or minus the squared error, beside the simplest model of the same rows."""
+def of_em(row: Row, value: Any) -> list[str]:
+    """Of mixtures, k-means and factors: log-likelihood, or minus the squared error, beside the simplest models of the same rows."""
     from herdcli.evaluation.em import Judged
 
     value = value.model if isinstance(value, Judged) else value
-    name, sign = ("log_likelihood", 1.0) if "log_likelihood" in row else ("squared_error", -1.0)
+    density = "log_likelihood" in row
+    name, sign = ("log_likelihood", 1.0) if density else ("squared_error", -1.0)
     own, base, trained = (None if row.get(key) is None else sign * row[key] for key in (name, f"{name}_baseline", f"{name}_train"))
     known = getattr(value, "known", None)
-    flat = 0 if known is None else int((known.base_variance <= FLAT * np.square(known.base_mean)).sum())
-    if (row.get("floors") or 0) > flat * getattr(value, "floors_of_a_column", 0):
-        return "variance at floor"
+    flat = 0 if known is None else int(known.constant.sum())
+    scale, findings = 1.0 if density else base, list[str | None]()
+    if own is not None and base is not None:
+        gain = row.get("gain")
+        reached = own if gain is None else base + gain
+        loss, one = _loss_of_em(reached, base, row, value, scale)
+        findings += [loss, "overfits" if not one and overfits(own, trained, base, scale) else None]
     if known is not None and int(row.get("components") or 1) > MOST_SHARE * known.rows:
-        return "overfits"
-    if own is None:
-        return _ended(value) or NO_ROWS
-    scale = 1.0 if sign > 0 else base
-    found = of_loss(own, base, worse="worse than baseline", scale=scale)
-    if found is not None and row.get("components") == 1 and known is not None and known.sizes is not None:
-        return OK  # one component is the baseline itself, and the criterion chose it among several
-    if found is not None:
-        return found
-    if overfits(own, trained, base):
-        return "overfits"
-    return _ended(value) or OK
+        findings.append("overfits")
+    findings.append("variance at floor" if (row.get("floors") or 0) > flat * getattr(value, "floors_of_a_column", 0) else None)
+    return _found([*findings, _ended(value)], judged=own is not None)
+
+
+def _loss_of_em(own: float, base: float, row: Row, value: Any, scale: float | None) -> tuple[str | None, bool]:
+    """The loss, and whether there is none because the model is its baseline but for the shrinkage of that: one component that a criterion
+    chose among several."""
+    found = of_loss(own, base, worse="worse than baseline", scale=scale, spread=row.get("gain_se"))
+    known = getattr(value, "known", None)
+    one = row.get("components") == 1 and known is not None and known.sizes is not None
+    if one and own > base - SHRINKAGE * len(known.base_mean):
+        return None, True
+    return found, False
 
 
 def _ended(value: Any) -> str | None:
@@ -304,83 +314,77 @@ def _ended(value: Any) -> str | None:
     return "not converged" if ended is not None and not ended.converged[ended.best] else None
 
 
-def of_herding(row: Row, value: Any) -> str:
+def of_herding(row: Row, value: Any) -> list[str]:
     """Of herding: its gap to the moments, which falls as 1/T where the weights stay bounded, beside random draws; and its classes."""
     growth, gap, random = row.get("weight_growth"), row.get("moment_gap"), row.get("moment_gap_random")
-    if (growth is not None and growth > 1.5) or (gap is not None and gap > 0.1):
-        return "not converged"
-    if gap is not None and random is not None and gap > random:
-        return "worse than random"
-    return _majority(row) or OK
+    apart = (growth is not None and growth > 1.5) or (gap is not None and gap > 0.1)
+    worse = gap is not None and random is not None and gap > random
+    return _found([_majority(row), "worse than random" if worse else None, "not converged" if apart else None], judged=True)
 
 
-def of_samples(row: Row, value: Any) -> str:
+def of_samples(row: Row, value: Any) -> list[str]:
     """Of samples: their MMD beside that of as many random rows, √((E k(x,x) − ‖μ‖²)/m); and whether the kernel tells rows apart.
 
     Where ‖μ‖² is E k(x,x)/n, no row is like another; where it is E k(x,x), all are alike.  An approximate embedding whose error may be more
     than the MMD of random rows says nothing.
     """
+    from herdcli.evaluation.samples import random_mmd
+
     atoms = getattr(value, "samples", value)
     summary = getattr(atoms, "summary", None)
     if summary is None:
-        return OK
+        return []
     sizes = np.array([len(atoms.members(g)) for g in range(atoms.groups)], dtype=float)
     rows = np.where(summary.rows > 0, summary.rows, sizes).astype(float)
     spread = summary.floor**2 * rows  # E k(x,x) − ‖μ‖²
     known = np.isfinite(spread)
     if not known.any():
-        return OK
+        return []
     alike = (summary.norm / np.maximum(spread + summary.norm, np.finfo(float).tiny))[known]
-    if (summary.rows[known] > 2).all() and (alike * rows[known] < 3.0).all():
-        return "kernel too narrow"
-    if (1.0 - alike < 1e-3).all():
-        return "kernel too wide"
-    if (summary.effective[known] < 1.5).all() and (sizes[known] > 2).all():
-        return "one point"
-    from herdcli.evaluation.samples import random_mmd
-
     random = random_mmd(atoms, summary)[known]
-    if summary.embedding_error is not None and (summary.embedding_error[known] > random).any():
-        return "embedding too coarse"
-    return "worse than random" if (summary.mmd[known] > random).any() else OK
+    coarse = summary.embedding_error is not None and bool((summary.embedding_error[known] > random).any())
+    narrow = bool((summary.rows[known] > 2).all() and (alike * rows[known] < 3.0).all())
+    wide = not narrow and bool((1.0 - alike < 1e-3).all())
+    one = not wide and bool((summary.effective[known] < 1.5).all() and (sizes[known] > 2).all())
+    told = {"kernel too narrow": narrow, "kernel too wide": wide, "one point": one, "embedding too coarse": coarse}
+    judged = not (narrow or wide or coarse)  # else MMDs say little of how good the atoms are
+    worse = judged and bool((summary.mmd[known] > random).any())
+    return _found(["worse than random" if worse else None, *(what for what, true in told.items() if true)], judged=True)
 
 
-def of_network(row: Row, value: Any) -> str:
+def of_network(row: Row, value: Any) -> list[str]:
     """Of learned networks: convergence, and the likelihood of test rows beside that of independent variables."""
     network = getattr(value, "network", value)
     fit = network.fit
     if fit is None:
-        return OK
+        return []
     if not np.isfinite(network.table).all():
-        return DIVERGED
-    if not fit.converged:
-        return "not converged"
-    if row.get("train_log_likelihood") is not None and row.get("log_likelihood") is None:
-        return NO_ROWS
-    if row.get("log_likelihood") == -math.inf:
-        return "impossible rows"
-    base = row.get("independent")
-    found = of_loss(row.get("log_likelihood"), base, worse="worse than independent")
-    if found is not None:
-        return found
-    return "overfits" if overfits(row.get("log_likelihood"), row.get("train_log_likelihood"), base) else OK
+        return [DIVERGED]
+    ended = None if fit.converged else "not converged"
+    own, trained, base = (row.get(name) for name in ("log_likelihood", "train_log_likelihood", "independent"))
+    if trained is not None and own is None:
+        return _found([ended], judged=False)
+    if own == -math.inf:
+        return _found(["impossible rows", ended], judged=True)
+    loss = of_loss(own, base, worse="worse than independent", spread=row.get("gain_se"))
+    return _found([loss, "overfits" if overfits(own, trained, base) else None, ended], judged=True)
 
 
-def of_beliefs(row: Row, value: Any) -> str:
+def of_beliefs(row: Row, value: Any) -> list[str]:
     """Of beliefs: whether the fixed point was reached, log Z is above a bound that it has, and variables agree with their cliques.
 
     Chains reach no fixed point: theirs are draws, of which there may be too few.
     """
-    sampled = getattr(value, "beliefs", value).algorithm.endswith("gibbs")
-    if not row.get("converged", True):
-        return "chains disagree" if sampled else "not converged"
+    sampled, findings = getattr(value, "beliefs", value).algorithm.endswith("gibbs"), list[str | None]()
     least, own = row.get("log_z_mean_field"), row.get("log_z")
     if least is not None and own is not None and own < least - max(SLACK, LITTLE * abs(least) * 1e-3):
-        return "below mean field"
+        findings.append("below mean field")
+    if not row.get("converged", True):
+        findings.append("chains disagree" if sampled else "not converged")
     gap = row.get("consistency_gap")
-    if gap is None or gap <= 1e-2:
-        return OK
-    return "sampling error" if sampled else "inconsistent marginals"
+    if gap is not None and gap > 1e-2:
+        findings.append("sampling error" if sampled else "inconsistent marginals")
+    return _found(findings, judged=True)
 
 
 def _rotated(value: Any) -> bool:
@@ -391,41 +395,36 @@ def _rotated(value: Any) -> bool:
     return bool((np.abs(value.kurtosis) < NO_KURTOSIS * math.sqrt(24.0 / value.rows)).all())
 
 
-def of_ica(row: Row, value: Any) -> str:
+def of_ica(row: Row, value: Any) -> list[str]:
     """Of filters: the likelihood of whitened rows beside a Gaussian's, else how far from Gaussian the outputs are beside the inputs."""
     from herdcli.evaluation.ica import Judged, judged
 
     held = judged(value)
     value = value.model if isinstance(value, Judged) else value
-    power = np.linalg.norm(value.J, axis=1)
-    if (power < 1e-6 * power.max()).any():
-        return "dead filters"
-    if value.rows < LEAST_ROWS * value.J.shape[1]:
-        return "too few rows"
-    if value.iterations < 3 and value.algorithm in ("ml", "fastica", "picard"):
-        return "not converged"
-    if _rotated(value):
-        return "gaussian outputs"
-    if held is None:
-        return OK
-    own, base = row.get("log_likelihood"), row.get("log_likelihood_whitening")
-    if own is not None and base is not None and own < base:
-        return "worse than whitening"
-    trained, outside = row.get("kurtosis"), row.get("kurtosis_heldout")
-    if trained is not None and outside is not None and trained > 3.0 * max(outside, 1.0):
-        return "overfits"
-    before = float(row.get("kurtosis_whitening") or 0.0)
-    return "worse than whitening" if own is None and float(np.median(np.abs(held.kurtosis("outputs")))) < before else OK
+    power, findings = np.linalg.norm(value.J, axis=1), list[str | None]()
+    if held is not None:
+        own, base = row.get("log_likelihood"), row.get("log_likelihood_whitening")
+        worse = own is not None and base is not None and own < base
+        before = float(row.get("kurtosis_whitening") or 0.0)
+        worse = worse or (own is None and float(np.median(np.abs(held.kurtosis("outputs")))) < before)
+        trained, outside = row.get("kurtosis"), row.get("kurtosis_heldout")
+        narrow = trained is not None and outside is not None and trained > 3.0 * max(outside, 1.0)
+        findings += ["worse than whitening" if worse else None, "overfits" if narrow else None]
+    findings.append("dead filters" if (power < 1e-6 * power.max()).any() else None)
+    findings.append("too few rows" if value.rows < LEAST_ROWS * value.J.shape[1] else None)
+    ended = value.iterations < 3 and value.algorithm in ("ml", "fastica", "picard")
+    findings += ["not converged" if ended else None, "gaussian outputs" if not ended and _rotated(value) else None]
+    return _found(findings, judged=True)
 
 
-JUDGES: dict[str, Callable[[Row, Any], str | None]] = {
+JUDGES: dict[str, Callable[[Row, Any], list[str]]] = {
     "rbm": of_rbm,
     "dbn": of_dbn,
     "rbm-pairs": of_pairs,
     "classifier": of_classifier,
     "predictor": of_predictor,
     "tagger": of_tagger,
-    "regression": lambda row, value: OK,  # its figures say all that is wrong
+    "regression": lambda row, value: [],  # its figures say all that is wrong
     "mixture": of_em,
     "kmeans": of_em,
     "factors": of_em,
@@ -435,30 +434,17 @@ JUDGES: dict[str, Callable[[Row, Any], str | None]] = {
     "beliefs": of_beliefs,
     "ica": of_ica,
 }
-# what a command says itself where it ends with this verdict
-TOLD = {
-    "not converged": "converge",
-    "chains disagree": "the chains of",
-    "separated": "without bound",
-    "variance at floor": "to the floor",
-    "diverged": "ran away",
-    "gaussian outputs": "look Gaussian",
-}
 
 
 def remark(kind: str, value: Any, told: Iterable[str] = (), *, map: Callable[..., Any] = map) -> str | None:
     """What is said at the end of training: the verdict and what helps; None where it is ok, or not known.
 
-    told  warnings that the command has given already, one of which may say the same.
+    told  warnings that the command has given already; findings that one of them has told are left out.
     """
     wrong, row = quickly(kind, value, map=map)
-    said_before = list(told)
-    left = [
-        part
-        for part in (wrong or OK).split("; ")
-        if part not in (OK, NO_ROWS) and not any(TOLD.get(part, part) in text for text in said_before)
-    ]
-    return said("; ".join(left), row, kind) if left else None
+    before = list(told)
+    new = [each for each in findings_of(wrong) if each != NO_ROWS and not any(TOLD.get(each, each) in text for text in before)]
+    return said(joined(new), row, kind) if new else None
 
 
 def quickly(kind: str, value: Any, *, map: Callable[..., Any] = map) -> tuple[str | None, Row]:
@@ -477,14 +463,35 @@ BESIDE = {"regression": "the mean response"}  # what a kind's `independent` is, 
 
 def said(wrong: str, row: Row, kind: str = "") -> str:
     """A verdict in a sentence, with what helps."""
-    own, base = row.get("log_likelihood"), row.get("independent")
+    own, base, spread = row.get("log_likelihood"), row.get("independent"), row.get("gain_se")
     if wrong == "worse than independent" and kind == "rbm" and own is not None and base is not None:
         from herdcli.evaluation.rbm import worse_than_independent
 
         return worse_than_independent(row)
-    told, spread = f"verdict: {wrong}", row.get("gain_se")
+    told = f"verdict: {wrong}"
     if wrong == "learned nothing" and own is not None and base is not None and spread is not None:
         told += f": {own - base:.2g} ± {spread:.2g} nats a held-out row more than {BESIDE.get(kind, 'independent columns')}"
-    found = (ADVICE_OF.get((kind, part), ADVICE.get(part)) for part in wrong.split("; "))
-    advice = "; ".join(part for part in found if part)
-    return told + (f" ({advice})" if advice else "")
+    elif (found := _in_figures(wrong, row)) is not None:
+        told += f": {found}"
+    helps = advice(wrong, kind)
+    return told + (f" ({helps})" if helps else "")
+
+
+def advice(wrong: str, kind: str = "") -> str:
+    """What helps against each finding of a verdict; empty where nothing is known to."""
+    found = (ADVICE_OF.get((kind, part), ADVICE.get(part)) for part in wrong.split(SEPARATOR))
+    return "; ".join(dict.fromkeys(part for part in found if part))
+
+
+def _in_figures(wrong: str, row: Row) -> str | None:
+    """The loss of a density beside its baseline in nats a held-out row."""
+    own, base, spread = (row.get(name) for name in ("log_likelihood", "log_likelihood_baseline", "gain_se"))
+    first = wrong.split(SEPARATOR)[0]
+    if own is None or base is None or first not in ("worse than baseline", "learned nothing"):
+        return None
+    which = "the rows before" if base == row.get("log_likelihood_persistence") else None
+    which = "one Gaussian" if base == row.get("log_likelihood_gaussian") else which
+    which = "independent columns" if base == row.get("log_likelihood_independent") else which
+    if first == "learned nothing" and spread is not None:
+        return f"{row.get('gain', own - base):.2g} ± {spread:.2g} nats a held-out row more than {which or 'the baseline'}"
+    return f"{own:.4g} against {base:.4g} nats a held-out row" + (f" of {which}" if which else "")

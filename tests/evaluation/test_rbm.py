@@ -141,7 +141,7 @@ def test_independent_columns_are_the_baseline():
     short = quick.of_rbm(known)
     assert (short["log_likelihood"], short["independent"]) == pytest.approx((found["log_likelihood"], found["independent"]))
     good = replace(known, W=np.zeros_like(value.W), b=np.zeros_like(value.b))
-    assert verdict("rbm", rbm.metrics(good, SMALL), good) == "learned nothing"  # it is the baseline itself
+    assert verdict("rbm", rbm.metrics(good, SMALL), good) == "learned nothing; dead units"  # it is the baseline itself
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -182,7 +182,7 @@ def test_words_that_are_explained_a_little_better_for_sure_are_no_failure():
     assert 5 * found["gain_se"] < gain < 0.01 * -found["independent"]
     assert verdict("rbm", found, value) == "ok"
     alone = replace(value, W=np.zeros_like(value.W), b=known[None] + 0.0)
-    assert verdict("rbm", rbm.metrics(alone, SMALL), alone) == "learned nothing"
+    assert verdict("rbm", rbm.metrics(alone, SMALL), alone) == "learned nothing; dead units"
     worse = replace(value, W=-value.W, c=-value.c)
     assert verdict("rbm", rbm.metrics(worse, SMALL), worse) == "worse than independent"
 

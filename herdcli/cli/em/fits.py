@@ -42,6 +42,8 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
 
 
 def _summary(value: Made, found: Found, request: Request) -> str:
+    from herdcli.em.artifacts import Clusters
+
     part = PARTS[request.model]
     of = f" (best of {len(found.scores)} tried)" if len(found.scores) > 1 else ""
     last = float(value.ledger.log_likelihood[-1])
@@ -54,14 +56,20 @@ def _summary(value: Made, found: Found, request: Request) -> str:
     )
     if len(value.ledger.log_likelihood) == 1 and request.model == "pca":
         return f"{found.size} {part}{'s' if found.size != 1 else ''}, {figure}"
+    size = len(value.centre) if isinstance(value, Clusters) else found.size
     each = f" for each of {len(value.known.class_names or ())} classes" if request.per_class and request.components and value.known else ""
-    return f"{found.size} {part}{'s' if found.size != 1 else ''}{each}{of}, {steps}, {figure}"
+    return f"{size} {part}{'s' if size != 1 else ''}{each}{of}, {steps}, {figure}"
 
 
 def _warn(session: Session, value: Made, found: Found, request: Request) -> None:
     """What a user should know of the result: floors, an end before the tolerance, a bound of the range."""
-    from herdcli.em.artifacts import FactorModel, Mixture
+    from herdcli.em.artifacts import Clusters, FactorModel, Mixture
     from herdcli.numerics.factors import determined
+
+    if isinstance(value, Clusters) and len(value.centre) < found.size:
+        few = f"{len(value.centre)} different centre{'s' * (len(value.centre) != 1)}"
+        why = "the training rows have no more different values" if not value.ledger.log_likelihood[-1] else "others came to the same place"
+        session.console.warn(f"{found.size} clusters were asked for, and {few} found: {why}")
 
     many = int(value.ledger.floors[-2:].max(initial=0))
     if isinstance(value, (Mixture, FactorModel)) and request.model != "pca":

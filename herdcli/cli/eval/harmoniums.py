@@ -11,6 +11,7 @@ import numpy as np
 from herdcli.cli.frame.rows import classes_of, rows_of
 from herdcli.errors import DataError
 from herdcli.evaluation.rbm import lost_track, ranked_apart, worse_than_independent
+from herdcli.evaluation.verdicts import findings_of
 from herdcli.rbm.classes import judged_on
 from herdcli.rbm.enumeration import enumerable
 from herdcli.rbm.layers import layers_of, with_lowest
@@ -46,7 +47,7 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
             )
         if lost := lost_track(row):
             session.console.warn(f"{row['file']}: {lost}")
-        if row.get("verdict") == WORSE and row.get("independent") is not None and row["kind"] == "rbm":
+        if WORSE in findings_of(row.get("verdict")) and row.get("independent") is not None and row["kind"] == "rbm":
             session.console.warn(f"{row['file']}: {worse_than_independent(row)}")
 
 

@@ -1,0 +1,75 @@
+"""One Gaussian as the baseline of a density of real columns: with sane variances, however few rows it was learned from.
+
+The covariance is shrunk towards its diagonal, so that it is definite with fewer rows than columns, and its variances are those of a
+prediction, so that a handful of rows is not taken for the whole distribution.  With many rows both corrections vanish.  Variances have
+the floors of the model that the baseline is for.
+Source: Schäfer & Strimmer (2005), target D, with the variance of a correlation by normal theory.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from herdcli.em.floors import floored
+from herdcli.numerics import linear, real
+from herdcli.schema import Array
+
+LOG_TAU = math.log(2.0 * math.pi)
+
+
+def predictive_variances(variance: Array, rows: int, least: Array) -> Array:
+    """The variances (D,) of a new row under independent columns, from those of so many rows (divisor n): (n + 1)/(n − 1) times as large.
+
+    least  (D,) floors.
+    """
+    factor = (rows + 1.0) / (rows - 1.0) if rows > 1 else 1.0
+    return np.asarray(np.maximum(variance * factor, least))
+
+
+def predictive_covariance(covariance: Array, rows: int, floor: float, scale: Array, *, shrunk: bool = True) -> Array:
+    """The covariance (D, D) of a new row under one Gaussian, from that of so many rows (divisor n).
+
+    Where they are shrunk, correlations r are shrunk to (1 − λ) r with λ = Σ (1 − r²)²/(n − 1) / Σ r² over all pairs.  No variance is below `floor` in any
+    direction of the space where column d is divided by scale_d (D,).
+    """
+    variance = np.maximum(np.diagonal(covariance), 0.0)
+    deviation = np.sqrt(variance)
+    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    r = np.clip(covariance * inverse[:, None] * inverse, -1.0, 1.0)
+    np.fill_diagonal(r, 0.0)
+    squares, pairs = np.square(r), np.outer(deviation > 0, deviation > 0) & ~np.eye(len(r), dtype=bool)
+    noise, total = float((np.square(1.0 - squares) * pairs).sum()) / max(rows - 1.0, 1.0), float(squares.sum())
+    kept = 1.0 - min(1.0, noise / total) if total > 0 and shrunk else float(not shrunk)
+    made = np.sqrt(predictive_variances(variance, rows, floor * np.square(scale)))
+    found: Array = kept * r * made[:, None] * made
+    np.fill_diagonal(found, np.square(made))
+    return floored(found, floor, scale, diagonal=False)[0]
+
+
+def log_density(X: Array, mean: Array, covariance: Array) -> Array:
+    """(n,) log densities of rows (n, D) under a Gaussian; covariance (D, D), or (D,) of independent columns.  NaN is a missing value."""
+    Z = np.asarray(X, dtype=np.float64) - mean
+    absent = np.isnan(Z)
+    if covariance.ndim == 1:
+        terms = np.square(np.where(absent, 0.0, Z)) / covariance + (real.log(covariance) + LOG_TAU) * ~absent
+        return np.asarray(-0.5 * terms.sum(axis=1))
+    if not absent.any():
+        return _of_whole_rows(Z, covariance)
+    found = np.zeros(len(Z))
+    patterns, which = np.unique(absent, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        rows, there = np.flatnonzero(which.ravel() == number), np.flatnonzero(~pattern)
+        if len(there):
+            found[rows] = _of_whole_rows(Z[np.ix_(rows, there)], covariance[np.ix_(there, there)])
+    return found
+
+
+def _of_whole_rows(Z: Array, covariance: Array) -> Array:
+    """The same of rows about the mean without gaps, in units of the columns' deviations, so that unlike units cost no digits."""
+    deviation = np.sqrt(np.diagonal(covariance))
+    L = linear.cholesky(covariance / deviation[:, None] / deviation)
+    white = linear.solve_lower(L, np.ascontiguousarray((Z / deviation).T))
+    logs = float(real.log(np.diagonal(L)).sum() + real.log(deviation).sum())
+    return np.asarray(-0.5 * np.square(white).sum(axis=0) - logs - 0.5 * len(deviation) * LOG_TAU)

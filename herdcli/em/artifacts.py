@@ -299,7 +299,7 @@ class FactorModel:
 
 def varying_columns(value: Mixture | FactorModel) -> int:
     """How many columns took more than one value in the training rows, as far as that is known."""
-    return value.mean.shape[-1] - (0 if value.known is None else int(value.known.constant.sum()))
+    return int(value.mean.shape[-1]) - (0 if value.known is None else int(value.known.constant.sum()))
 
 
 def mixture(fit: Fit, family: str, floor: float, seed: int, holdout: Array | None = None) -> Mixture:

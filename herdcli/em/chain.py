@@ -143,6 +143,17 @@ def _forward(chain: Chain, rows: Emitted, offsets: Array) -> tuple[Array, Array,
     return alpha, scale, found, lost.astype(bool)
 
 
+def increments(chain: Chain, rows: Emitted, offsets: Array) -> Array:
+    """(m,) log p(row | rows before it in its chain); −inf from an impossible row on."""
+    _, scale, found, lost = _forward(chain, rows, offsets)
+    with np.errstate(divide="ignore"):
+        each = np.log(scale) + rows.shift
+    for s in np.flatnonzero(np.isneginf(found) | (lost & chain.fragile)):
+        part = np.arange(offsets[s], offsets[s + 1])
+        each[part] = increments_in_logs(chain, rows.logs(part))
+    return np.asarray(each)
+
+
 def smoothed(chain: Chain, rows: Emitted, offsets: Array, weight: Array | None = None) -> Smoothed:
     """Passes forward and back over chains; `rows.b` is used up.
 
@@ -170,18 +181,28 @@ def smoothed(chain: Chain, rows: Emitted, offsets: Array, weight: Array | None =
 
 def forward_in_logs(chain: Chain, logs: Array) -> tuple[Array, float]:
     """log α (T, K), normalised at each step, and the log-likelihood of one chain; −inf from an impossible row on."""
+    alpha, scales = _forward_in_logs(chain, logs)
+    return alpha, float(np.cumsum(scales)[-1])  # one after another
+
+
+def increments_in_logs(chain: Chain, logs: Array) -> Array:
+    """(T,) log p(row | rows before it) of one chain."""
+    return _forward_in_logs(chain, logs)[1]
+
+
+def _forward_in_logs(chain: Chain, logs: Array) -> tuple[Array, Array]:
+    """log α (T, K) and the logarithms of the scales (T,), −inf from an impossible row on."""
     first, transition = chain.logs
-    alpha, total = np.full(logs.shape, -np.inf), 0.0
+    alpha, scales = np.full(logs.shape, -np.inf), np.full(len(logs), -np.inf)
     for t, own in enumerate(logs):
         # α_t(j) ∝ b_t(j) Σ_i α_{t−1}(i) A_ij (Makin, eq. 2.37 and 2.38); its sum is p(y_t | y_<t), and their logarithms add up to log p(y)
         # (eq. 2.41).
         row = own + (first if t == 0 else log_sum(alpha[t - 1][:, None] + transition, axis=0))
         scale = float(log_sum(row, axis=0))
         if np.isneginf(scale):
-            return alpha, -np.inf
-        alpha[t] = row - scale
-        total += scale
-    return alpha, total
+            break
+        alpha[t], scales[t] = row - scale, scale
+    return alpha, scales
 
 
 def smoothed_in_logs(chain: Chain, logs: Array, first_row: int = 0) -> Smoothed:

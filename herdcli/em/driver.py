@@ -183,6 +183,17 @@ class EM:
         course = self._begin(0)
         return State(0, course, replace(course))
 
+    def resumed(self, state: State) -> State:
+        """The last state of a run of the same model that ended by a larger tolerance: its best restart goes on from where it was."""
+        at, course = state.best_restart, state.best
+        # The entry of the last E step is entered again, by a pass over the same parameters.
+        now = replace(course, values=course.values[:-1], quiet=0, converged=False, leap=None)
+        found = replace(state, now=now, best=Course({}, np.empty((0, 4))), best_restart=0)
+        found.ended = [*state.ended[:at], *state.ended[at + 1 :]]
+        found.took = [*state.took[:at], *state.took[at + 1 :]]
+        found.settled = [*state.settled[:at], *state.settled[at + 1 :]]
+        return found
+
     def step(self, state: State) -> State:
         """Some blocks of an E step, and after the last of them the M step."""
         tree, model = Tree(state.sizes, state.sums), self.model

@@ -90,6 +90,9 @@ class KnownChain:
     sequences: int
     occupancy: Array = array("K", "mean probabilities of the states over the training rows", kind="f", dtype="f8")
     base: Emissions
+    base_mean: Array | None = array("D", "mean of the training rows, of real ones", kind="f", dtype="f8", optional=True)
+    base_full: Array | None = array("D D", "their covariance", kind="f", dtype="f8", optional=True)
+    base_step: Array | None = array("D", "mean squared differences of neighbouring values", kind="f", dtype="f8", optional=True)
     valid: float | None = None  # log-likelihood of split 1
     missing: int = 0  # values
     feature_names: list[str] | None = None
@@ -205,18 +208,12 @@ class MarkovChain:
         known = self.known.occupancy if self.known is not None else occupancy
         return Chain(known, self.transition) if sequences.later and known is not None else self.chain
 
-    def mixture_log_likelihood(self, sequences: Sequences, map: Map = map) -> float:
-        """The same of the mixture that forgets the order: every row drawn by the occupancy of the states in training."""
-        assert self.known is not None
-        p = self.known.occupancy
-        return each(self.ready(), Chain(p, np.repeat(p[None], len(p), axis=0)), sequences, map)
-
-    def base_log_likelihood(self, sequences: Sequences, map: Map = map) -> float:
-        """The same of one state for all rows."""
+    def of_one_state(self, X: Array) -> Array:
+        """(m,) log densities of rows (m, D) by one state for all of them."""
         assert self.known is not None
         base = self.known.base
         one = emitter("gaussian" if self.emission == "gmm" else self.emission, self.family, base, self.floor)
-        return each(one.ready(base.parameters), Chain(np.ones(1), np.ones((1, 1))), sequences, map)
+        return np.asarray(one.ready(base.parameters).logs(X)[:, 0])
 
     def told(self, sequences: Sequences, want: str, map: Map = map) -> Array:
         """(m, K) probabilities `filtered`, `smoothed` or `predicted`, or (m,) likeliest paths `viterbi`, in the order of the sequences."""

@@ -13,7 +13,7 @@ from herdcli.em.emissions import Categorical, Emission
 from herdcli.em.gmm import criteria
 from herdcli.em.hmm_artifacts import Emissions, Held, KnownChain, MarkovChain
 from herdcli.em.search import Found, Search
-from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
+from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences, step_variance
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import Map, Moments, Spreading, Sums, here, total
 from herdcli.records import dataclass
@@ -65,12 +65,15 @@ class ChainFitting:
     def finished(self, found: Found, map: Map = map) -> MarkovChain:
         """The artifact of what a search found."""
         value = self.made(found.size, found.fit)
-        several = len(self.search.sizes) > 1
+        several, real = len(self.search.sizes) > 1, self.asked.emission in ("gaussian", "gmm")
         known = KnownChain(
             rows=self.rows.training.rows,
             sequences=self.rows.training.count,
             occupancy=occupancy(value, self.rows.training, map),
             base=self._base(map),
+            base_mean=self.found.mean if real else None,
+            base_full=self.found.covariance if real else None,
+            base_step=step_variance(self.rows.training, self.found.variance) if real else None,
             missing=self.found.missing,
             feature_names=self.rows.feature_names,
             class_names=self.rows.class_names,

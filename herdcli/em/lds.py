@@ -14,7 +14,7 @@ Source: Shumway & Stoffer (1982); Ghahramani & Hinton (1996); Makin, sec. 6.4.4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -92,6 +92,7 @@ class LDS:
     given: Parameters | None = None
     random: bool = False  # the first restart too
     sent: bool = False
+    charts: list[tuple[Parameters, Sums, LDSChart]] = field(default_factory=list, repr=False, compare=False)  # the last one made
 
     def start(self, restart: int) -> Parameters:
         """Principal axes of short windows and regressions on them; later restarts take random directions."""
@@ -123,8 +124,13 @@ class LDS:
         return p | steps | {"loading": G[:, :K].copy(), "mean": self.opening.centre + G[:, K]}
 
     def chart(self, parameters: Parameters, sums: Sums) -> LDSChart:
-        """Coordinates for quasi-Newton steps."""
-        return chart(self, parameters, sums, STATE_FLOOR)
+        """Coordinates for quasi-Newton steps; those around the same parameters are asked for again and again."""
+        for origin, basis, known in self.charts:
+            if origin is parameters and basis is sums:
+                return known
+        found = chart(self, parameters, sums, STATE_FLOOR)
+        self.charts[:] = [(parameters, sums, found)]
+        return found
 
     def residuals(self, p: Parameters, s: Sums) -> tuple[Array, Array, Array]:
         """Σ E[ee'] of first states, of steps and of rows."""

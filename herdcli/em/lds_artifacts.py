@@ -21,7 +21,7 @@ WANTS = ("smoothed", "filtered", "predicted", "completed")
 
 @dataclass(frozen=True, kw_only=True)
 class KnownDynamics:
-    """What is known of a model beside its parameters.  Log-likelihoods are nats a row; the baseline is one Gaussian for each column.
+    """What is known of a model beside its parameters.  Log-likelihoods are nats a row.
 
     holdout_start_mean, holdout_start_covariance  of the first state of each held-out sequence by the rows before it: those of a piece of
     a sequence that was cut in time; left out where sequences begin afresh.
@@ -31,6 +31,8 @@ class KnownDynamics:
     sequences: int  # of split 0
     base_mean: Array = array("D", "mean of the training rows", kind="f", dtype="f8")
     base_variance: Array = array("D", "their variances", kind="f", dtype="f8")
+    base_full: Array | None = array("D D", "their covariance", kind="f", dtype="f8", optional=True)
+    base_step: Array | None = array("D", "mean squared differences of neighbouring values", kind="f", dtype="f8", optional=True)
     valid: float | None = None  # log-likelihood of split 1
     missing: int = 0  # values
     feature_names: list[str] | None = None

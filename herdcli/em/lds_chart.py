@@ -9,6 +9,7 @@ Every x gives covariances above their floor, so that no step has to be cut off t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -59,6 +60,12 @@ class Dynamics(Protocol):
         ...
 
 
+@lru_cache(maxsize=32)
+def _below(D: int) -> tuple[Array, Array]:
+    """Places below the diagonal of a matrix (D, D), row by row."""
+    return np.tril_indices(D, -1)
+
+
 @dataclass(frozen=True)
 class Spread:
     """A covariance's coordinates: its floor, the roots L and N of Σ₀ − floor and of Σ₀, how many vectors, and which entries of T vary."""
@@ -80,7 +87,7 @@ class Spread:
         D = len(self.floor)
         T = np.diag(1.0 + t[:D] / np.sqrt(2.0 * self.count))
         if not self.diagonal:
-            T[np.tril_indices(D, -1)] = t[D:] / np.sqrt(self.count)
+            T[_below(D)] = t[D:] / np.sqrt(self.count)
         return T
 
     def covariance(self, t: Array) -> Array:
@@ -94,7 +101,7 @@ class Spread:
         inverse = np.linalg.inv(self.covariance(t))
         D, G = len(self.floor), self.above.T @ (inverse @ residual @ inverse - vectors * inverse) @ self.above @ self.turned(t)
         own = np.diag(G) / np.sqrt(2.0 * self.count)
-        return own if self.diagonal else np.concatenate([own, G[np.tril_indices(D, -1)] / np.sqrt(self.count)])
+        return own if self.diagonal else np.concatenate([own, G[_below(D)] / np.sqrt(self.count)])
 
 
 def spread(S: Array, least: float, scale: Array, count: float, diagonal: bool) -> Spread:

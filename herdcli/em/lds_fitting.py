@@ -14,13 +14,15 @@ from herdcli.em.lds import LDS, free_floor
 from herdcli.em.lds_artifacts import KnownDynamics, LinearDynamics
 from herdcli.em.lds_start import Opening, opening
 from herdcli.em.search import Found, Search
-from herdcli.em.sequences import SequenceBlocks, Sequences
+from herdcli.em.sequences import SequenceBlocks, Sequences, step_variance
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Map, Spreading, Sums, here, total
+from herdcli.numerics.blocks import Map, Source, Spreading, Sums, here, total
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "valid")
+CHOOSING = 0.1  # nats over all rows
+REGAINING = 7  # steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,8 @@ class DynamicFitting:
             sequences=len(self.found.lengths),
             base_mean=self.found.centre,
             base_variance=self.found.variance,
+            base_full=self.found.covariance,
+            base_step=step_variance(rows.training, self.found.variance),
             valid=None if rows.valid is None else self.judged(value, rows.valid, map),
             missing=self.found.missing,
             feature_names=rows.feature_names,
@@ -173,9 +177,22 @@ def fitting(rows: DynamicRows, asked: AskedDynamics, settings: Settings, map: Ma
     random = asked.init == "random"
     models = [LDS(size, asked.diagonal, least, relative, found, U, asked.seed, several, given, random, True) for size in asked.sizes]
     source = spread(SequenceBlocks(rows.training, U))
-    search = Search(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
+    search = _search(asked.sizes, models, source, settings, map, rows.training.mass)
     made = DynamicFitting(asked, rows, found, least, shift, scale, search)
     return _scored(made, map)
+
+
+def _search(sizes: tuple[int, ...], models: list[LDS], source: Source, settings: Settings, map: Map, mass: float) -> Search:
+    """Numbers of states are chosen among by runs that end as soon as a step gains less than CHOOSING nats over all rows."""
+    runs = tuple(EM(model, source, settings, map) for model in models)
+    coarse = replace(settings, tolerance=CHOOSING / mass)
+    if len(sizes) == 1 or coarse.tolerance <= settings.tolerance:
+        return Search(sizes, runs)
+    # What is gone on with knows nothing of the curvature, and the first steps gain little.
+    finer = replace(settings, patience=settings.patience + REGAINING)
+    return Search(
+        sizes, tuple(EM(model, source, coarse, map) for model in models), finer=tuple(EM(model, source, finer, map) for model in models)
+    )
 
 
 def _scaled(rows: DynamicRows) -> tuple[Array | None, Array, Array]:

@@ -21,6 +21,7 @@ class SearchState:
     now: State
     best: State
     scores: list[float] = field(default_factory=list)
+    refining: bool = False  # the one that was kept is at work again
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,14 @@ class Search:
 
     score     the criterion of a fit, None where there is one candidate.
     patience  candidates in a row that may be worse than the best before the search ends; None: all are tried.
+    finer     the same runs with the tolerance of the result, where `runs` have a larger one to choose by: the best goes on with it.
     """
 
     sizes: tuple[int, ...]
     runs: tuple[EM, ...]
     score: Score | None = None
     patience: int | None = None
+    finer: tuple[EM, ...] = ()
 
     @property
     def state(self) -> type[SearchState]:
@@ -62,25 +65,51 @@ class Search:
 
     def step(self, state: SearchState) -> SearchState:
         """A step of the candidate at work; after its last one the next begins."""
+        if state.refining:
+            return self._refined(state)
         at = len(state.scores)
         run = self.runs[at]
         state.now = run.step(state.now)
         state.step += 1
         if run.done(state.now):
-            score = 0.0 if self.score is None else self.score(self.sizes[at], run.result(state.now))
+            score = self._score(at, run.result(state.now))
             if score < min(state.scores, default=math.inf) or not state.scores:
                 state.best = state.now
             state.scores.append(score)
-            if not self.done(state):
+            if not self._chosen(state):
                 state.now = self.runs[at + 1].init()
+            elif self.finer:
+                state.refining, state.now = True, self.finer[self._best(state)].resumed(state.best)
         return state
 
-    def done(self, state: SearchState) -> bool:
-        """Whether every candidate has ended."""
+    def _refined(self, state: SearchState) -> SearchState:
+        """A step of the candidate that was kept, with the tolerance of the result."""
+        at = self._best(state)
+        run = self.finer[at]
+        state.now = run.step(state.now)
+        state.step += 1
+        if run.done(state.now):
+            state.best, state.refining = state.now, False
+            state.scores[at] = min(state.scores[at], self._score(at, run.result(state.now)))
+        return state
+
+    def _score(self, at: int, fit: Fit) -> float:
+        return 0.0 if self.score is None else self.score(self.sizes[at], fit)
+
+    def _best(self, state: SearchState) -> int:
+        """The place of the candidate with the smallest criterion, the first of equals."""
+        return state.scores.index(min(state.scores))
+
+    def _chosen(self, state: SearchState) -> bool:
+        """Whether every candidate that is to be tried has ended."""
         tried = len(state.scores)
         if tried >= len(self.runs) or not tried or self.patience is None:
             return tried >= len(self.runs)
-        return tried - 1 - state.scores.index(min(state.scores)) >= self.patience
+        return tried - 1 - self._best(state) >= self.patience
+
+    def done(self, state: SearchState) -> bool:
+        """Whether a candidate was chosen, and has ended."""
+        return self._chosen(state) and not state.refining
 
     def memory(self) -> int:
         """Bytes of the largest candidate."""
@@ -88,12 +117,12 @@ class Search:
 
     def progress(self, state: SearchState) -> Progress:
         """Steps, the number of components at work and its log-likelihood."""
-        at = min(len(state.scores), len(self.runs) - 1)
-        most = [run.progress(state.now).bound or 0 for run in self.runs]
+        at = self._best(state) if state.refining else min(len(state.scores), len(self.runs) - 1)
         several = f"{self.sizes[at]} components, " if len(self.sizes) > 1 else ""
-        return Progress(state.step, sum(most), several + self.runs[at].progress(state.now).figure)
+        most = [run.progress(state.now).bound or 0 for run in self.runs]
+        return Progress(state.step, sum(most) + max(most) * bool(self.finer), several + self.runs[at].progress(state.now).figure)
 
     def result(self, state: SearchState) -> Found:
         """The candidate with the smallest criterion, the first of equals."""
-        at = state.scores.index(min(state.scores))
-        return Found(self.runs[at].result(state.best), self.sizes[at], tuple(state.scores))
+        at = self._best(state)
+        return Found((self.finer or self.runs)[at].result(state.best), self.sizes[at], tuple(state.scores))

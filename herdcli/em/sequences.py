@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -142,7 +143,7 @@ class SequenceBlocks:
     sequences: Sequences
     beside: Array | None = None
 
-    @property
+    @cached_property
     def bounds(self) -> Array:
         """(B + 1,) the first sequence of each block, and their number."""
         return bounds(self.sequences.lengths)
@@ -275,6 +276,33 @@ def _piece(sequences: Sequences, kept: Array) -> Sequences:
     names = None if sequences.names is None else [sequences.names[s] for s in some]
     weight = None if sequences.weight is None else sequences.weight[some]
     return Sequences(sequences.X, sequences.chosen[kept], offsets, weight, names, later=not kept[sequences.offsets[:-1]].all())
+
+
+def uninformative(sequences: Sequences) -> tuple[Array, Array]:
+    """Columns (D,) bool without any value in sequences of positive weight, and those with one value, however often."""
+    weight = np.ones(sequences.count) if sequences.weight is None else sequences.weight
+    rows = sequences.chosen[np.repeat(weight > 0, sequences.lengths)]
+    low, high = np.full(sequences.columns, np.inf), np.full(sequences.columns, -np.inf)
+    for start in range(0, len(rows), BLOCK):
+        part = np.asarray(sequences.X[rows[start : start + BLOCK]], dtype=np.float64)
+        low = np.fmin(low, np.fmin.reduce(part, axis=0))
+        high = np.fmax(high, np.fmax.reduce(part, axis=0))
+    silent = low > high
+    return silent, ~silent & (low == high)
+
+
+def step_variance(sequences: Sequences, variance: Array) -> Array:
+    """(D,) mean squared differences of neighbouring values of each column; `variance` (D,) of a column without two neighbours."""
+    total, count = np.zeros(sequences.columns), np.zeros(sequences.columns)
+    for block in SequenceBlocks(sequences).take(0, SequenceBlocks(sequences).count):
+        inner = np.ones(len(block.X), dtype=bool)
+        inner[block.offsets[:-1]] = False
+        at = np.flatnonzero(inner)
+        step = np.square(block.X[at] - block.X[at - 1])
+        w = np.repeat(block.weights, block.lengths)[at, None] * ~np.isnan(step)
+        total += (w * np.nan_to_num(step)).sum(axis=0)
+        count += w.sum(axis=0)
+    return np.where(count > 0, total / np.where(count > 0, count, 1.0), variance)
 
 
 def chosen(sequences: Sequences, which: Array) -> Sequences:

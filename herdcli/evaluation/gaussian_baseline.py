@@ -31,8 +31,8 @@ def predictive_variances(variance: Array, rows: int, least: Array) -> Array:
 def predictive_covariance(covariance: Array, rows: int, floor: float, scale: Array, *, shrunk: bool = True) -> Array:
     """The covariance (D, D) of a new row under one Gaussian, from that of so many rows (divisor n).
 
-    Where they are shrunk, correlations r are shrunk to (1 − λ) r with λ = Σ (1 − r²)²/(n − 1) / Σ r² over all pairs.  No variance is below `floor` in any
-    direction of the space where column d is divided by scale_d (D,).
+    Where they are shrunk, correlations r are shrunk to (1 − λ) r with λ = Σ (1 − r²)²/(n − 1) / Σ r² over all pairs.  No variance is
+    below `floor` in any direction of the space where column d is divided by scale_d (D,).
     """
     variance = np.maximum(np.diagonal(covariance), 0.0)
     deviation = np.sqrt(variance)

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from herdcli.em import chain
+from herdcli.em.floors import scale_of
 from herdcli.em.hmm_artifacts import Held, MarkovChain
 from herdcli.em.hmm_fitting import chain_criteria
+from herdcli.evaluation import standard_errors
 from herdcli.evaluation.em import matched
+from herdcli.evaluation.series_baselines import SeriesMoments, densities
 from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.evaluation.verdicts import NO_ROWS, OK, of_loss
+from herdcli.evaluation.verdicts import NO_ROWS, joined, of_loss
+from herdcli.records import dataclass
 
-FIGURES = tuple("log_likelihood" + part for part in ("", "_mixture", "_baseline", "_valid", "_train"))
+FIGURES = tuple(
+    "log_likelihood" + part
+    for part in ("", "_mixture", "_baseline", "_one_state", "_gaussian", "_independent", "_persistence", "_valid", "_train")
+)
+GAIN = ("gain", "gain_se")
 LEDGER = ("iterations", "rise", "floors")
 LABELLED = ("adjusted_rand", "mutual_information", "error")
 
@@ -22,17 +33,21 @@ def metrics(
     """The columns of the kind; None where there are no rows or labels for one.
 
     log_likelihood       nats a row of the sequences of split 2; of split 1 (_valid) and 0 (_train).
-    _mixture, _baseline  of split 2 by the same states without their order (rows drawn by their occupancy), and by one state.
+    _mixture             of split 2 by the same states without their order (rows drawn by their occupancy).
+    _one_state           by one state; of real rows also by one full Gaussian (_gaussian), one of each column (_independent), and the last
+                         value seen with the spread of a step (_persistence).
+    _baseline            the best of these but persistence, which the verdict is held against.
+    gain, gain_se        what rows have more than by the baseline, and its standard error: of sequences, or of pieces of a few long ones.
     bic, aic             of the rows learned from; the smaller, the better.
     rise                 largest rise of the free energy in one half-step of the run, nats a row.
     floors               variances, probabilities or rates that the last M step raised.
     adjusted_rand, mutual_information   states of the likeliest paths beside the labels of split 2.
     error                of the states of --per-class.
-    verdict              `ok`, or `variance at floor` (columns that do not vary at all not counted), or `worse than baseline` or
-                         `learned nothing` beside the better baseline.
+    verdict              `ok`, or all of `worse than baseline` or `learned nothing`, `worse than persistence`, and `variance at floor`
+                         (columns that do not vary at all not counted).
     """
     ledger = value.ledger
-    result: dict[str, float | str | None] = dict.fromkeys(("states", *FIGURES, "bic", "aic", *LEDGER, *LABELLED, "verdict"))
+    result: dict[str, float | str | None] = dict.fromkeys(("states", *FIGURES, *GAIN, "bic", "aic", *LEDGER, *LABELLED, "verdict"))
     result |= {
         "states": value.states,
         "log_likelihood_train": float(ledger.log_likelihood[-1]),
@@ -40,21 +55,58 @@ def metrics(
         "rise": ledger.rise,
         "floors": int(ledger.floors[-2:].max(initial=0)),
         **chain_criteria(value),
-        "verdict": "variance at floor" if value.at_floor else NO_ROWS,
     }
+    floored = "variance at floor" if value.at_floor else None
+    result["verdict"] = floored or NO_ROWS
     if value.known is not None:
         result["log_likelihood_valid"] = value.known.valid
     if value.held is None:
         return result
-    held = value.held.sequences
-    own = value.log_likelihood(held, map)
-    result["log_likelihood"] = own
+    result["log_likelihood"] = value.log_likelihood(value.held.sequences, map)
     if value.known is not None:
-        mixture, base = value.mixture_log_likelihood(held, map), value.base_log_likelihood(held, map)
-        judged = of_loss(own, max(mixture, base), worse="worse than baseline", scale=1.0) or OK
-        result |= {"log_likelihood_mixture": mixture, "log_likelihood_baseline": base}
-        result["verdict"] = "variance at floor" if value.at_floor else judged
+        beside = _beside(value, value.held)
+        result |= beside.figures
+        result["verdict"] = joined([*beside.findings, floored])
     return result | _labelled(value, value.held, map)
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """Figures of baselines, and what is wrong by them."""
+
+    figures: dict[str, float | str | None]
+    findings: list[str | None]
+
+
+def _beside(value: MarkovChain, held: Held) -> _Beside:
+    """The held-out rows, one by one, beside simpler models of them."""
+    known, sequences = value.known, held.sequences
+    assert known is not None
+    block = sequences.whole()
+    logs = value.ready().logs(block.X)
+    own = chain.increments(value.states_of(sequences), chain.emitted(logs), block.offsets)
+    with np.errstate(divide="ignore"):
+        base = {"mixture": chain.log_sum(logs + np.log(known.occupancy), axis=1), "one_state": value.of_one_state(block.X)}
+    lasting = None
+    if known.base_mean is not None and known.base_full is not None and known.base_step is not None:
+        variance = np.diagonal(known.base_full)
+        scale = np.ones(len(variance)) if value.family == "spherical" else scale_of(variance, known.base_mean, value.floor)
+        moments = SeriesMoments(known.rows, known.base_mean, known.base_full, known.base_step, value.floor, scale)
+        base |= densities(moments, block.X, block.offsets)
+        lasting = base.pop("persistence")
+    means = {name: float(each.mean()) for name, each in base.items()}
+    best = max(means, key=lambda name: means[name])
+    gain = own - base[best]
+    spread = standard_errors.in_time(gain, block.offsets) if np.isfinite(gain).all() else None
+    figures: dict[str, float | str | None] = {f"log_likelihood_{name}": mean for name, mean in means.items()}
+    figures |= {"log_likelihood_baseline": means[best], "gain": float(gain.mean()), "gain_se": spread}
+    findings = [of_loss(float(own.mean()), means[best], worse="worse than baseline", scale=1.0, spread=spread)]
+    if lasting is not None:
+        figures["log_likelihood_persistence"] = float(lasting.mean())
+        error = standard_errors.in_time(own - lasting, block.offsets)
+        lost = of_loss(float(own.mean()), float(lasting.mean()), worse="worse than persistence", scale=1.0, spread=error or 0.0)
+        findings.append(None if lost == "learned nothing" else lost)
+    return _Beside(figures, findings)
 
 
 def _labelled(value: MarkovChain, held: Held, map: Callable[..., Any]) -> dict[str, float | str | None]:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from herdcli.em.densities import LOG_TAU
+from herdcli.em.floors import FLOOR
 from herdcli.em.kalman import kalman
-from herdcli.em.lds_artifacts import LinearDynamics, ahead
+from herdcli.em.lds import free_floor
+from herdcli.em.lds_artifacts import KnownDynamics, LinearDynamics, ahead
 from herdcli.em.lds_fitting import information
+from herdcli.evaluation import standard_errors
+from herdcli.evaluation.series_baselines import SeriesMoments, densities
 from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.evaluation.verdicts import NO_ROWS, OK, of_loss
+from herdcli.evaluation.verdicts import ERRORS, NO_ROWS, joined, of_loss
 from herdcli.schema import Array
 
 COLUMNS = (
-    "states", "log_likelihood", "log_likelihood_baseline", "log_likelihood_valid", "log_likelihood_train", "prediction_error",
-    "persistence", "spectral_radius", "bic", "aic", "iterations", "rise", "floors", "verdict",
+    "states", "log_likelihood", "log_likelihood_baseline", "log_likelihood_gaussian", "log_likelihood_independent",
+    "log_likelihood_persistence", "gain", "gain_se", "log_likelihood_valid", "log_likelihood_train", "prediction_error", "persistence",
+    "spectral_radius", "bic", "aic", "iterations", "rise", "floors", "verdict",
 )  # fmt: skip
-LEAST = 1e-300
 
 
 def metrics(
@@ -31,8 +35,10 @@ def metrics(
 ) -> dict[str, float | str | None]:
     """The columns of the kind; None where there are no rows for one.
 
-    log_likelihood     nats a row of split 2, pieces of a sequence cut in time given the rows before them; of one Gaussian for each column
-                       beside it; of split 1 and 0.
+    log_likelihood     nats a row of split 2, pieces of a sequence cut in time given the rows before them; of split 1 and 0.
+    _gaussian, _independent, _persistence, _baseline  of split 2 by one full Gaussian, one for each column, the last value seen with the
+                       spread of a step, and the better of the first two, which the verdict is held against.
+    gain, gain_se      what rows have more than by the baseline, and its standard error: of sequences, or of pieces of a few long ones.
     prediction_error   root mean square of a value less what the rows before it say, in standard deviations of its column, split 2.
     persistence        the same of a value less the last one seen in its column; both over values that have one before them.
     spectral_radius    largest modulus of the eigenvalues of A; above 1 the system is unstable, and the verdict says so.
@@ -54,40 +60,54 @@ def metrics(
     if known is None:
         return result
     result["log_likelihood_valid"] = known.valid
+    findings: list[str | None] = []
     if value.holdout is not None and len(value.holdout):
-        result |= held_out(value, known.base_mean, known.base_variance)
+        figures, findings = held_out(value, known)
+        result |= figures | {"verdict": joined(findings)}
     if value.radius > 1.0:
-        result["verdict"] = "unstable" if result["verdict"] in (None, OK, NO_ROWS) else f"{result['verdict']}; unstable"
+        result["verdict"] = joined([*findings, "unstable"])
     return result
 
 
-def held_out(value: LinearDynamics, mean: Array, variance: Array) -> dict[str, float | str | None]:
-    """Figures of the held-out sequences, beside a Gaussian for each column and beside the value before."""
-    own = base = 0.0
-    errors: list[Array] = []
-    lasting: list[Array] = []
-    spread = np.where(variance > 0, variance, max(float(variance.mean()), LEAST))
-    for p, Y, U in value.held_out():
-        found = kalman(p, Y, np.array([0, len(Y)]), U)
-        own += float(found.log_likelihood.sum())
-        base += float(np.nansum(-0.5 * (np.square(Y - mean) / spread + np.log(spread) + LOG_TAU)))
+def held_out(value: LinearDynamics, known: KnownDynamics) -> tuple[dict[str, float | str | None], list[str | None]]:
+    """Figures of the held-out sequences, beside Gaussians and beside the value before, and what is wrong by them."""
+    moments = _moments(value, known)
+    spread, rows = np.maximum(known.base_variance, moments.floor * np.square(moments.scale)), np.asarray(value.holdout)
+    offsets = np.asarray(value.holdout_offsets)
+    own, mine, theirs = np.empty(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
+    values = 0
+    for (p, Y, U), begin in zip(value.held_out(), offsets[:-1].tolist(), strict=True):
+        found, part = kalman(p, Y, np.array([0, len(Y)]), U), slice(begin, begin + len(Y))
+        own[part] = found.log_likelihood
         before = last_seen(Y)
         both = ~np.isnan(Y) & ~np.isnan(before)
-        scale = np.broadcast_to(np.sqrt(spread), Y.shape)[both]
-        errors.append((Y - ahead(p, found))[both] / scale)
-        lasting.append((Y - before)[both] / scale)
-    count = len(np.asarray(value.holdout))
-    mine, theirs = np.concatenate(errors), np.concatenate(lasting)
-    found_: dict[str, float | str | None] = {
-        "log_likelihood": own / count,
-        "log_likelihood_baseline": base / count,
-        "verdict": of_loss(own / count, base / count, worse="worse than baseline", scale=1.0) or OK,
-    }
-    if len(mine):
-        found_ |= {"prediction_error": float(np.sqrt(np.square(mine).mean())), "persistence": float(np.sqrt(np.square(theirs).mean()))}
-        if found_["verdict"] == OK and float(found_["prediction_error"] or 0.0) > float(found_["persistence"] or 0.0):
-            found_["verdict"] = "worse than persistence"
-    return found_
+        mine[part] = (np.square(np.where(both, Y - ahead(p, found), 0.0)) / spread).sum(axis=1)
+        theirs[part] = (np.square(np.where(both, Y - before, 0.0)) / spread).sum(axis=1)
+        values += int(both.sum())
+    base = densities(moments, rows, offsets)
+    lasting = base.pop("persistence")
+    means = {name: float(each.mean()) for name, each in base.items()}
+    best = max(means, key=lambda name: means[name])
+    gain = own - base[best]
+    error = standard_errors.in_time(gain, offsets)
+    figures: dict[str, float | str | None] = {f"log_likelihood_{name}": mean for name, mean in means.items()}
+    figures |= {"log_likelihood": float(own.mean()), "log_likelihood_baseline": means[best], "gain": float(gain.mean()), "gain_se": error}
+    figures["log_likelihood_persistence"] = float(lasting.mean())
+    loss = of_loss(float(own.mean()), means[best], worse="worse than baseline", scale=1.0, spread=error)
+    if not values:
+        return figures, [loss]
+    figures |= {"prediction_error": math.sqrt(mine.sum() / values), "persistence": math.sqrt(theirs.sum() / values)}
+    more = (mine - theirs).mean()  # squared error a row that the last value seen would not make
+    worse = more > ERRORS * (standard_errors.in_time(mine - theirs, offsets) or 0.0) and mine.sum() > theirs.sum()
+    return figures, [loss, "worse than persistence" if worse else None]
+
+
+def _moments(value: LinearDynamics, known: KnownDynamics) -> SeriesMoments:
+    """Those of the training rows, floored as the model's noise is; of models without a covariance or steps those of independent columns."""
+    variance = known.base_variance
+    floor, scale = free_floor(variance, None if value.floor == FLOOR else value.floor)
+    full = np.diag(variance) if known.base_full is None else known.base_full
+    return SeriesMoments(known.rows, known.base_mean, full, variance if known.base_step is None else known.base_step, floor, scale)
 
 
 def last_seen(Y: Array) -> Array:

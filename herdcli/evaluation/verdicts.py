@@ -121,7 +121,10 @@ def of_loss(
 
 
 def overfits(own: float | None, trained: float | None, baseline: float | None, scale: float | None = None) -> bool:
-    """Is less than a share of what is gained on training rows gained on others?  All three are mean log-likelihoods; scale as of `of_loss`."""
+    """Is less than a share of what is gained on training rows gained on others?  All three are mean log-likelihoods.
+
+    scale  as of `of_loss`.
+    """
     if own is None or trained is None or baseline is None:
         return False
     unit = abs(baseline if scale is None else scale)
@@ -303,8 +306,9 @@ def _loss_of_em(own: float, base: float, row: Row, value: Any, scale: float | No
     chose among several."""
     found = of_loss(own, base, worse="worse than baseline", scale=scale, spread=row.get("gain_se"))
     known = getattr(value, "known", None)
-    one = row.get("components") == 1 and known is not None and known.sizes is not None
-    if one and own > base - SHRINKAGE * len(known.base_mean):
+    if known is None or known.sizes is None or row.get("components") != 1:
+        return found, False
+    if own > base - SHRINKAGE * len(known.base_mean):
         return None, True
     return found, False
 

@@ -8,6 +8,7 @@ their sum as one entry of the same tree.
 
 from __future__ import annotations
 
+import builtins
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -280,7 +281,9 @@ def advance(tree: Tree, source: Source, statistics: Callable[[Any], Sums], map: 
         for size, sums in source.sums(statistics, first):
             tree.push(sums, size)
         return
-    for sums in map(statistics, source.take(first, min(first + at_a_time(source), source.count))):
+    last = min(first + at_a_time(source), source.count)
+    own = builtins.map if last - first == 1 else map  # one block needs no other thread
+    for sums in own(statistics, source.take(first, last)):
         tree.push(sums)
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from dynamics import draw, system
 
+from herdcli.artifacts.files import load
+
 
 @pytest.fixture
 def nights(tmp_path):
@@ -210,3 +212,72 @@ def test_other_rows_without_controls_are_refused(herd, nights):
     assert ended.err.endswith(
         "herd eval: gap.csv: column 'push' has 1 missing value (first: row 1)\nhint: remove the rows or fill them in\n"
     )
+
+
+def _walks(rows: int, seed: int = 0) -> np.ndarray:
+    """Three channels that follow one slow state."""
+    random = np.random.default_rng(seed)
+    state = np.zeros(rows)
+    for t in range(1, rows):
+        state[t] = 0.97 * state[t - 1] + 0.3 * random.normal()
+    return state[:, None] * [1.0, -0.5, 2.0] + 0.2 * random.normal(size=(rows, 3))
+
+
+@pytest.mark.parametrize("model", ["lds", "hmm"])
+@pytest.mark.parametrize("kind", ["constant", "silent"])
+def test_a_channel_that_says_nothing_in_the_training_rows_is_left_out_and_named(herd, tmp_path, model, kind):
+    """The channel begins to vary after the training rows, which no model and no baseline can know."""
+    X = _walks(300)
+    last = np.full(300, 10.0 if kind == "constant" else np.nan)
+    last[200:] = np.random.default_rng(1).normal(size=100)
+    text = "a,b,c,d\n" + "".join(",".join("" if np.isnan(v) else f"{v:.6f}" for v in row) + "\n" for row in np.column_stack([X, last]))
+    (tmp_path / "four.csv").write_text(text)
+    np.savetxt(tmp_path / "three.csv", X, delimiter=",", header="a,b,c", comments="", fmt="%.6f")
+    figures = {}
+    for name in ("three", "four"):
+        ended = herd("em", f"{name}.csv", "--model", model, "--components", "2", "-o", f"{name}.h5")
+        assert ended.code == 0, ended.err
+        what = {"constant": "one value", "silent": "no value"}[kind]
+        told = f"em: warning: column 'd' has {what} in the training rows and is left out\n"
+        assert (told in ended.err) == (name == "four"), ended.err
+        figures[name] = json.loads(herd("eval", f"{name}.h5", "--format", "json").out)[0]
+    assert figures["four"]["log_likelihood"] == pytest.approx(figures["three"]["log_likelihood"], rel=1e-6)
+    assert figures["four"]["verdict"] == figures["three"]["verdict"]
+    for line in (
+        ("apply", "four.h5", "four.csv"),
+        ("eval", "four.h5", "--data", "four.csv"),
+        ("sample", "four.h5", "-m", "1", "--steps", "3"),
+    ):
+        ended = herd(*line)
+        assert ended.code == 0, ended.err
+
+
+def test_a_table_of_constants_is_refused(herd, tmp_path):
+    (tmp_path / "flat.csv").write_text("a,b\n" + "1,2\n" * 50)
+    ended = herd("em", "flat.csv", "--model", "lds", "-o", "m.h5")
+    assert ended.code == 65
+    assert "herd em: flat.csv: no column has two values in the training rows\n" in ended.err
+
+
+def test_noise_beside_a_constant_column_buys_no_verdict(herd, tmp_path):
+    noise = np.random.default_rng(3).normal(size=(200, 2))
+    for name, X in (("two", noise), ("three", np.column_stack([noise, np.zeros(200)]))):
+        np.savetxt(tmp_path / f"{name}.csv", X, delimiter=",", header="a,b,c"[: 2 * X.shape[1] - 1], comments="")
+        assert herd("em", f"{name}.csv", "--model", "lds", "-o", f"{name}.h5").code == 0
+    two, three = (json.loads(herd("eval", f"{name}.h5", "--format", "json").out)[0] for name in ("two", "three"))
+    assert two["verdict"] == three["verdict"] != "ok"
+    assert two["log_likelihood_baseline"] == pytest.approx(three["log_likelihood_baseline"])
+
+
+def test_a_search_for_the_number_of_states_refines_what_it_kept(herd, tmp_path):
+    """Candidates end early; the one that is kept goes on to the tolerance of the result, where a run of its own ends too."""
+    np.savetxt(tmp_path / "walk.csv", _walks(200), delimiter=",", header="a,b,c", comments="")
+    searched = herd("em", "walk.csv", "--model", "lds", "-o", "s.h5")
+    value = load(str(tmp_path / "s.h5")).value
+    assert searched.code == 0
+    assert value.restarts.converged.all()
+    alone = herd("em", "walk.csv", "--model", "lds", "--components", str(value.states), "-o", "a.h5")
+    assert alone.code == 0
+    own = load(str(tmp_path / "a.h5")).value
+    assert value.ledger.log_likelihood[-1] == pytest.approx(own.ledger.log_likelihood[-1], abs=2e-3)
+    assert value.known.scores.min() == pytest.approx(json.loads(herd("eval", "s.h5", "--format", "json").out)[0]["bic"])

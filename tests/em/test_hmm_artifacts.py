@@ -10,10 +10,12 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from herdcli.artifacts.files import load, save
+from herdcli.em import chain, hmm_fitting, sequences
 from herdcli.em import hmm_artifacts as kinds
-from herdcli.em import hmm_fitting, sequences
 from herdcli.em.driver import Settings
 from herdcli.errors import BadUsage, DataError
+from herdcli.evaluation.hmm import metrics
+from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.schema import check
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "data"
@@ -87,18 +89,23 @@ def test_values_that_make_no_chain_are_refused() -> None:
 
 def test_the_baseline_is_one_gaussian_and_the_mixture_forgets_the_order() -> None:
     value = fitted()
+    figures = metrics(value, EvaluationSettings())
     held, training = value.held.sequences, sequences.split(sequences.grouped(table(), KEY), None, (4.0, 1.0, 1.0), 0)[0].whole().X
     expected = multivariate_normal(training.mean(axis=0), np.cov(training.T, ddof=0)).logpdf(held.whole().X).mean()
-    assert value.base_log_likelihood(held) == pytest.approx(expected, abs=1e-9)
+    assert value.of_one_state(held.whole().X).mean() == pytest.approx(expected, abs=1e-9)
+    assert figures["log_likelihood_one_state"] == pytest.approx(expected, abs=1e-9)
     densities = np.stack(
         [
             multivariate_normal(m, S).pdf(held.whole().X)
             for m, S in zip(value.emissions.mean[:, 0], value.emissions.covariance[:, 0], strict=True)
         ]
     )
-    assert value.mixture_log_likelihood(held) == pytest.approx(np.log(value.known.occupancy @ densities).mean(), abs=1e-12)
-    mixed = sequences.grouped(held.whole().X[::-1].copy())
-    assert value.mixture_log_likelihood(mixed) == pytest.approx(value.mixture_log_likelihood(held), abs=1e-12)
+    assert figures["log_likelihood_mixture"] == pytest.approx(np.log(value.known.occupancy @ densities).mean(), abs=1e-12)
+    own = chain.increments(value.chain, chain.emitted(value.ready().logs(held.whole().X)), held.offsets)
+    assert own.mean() == pytest.approx(figures["log_likelihood"], abs=1e-12), "rows given those before them add up to sequences"
+    best = max(figures[f"log_likelihood_{name}"] for name in ("mixture", "one_state", "gaussian", "independent"))
+    assert figures["log_likelihood_baseline"] == best
+    assert figures["gain"] == pytest.approx(figures["log_likelihood"] - best, abs=1e-12)
 
 
 def test_pieces_that_begin_later_begin_in_any_state() -> None:

@@ -318,7 +318,7 @@ def test_parts_of_the_m_step_by_hand():
     assert floored(S, 1e-9, np.ones(2), diagonal=False) == (S, 0)
     assert floored(np.diag([1e-3, 2.0]), 1e-3, np.ones(2), diagonal=True)[1] == 0
     least, scale = free_floor(np.array([4.0, 0.0]), None)
-    assert (least, scale.tolist()) == (1e-6, [2.0, np.sqrt(2.0)])
+    assert (least, scale.tolist()) == (1e-6, [2.0, 2.0])
     assert free_floor(np.zeros(2), None)[1].tolist() == [1.0, 1.0]
     assert free_floor(np.array([4.0, 0.0]), 0.1)[1].tolist() == [1.0, 1.0]
     X, y = np.array([[1.0, 2], [1, 3], [1, 5]]), np.array([[1.0], [2], [4]])

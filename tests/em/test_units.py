@@ -137,9 +137,10 @@ def test_what_has_a_variance_below_zero_is_not_definite():
     assert not floors.definite(np.stack([np.eye(2), np.array([[1.0, 2.0], [2.0, 1.0]])]))
 
 
-def test_columns_that_do_not_vary_have_the_floor_of_the_mean_variance():
+def test_columns_that_do_not_vary_have_the_floor_of_the_mean_variance_of_those_that_do():
     least, scale = floors.of_columns(np.array([4.0, 0.0, 8.0]), np.zeros(3), None)
-    assert least * scale**2 == pytest.approx([4e-6, 4e-6, 8e-6])
+    assert least * scale**2 == pytest.approx([6e-6, 6e-6, 8e-6])
+    assert floors.of_columns(np.array([4.0, 8.0]), np.zeros(2), None)[0] == least, "a constant column changes no floor of others"
     assert floors.of_columns(np.zeros(2), np.array([0.0, 3.0]), None) == (pytest.approx(1e-11), pytest.approx([1.0, 1.0]))
     assert floors.of_columns(np.array([4.0, 1.0]), np.zeros(2), 0.5)[1].tolist() == [1.0, 1.0]
 

@@ -86,7 +86,8 @@ def test_ranks_of_many_classes_are_better_than_chance_where_errors_are_too_few_t
     found = figures.Judged(SimpleNamespace(classes=list("abcdefgh"), scale=1.0, link="normal", coverage=None))
     found.add(p, p, y)
     row = found.figures()
-    assert 0.55 < row["error"] < row["error_majority"] and 0.7 < row["auc"] < 0.9
+    assert 0.55 < row["error"] < row["error_majority"]
+    assert 0.7 < row["auc"] < 0.9
     gain, spread = verdicts._fewer_errors(found.confusion)
     assert gain < 2 * spread, "the errors alone do not tell"
     assert "no better than chance" not in verdicts.of_classifier(row, found)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from herdcli.cli.frame import outputs, sequences
 from herdcli.errors import DataError, HerdError
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     Model = MarkovChain | LinearDynamics
 
 F = TypeVar("F", "ChainFitting", "DynamicFitting")
+LISTED = 8  # names in a line
 
 
 def run(session: Session, request: Request, begun: Callable[[Series], F], warn: Callable[[Any, F, Found], None], memory: str) -> None:
@@ -31,7 +35,7 @@ def run(session: Session, request: Request, begun: Callable[[Series], F], warn: 
     try:
         if 0 not in series.parts:
             raise DataError("has no sequences in split 0 to learn from")
-        made = begun(series)
+        made = begun(_of_varying_columns(session, series, request))
     except HerdError as error:
         error.where = error.where or series.history.name
         raise
@@ -41,6 +45,35 @@ def run(session: Session, request: Request, begun: Callable[[Series], F], warn: 
     warn(value, made, found)
     if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
         session.console.warn(f"the best number of states is the end of the range, {found.size}; try a wider one")
+
+
+def _of_varying_columns(session: Session, series: Series, request: Request) -> Series:
+    """The sequences without columns that say nothing in the training rows: without any value and, of real ones, with one value.
+
+    A model would have no way to give another value in other rows any probability, and a baseline none either.
+    """
+    from herdcli.artifacts.recoding import column_names
+    from herdcli.em.sequences import uninformative
+
+    real, controls = request.model == "lds" or request.emission in ("gaussian", "gmm"), set(request.controls or ())
+    silent, constant = uninformative(series.parts[0])
+    names = column_names(series.data)
+    for what, columns in (("no value", silent), ("one value", constant & real)):
+        gone = [name for name, out in zip(names, columns, strict=True) if out and name not in controls]
+        if gone:
+            listed = ", ".join(f"'{name}'" for name in gone[:LISTED]) + (", …" if len(gone) > LISTED else "")
+            subject = f"column {listed} has" if len(gone) == 1 else f"{len(gone)} columns ({listed}) have"
+            session.console.warn(f"{subject} {what} in the training rows and {'is' if len(gone) == 1 else 'are'} left out")
+    kept = np.array([name in controls for name in names]) | ~(silent | (constant & real))
+    if kept.all():
+        return series
+    if not any(keep for keep, name in zip(kept, names, strict=True) if name not in controls):
+        raise DataError("no column has two values in the training rows", hint="a model in time needs a column that varies")
+    places = np.flatnonzero(kept)
+    X = np.ascontiguousarray(series.data.X[:, places])
+    data = replace(series.data, X=X, feature_names=[names[place] for place in places], image_shape=None)
+    parts = {number: replace(part, X=X) for number, part in series.parts.items()}
+    return replace(series, data=data, sequences=replace(series.sequences, X=X), parts=parts)
 
 
 def given(session: Session, request: Request, columns: int) -> Artifact | None:

@@ -1,7 +1,8 @@
 """CmdStan's CSV: draws, and its diagnostic file with gradients, between lines of comments.
 
-Columns NAME__ are the sampler's own and are left out, as are draws of the warm-up.  A diagnostic file has the draws on the unconstrained
-scale, momenta p_NAME, which are left out, and gradients g_NAME.  These are of the potential −log p; here they are ∇ log p.
+Columns NAME__ are the sampler's own and are left out unless they are asked for, as are draws of the warm-up.  A diagnostic file has the
+draws on the unconstrained scale, momenta p_NAME, which are left out, and gradients g_NAME.  These are of the potential −log p; here they
+are ∇ log p.
 Source: the CmdStan guide on CSV output; the sign is that of stan/mcmc/hmc/hamiltonians/base_hamiltonian.hpp.
 """
 
@@ -63,4 +64,4 @@ def _of_parameters(table: Any, where: str, asked: Asked) -> Any:
         for place, name in enumerate(gradients, len(names)):
             table = table.set_column(place, name, [-np.asarray(table.column(name), dtype=np.float64)])
         return table
-    return table.select([name for name in table.column_names if not name.endswith("__")])
+    return table.select([name for name in table.column_names if not name.endswith("__") or name in asked.keep])

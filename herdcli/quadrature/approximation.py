@@ -24,21 +24,42 @@ LEVEL = 0.001  # probability with which a bound of draws or frequencies may fail
 HINT = "exact, sample:N, nystrom:R or fourier:R"
 
 
+PAIR, COLUMN = 7e-10, 2.8e-11  # CPU seconds of a kernel value, and of each column it is of, on a machine of 2023
+VALUES, FACTOR = 4.0, 1e-10  # kernel values for each of R landmarks and a row; of R³ entries of their factor
+WORTH = 5.0  # CPU seconds that all pairs are always worth
+
+
+def seconds_of_pairs(points: int, rows: int, columns: int) -> float:
+    """CPU seconds that the mean embedding of all pairs takes, about."""
+    return points * rows * (PAIR + COLUMN * columns)
+
+
+def seconds_of_landmarks(points: int, rows: int, columns: int, size: int) -> float:
+    """CPU seconds that the projection on R landmarks takes, about: their values with all rows, and their R³ factor."""
+    return VALUES * (points + rows) * size * (PAIR + COLUMN * columns) + FACTOR * size**3
+
+
 @dataclass(frozen=True)
 class Approximation:
-    """One of KINDS with the number of its draws, landmarks or frequencies; used above `pairs` pairs of a candidate and a row."""
+    """One of KINDS with the number of its draws, landmarks or frequencies.
+
+    by_cost  used where all pairs take longer than WORTH seconds, and longer than this.
+    """
 
     kind: str
     size: int
-    pairs: int = 0
+    by_cost: bool = False
 
     def text(self) -> str:
         """As it is typed."""
         return f"{self.kind}:{self.size}"
 
-    def suits(self, points: int, rows: int) -> bool:
+    def suits(self, points: int, rows: int, columns: int) -> bool:
         """Whether it is taken for so many candidates and rows: as many draws or landmarks as rows would cost more than all pairs."""
-        return points * rows > self.pairs and (self.kind == "fourier" or rows > self.size)
+        if self.kind != "fourier" and rows <= self.size:
+            return False
+        exact = seconds_of_pairs(points, rows, columns)
+        return not self.by_cost or exact > max(WORTH, seconds_of_landmarks(points, rows, columns, self.size))
 
     def guarantee(self) -> str:
         """What kind of bound it has."""

@@ -213,7 +213,7 @@ def approximation(problem: Problem, group: Group) -> Approximation | None:
     chosen, target = problem.settings.embedding, group.target
     if chosen is None or not isinstance(target, Rows) or by_moments(problem.kernel) or group.start is not None:
         return None
-    return chosen if chosen.suits(len(group.points), len(target.X)) else None
+    return chosen if chosen.suits(len(group.points), *target.X.shape) else None
 
 
 def sum_sizes(problem: Problem, group: Group) -> list[tuple[int, int]]:

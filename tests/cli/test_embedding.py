@@ -10,6 +10,7 @@ import pytest
 
 from herdcli import artifacts
 from herdcli.cli.kernel_herd import embedding
+from herdcli.quadrature import approximation
 from herdcli.quadrature.kernels import Gaussian
 from herdcli.quadrature.problems import Group
 from herdcli.quadrature.targets import Rows
@@ -26,7 +27,9 @@ def table(tmp_path):
 def asked(**options):
     """`embedding.chosen` for two groups of 150 and 90 rows: what it returns, and what it tells."""
     told = []
-    session = SimpleNamespace(exact=options.pop("exact", False), console=SimpleNamespace(note=told.append), ignored=lambda *words: None)
+    session = SimpleNamespace(
+        exact=options.pop("exact", False), console=SimpleNamespace(note=told.append, detail=told.append), ignored=lambda *words: None
+    )
     request = SimpleNamespace(**{"embedding": None, "count": 8, **options})
     groups = [Group(Rows(np.zeros((rows, 3)), np.full(rows, 1 / rows)), None, 8) for rows in (150, 90)]
     return embedding.chosen(session, request, Gaussian(1.0), groups, None), told
@@ -34,11 +37,15 @@ def asked(**options):
 
 def test_large_data_are_approximated_by_default_and_told(monkeypatch):
     assert asked() == (None, [])
-    monkeypatch.setattr(embedding, "PAIRS_EXACT", 150 * 150 - 1)
+    monkeypatch.setattr(approximation, "WORTH", approximation.seconds_of_pairs(140, 140, 3))
+    monkeypatch.setattr(approximation, "seconds_of_landmarks", lambda points, rows, columns, size: 1e-9 * size)
     monkeypatch.setattr(embedding, "LANDMARKS", 20)
     found, told = asked()
-    assert (found.text(), found.suits(150, 150), found.suits(90, 90)) == ("nystrom:20", True, False)
-    assert told == ["the mean embedding of 150 rows is made from 20 of them (--embedding nystrom:20); --embedding exact takes all pairs"]
+    assert (found.text(), found.suits(150, 150, 3), found.suits(90, 90, 3)) == ("nystrom:20", True, False)
+    assert told == [
+        "the mean embedding of 150 rows is made from 20 of them (--embedding nystrom:20), "
+        "about 0 s of CPU time; --embedding exact takes all pairs, about 0 s"
+    ]
     assert asked(count=50)[0].text() == "nystrom:50"
     assert asked(embedding="exact") == asked(exact=True) == asked(count=200) == (None, [])
     assert asked(embedding="sample:60", exact=True)[0].text() == "sample:60"

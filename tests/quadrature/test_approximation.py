@@ -182,7 +182,7 @@ def test_few_rows_or_pairs_are_exact():
     X, weights = data(4)
     exact = run(problem_of(X, weights, "exact"))
     some = problem_of(X, weights, "nystrom:30")
-    few = replace(some.settings, embedding=approximation.Approximation("nystrom", 30, pairs=ROWS * ROWS))
+    few = replace(some.settings, embedding=approximation.Approximation("nystrom", 30, by_cost=True))
     for problem in (problem_of(X, weights, "nystrom:240"), problem_of(X, weights, "sample:500"), replace(some, settings=few)):
         found = run(problem)
         np.testing.assert_array_equal(found.mmd, exact.mmd)

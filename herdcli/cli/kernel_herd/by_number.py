@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.artifacts import ranges
 from herdcli.artifacts.wording import grouped
-from herdcli.cli.kernel_herd import inputs
+from herdcli.cli.kernel_herd import chains, inputs
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -39,6 +39,14 @@ class Rows:
     scale: Array = field(default_factory=lambda: np.ones(1))
     history: Artifact | None = None
 
+    @property
+    def columns(self) -> int:
+        """How many columns the rows have."""
+        if self.names is not None:
+            return len(self.names)
+        X = self.X if self.ranges is None else self.ranges.artifact.value.X
+        return 0 if X is None else int(X.shape[1])
+
     def read(self, start: int, stop: int) -> tuple[Array, Array]:
         """Rows [start, stop) (n, d) and their weights (n,)."""
         if self.ranges is None:
@@ -48,6 +56,8 @@ class Rows:
         data = self.ranges.read(start, stop)
         X, weights = np.ascontiguousarray(data.X, dtype=np.float64), data.weight
         column = self.request.row_weight
+        kept, coordinates, _ = chains.coordinates(X, data.feature_names, (column,))
+        X, data = kept, replace(data, X=kept, feature_names=coordinates)
         if column and column != "weight":
             X, _, weights = inputs.without(X, data.feature_names, column, "--row-weight", self.ranges.artifact.name)
         elif column and weights is None:
@@ -74,7 +84,10 @@ def opened(session: Session, request: Request) -> Iterator[Rows]:
         if found.count < 2:
             raise DataError("needs at least two rows and has one", where=artifact.name)
         session.console.detail(f"{artifact.name}: {grouped(found.count)} rows, sha256 {artifact.sha256[:12]}")
-        names, column = found.names, request.row_weight
+        column = request.row_weight
+        _, names, left_out = chains.coordinates(artifact.value.X, found.names, (column,))
+        if left_out:
+            session.console.note(chains.not_coordinates(left_out))
         if names is not None and column and column != "weight":
             names = [name for name in names if name != column]
         yield Rows(found.count, names, found, request, history=artifact)

@@ -22,6 +22,7 @@ from herdcli.cli.frame.options import (
 )
 from herdcli.cli.kernel_herd.options import large_options, parse_bandwidth, parse_norm, parse_scale
 from herdcli.cli.kernel_herd.request import RULES, Request
+from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -91,8 +92,20 @@ if TYPE_CHECKING:
     default=None,
     help="Rows with this label: --kernel times one on it.  [default: hamming or gaussian]",
 )
-@click.option("--by", metavar="COLUMN", default=None, help="Choose atoms separately for each value of this column.")
-@click.option("--thin-by-chain", is_flag=True, help="Choose atoms separately in each chain of a sampler: --by chain.")
+@click.option(
+    "--by", metavar="COLUMN", default=None, help="Choose atoms separately for each value of this column, with one length scale for all."
+)
+@click.option(
+    "--thin-by-chain",
+    is_flag=True,
+    help="Choose atoms separately in each chain of a sampler: --by chain, or a file for each chain: 'chain-*.csv'.",
+)
+@click.option(
+    "--report",
+    metavar="FILE",
+    default=None,
+    help="Write mean, deviation and quantiles of each parameter, of all rows and of the atoms, to FILE (.csv, or text).",
+)
 @click.option("--row-weight", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
 @large_options
 @click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")
@@ -136,7 +149,9 @@ def command(session: Session, request: Request) -> None:
 
     if not request.by and (streams.wanted(request) or not in_blocks.wanted(request)):
         shards.refuse(session, "--by COLUMN makes groups of rows, and --block-rows N blocks of a file's")
-    results.check(session)
+    results.check(session, request)
+    if request.report and (streams.wanted(request) or in_blocks.wanted(request) or session.shard is not None):
+        raise BadUsage("--report needs all rows in memory, in one run", hint="leave out --block-rows and --shard, or --report")
     if streams.wanted(request):
         streams.run(session, request)
     elif in_blocks.wanted(request):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from herdcli.quadrature.problems import Group
     from herdcli.quadrature.samples import Samples
 
-PAIRS_EXACT = 10**10  # of a candidate and a row, up to which μ is exact by default
+TOLD = 1.0  # seconds of all pairs from which on they are told
 KEPT, KEPT_VALUES = 100_000, 10_000_000  # rows and values that candidates of a sketch have at most, unless 20 for each atom are more
 LANDMARKS, MOST_LANDMARKS = 1000, 4000  # beyond: as many as atoms, within these
 
@@ -29,12 +29,12 @@ def chosen(session: Session, request: Request, kernel: Kernel, groups: list[Grou
 
     if earlier is not None:
         return _gone_on_with(request, earlier.value)
-    sizes = [(len(group.points), len(group.target.X)) for group in groups if isinstance(group.target, Rows)]
+    sizes = [(len(group.points), *group.target.X.shape) for group in groups if isinstance(group.target, Rows)]
     return of_sizes(session, request, kernel, sizes)
 
 
-def of_sizes(session: Session, request: Request, kernel: Kernel, sizes: list[tuple[int, int]]) -> Approximation | None:
-    """The same of groups with so many candidates and rows."""
+def of_sizes(session: Session, request: Request, kernel: Kernel, sizes: list[tuple[int, int, int]]) -> Approximation | None:
+    """The same of groups with so many candidates, rows and columns."""
     from herdcli.quadrature import approximation, fourier
     from herdcli.quadrature.points import by_moments
 
@@ -46,14 +46,19 @@ def of_sizes(session: Session, request: Request, kernel: Kernel, sizes: list[tup
         fourier.amplitude(kernel)
     if found.kind != "sample":
         exact.refuse(session, f"--embedding {found.text()}", hint="--embedding sample:N or exact")
-    found = found if typed else replace(found, pairs=PAIRS_EXACT)
-    rows = [size for points, size in sizes if found.suits(points, size)]
+    found = found if typed else replace(found, by_cost=True)
+    rows = [size[1] for size in sizes if found.suits(*size)]
+    exact_seconds = max((approximation.seconds_of_pairs(*size) for size in sizes), default=0.0)
     if not rows:
+        if not typed and exact_seconds > TOLD:
+            session.console.detail(f"the mean embedding is made from all pairs of rows, in about {exact_seconds:.0f} s of CPU time")
         return None
     session.ignored("norm", f"with --embedding {found.text()}")
     if not typed:
         what = f"the mean embedding of {grouped(max(rows))} rows is made from {grouped(found.size)} of them"
-        session.console.note(f"{what} (--embedding {found.text()}); --embedding exact takes all pairs")
+        own = max(approximation.seconds_of_landmarks(*size, found.size) for size in sizes if found.suits(*size))
+        costs = f"about {own:.0f} s of CPU time; --embedding exact takes all pairs, about {exact_seconds:.0f} s"
+        session.console.note(f"{what} (--embedding {found.text()}), {costs}")
     return found
 
 

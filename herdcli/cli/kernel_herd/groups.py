@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts.wording import rounded
 from herdcli.cli.frame import shards
 from herdcli.cli.kernel_herd import results
+from herdcli.cli.kernel_herd.chains import not_coordinates
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
@@ -28,7 +30,9 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     made = SamplesShard(
         place=session.place, units=count, parts=_chosen(session, inputs, inputs.problem, units, request) if units and inputs.problem else []
     )
-    shards.close(session, made, "groups", finish, inputs.history, request)
+    if session.shard is None:
+        results.report(session, inputs, made.parts, request)
+    shards.close(session, made, "groups", partial(finish, left_out=inputs.left_out), inputs.history, request)
 
 
 def _chosen(session: Session, inputs: Inputs, whole: Problem, units: Sequence[int], request: Request) -> list[Samples]:
@@ -50,10 +54,11 @@ def _chosen(session: Session, inputs: Inputs, whole: Problem, units: Sequence[in
     )
 
 
-def finish(session: Session, whole: SamplesShard, history: History, request: Request) -> None:
+def finish(session: Session, whole: SamplesShard, history: History, request: Request, *, left_out: Sequence[str] = ()) -> None:
     """Save the atoms of all groups as one artifact."""
     from herdcli.quadrature.assemble import together
 
     value = together(whole.parts)
     results.tell(session, value, request.count)
-    results.save(session, value, f"{len(value.index)} atoms, {rounded(value.kernel)}", history)
+    more = f"; {not_coordinates(left_out)}" if left_out else ""
+    results.save(session, value, f"{len(value.index)} atoms, {rounded(value.kernel)}", history, more)

@@ -41,7 +41,7 @@ def run(session: Session, request: Request) -> None:
             _nothing(session, request, rows, layout)
             return
         basis, kernel = _told(session, request, rows)
-        if sketched.wanted(session, request, kernel, rows.count):
+        if sketched.wanted(session, request, kernel, rows.count, basis.shape[1]):
             sketch = sketched.run(session, request, rows, basis, kernel, layout)
             shards.close(session, sketch, "blocks of rows", sketched.finish, rows.history, request)
             return
@@ -68,7 +68,7 @@ def _nothing(session: Session, request: Request, rows: Rows, layout: Layout) -> 
     shards.units(session, layout.units, "blocks of rows")
     place, count, one = session.place, rows.count, np.ones(1)
     made: Shard = BlocksShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one)
-    if sketched.wanted(session, request, parse(request.kernel), count):
+    if sketched.wanted(session, request, parse(request.kernel), count, rows.columns):
         made = SketchShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one, landmarks=one[:, None])
     shards.close(session, made, "blocks of rows", finish, rows.history, request)
 
@@ -86,13 +86,15 @@ def _made(session: Session, request: Request, rows: Rows, units: range, kernel: 
     layout = _layout(request, rows.count)
     tasks = [task for unit in units for task in layout.tasks(layout.level, unit)]
     leaves = Blocks(rows, layout.block)
-    climb = tree.Climb(kernel, _settings(session, request, kernel, rows.count), layout, leaves, tasks, len(rows.scale), session.map)
+    climb = tree.Climb(
+        kernel, _settings(session, request, kernel, rows.count, len(rows.scale)), layout, leaves, tasks, len(rows.scale), session.map
+    )
     return session.run(climb, label="herding", memory="herding")
 
 
-def _settings(session: Session, request: Request, kernel: Kernel, rows: int) -> Settings:
+def _settings(session: Session, request: Request, kernel: Kernel, rows: int, columns: int) -> Settings:
     block = min(int(request.block_rows or 0), rows)
-    return inputs.settings(session, request, 0, embedding.of_sizes(session, request, kernel, [(block, block)]))
+    return inputs.settings(session, request, 0, embedding.of_sizes(session, request, kernel, [(block, block, columns)]))
 
 
 def finish(session: Session, whole: BlocksShard, history: History, request: Request) -> None:
@@ -104,7 +106,7 @@ def finish(session: Session, whole: BlocksShard, history: History, request: Requ
     kernel, layout = parse(whole.kernel), _layout(request, whole.rows)
     if layout.units != len(whole.parts):
         raise DataError(f"has {len(whole.parts)} blocks of rows instead of {layout.units}")
-    settings = _settings(session, request, kernel, whole.rows)
+    settings = _settings(session, request, kernel, whole.rows, len(whole.scale))
     tasks = [task for node in range(layout.nodes(layout.top)) for task in layout.tasks(layout.top, node, layout.level)]
     climb = tree.Climb(kernel, settings, layout, tree.Given(whole.parts), tasks, len(whole.scale), session.map)
     union = tree.united(session.aside(climb, label="merging"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.cli.frame import exact, labels, stein, streamed
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
-from herdcli.cli.kernel_herd import embedding
+from herdcli.cli.kernel_herd import chains, embedding
 from herdcli.cli.kernel_herd.request import OF_ROWS, SEQUENCES
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
@@ -35,7 +35,7 @@ NORM_EXACT, NORM_SAMPLE = 10_000, 2000  # rows up to which ‖μ‖² is exact b
 class Inputs:
     """A problem, and for each of its groups the input's rows of its candidates (None: they are no rows of the input).
 
-    problem  None for a shard without groups, which needs none.
+    problem  None for a shard without groups, which needs none.   left_out  columns of a sampler that are no coordinates.
     """
 
     problem: Problem | None
@@ -44,6 +44,7 @@ class Inputs:
     group_names: list[str] | None
     feature_names: list[str] | None
     history: Artifact | None
+    left_out: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class _Input:
     feature_names: list[str] | None
     artifact: Artifact
     scores: Array | None = None  # (n, d) ∇ log p
+    left_out: list[str] = field(default_factory=list)  # columns of a sampler
 
     @property
     def columns(self) -> int:
@@ -85,6 +87,8 @@ def read(session: Session, request: Request) -> Inputs:
     else:
         groups, rows = _groups(request, data, target, given, scale)
         kernel = _suited(kernel, request, data, target, given, scale)
+    if len(groups) > 1 and request.bandwidth == "median" and kernel.text() != parse(request.kernel).text():
+        session.console.note(f"one length scale for all {len(groups)} groups: {kernel.text()}, by the distances of all rows")
     approximate = embedding.chosen(session, request, kernel, groups, earlier)
     chosen = settings(session, request, 0 if approximate else norm_rows(request.norm, target, given), approximate)
     if earlier is not None:
@@ -98,6 +102,7 @@ def read(session: Session, request: Request) -> Inputs:
         group_names=names,
         feature_names=data.feature_names if data is not None else None,
         history=data.artifact if data is not None else None,
+        left_out=data.left_out if data is not None else [],
     )
 
 
@@ -270,19 +275,29 @@ def input_rows(session: Session, request: Request) -> _Input:
     elif request.row_weight and weights is None:
         raise DataError("has no weights", where=artifact.name)
     if request.by:
-        X, names, group, known = _grouped(artifact, X, names, request.by)
+        X, names, group, known = _grouped(artifact, X, names, _own_name(artifact, names, request.by))
         group, group_names = grouping.labels(group, known)
     if request.label:
         X, names = labels.last(artifact, X, names, request.label_column)
+    X, names, left_out = chains.coordinates(X, names)
+    further = getattr(artifact.value, "columns", None) or {}
+    left_out += [name for name in further if chains.of_sampler(name) and name != request.by]
+    chains.tell_divergent(session, further)
     S: Array | None = None
     if request.of_scores:
         X, names, S = stein.scores(session, request.scores, X, names, artifact.name)
         weights = None  # a sampler's rows are candidates, not a law
     try:
-        return _Input(grouping.weighted(X, weights, group, group_names), names, artifact, S)
+        return _Input(grouping.weighted(X, weights, group, group_names), names, artifact, S, left_out)
     except DataError as error:
         error.where = artifact.name
         raise
+
+
+def _own_name(artifact: Artifact, names: list[str] | None, by: str) -> str:
+    """The column that --by names; of chains the one that numbers them, whatever the program that wrote it calls it."""
+    there = [*(names or []), *(getattr(artifact.value, "columns", None) or {})]
+    return chains.chain_column(there) or by if by == "chain" and getattr(artifact.value, "y", None) is None else by
 
 
 def _grouped(artifact: Artifact, X: Array, names: list[str] | None, by: str) -> tuple[Array, list[str] | None, Array, list[str] | None]:
@@ -301,9 +316,16 @@ def _grouped(artifact: Artifact, X: Array, names: list[str] | None, by: str) -> 
 
 def _loaded(session: Session, request: Request) -> Artifact:
     """INPUT in memory."""
+    if chains.separate_files(request):
+        return chains.load(session, request)
+    if request.by == "chain" and request.source != "-":
+        artifact = session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, also=chains.OWN)
+        if chains.chain_column([*(matrix(artifact)[1] or []), *(getattr(artifact.value, "columns", None) or {})]):
+            return artifact  # else the labels of its rows may be chains
     label = None if request.by in (None, "y") else request.by
+    also = [name for name in chains.STATISTICS if name not in (label, request.row_weight, request.label_column)]
     with streamed.way_out("--block-rows B reads blocks of B rows", lambda: not (request.by or request.scores or request.source == "-")):
-        return session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label)
+        return session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label, also=also)
 
 
 def without(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:

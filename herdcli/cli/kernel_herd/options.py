@@ -68,7 +68,7 @@ def large_options(command: F) -> F:
             "--embedding",
             type=Parsed("exact|sample:N|nystrom:R|fourier:R", parse_embedding),
             default=None,
-            help="μ of the rows from all pairs, or from N or R rows or frequencies.  [default: exact to 10¹⁰ pairs, then nystrom]",
+            help="μ of the rows from all pairs, or from N or R rows or frequencies.  [default: exact, or nystrom where that costs less]",
         ),
         click.option(
             "--block-rows",

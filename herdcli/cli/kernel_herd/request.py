@@ -66,6 +66,7 @@ class Request:
     scores: str | None = where_changed(None, recorded_scores)
     exact: bool = where_changed(False)
     label: str | None = where_changed(None)
+    report: str | None = unrecorded()
 
     def resolved(self, given: frozenset[str]) -> Request:
         """With the rule of Stein's kernels, --by of chains, and the instruction set where its sums differ in their last bits."""

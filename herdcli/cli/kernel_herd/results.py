@@ -2,38 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from herdcli.cli.frame import outputs
 from herdcli.cli.kernel_herd import embedding
+from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
+    from herdcli.cli.kernel_herd.inputs import Inputs
+    from herdcli.cli.kernel_herd.request import Request
     from herdcli.evaluation.table import Row
     from herdcli.quadrature.samples import Samples
 
 ENDED = {"gap": "the target is met to rounding", "rounding": "further atoms are dependent to rounding"}
 
 
-def check(session: Session) -> None:
+def check(session: Session, request: Request) -> None:
     """Refuse an output that cannot be made; CSV is written here, as a table for people."""
+    if request.report is not None:
+        outputs.check_beside(session, request.report, binary=False)
     if _is_csv(session):
         outputs.check_text(session)
     else:
         outputs.check(session, "samples")
 
 
-def save(session: Session, value: Samples, summary: str, history: History) -> None:
-    """The samples as an artifact; as Parquet or CSV the atoms alone."""
+def save(session: Session, value: Samples, summary: str, history: History, more: str = "") -> None:
+    """The samples as an artifact; as Parquet or CSV the atoms alone.  The last line is `summary`, the MMD, and `more`."""
     from herdcli.evaluation.table import comma_separated
 
+    summary += beside_random(value) + more
     if _is_csv(session):
         outputs.text(session, comma_separated(_atoms(value)), summary, "table")
         return
     table = session.output.lower().endswith(".parquet")
     outputs.artifact(session, replace(value, summary=None, projected=None, state=None) if table else value, summary, history=history)
+
+
+def beside_random(value: Samples) -> str:
+    """The MMD of the group where it is largest, and what as many random rows of that group have."""
+    summary = value.summary
+    if summary is None or not len(summary.mmd):
+        return ""
+    g = int(np.argmax(summary.mmd))
+    count, rows = len(value.members(g)), int(summary.rows[g])
+    # E MMD² of m independent rows is (E k(x,x) − ‖μ‖²)/m; `floor` is its root for all rows, of closed forms for the atoms.
+    random = float(summary.floor[g]) * ((rows or count) / count) ** 0.5
+    if not np.isfinite(random):
+        return ""
+    name = "" if value.groups == 1 or value.group_names is None else f" of {value.group_names[g]}"
+    return f", MMD{name} {summary.mmd[g]:.4g} ({count} random {'rows' if rows else 'draws'}: {random:.4g})"
+
+
+def report(session: Session, inputs: Inputs, parts: Sequence[Samples], request: Request) -> None:
+    """Write --report: for each parameter what the chosen rows say of it, beside what all say, and the error of as many random ones."""
+    from herdcli.evaluation.table import aligned, comma_separated
+    from herdcli.quadrature.targets import Rows
+    from herdcli.quadrature.thinning_report import statistics
+
+    if request.report is None:
+        return
+    problem = inputs.problem
+    if problem is None or not all(isinstance(group.target, Rows) for group in problem.groups):
+        raise BadUsage("--report compares atoms with rows, and the target is none", hint="leave it out")
+    names = inputs.feature_names or [f"x{j}" for j in range(len(inputs.scale))]
+    rows: list[Row] = []
+    for g, (group, value) in enumerate(zip(problem.groups, parts, strict=True)):
+        assert isinstance(group.target, Rows)
+        own: Row = {} if inputs.group_names is None else {"group": inputs.group_names[g]}
+        X = group.target.X * inputs.scale
+        found = statistics(X, group.target.weights, value.x, value.weight, request.seed, unit=g)
+        for j, name in enumerate(names):
+            for statistic, all_rows, chosen, error in found[j]:
+                rows.append(own | {"parameter": name, "statistic": statistic, "all": all_rows, "chosen": chosen, "random_error": error})
+    text = comma_separated(rows) if request.report.lower().endswith(".csv") else aligned(rows)
+    outputs.beside(session, request.report, lambda path: outputs.write_text(path, text), binary=False)
 
 
 def _is_csv(session: Session) -> bool:

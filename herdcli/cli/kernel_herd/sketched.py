@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from herdcli.artifacts.wording import rounded
 from herdcli.cli.frame import exact, shards
 from herdcli.cli.kernel_herd import inputs, results
-from herdcli.cli.kernel_herd.embedding import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS, PAIRS_EXACT
+from herdcli.cli.kernel_herd.embedding import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -22,15 +22,17 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def wanted(session: Session, request: Request, kernel: Kernel, rows: int) -> bool:
-    """Whether all rows go into one sketch: where nystrom is asked for, and by default where all pairs of rows would be too many."""
+def wanted(session: Session, request: Request, kernel: Kernel, rows: int, columns: int) -> bool:
+    """Whether all rows go into one sketch: where nystrom is asked for, and by default where all pairs of rows would cost more."""
+    from herdcli.quadrature.approximation import Approximation
     from herdcli.quadrature.points import by_moments
 
     if by_moments(kernel):
         return False
     if request.embedding is not None:
         return request.embedding.startswith("nystrom")
-    return rows**2 > PAIRS_EXACT and not session.exact and not request.block_atoms
+    own = Approximation("nystrom", min(max(LANDMARKS, request.count), MOST_LANDMARKS), by_cost=True)
+    return own.suits(rows, rows, columns) and not session.exact and not request.block_atoms
 
 
 def run(session: Session, request: Request, rows: Rows, basis: Array, kernel: Kernel, layout: Layout) -> SketchShard:

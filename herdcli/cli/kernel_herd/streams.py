@@ -12,7 +12,7 @@ import numpy as np
 from herdcli.artifacts import Artifact, blocks
 from herdcli.artifacts.wording import grouped, rounded
 from herdcli.cli.frame import exact
-from herdcli.cli.kernel_herd import in_blocks, inputs, results
+from herdcli.cli.kernel_herd import chains, in_blocks, inputs, results
 from herdcli.cli.kernel_herd.embedding import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS
 from herdcli.errors import BadUsage, DataError, HerdError
 
@@ -177,7 +177,8 @@ class Blocks:
 
     def _rows(self, data: Dataset) -> tuple[Array, Array]:
         """Rows in float64 and their weights, ones where there are none."""
-        X, names, weights = np.asarray(data.X, dtype=np.float64), data.feature_names, data.weight
+        X, names, _ = chains.coordinates(np.asarray(data.X, dtype=np.float64), data.feature_names, (self.weight,))
+        weights = data.weight
         if self.weight and self.weight != "weight":
             X, names, weights = inputs.without(X, names, self.weight, "--row-weight", "stdin")
         elif self.weight and weights is None:

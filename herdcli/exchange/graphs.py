@@ -103,10 +103,11 @@ def _examples(graph: Graph, model: Classifier) -> str:
         x = graph.op("Div", x, graph.op("Where", graph.op("Greater", norm, 0.0), norm, 1.0))
     if settings.bias:
         x = graph.op("Concat", graph.column(1.0), x, axis=1)
-    if model.seen is not None and model.size is not None:
-        met = model.size > 0
-        scaled = graph.op("Mul", x, np.where(met, model.seen / np.where(met, model.size, 1.0), 0.0))
-        x = graph.op("Add", scaled, graph.op("Mul", graph.op("Sign", x), np.where(met, 0.0, 1.0)))  # of features never met the sign
+    if (found := model.factors) is not None and model.size is not None:
+        location, factor = found
+        about = graph.op("Sub", x, location) if location.any() else x
+        new = np.where(model.size > 0, 0.0, 1.0)
+        x = graph.op("Add", graph.op("Mul", about, factor), graph.op("Mul", graph.op("Sign", x), new))  # of features never met the sign
     return str(x)
 
 

@@ -61,9 +61,12 @@ def _weights(model: Classifier) -> list[float]:
             raise BadUsage(what, hint="herd nherd-train TEXT.vw learns such a model")
     assert model.mean is not None
     mean = model.mean[0].astype(np.float64)
-    if model.seen is not None and model.size is not None:
-        # w·(x seen/size) is (w seen/size)·x
-        mean = np.where(model.size > 0, mean * model.seen / np.where(model.size > 0, model.size, 1.0), 0.0)
+    if (scaled := model.factors) is not None:
+        # w·((x − location) factor) is (w factor)·x − (w factor)·location, whose last term is the constant's
+        location, factor = scaled
+        mean = mean * factor
+        if model.settings.bias:
+            mean[0] -= mean @ location
     weights = mean[int(model.settings.bias) :]
     if model.settings.bias:
         weights = weights.copy()

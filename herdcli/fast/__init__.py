@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_blocks import block_marginals, draw_block, exchange
     from herdcli.fast.numpy_chain import chain_backward, chain_forward, chain_paths, chain_viterbi
     from herdcli.fast.numpy_clusters import nearest_two, pair_products
+    from herdcli.fast.numpy_dual import learn_dual
     from herdcli.fast.numpy_embedding import (
         exp2_each,
         gaussian_finish,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_online_pairs import with_products
     from herdcli.fast.numpy_online_text import murmur3, parse_text
     from herdcli.fast.numpy_orders import elimination_along, elimination_line, elimination_reached, greedy_elimination
+    from herdcli.fast.numpy_standardize import standardize
     from herdcli.fast.numpy_wide import (
         by_unit,
         current_rows,
@@ -66,6 +68,7 @@ TWINS = {  # what the twin names in `__all__`
     "blocks": "block_marginals draw_block exchange",
     "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "nearest_two pair_products",
+    "dual": "learn_dual",
     "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values stein_values",
     "exact": "exact_exp exact_expm1 exact_log exact_log1p exact_product",
     "flips": "flip_clusters",
@@ -78,6 +81,7 @@ TWINS = {  # what the twin names in `__all__`
     "markov": "residual_updates settle update_messages",
     "online": "learn_binary learn_multiclass linear_scores murmur3 normal_cdf parse_text rescale solve_step with_bias with_products",
     "orders": "elimination_along elimination_line elimination_reached greedy_elimination",
+    "standardize": "standardize",
     "wide": "by_unit current_rows draw_words fill_words guide_table lag_slacks list_below move_units natural_at row_extents shown_product",
 }
 
@@ -128,6 +132,7 @@ __all__ = [
     "leapfrog",
     "leapfrog_scratch",
     "learn_binary",
+    "learn_dual",
     "learn_multiclass",
     "linear_scores",
     "list_below",
@@ -150,6 +155,7 @@ __all__ = [
     "shown_product",
     "solve_step",
     "sparse_scratch",
+    "standardize",
     "stein_values",
     "two_state_means",
     "two_state_sample",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +14,7 @@ from herdcli.schema import Array
 
 ROWS = 10_000
 DENSE_ROWS = 500  # rows of a block where features are kept as dense rows
+FIRST = 100  # first examples that are standardized by the means of all of them
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Block:
     value: Array
     label: Array
     weight: Array | None = None
+    place: Array | None = None  # (n,) int64 where each row stands among all, for what is kept of it
 
     @property
     def rows(self) -> int:
@@ -38,7 +41,7 @@ class Block:
     def copied(self) -> Block:
         """The same with arrays of its own."""
         weight = None if self.weight is None else self.weight.copy()
-        return Block(self.pointer.copy(), self.index.copy(), self.value.copy(), self.label.copy(), weight)
+        return Block(self.pointer.copy(), self.index.copy(), self.value.copy(), self.label.copy(), weight, self.place)
 
     def dense(self, width: int) -> Array:
         """The rows (n, width) float64; features beyond are left out."""
@@ -54,7 +57,7 @@ class Block:
         if kept.all():
             return self
         pointer = np.concatenate(([0], np.cumsum(kept)))[self.pointer]
-        return Block(pointer.astype(np.int64), self.index[kept], self.value[kept], self.label, self.weight)
+        return replace(self, pointer=pointer.astype(np.int64), index=self.index[kept], value=self.value[kept])
 
 
 def from_rows(X: Any, label: Array, rows: Array | slice, weight: Array | None = None) -> Block:
@@ -76,29 +79,76 @@ def from_rows(X: Any, label: Array, rows: Array | slice, weight: Array | None = 
 
 
 def rescaled(block: Block, sizes: Array) -> Block:
-    """The block as a learner of --scale online sees it next, with `sizes` (D, 2) of its features moved on; see `fast.rescale`."""
+    """The block as a learner of --scale online or standard sees it next, with `sizes` of its features moved on.
+
+    sizes  (D, 2) of online, see `fast.rescale`, or (D, 5) of standard, see `fast.standardize`.
+    """
+    still = (
+        None if block.weight is None or block.weight.all() else (block.weight == 0).astype(np.uint8)
+    )  # judged, not learned: moves nothing
+    if sizes.shape[1] > 2:
+        return _standardized(block, sizes, still) if sizes[0, 0] > 0 else _first_standardized(block, sizes, still)
     out = np.empty(len(block.value))
-    frozen = None
-    if block.weight is not None and not block.weight.all():  # what is judged and not learned moves no size
-        frozen = np.repeat(block.weight == 0, np.diff(block.pointer)).astype(np.uint8)
+    frozen = None if still is None else np.repeat(still, np.diff(block.pointer))
     fast.rescale(sizes, np.ascontiguousarray(block.index, dtype=np.int32), np.ascontiguousarray(block.value), out, frozen)
-    return Block(block.pointer, block.index, out, block.label, block.weight)
+    return replace(block, value=out)
+
+
+def _standardized(block: Block, scales: Array, frozen: Array | None) -> Block:
+    """The block with features about their means, see `fast.standardize`."""
+    pointer = np.ascontiguousarray(block.pointer, dtype=np.int64)
+    index, value = np.ascontiguousarray(block.index, dtype=np.int32), np.ascontiguousarray(block.value)
+    pointer, index, value = fast.standardize(scales, pointer, index, value, frozen)
+    return replace(block, pointer=pointer, index=index, value=value)
+
+
+def _first_standardized(block: Block, scales: Array, frozen: Array | None) -> Block:
+    """The first block of a stream: means of a few rows are so rough that up to FIRST that are learned are taken about the mean of all."""
+    learned = np.arange(1, block.rows + 1) if frozen is None else np.cumsum(frozen == 0)
+    cut = min(int(np.searchsorted(learned, FIRST)) + 1, block.rows)
+    middle = int(block.pointer[cut])
+    head = Block(block.pointer[: cut + 1], block.index[:middle], block.value[:middle], block.label[:cut])
+    _standardized(head, scales, None if frozen is None else frozen[:cut])
+    head = _standardized(head, scales, np.ones(cut, dtype=np.uint8))
+    tail = Block(block.pointer[cut:] - middle, block.index[middle:], block.value[middle:], block.label[cut:])
+    tail = _standardized(tail, scales, None if frozen is None else frozen[cut:])
+    pointer = np.concatenate([head.pointer, tail.pointer[1:] + head.pointer[-1]])
+    index, value = np.concatenate([head.index, tail.index]), np.concatenate([head.value, tail.value])
+    return replace(block, pointer=pointer, index=index, value=value)
 
 
 def as_scaled(block: Block, sizes: Array) -> Block:
-    """The block as a finished model of --scale online sees it: x_i · seen_i / size_i; of a feature it never met, the sign."""
+    """The block as a finished model of --scale online or standard sees it; of a feature that it never met, the sign.
+
+    online: x_i · seen_i / size_i;  standard: the same, but (x_i − mean_i) over the mean deviation of centred features, in all rows.
+    """
+    if sizes.shape[1] > 2:
+        return _standardized_known(block, sizes)
     known = block.index < len(sizes)
     seen, size = sizes[np.where(known, block.index, 0)].T
     met = known & (size > 0)
     # A first value is its own mean size: |x|/|x| with its sign.
     value = np.where(met, block.value * seen / np.where(met, size, 1.0), np.sign(block.value))
-    return Block(block.pointer, block.index, value, block.label, block.weight)
+    return replace(block, value=value)
+
+
+def _standardized_known(block: Block, scales: Array) -> Block:
+    """The block by scales that do not move; a feature beyond them has its sign, in its place."""
+    known = block.index < len(scales)
+    inside = block if known.all() else replace(block, index=np.where(known, block.index, 0))
+    made = _standardized(inside, np.ascontiguousarray(scales), np.ones(block.rows, dtype=np.uint8))
+    if inside is not block:  # the entries that a row had stand in front of those that were added to it
+        new = np.flatnonzero(~known)
+        row = np.searchsorted(block.pointer, new, side="right") - 1
+        at = made.pointer[row] + (new - block.pointer[row])
+        made.index[at], made.value[at] = block.index[new], np.sign(block.value[new])
+    return made
 
 
 def silenced(block: Block, held: Array) -> Block:
     """The block with weight 0 for some (n,) bool of its examples, which are then judged and not learned."""
     weight = np.ones(block.rows) if block.weight is None else block.weight
-    return Block(block.pointer, block.index, block.value, block.label, np.where(held, 0.0, weight))
+    return replace(block, weight=np.where(held, 0.0, weight))
 
 
 def joined(blocks: list[Block]) -> Block:
@@ -126,4 +176,4 @@ def prepared(block: Block, *, normalize: bool, bias: bool) -> Block:
         pointer, index, value = fast.with_bias(
             *(np.ascontiguousarray(each, dtype=kind) for each, kind in ((pointer, np.int64), (index, np.int32), (value, np.float64)))
         )
-    return Block(pointer, index, value, block.label, block.weight)
+    return replace(block, pointer=pointer, index=index, value=value)

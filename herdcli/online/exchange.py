@@ -28,9 +28,8 @@ def take_over(state: State, model: Classifier) -> None:
     state.trace = np.stack([model.progress.examples.astype(float), model.progress.error, model.progress.loss])
     if model.holdout is not None and (model.holdout.split == 1).all():
         state.score, state.variance, state.label = model.holdout.score, model.holdout.variance, model.holdout.y
-    if model.seen is not None and model.size is not None:
-        place = np.zeros((0 if model.settings.bias else 1, 2))
-        state.sizes = np.concatenate([place, np.stack([model.seen, model.size], axis=1)])
+    if (scales := model.scales) is not None:
+        state.sizes = np.concatenate([np.zeros((0 if model.settings.bias else 1, scales.shape[1])), scales])
     if state.machines:
         state.machines = list(model.machines)
         return
@@ -96,17 +95,16 @@ def classifier(settings: Settings, columns: int, state: State, names: list[str],
         base = replace(base, holdout=held(state.score, state.variance, state.label, np.ones(len(state.label), dtype=np.uint8)))
     if isinstance(base, Predictor):
         base = replace(base, absolute=wrong)
-    if not all(np.isfinite(weights).all() for weights in (state.table, state.mean, state.sigma) if weights is not None):
+    if not all(np.isfinite(weights).all() for weights in (state.table, state.mean, state.sigma, state.weights) if weights is not None):
         raise Diverged("the weights or their variances are no longer finite", hint=SMALLER)
     if state.table is not None:
         used = max(_used(state.table), min(columns, len(state.table)))
         weights = state.table[first:used]
-        base = (
-            base
-            if base.seen is None or base.size is None
-            else replace(base, seen=base.seen[: len(weights)], size=base.size[: len(weights)])
-        )
+        base = base if (scales := base.scales) is None else base.with_scales(scales[: len(weights)])
         return replace(base, mean=np.ascontiguousarray(weights[:, 0].T), variance=np.ascontiguousarray(weights[:, 1].T))
+    if state.weights is not None:
+        mean = np.ascontiguousarray(state.weights[first:].T)
+        return replace(base, mean=mean, variance=np.ones_like(mean))
     if state.mean is not None and state.sigma is not None:
         sigma = symmetrised(state.sigma)
         if first:
@@ -119,9 +117,9 @@ def classifier(settings: Settings, columns: int, state: State, names: list[str],
 def _with_sizes(base: Classifier, state: State, first: int) -> Classifier:
     """With the sizes of as many features as there are weights, or dimensions of support vectors."""
     assert state.sizes is not None
-    width = len(state.table) if state.table is not None else state.mean.shape[1] if state.mean is not None else base.columns + first
-    sizes = np.pad(state.sizes[:width], ((0, max(0, width - len(state.sizes))), (0, 0)))[first:]
-    return replace(base, seen=sizes[:, 0].copy(), size=sizes[:, 1].copy())
+    lengths = [len(each) for each in (state.table, state.weights) if each is not None]
+    width = lengths[0] if lengths else state.mean.shape[1] if state.mean is not None else base.columns + first
+    return base.with_scales(np.pad(state.sizes[:width], ((0, max(0, width - len(state.sizes))), (0, 0)))[first:])
 
 
 def _used(table: Array) -> int:

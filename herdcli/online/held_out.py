@@ -8,7 +8,7 @@ from herdcli.online.model import Passes, Settings
 from herdcli.online.state import State
 from herdcli.schema import Array
 
-WEIGHTS = ("table", "mean", "sigma", "sizes", "stack")
+WEIGHTS = ("table", "mean", "sigma", "sizes", "stack", "weights")
 
 
 def begin(state: State, settings: Settings) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
 from herdcli.online import held_out, sets, tags
-from herdcli.online.blocks import DENSE_ROWS, Block, prepared, rescaled
+from herdcli.online.blocks import DENSE_ROWS, Block, as_scaled, prepared, rescaled
 from herdcli.online.exchange import SMALLER, classifier, take_over
 from herdcli.online.full import learn_full, widened
 from herdcli.online.kernel import Growing, learn_kernel
@@ -25,6 +25,16 @@ KEPT = 2_000  # last progressive scores, for calibration
 STRAIN_ROWS = 100  # first examples whose C·v is looked at
 
 
+class Nothing:
+    """A source without examples."""
+
+    steps = 0
+
+    def block(self, step: int, proof: bytes = b"") -> Batch | None:
+        """None."""
+        return None
+
+
 @dataclass(frozen=True)
 class Learner:
     """The algorithm: what is learned, from where, into how many classes; `columns` a table begins with (1 + 2^bits when hashed).
@@ -32,6 +42,8 @@ class Learner:
     labels  know the classes' names when the run has ended; None: they are called by their numbers.
     model   is gone on with, where it stands.
     coverage  of prediction sets, which examples are given before they are learned; 0: none are.
+    scales  (D, 5) that features are scaled by from the first example on, where all rows are known; None: they move with the stream.
+    rows    whose multipliers are kept (settings.dual).
     """
 
     settings: Settings
@@ -41,6 +53,8 @@ class Learner:
     labels: Named | None = None
     model: Classifier | None = None
     coverage: float = 0.0
+    scales: Array | None = None
+    rows: int = 0
 
     @property
     def count(self) -> int:
@@ -90,10 +104,12 @@ class Learner:
         elif settings.covariance == "full":
             state.mean = np.zeros((count, 0))
             state.sigma = np.zeros((1 if self.top else count, 0, 0))
+        elif settings.dual:
+            state.weights, state.multipliers = np.zeros((0, count)), np.zeros((self.rows, count))
         else:
             state.table = np.zeros((0, 2, count))
-        if settings.scaling == "online":
-            state.sizes = np.zeros((0, 2))
+        if settings.scaling != "none":
+            state.sizes = np.zeros((0, 5 if settings.scaling == "standard" else 2)) if self.scales is None else self.scales
         if self.model is not None:
             take_over(state, self.model)
         if self.coverage:
@@ -128,7 +144,7 @@ class Learner:
             D = self.wide + (self.count if self.top else 1)  # with the place for the bias
             whole = 8 * D * D * (1 if self.top else self.count)
             return whole + whole // 8 + (0 if self.settings.bias else 2 * whole) + READ * DENSE_ROWS * self.features  # and which are finite
-        return 16 * self.features * self.count
+        return 16 * self.features * self.count + (8 * self.rows * self.count if self.settings.dual else 0)
 
     def progress(self, state: State) -> algorithm.Progress:
         """How far it is, and the progressive error."""
@@ -147,6 +163,8 @@ def _grow(state: State, learner: Learner, width: int) -> None:
     if state.sizes is not None and len(state.sizes) < width:
         room = max(width, min(2 * len(state.sizes), width + (1 << 20)))
         state.sizes = np.pad(state.sizes, ((0, room - len(state.sizes)), (0, 0)))
+    if state.weights is not None and len(state.weights) < width:
+        state.weights = np.pad(state.weights, ((0, width - len(state.weights)), (0, 0)))
     if state.stack is not None and state.stack.shape[1] < width:
         room = max(width, min(2 * state.stack.shape[1], width + (1 << 20)))
         state.stack = tags.grown(state.stack, len(state.stack), room)
@@ -176,7 +194,7 @@ def _learned(learner: Learner, state: State, batch: Batch) -> State:
         block = replace(block, label=noisy(block.label, learner.classes, settings, batch.number))
     if state.sizes is not None:
         _grow(state, learner, block.width)
-        block = rescaled(block, state.sizes)
+        block = rescaled(block, state.sizes) if learner.scales is None else as_scaled(block, state.sizes)
     with np.errstate(all="ignore"):  # what is no longer finite is told once, below
         score, variance = learn(learner, state, block)
         found = judged(settings, score, block.label)
@@ -248,7 +266,16 @@ def learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
         state.machines = [machine.machine() for machine in growing]
         return score, variance
     _grow(state, learner, block.width)
-    if state.table is None:
+    if target is not None and learner.settings.bias and not state.running[0] and len(target):
+        _begin_at(state, float(target[0]))
+    if state.weights is not None:
+        assert state.multipliers is not None
+        assert block.place is not None
+        C, rivals, squares = learner.settings.C, learner.top, np.zeros(block.rows)
+        places = np.ascontiguousarray(block.place, dtype=np.int64)
+        state.tally[3] += fast.learn_dual(state.weights, *examples, places, C, rivals, state.multipliers, state.running, score, squares)
+        variance[:] = squares[:, None]
+    elif state.table is None:
         assert state.mean is not None
         assert state.sigma is not None
         dense = block.dense(state.mean.shape[1])
@@ -262,6 +289,14 @@ def learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
     else:
         state.tally[3] += fast.learn_multiclass(state.table, *examples, rule, learner.top, state.running, score, variance)
     return score, variance
+
+
+def _begin_at(state: State, target: float) -> None:
+    """Put the bias of numbers at the first of them: it begins with variance 1, and they may lie anywhere."""
+    if state.table is not None:
+        state.table[0, 0, 0] = target
+    elif state.mean is not None:
+        state.mean[0, 0] = target
 
 
 def true_margins(score: Array, label: Array) -> Array:

@@ -30,7 +30,9 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
     if models[0].settings.algorithm in FIRST_ORDER:
         rule = "mean"
     wide = [with_columns(model, max(other.columns for other in models)) for model in models]
-    first = wide[0]
+    scales = _scales(wide)
+    wide = _about_one_mean(wide, scales)
+    first = wide[0].with_scales(scales)
     means = [m.mean for m in wide if m.mean is not None]
     variance = covariance = None
     if first.variance is not None:
@@ -42,8 +44,6 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
         mean=mean,
         variance=variance,
         covariance=covariance,
-        seen=_total([m.seen for m in wide if m.seen is not None]),
-        size=_total([m.size for m in wide if m.size is not None]),
         race=None,
         passes=None,
         coverage=_coverage(wide),
@@ -145,8 +145,8 @@ def with_columns(model: Classifier, columns: int) -> Classifier:
         return model
     assert model.mean is not None
     mean = np.pad(model.mean, ((0, 0), (0, more)))
-    if model.seen is not None and model.size is not None:
-        model = replace(model, seen=np.pad(model.seen, (0, more)), size=np.pad(model.size, (0, more)))
+    if (scales := model.scales) is not None:
+        model = model.with_scales(np.pad(scales, ((0, more), (0, 0))))
     if model.variance is not None:
         return replace(model, mean=mean, variance=np.pad(model.variance, ((0, 0), (0, more)), constant_values=1.0))
     from herdcli.online.full import widened
@@ -217,9 +217,45 @@ def _running(models: Sequence[Classifier]) -> Running:
     )
 
 
-def _total(parts: list[Array]) -> Array | None:
+def _scales(models: Sequence[Classifier]) -> Array | None:
     """Sizes of features add up: the mean size of all shards' values is what one run over them would have found."""
-    return np.asarray(np.sum(parts, axis=0)) if parts else None
+    found = [additive(scales) for model in models if (scales := model.scales) is not None]
+    return from_additive(np.sum(found, axis=0)) if found else None
+
+
+def additive(scales: Array) -> Array:
+    """Scales (d, 2) or (d, 5) as sums over examples: in the place of a mean the sum of all values."""
+    if scales.shape[1] == 2:
+        return scales
+    found = scales.copy()
+    found[:, 2] *= np.where(scales[:, 4] > 0, scales[0, 0], 1.0)  # the bias, which every example has, counts them
+    return found
+
+
+def from_additive(scales: Array) -> Array:
+    """Scales of such sums: a feature that was centred stays so, unless fewer than ⅝ of all examples have it; see `fast.standardize`."""
+    if scales.shape[1] == 2:
+        return scales
+    found, examples = scales.copy(), float(scales[0, 0])
+    centred = (scales[:, 4] > 0) & (8.0 * scales[:, 0] >= 5.0 * examples)
+    found[:, 2] /= np.where(centred, examples, 1.0)
+    found[:, 3:] = np.where(centred[:, None], scales[:, 3:], 0.0)
+    return found
+
+
+def _about_one_mean(models: Sequence[Classifier], scales: Array | None) -> list[Classifier]:
+    """The same models with features about the means of all: what that takes from a score, w·(mean − own mean) factor, goes to the bias."""
+    if scales is None or scales.shape[1] == 2:
+        return list(models)
+    location, found = np.where(scales[:, 4] > 0, scales[:, 2], 0.0), []
+    for model in models:
+        own = model.factors
+        assert own is not None
+        assert model.mean is not None
+        mean = model.mean.copy()
+        mean[:, 0] += mean @ ((location - own[0]) * own[1])
+        found.append(replace(model, mean=mean))
+    return found
 
 
 def no_progress() -> Progress:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from herdcli.online.pairs import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import LARGEST, Array, array
 
-SCALINGS = ("none", "online")
+SCALINGS = ("none", "online", "standard")
 TASKS = ("classification", "regression", "multilabel")
 LINKS = ("normal", "logistic", "softmax")
+SCALES = ("seen", "size", "location", "deviation", "centred")  # what features are scaled by: two, or with means all of them
 
 ALGORITHMS = ("nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop")
 FORMS = ("exact", "project", "drop")
@@ -76,12 +77,15 @@ class Settings(Settings2):
     until_last    those examples are learned in the last pass, after they have been judged.
     task          regression: numbers are learned in the place of classes, by squared loss; multilabel: any number of labels.
     early_stop    passes without a lower error of those examples after which learning ends with the weights of the best pass; 0: never.
+    scaling       standard: as online, but features that most rows have are taken about their running means, see `fast.standardize`.
+    dual          (pa2) each example's multiplier is kept, and solved anew in each pass: see `fast.learn_dual`.
     """
 
     holdout: int = 0
     until_last: bool = False
     early_stop: int = 0
     task: str = "classification"
+    dual: bool = False
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,8 @@ class Classifier(Classifier2):
     """A classifier over d features (d + 1 with a bias, which is then column 0).
 
     Two classes have one row (C = 1), positive for classes[1].  Of the three variances one is present.  With
-    --scale online weights are of x_i · seen_i / size_i.
+    --scale online weights are of x_i · seen_i / size_i, with --scale standard those of centred features of
+    (x_i − location_i) · (centred_i − 1) / deviation_i.
     """
 
     settings: Settings
@@ -217,6 +222,38 @@ class Classifier(Classifier2):
     passes: Passes | None = None
     interactions: list[str] | None = None  # pairs of namespaces whose features are multiplied, by their first letters
     coverage: Coverage | None = None
+    location: Array | None = array("d", "mean of each feature while it is centred, else the sum of its values", kind="f", optional=True)
+    deviation: Array | None = array("d", "sum of |x_i − location_i| while it is centred", kind="f", optional=True)
+    centred: Array | None = array("d", "examples since it is centred, 0 if it is not", kind="f", optional=True)
+
+    @property
+    def scales(self) -> Array | None:
+        """What features are scaled by, (d, 2) or, with means, (d, 5), as the loops have it; None where they are not."""
+        if self.seen is None or self.size is None:
+            return None
+        parts = [self.seen, self.size, self.location, self.deviation, self.centred]
+        return np.stack([part for part in parts if part is not None], axis=1)
+
+    def with_scales(self, scales: Array | None) -> Classifier:
+        """The model with these in the place of its own."""
+        if scales is None:
+            return self
+        columns = {name: np.ascontiguousarray(column) for name, column in zip(SCALES, scales.T, strict=False)}
+        return replace(self, **columns)  # type: ignore[arg-type]
+
+    @property
+    def factors(self) -> tuple[Array, Array] | None:
+        """(location, factor), (d,) each: weights are of (x − location) · factor, whose factor is 0 of a feature never met."""
+        scales = self.scales
+        if scales is None:
+            return None
+        met = scales[:, 1] > 0
+        factor = np.where(met, scales[:, 0] / np.where(met, scales[:, 1], 1.0), 0.0)
+        if scales.shape[1] == 2:
+            return np.zeros(len(factor)), factor
+        centred, spread = scales[:, 4] > 0, scales[:, 3] > 0
+        own = np.where(spread, np.maximum(scales[:, 4] - 1.0, 1.0) / np.where(spread, scales[:, 3], 1.0), 0.0)
+        return np.where(centred, scales[:, 2], 0.0), np.where(centred, own, factor)
 
     def upgrade(self) -> Classifier:
         """Itself."""
@@ -330,14 +367,16 @@ def require_features(model: Classifier) -> None:
         raise DataError("has another number of hashed columns than of their names")
     if model.hash_index is not None and model.hash_index.size and not 0 <= model.hash_index.min() <= model.hash_index.max() < model.columns:
         raise DataError("dataset 'hash_index' names columns that there are not")
-    scaled = model.settings.scaling == "online"
+    scaled, centred = model.settings.scaling != "none", model.settings.scaling == "standard"
     if (model.seen is None) == scaled or (model.size is None) == scaled:
-        raise DataError("needs 'seen' and 'size' with settings/scaling 'online', and neither without")
-    if model.seen is not None and model.size is not None:
-        if len(model.seen) != model.columns:
-            raise DataError(f"dataset 'seen' has {len(model.seen)} entries, there are {model.columns} features")
-        require_finite(model.seen, "seen", 0.0)
-        require_finite(model.size, "size", 0.0)
+        raise DataError("needs 'seen' and 'size' with settings/scaling 'online' or 'standard', and neither without")
+    if any((part is None) == centred for part in (model.location, model.deviation, model.centred)):
+        raise DataError("needs 'location', 'deviation' and 'centred' with settings/scaling 'standard', and none of them without")
+    for name in SCALES:
+        if (values := getattr(model, name)) is not None:
+            if len(values) != model.columns:
+                raise DataError(f"dataset '{name}' has {len(values)} entries, there are {model.columns} features")
+            require_finite(values, name, -np.inf if name == "location" else 0.0)
 
 
 def _holdout(held: Holdout, count: int, classes: int) -> None:

@@ -70,10 +70,9 @@ def _seen(model: Classifier, block: Block, sizes: Array | None) -> Block:
 
 
 def _sizes(model: Classifier, first: int) -> Array | None:
-    """Values ≠ 0 of each feature and the sum of their sizes, with `first` places in front; None where features are not scaled."""
-    if model.seen is None or model.size is None:
-        return None
-    return np.concatenate([np.zeros((first, 2)), np.stack([model.seen, model.size], axis=1)])
+    """What features are scaled by, with `first` places in front; None where they are not scaled."""
+    scales = model.scales
+    return None if scales is None else np.concatenate([np.zeros((first, scales.shape[1])), scales])
 
 
 def _table(model: Classifier, first: int) -> Array:

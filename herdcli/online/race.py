@@ -141,7 +141,8 @@ def _examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Blo
     used[whole.index] = True
     place = np.cumsum(used, dtype=np.int32) - np.int32(1)
     whole = replace(whole, index=place[whole.index])
-    return rescaled(whole, np.zeros((whole.width, 2))) if settings.scaling == "online" else whole
+    columns = {"none": 0, "online": 2, "standard": 5}[settings.scaling]
+    return rescaled(whole, np.zeros((whole.width, columns))) if columns else whole
 
 
 def _rows(block: Block, begin: int, end: int) -> Block:
@@ -162,8 +163,8 @@ class _Racer:
     @staticmethod
     def started(settings: Settings, whole: Block, classes: int) -> _Racer:
         """One that has learned nothing yet, with room for the features of all examples."""
-        alone = replace(settings, covariance="diagonal", kernel="none", scaling="none", normalize=False, bias=False)
-        one = learner.Learner(alone, Nothing(), classes, whole.width)
+        alone = replace(settings, covariance="diagonal", kernel="none", scaling="none", normalize=False)
+        one = learner.Learner(alone, learner.Nothing(), classes, whole.width)
         return _Racer(one, one.init(), np.zeros(0), np.zeros(0))
 
     def gone_on(self, block: Block) -> _Judged:
@@ -179,16 +180,6 @@ class _Racer:
         if self.learner.settings.task == "regression":
             error = float(np.sqrt(loss))  # the root of the mean of squares, which is what is made small
         return _Judged(error, loss, len(self.errors), late_error)
-
-
-class Nothing:
-    """A source without examples."""
-
-    steps = 0
-
-    def block(self, step: int, proof: bytes = b"") -> Batch | None:
-        """None."""
-        return None
 
 
 def told(settings: Settings, table: Race) -> list[str]:

@@ -26,7 +26,7 @@ from herdcli.numerics.blocks import Spread, Statistics, Sums, Tree, advance
 from herdcli.online.blocks import ROWS, Block, from_rows
 from herdcli.online.exchange import classifier
 from herdcli.online.learner import Learner
-from herdcli.online.merge import no_progress, precision_of, with_columns
+from herdcli.online.merge import additive, from_additive, no_progress, precision_of, with_columns
 from herdcli.online.model import FIRST_ORDER, Classifier, Running, Settings
 from herdcli.online.state import Batch
 from herdcli.records import dataclass
@@ -119,9 +119,8 @@ def added(before: Classifier, after: Classifier) -> Sums:
     assert before.mean is not None
     assert after.mean is not None
     sums = {"parts": np.ones(1), "running": _figures(after.running) - _figures(before.running)}
-    for name in ("seen", "size"):
-        if getattr(before, name) is not None:
-            sums[name] = getattr(after, name) - getattr(before, name)
+    if (scales := before.scales) is not None and after.scales is not None:
+        sums["scales"] = additive(after.scales) - additive(scales)
     if after.settings.algorithm in FIRST_ORDER:
         return sums | {"mean": after.mean.copy()} | ({} if after.variance is None else {"variance": after.variance.copy()})
     evidence, moved = _precision(after) - _precision(before), after.mean - before.mean
@@ -144,10 +143,12 @@ def _precision(model: Classifier) -> Array:
 
 def together(before: Classifier, sums: Sums) -> Classifier:
     """The model of a round, of the sums over its parts."""
-    assert before.mean is not None
     figures = _figures(before.running) + sums["running"]
     kinds = [type(getattr(before.running, each.name)) for each in fields(Running)]
-    more: dict[str, object] = {name: getattr(before, name) + sums[name] for name in ("seen", "size") if name in sums}
+    if (scales := before.scales) is not None:
+        before = before.with_scales(from_additive(additive(scales) + sums["scales"]))
+    assert before.mean is not None
+    more: dict[str, object] = {}
     if "mean" in sums:
         more |= {name: sums[name] / sums["parts"][0] for name in ("mean", "variance") if name in sums}
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Protocol
 
@@ -69,7 +70,8 @@ class Memory:
                 self._order = (turn, generator(self.seed, Stream.SHUFFLE, step=turn).permutation(len(self.label)))
             part = self._order[1][part]
         place = np.arange(number * self.rows, min((number + 1) * self.rows, len(self.label))) if isinstance(part, slice) else part
-        return self.holdout.batch(from_rows(self.X, self.label, part, self.weight), place, number, turn, self.passes, self.proof)
+        block = replace(from_rows(self.X, self.label, part, self.weight), place=place)
+        return self.holdout.batch(block, place, number, turn, self.passes, self.proof)
 
 
 class Reads(Protocol):

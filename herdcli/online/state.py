@@ -85,10 +85,14 @@ class State:
     mean: Array | None = None  # (C, D)
     sigma: Array | None = None  # (M, D', D'), upper triangle
     machines: list[Machine] = field(default_factory=list)
-    sizes: Array | None = None  # (D, 2) values ≠ 0 of each feature and the sum of their |x|, with --scale online
+    sizes: Array | None = (
+        None  # (D, 2) values ≠ 0 of each feature and the sum of their |x|; of --scale standard (D, 5), see `fast.standardize`
+    )
     proof: Array | None = None  # of the last batch, so that a resumed run knows its text again
     passes: Array | None = None  # (3, P) held-out examples of each pass, how many were wrong, the sum of their losses
     coverage: Array | None = None  # (6,) level, α_t, examples, covered, size, unbounded of prediction sets, with --coverage
     conformity: Array | None = None  # (w,) nonconformity of the last examples
     best: list[Array] = field(default_factory=list)  # weights of the best pass so far, with --early-stop
     stack: Array | None = None  # (C, D, 2) means and variances of each label, in the place of a table
+    weights: Array | None = None  # (D, C), in the place of a table where multipliers are kept
+    multipliers: Array | None = None  # (N, C) of each row in memory, see `fast.learn_dual`

@@ -157,13 +157,18 @@ def tagger(settings: Settings, columns: int, state: State, names: Sequence[str])
         missed=wrong,
     )
     if state.sizes is not None:
-        sizes = np.pad(state.sizes[:used], ((0, max(0, used - len(state.sizes))), (0, 0)))[first:]
-        made = replace(made, seen=sizes[:, 0].copy(), size=sizes[:, 1].copy())
+        made = _scaled(made, np.pad(state.sizes[:used], ((0, max(0, used - len(state.sizes))), (0, 0)))[first:])
     if len(state.label):
         score, variance = with_labels(state.score, len(names), ABSENT), with_labels(state.variance, len(names))
         y = with_labels(state.label, len(names)).astype(np.uint8)
         made = replace(made, holdout=Tagged(score, variance, y, np.ones(len(y), dtype=np.uint8)))
     return in_order(made, sorted(names, key=by_number))
+
+
+def _scaled(made: Tagger, scales: Array) -> Tagger:
+    found = made.with_scales(scales)
+    assert isinstance(found, Tagger)
+    return found
 
 
 def by_number(name: str) -> tuple[bool, float, str]:

@@ -503,7 +503,7 @@ def test_query_ids_are_named_when_they_are_passed_over(herd, text, tmp_path):
 
 
 def test_forms_of_several_classes_race(herd, tmp_path, digits):
-    ended = herd("nherd-train", "digits.h5", "-o", "m.h5")
+    ended = herd("nherd-train", "digits.h5", "--passes", "1", "-o", "m.h5")
     model = load(str(tmp_path / "m.h5")).value
     assert sorted(set(model.race.multiclass)) == ["one-vs-rest", "top-1"]
     assert len(model.race.C) == 32

@@ -114,8 +114,11 @@ def test_what_is_at_its_limits_is_a_classifier(value):
         (made(hash_index=np.array([0, 2]), hash_names=["a"]), "has another number of hashed columns than of their names"),
         (made(hash_index=np.array([-1]), hash_names=["a"]), "dataset 'hash_index' names columns that there are not"),
         (made(hash_index=np.array([3]), hash_names=["a"]), "dataset 'hash_index' names columns that there are not"),
-        (made(settings=Settings(scaling="online")), "needs 'seen' and 'size' with settings/scaling 'online', and neither without"),
-        (made(seen=np.zeros(3)), "needs 'seen' and 'size' with settings/scaling 'online', and neither without"),
+        (
+            made(settings=Settings(scaling="online")),
+            "needs 'seen' and 'size' with settings/scaling 'online' or 'standard', and neither without",
+        ),
+        (made(seen=np.zeros(3)), "needs 'seen' and 'size' with settings/scaling 'online' or 'standard', and neither without"),
         (made(**SCORED | {"seen": np.zeros(2)}), "dataset 'seen' has 2 entries, there are 3 features"),
         (made(**SCORED | {"size": np.full(3, -0.5)}), "dataset 'size' has values below 0"),
         (made(**SCORED | {"seen": np.full(3, -1.0)}), "dataset 'seen' has values below 0"),

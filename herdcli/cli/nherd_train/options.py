@@ -90,7 +90,13 @@ OPTIONS: tuple[Decorator, ...] = (
         ["auto", "top-1", "one-vs-rest"],
         "More than two classes: against the best rival, or each against the rest; auto: by --C auto, else top-1.",
     ),
-    click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="Number of passes over the examples."),
+    click.option(
+        "--passes",
+        type=click.IntRange(1),
+        default=None,
+        help="Number of passes over the examples.  [default: 1; over rows of a data set that fit into memory, until the error of held-out "
+        "rows stops falling]",
+    ),
     click.option(
         "--holdout",
         type=click.IntRange(0),
@@ -137,9 +143,10 @@ OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--scale",
         "scaling",
-        type=click.Choice(["online", "none"]),
+        type=click.Choice(["standard", "online", "none"]),
         default=None,
-        help="online: divide each feature by the mean size of its values ≠ 0 so far.  [default: online, with --kernel none]",
+        help="online: divide each feature by the mean size of its values ≠ 0 so far; standard: and take those that most examples have "
+        "about their running means.  [default: standard; without bias online; with --kernel none]",
     ),
     click.option("--bias/--no-bias", default=None, help="Add a feature that is always 1.  [default: yes, with --kernel no]"),
     click.option("--always-update", is_flag=True, help="Shrink the covariance also where the margin is 1 or more (nherd, arow, sop)."),

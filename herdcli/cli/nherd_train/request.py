@@ -37,7 +37,7 @@ class Request:
     C: float | Literal["auto", "running"]
     confidence: float
     multiclass: str
-    passes: int
+    passes: int | None
     shuffle: bool
     normalize: str | None
     scaling: str | None
@@ -76,6 +76,28 @@ class Request:
         return "nherd" if self.algorithm == "auto" else self.algorithm
 
     @property
+    def with_bias(self) -> bool:
+        """Whether a feature that is always 1 is added."""
+        return self.linear if self.bias is None else self.bias
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether rows that fit into memory are passed over until held-out error stops falling: nothing asks for another way."""
+        free = (
+            self.passes is None
+            and self.with_bias
+            and self.C == "auto"
+            and self.algorithm == "auto"
+            and self.multiclass == "auto"
+            and self.linear
+        )
+        plain = self.covariance == "diagonal" and self.form == "project" and self.loss == "squared-hinge" and not self.always_update
+        stream = self.model or self.parts > 1 or self.in_order or self.coverage is not None or self.holdout or self.early_stop
+        return (
+            free and plain and not stream and self.task == "classification" and not self.label_noise and self.scaling in (None, "standard")
+        )
+
+    @property
     def pairs(self) -> list[str] | None:
         """The namespaces whose features are multiplied, as a model has them."""
         return self.interactions.split(",") if self.interactions else None
@@ -106,7 +128,7 @@ class Request:
         if self.holdout is not None or self.early_stop:
             every = STOPS if self.holdout is None else self.holdout
             return replace(settings, holdout=every, until_last=False, early_stop=self.early_stop or 0)
-        several = self.passes > 1 and not validated and self.parts == 1
+        several = settings.passes > 1 and not validated and self.parts == 1
         return replace(settings, holdout=HELD if several else 0, until_last=several, early_stop=0)
 
     def shaped(self, settings: Settings, columns: int, session: Session) -> Settings:
@@ -148,15 +170,18 @@ class Request:
             loss="squared" if self.task == "regression" else self.loss,
             normalize=self.normalize == "l2",
             C=0.0 if isinstance(self.C, str) else self.C,
-            bias=self.linear if self.bias is None else self.bias,
-            scaling=self.scaling or ("online" if self.linear else "none"),
+            passes=self.passes or 1,
+            bias=self.with_bias,
+            scaling=self.scaling or ("standard" if self.with_bias else "online" if self.linear else "none"),
         )
 
     def continued(self, model: Classifier) -> Settings:
         """The settings of the model that is gone on with, and of this run what no model decides.  Raises DataError for other --bits."""
         if self.bits not in (None, model.bits):
             raise DataError(f"hashes into 2^{model.bits} columns, --bits asks for 2^{self.bits}", where=self.model)
-        return replace(model.settings, passes=self.passes, shuffle=self.shuffle, label_noise=self.label_noise, seed=self.seed)
+        return replace(
+            model.settings, dual=False, passes=self.passes or 1, shuffle=self.shuffle, label_noise=self.label_noise, seed=self.seed
+        )
 
     def refuse(self, session: Session) -> None:
         """Raise BadUsage for options that contradict each other."""
@@ -170,6 +195,8 @@ class Request:
             self._refuse_for_numbers(session)
         if self.task == "multilabel":
             self._refuse_for_sets(session)
+        if self.scaling == "standard" and not (self.linear and self.with_bias):
+            raise BadUsage("--scale standard takes features about their means, which needs a bias", hint="--scale online divides alone")
         if self.shuffle and self.in_order:
             raise BadUsage("--shuffle and --in-order contradict each other", hint="leave one of them out")
         if self.holdout == 1:

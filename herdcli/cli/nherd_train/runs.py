@@ -17,6 +17,7 @@ from herdcli.cli.frame.columns import by_name
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.examples import Examples, Rows
 from herdcli.cli.frame.plans import TRIAL_SECONDS
+from herdcli.cli.nherd_train import in_memory
 from herdcli.cli.nherd_train.cached import Cached
 from herdcli.cli.nherd_train.order import mixed
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
@@ -174,6 +175,8 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
     learner = Told(settings, source, len(rows.names) or 2, columns + 1, rows, model, covering, console=session.console)
     _require_memory(session, learner)
     learner, table = raced(session, learner, request)
+    if request.in_memory and not session.dry_run and in_memory.fits(source):
+        learner, table = in_memory.chosen(session, learner, source, rows, request)
     made = session.run(learner, label="learning", ended=learner.told_at_end)
     names = (model and model.feature_names) or rows.feature_names
     return settled(with_holdout(replace(made, feature_names=names, race=table), rows))

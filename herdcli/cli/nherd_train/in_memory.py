@@ -1,0 +1,50 @@
+"""Rows of a data set that fit into memory: `herd nherd-train` passes over them until the error of held-out rows stops falling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts.lazy import Lazy
+from herdcli.online import reservoir
+from herdcli.online.source import Memory
+from herdcli.splits import VALID
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.examples import Rows
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.nherd_train.request import Request
+    from herdcli.cli.nherd_train.runs import Told
+    from herdcli.online.model import Race
+
+
+def fits(source: Memory) -> bool:
+    """Whether there are few enough rows and entries, none of them left in a file, and more than one class among them."""
+    X, rows = source.X, len(source.label)
+    if isinstance(X, Lazy):
+        return False
+    entries = X.nnz if hasattr(X, "nnz") else rows * X.shape[1]
+    return 1 < rows <= reservoir.ROWS and entries <= reservoir.ENTRIES and len(np.unique(source.label)) > 1
+
+
+def chosen(session: Session, learner: Told, source: Memory, rows: Rows, request: Request) -> tuple[Told, Race]:
+    """The learner with the settings and passes that judge held-out rows best, and how the others did."""
+    choice = reservoir.choose(learner.settings, source.X, source.label, source.weight, learner.classes)
+    first, *others = reservoir.lines(choice)
+    session.console.note(first)
+    for line in others:
+        session.console.detail(line)
+    settings = request.held(choice.settings, validated=bool((rows.split == VALID).any()))
+    memory = Memory(
+        source.X,
+        source.label,
+        weight=source.weight,
+        passes=settings.passes,
+        shuffle=True,
+        seed=settings.seed,
+        rows=source.rows,
+        holdout=replace(source.holdout, every=settings.holdout, until_last=settings.until_last),
+    )
+    return replace(learner, settings=settings, source=memory, scales=choice.scales, rows=len(source.label), chosen=True), choice.table

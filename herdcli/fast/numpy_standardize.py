@@ -1,0 +1,106 @@
+"""Features of a stream about their running means, in NumPy: the twin of `_standardize.pyx`, the same numbers bit for bit.
+
+A row of `scales` (D, 5) has of its feature: how many values ≠ 0 there were; the sum of their sizes |x|; while the feature is centred the
+mean of its values in all rows, 0 where a row does not have it, and else their sum; while it is centred the sum of |x − mean| and the number
+of rows since then, and else 0.  Feature 0 is the bias, which every row has: how often it was seen is the number of rows.
+
+A feature is centred once it is ≠ 0 in more than ¾ of the rows, and until it is in less than ⅝ of them.  Its mean may be large beside its
+deviation; that of a feature that a share p of the rows has is at most √(p/(1 − p)) deviations, 1.7 for ¾.  A row gets entries for centred
+features that it lacks: in all rows together there are at most 8/5 as many entries as before.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from herdcli.schema import Array
+
+__all__ = ["standardize"]
+
+SEEN, SIZE, LOCATION, DEVIATION, CENTRED, FIELDS = range(6)
+
+
+def check(scales: Array, pointer: Array, index: Array, value: Array, frozen: Array | None) -> None:
+    """Raise ValueError unless CSR rows fit each other and a table of scales (D, 5)."""
+    fits = len(pointer) > 0 and pointer[0] >= 0 and pointer[-1] <= len(index) == len(value) and bool((pointer[1:] >= pointer[:-1]).all())
+    if not fits or (frozen is not None and len(frozen) != len(pointer) - 1):
+        raise ValueError("the arrays of the examples do not fit each other")
+    if scales.shape[0] < 1 or scales.shape[1] != FIELDS:
+        raise ValueError("the scales of features have five columns")
+    if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(scales):
+        raise ValueError("an index of an example is outside its table")
+
+
+def standardize(scales: Array, pointer: Array, index: Array, value: Array, frozen: Array | None = None) -> tuple[Array, Array, Array]:
+    """Rows as they are learned next: (x − mean) over the mean deviation of centred features, of others x over the mean size of values ≠ 0.
+
+    scales (D, 5), changed: moved on by each row before it is standardized.   CSR rows that begin with the bias, each feature at most once.
+    frozen (n,) uint8: rows that move nothing; of a feature that was never met they have the sign.
+    Returns pointer (n + 1,), index and value; entries that a row lacked stand at its end, in rising order.
+    """
+    check(scales, pointer, index, value, frozen)
+    centred = np.flatnonzero(scales[:, CENTRED] > 0)
+    bounds, indices, values = pointer.tolist(), [], []
+    lengths = np.zeros(len(pointer), dtype=np.int64)
+    with np.errstate(all="ignore"):
+        for row, (begin, end) in enumerate(itertools.pairwise(bounds)):
+            at, x, still = index[begin:end], value[begin:end], frozen is not None and bool(frozen[row])
+            t = float(scales[0, SEEN]) + (0.0 if still else 1.0)
+            missing = centred[~np.isin(centred, at)]
+            if not still:
+                centred, missing = _moved(scales, at, x, t, centred, missing)
+            made = _present(scales, at, x)
+            absent = _about(scales, missing, np.zeros(len(missing)))
+            indices += [at, missing.astype(np.int32)]
+            values += [made, absent]
+            lengths[row + 1] = len(at) + len(missing)
+    if not indices:
+        return lengths, np.zeros(0, dtype=np.int32), np.zeros(0)
+    return np.cumsum(lengths), np.concatenate(indices).astype(np.int32), np.concatenate(values)
+
+
+def _moved(scales: Array, at: Array, x: Array, t: float, centred: Array, missing: Array) -> tuple[Array, Array]:
+    """Scales moved on by the t-th row; the features that are centred after it, and those of them that it lacks."""
+    scales[at, SEEN] += x != 0.0
+    scales[at, SIZE] += np.abs(x)
+    was = scales[at, CENTRED] > 0
+    new, own = at[~was], x[~was]
+    scales[new, LOCATION] += own
+    joins = (new > 0) & (4.0 * scales[new, SEEN] > 3.0 * t)
+    new, own = new[joins], own[joins]
+    scales[new, LOCATION] /= t
+    scales[new, CENTRED] = 1.0
+    scales[new, DEVIATION] = np.abs(_difference(scales[new, LOCATION], own))
+    leaves = 8.0 * scales[missing, SEEN] < 5.0 * t
+    left, missing = missing[leaves], missing[~leaves]
+    scales[left, LOCATION] *= t - 1.0
+    scales[left, DEVIATION] = scales[left, CENTRED] = 0.0
+    for features, values in ((at[was], x[was]), (missing, np.zeros(len(missing)))):
+        scales[features, LOCATION] += (values - scales[features, LOCATION]) / t
+        scales[features, CENTRED] += 1.0
+        scales[features, DEVIATION] += np.abs(_difference(scales[features, LOCATION], values))
+    kept = centred[~np.isin(centred, left)]
+    return np.sort(np.concatenate([kept, new])), missing
+
+
+def _difference(mean: Array, x: Array) -> Array:
+    """x − mean, 0 where they differ by rounding alone."""
+    d = x - mean
+    return np.where(np.abs(d) > 1e-12 * np.abs(mean), d, 0.0)
+
+
+def _about(scales: Array, features: Array, x: Array) -> Array:
+    """(x − mean)/deviation of centred features."""
+    own = scales[features]
+    d = _difference(own[:, LOCATION], x)
+    rows = np.maximum(own[:, CENTRED] - 1.0, 1.0)  # the first row of all has no deviation, since its value is the mean
+    return np.where(own[:, DEVIATION] > 0.0, d * rows / own[:, DEVIATION], 0.0)
+
+
+def _present(scales: Array, at: Array, x: Array) -> Array:
+    """Values of the features that a row has."""
+    own = scales[at]
+    by_size = np.where(own[:, SIZE] > 0.0, x * own[:, SEEN] / own[:, SIZE], np.sign(x))
+    return np.where(own[:, CENTRED] > 0, _about(scales, at, x), by_size)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import load
-from herdcli.quadrature.thinning_report import statistics
+from herdcli.evaluation.thinning import statistics
 
 OWN = ["lp__", "accept_stat__", "stepsize__", "treedepth__", "n_leapfrog__", "divergent__", "energy__"]
 

@@ -20,7 +20,7 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
-from herdcli.cli.kernel_herd.options import large_options, parse_bandwidth, parse_norm, parse_scale
+from herdcli.cli.kernel_herd.options import group_options, large_options, parse_bandwidth, parse_norm, parse_scale
 from herdcli.cli.kernel_herd.request import RULES, Request
 from herdcli.errors import BadUsage
 
@@ -92,20 +92,7 @@ if TYPE_CHECKING:
     default=None,
     help="Rows with this label: --kernel times one on it.  [default: hamming or gaussian]",
 )
-@click.option(
-    "--by", metavar="COLUMN", default=None, help="Choose atoms separately for each value of this column, with one length scale for all."
-)
-@click.option(
-    "--thin-by-chain",
-    is_flag=True,
-    help="Choose atoms separately in each chain of a sampler: --by chain, or a file for each chain: 'chain-*.csv'.",
-)
-@click.option(
-    "--report",
-    metavar="FILE",
-    default=None,
-    help="Write mean, deviation and quantiles of each parameter, of all rows and of the atoms, to FILE (.csv, or text).",
-)
+@group_options
 @click.option("--row-weight", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
 @large_options
 @click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")

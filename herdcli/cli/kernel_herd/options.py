@@ -81,3 +81,29 @@ def large_options(command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def group_options(command: F) -> F:
+    """The options of groups of rows, and of what is said of their atoms."""
+    options = (
+        click.option(
+            "--by",
+            metavar="COLUMN",
+            default=None,
+            help="Choose atoms separately for each value of this column, with one length scale for all.",
+        ),
+        click.option(
+            "--thin-by-chain",
+            is_flag=True,
+            help="Choose atoms separately in each chain of a sampler: --by chain, or a file for each chain: 'chain-*.csv'.",
+        ),
+        click.option(
+            "--report",
+            metavar="FILE",
+            default=None,
+            help="Write mean, deviation and quantiles of each parameter, of all rows and of the atoms, to FILE (.csv, or text).",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -63,8 +63,8 @@ def beside_random(value: Samples) -> str:
 def report(session: Session, inputs: Inputs, parts: Sequence[Samples], request: Request) -> None:
     """Write --report: for each parameter what the chosen rows say of it, beside what all say, and the error of as many random ones."""
     from herdcli.evaluation.table import aligned, comma_separated
+    from herdcli.evaluation.thinning import statistics
     from herdcli.quadrature.targets import Rows
-    from herdcli.quadrature.thinning_report import statistics
 
     if request.report is None:
         return

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.examples import Rows
     from herdcli.cli.frame.session import Session
     from herdcli.cli.nherd_train.request import Request
-    from herdcli.cli.nherd_train.runs import Told
-    from herdcli.online.model import Race
+    from herdcli.online.learner import Learner
+    from herdcli.online.reservoir import Choice
 
 
 def fits(source: Memory) -> bool:
@@ -29,8 +29,8 @@ def fits(source: Memory) -> bool:
     return 1 < rows <= reservoir.ROWS and entries <= reservoir.ENTRIES and len(np.unique(source.label)) > 1
 
 
-def chosen(session: Session, learner: Told, source: Memory, rows: Rows, request: Request) -> tuple[Told, Race]:
-    """The learner with the settings and passes that judge held-out rows best, and how the others did."""
+def chosen(session: Session, learner: Learner, source: Memory, rows: Rows, request: Request) -> tuple[Choice, Memory]:
+    """The settings with passes that judge held-out rows best, and the source of these passes."""
     choice = reservoir.choose(learner.settings, source.X, source.label, source.weight, learner.classes)
     first, *others = reservoir.lines(choice)
     session.console.note(first)
@@ -47,4 +47,4 @@ def chosen(session: Session, learner: Told, source: Memory, rows: Rows, request:
         rows=source.rows,
         holdout=replace(source.holdout, every=settings.holdout, until_last=settings.until_last),
     )
-    return replace(learner, settings=settings, source=memory, scales=choice.scales, rows=len(source.label), chosen=True), choice.table
+    return replace(choice, settings=settings), memory

@@ -176,7 +176,9 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
     _require_memory(session, learner)
     learner, table = raced(session, learner, request)
     if request.in_memory and not session.dry_run and in_memory.fits(source):
-        learner, table = in_memory.chosen(session, learner, source, rows, request)
+        choice, source = in_memory.chosen(session, learner, source, rows, request)
+        learner = replace(learner, settings=choice.settings, source=source, scales=choice.scales, rows=len(source.label), chosen=True)
+        table = choice.table
     made = session.run(learner, label="learning", ended=learner.told_at_end)
     names = (model and model.feature_names) or rows.feature_names
     return settled(with_holdout(replace(made, feature_names=names, race=table), rows))

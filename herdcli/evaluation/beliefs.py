@@ -15,7 +15,7 @@ from herdcli.schema import Array
 COLUMNS = (
     "variables", "log_z", "log_z_mean_field", "converged", "residual", "iterations", "consistency_gap", "scaling_updates",
     "propagation_updates", "free_energy_rise", "fixed_points", "marginal_error", "marginal_error_max", "marginal_l1", "log_z_error",
-    "log_z_lower", "log_z_upper", "log_value", "log_value_upper",
+    "log_z_lower", "log_z_upper", "log_value", "log_value_upper", "estimated_error", "exact_cells",
 )  # fmt: skip
 
 
@@ -37,7 +37,9 @@ def metrics(value: Beliefs | Compared, settings: Any, *, map: Any = map, progres
     free_energy_rise    largest rise of the free energy from one iteration to the next, 0 if it never rose.
     fixed_points        how many distinct ones --restarts found.
     log_z_error         |log Z − reference|, natural logarithms.
-    log_z_lower         and log_z_upper, the bounds of --query bounds.
+    log_z_lower         and log_z_upper, bounds that were worked out beside the answer, or those of --query bounds.
+    estimated_error     largest error of a marginal as exact inference or short chains tell, which were run beside the answer.
+    exact_cells         table cells of a junction tree, where exact inference is affordable.
     log_value           log Σ Π f over the states that agree with --query mpe or mmap, in place of log_z, which is of all;
                         log_value_upper, what no other assignment exceeds.
     """
@@ -49,6 +51,8 @@ def metrics(value: Beliefs | Compared, settings: Any, *, map: Any = map, progres
         "log_z": found.log_z if found.assignment is None else None,
         "log_z_lower": found.log_z_lower,
         "log_z_upper": found.log_z_upper,
+        "estimated_error": found.estimated_error,
+        "exact_cells": found.exact_cells,
         "log_value": None if found.assignment is None else found.log_z,
         "log_value_upper": found.log_value_upper,
         "log_z_mean_field": found.log_z_mean_field,

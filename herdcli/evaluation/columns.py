@@ -84,6 +84,8 @@ MEANT = {
     "log_z_error": "|log Z − reference|",
     "log_value": "log of the product of factors, summed over what agrees with the likeliest states",
     "log_value_upper": "no other states have a larger log value",
+    "estimated_error": "largest error of a marginal, as exact inference or short chains tell that were run beside the answer",
+    "exact_cells": "table cells of a junction tree, where exact inference is affordable",
     "log_z_lower": "lower bound of log Z",
     "log_z_upper": "upper bound of log Z",
     "log_z_mean_field": "baseline: lower bound of log Z by mean field",

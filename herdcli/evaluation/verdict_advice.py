@@ -18,6 +18,8 @@ ADVICE = {
     "not converged": "more --iterations",
     "impossible rows": "some test rows have probability 0: --smoothing 1",
     "below mean field": "log Z is less than a bound that it has: --restarts 10, --algorithm ups, or an exact one",
+    "log Z above its bound": "--algorithm junction-tree if it is affordable, else auto",
+    "inaccurate marginals": "--algorithm junction-tree if it is affordable, else auto",
     "inconsistent marginals": "more --iterations, or --algorithm ups",
     "chains disagree": "more --sweeps, --algorithm tempered-gibbs, or under auto more --effort",
     "sampling error": "more --sweeps, or under auto more --effort",

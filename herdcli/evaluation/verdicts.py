@@ -25,6 +25,8 @@ ALIKE = 0.001  # share of a baseline within which a loss is the same
 SHARE = 1 / 3  # of what is gained on training rows that has to be gained on others too
 ERRORS = 2.0  # standard errors that count as a difference
 MOST_ROWS = 1000
+EXCESS = 0.1  # nats that a log Z may be above its bound: Z is then a tenth too large
+INACCURATE = 0.05  # of a marginal: an estimated error that makes an answer unreliable
 SLACK = 1e-6  # nats that a log Z may be below its bound by rounding
 STILL = 0.5  # of the hidden units may be dead
 MOST_SHARE = 1 / 3  # components a row
@@ -62,7 +64,16 @@ VERDICTS: dict[str, tuple[str, ...]] = {
     "herding": ("not converged", "worse than random", "worse than majority"),
     "samples": ("worse than random", "kernel too narrow", "kernel too wide", "one point", "embedding too coarse"),
     "network": ("worse than independent", "impossible rows", "learned nothing", "overfits", "not converged"),
-    "beliefs": ("not converged", "chains disagree", "below mean field", "inconsistent marginals", "sampling error"),
+    "beliefs": (
+        "not converged",
+        "chains disagree",
+        "below mean field",
+        "log Z above its bound",
+        "inaccurate marginals",
+        "inconsistent marginals",
+        "sampling error",
+        "not reliable",
+    ),
     "ica": ("worse than whitening", "overfits", "dead filters", "too few rows", "gaussian outputs", "not converged"),
 }
 KNOWN = frozenset(verdict for each in VERDICTS.values() for verdict in each) | {OK, DIVERGED, NO_ROWS}
@@ -375,19 +386,28 @@ def of_network(row: Row, value: Any) -> list[str]:
 
 
 def of_beliefs(row: Row, value: Any) -> list[str]:
-    """Of beliefs: whether the fixed point was reached, log Z is above a bound that it has, and variables agree with their cliques.
+    """Of beliefs: whether log Z is between bounds that it has, marginals agree with those of a second answer and variables with their
+    cliques, the fixed point was reached, and nothing was warned of.
 
     Chains reach no fixed point: theirs are draws, of which there may be too few.
     """
-    sampled, findings = getattr(value, "beliefs", value).algorithm.endswith("gibbs"), list[str | None]()
-    least, own = row.get("log_z_mean_field"), row.get("log_z")
+    found = getattr(value, "beliefs", value)
+    sampled, findings = found.algorithm.endswith("gibbs"), list[str | None]()
+    least, most, own = row.get("log_z_mean_field"), row.get("log_z_upper"), row.get("log_z")
     if least is not None and own is not None and own < least - max(SLACK, LITTLE * abs(least) * 1e-3):
         findings.append("below mean field")
+    if most is not None and own is not None and found.algorithm != "tree-reweighted" and own > most + max(EXCESS, SLACK * abs(most)):
+        findings.append("log Z above its bound")
+    error = row.get("estimated_error")
+    if error is not None and error > INACCURATE:
+        findings.append("inaccurate marginals")
     if not row.get("converged", True):
         findings.append("chains disagree" if sampled else "not converged")
     gap = row.get("consistency_gap")
     if gap is not None and gap > 1e-2:
         findings.append("sampling error" if sampled else "inconsistent marginals")
+    if error is None and found.warnings and not findings:
+        findings.append("not reliable")
     return _found(findings, judged=True)
 
 

@@ -223,7 +223,7 @@ def test_errors_against_a_reference(shell, tmp_path):
 
 
 def test_auto_goes_on_where_a_candidate_fails_and_blames_no_zeros(herd, tmp_path):
-    # Two leaves say that x100 is 0, two that it is 1, with odds of 1e600, which no message holds; the network is possible for all that.
+    # Two leaves say that x100 is 0, two that it is 1, with odds of 1e600, which no float64 holds; the network is possible for all that.
     lattice = generate.make("grid", rows=10, columns=10, sigma_w=1.0)
     sure = np.array([[1e300, 1e-300], [1e300, 1e-300]])
     leaves = [((101 + k, 100), sure if k < 2 else sure[:, ::-1]) for k in range(4)]
@@ -233,8 +233,8 @@ def test_auto_goes_on_where_a_candidate_fails_and_blames_no_zeros(herd, tmp_path
     assert done.code == 1
     told = [line for line in done.err.splitlines() if "auto: " in line]
     assert told[1] == "ups-infer: auto: gbp fails: the beliefs of gbp have no state left"
-    assert "ups-infer: auto: bp fails: the message from x100 to x103 is zero everywhere" in told
-    assert "ups-infer: auto: ups fails: the beliefs of the regions have no state left" in told
+    for name in ("bp", "ups"):
+        assert f"ups-infer: auto: {name} fails: the factors over x100 and x101 span 10^600, more than a float64 holds" in told
     assert told[-1] == "herd ups-infer: auto: nothing that was tried gave an answer"
     assert "100 variables" not in done.err
     exact = herd("ups-infer", "odds.uai", "--format", "pr").out.split()
@@ -429,11 +429,11 @@ def test_chains_that_disagree_are_advised_more_of_them(herd):
     ("algorithm", "told"), [("gibbs", "sampling error"), ("tempered-gibbs", "sampling error"), ("bp", "inconsistent marginals")]
 )
 def test_marginals_of_draws_that_are_not_those_of_their_factors_are_a_sampling_error(algorithm, told):
-    made = SimpleNamespace(algorithm=algorithm)
+    made = SimpleNamespace(algorithm=algorithm, warnings=None)
     row = {"converged": 1, "consistency_gap": 0.02}
     for value in (made, SimpleNamespace(beliefs=made)):
-        assert verdicts.of_beliefs(row, value) == told
-        assert verdicts.of_beliefs(row | {"consistency_gap": 0.001}, value) == "ok"
+        assert verdicts.verdict("beliefs", row, value) == told
+        assert verdicts.verdict("beliefs", row | {"consistency_gap": 0.001}, value) == "ok"
     advice = verdicts.said(told, row, "beliefs")
     assert ("--algorithm ups" in advice, "more --sweeps, or under auto more --effort" in advice) == (algorithm == "bp", algorithm != "bp")
 
@@ -449,3 +449,44 @@ def test_tables_marked_bayes_that_are_no_distributions_are_told(herd, tmp_path):
     (tmp_path / "n.uai").write_text(text.replace(".3 .6", ".3 .7"))
     good = herd("network", "convert", "n.uai", "--format", "uai")
     assert (good.out.startswith(b"BAYES\n"), "warning" in good.err) == (True, False)
+
+
+def test_an_approximation_that_is_off_is_told_by_the_run_and_by_the_file(herd, tmp_path):
+    """Three units that differ from each other and a field: the Bethe approximation is far off; the file keeps what the run warned of."""
+    unlike, field = "1 20 20 1", "1 3"
+    pairs = "".join(f"\n4\n {unlike}\n" for _ in range(3))
+    (tmp_path / "n.uai").write_text(f"MARKOV\n3\n2 2 2\n4\n1 0\n2 0 1\n2 1 2\n2 0 2\n\n2\n {field}\n{pairs}")
+    ended = herd("ups-infer", "n.uai", "--algorithm", "mean-field", "-o", "m.h5")
+    assert ended.code == 0
+    assert "warning: a marginal is off by about 0." in ended.err
+    assert "(by exact inference); --algorithm junction-tree is affordable and exact\n" in ended.err
+    row = json.loads(herd("eval", "m.h5", "--format", "json").out)[0]
+    assert row["verdict"] == "inaccurate marginals"
+    assert (row["exact_cells"], row["log_z_lower"] <= row["log_z_upper"]) == (8, True)
+    herd("ups-infer", "n.uai", "-o", "e.h5")
+    compared = json.loads(herd("eval", "m.h5", "--reference", "e.h5", "--format", "json").out)[0]
+    assert compared["marginal_error_max"] == pytest.approx(row["estimated_error"], rel=1e-9)
+    kept = artifacts.load(str(tmp_path / "m.h5")).value.warnings
+    assert kept[0].startswith("a marginal is off by about 0.")
+
+
+def test_a_good_approximation_says_only_that_exact_inference_is_affordable(herd, tmp_path):
+    (tmp_path / "n.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n\n4\n 1 2 3 4\n")
+    ended = herd("ups-infer", "n.uai", "--algorithm", "bp", "-o", "m.h5")
+    assert "exact inference is affordable: --algorithm junction-tree, 4 table cells\n" in ended.err
+    row = json.loads(herd("eval", "m.h5", "--format", "json").out)[0]
+    assert row["verdict"] == "ok"
+    assert row["estimated_error"] < 1e-9
+    assert row["log_z"] == pytest.approx(row["log_z_upper"], abs=1e-9)
+
+
+def test_tap_outside_its_range_is_not_reliable_in_its_file_either():
+    made = SimpleNamespace(algorithm="tap", warnings=["tap is outside Plefka's range"])
+    fixed, above = {"converged": 1, "consistency_gap": 0.0}, {"converged": 1, "log_z": 3.0, "log_z_upper": 1.0}
+    assert verdicts.of_beliefs(fixed, made) == ["not reliable"]
+    assert verdicts.of_beliefs(fixed | {"estimated_error": 0.001}, made) == []
+    assert verdicts.of_beliefs(above, made) == ["log Z above its bound"]
+    assert verdicts.of_beliefs(above | {"converged": 0, "estimated_error": 0.2}, made) == [
+        "log Z above its bound", "inaccurate marginals", "not converged",
+    ]  # fmt: skip
+    assert verdicts.of_beliefs(above, SimpleNamespace(algorithm="tree-reweighted", warnings=None)) == []

@@ -52,7 +52,6 @@ def _inferred_units(
 ) -> BeliefsShard:
     """What came of this run's starts."""
     from herdcli.markov.bethe.starts import BeliefsShard
-    from herdcli.markov.mean.bound import mean_field_bound
     from herdcli.markov.model import beliefs
 
     network, evidence = given
@@ -61,15 +60,28 @@ def _inferred_units(
         shards.refuse(session, "--restarts makes several starts, --evidence-rows blocks of rows")
     units = shards.units(session, restarts + 1, "starts")
     inferred = _starts(session, network, asked, units) if restarts else [_inferred(session, network, asked)]
-    bound = None if asked.algorithm in NO_LOG_Z else mean_field_bound(network)
     nodes_only = request.output_marginals == "nodes"
     parts = [
-        beliefs.assemble(
-            full, evidence, found.nodes, [] if nodes_only else found.cliques, algorithm=name, log_z_mean_field=bound, **found.attributes
-        )
-        for found, name in inferred
+        beliefs.assemble(full, evidence, found.nodes, [] if nodes_only else found.cliques, algorithm=name, **found.attributes | checked)
+        for (found, name), checked in zip(inferred, _checked(session, network, asked, inferred), strict=True)
     ]
     return BeliefsShard(place=session.place, units=restarts + 1, parts=parts)
+
+
+def _checked(session: Session, network: Network, asked: Settings, inferred: Sequence[tuple[Result, str]]) -> list[dict[str, object]]:
+    """Bounds, the estimated error and the warnings of each result, as attributes of `Beliefs`."""
+    from herdcli.artifacts import memory
+    from herdcli.markov.mean.bound import mean_field_bound
+    from herdcli.markov.query import reliability
+
+    bound = mean_field_bound(network)
+    baseline = {"log_z_mean_field": None if inferred[0][1] in NO_LOG_Z else bound}
+    if inferred[0][1] in reliability.EXACT:
+        return [dict(baseline)] * len(inferred)
+    iterations = sum(int(found.attributes.get("iterations", 1)) for found, _ in inferred)
+    limit = session.max_memory or memory.default_limit()
+    known = reliability.reference(network, iterations, bound, seed=asked.seed, limit=limit)
+    return [reliability.assess(found, name, known).attributes() | baseline for found, name in inferred]
 
 
 def finish(session: Session, whole: BeliefsShard, history: History, request: Request) -> None:
@@ -85,6 +97,10 @@ def finish(session: Session, whole: BeliefsShard, history: History, request: Req
     summary += "" if made.algorithm in NO_LOG_Z else f", log Z {made.log_z:.10g}"
     if not made.converged:
         _not_converged(session, made, request.on_nonconvergence)
+    for warning in made.warnings or ():
+        session.console.warn(warning)
+    if made.exact_cells is not None and not made.warnings:
+        session.console.note(f"exact inference is affordable: --algorithm junction-tree, {made.exact_cells:.3g} table cells")
     if form == "hdf5":
         outputs.artifact(session, made, summary, history=history)
     elif form in tables.TABLES:
@@ -145,10 +161,7 @@ def run(session: Session, network: Network, asked: Settings, first: bool = True,
     def after(state: Steppable) -> tuple[float, int]:
         return algorithms.remaining(method, state, fitted)
 
-    found = session.run(method, label=asked.algorithm, memory=method.words, after=after, ended=ended)
-    if found.warning:
-        session.console.warn(found.warning)
-    return found
+    return session.run(method, label=asked.algorithm, memory=method.words, after=after, ended=ended)
 
 
 def _not_converged(session: Session, made: Beliefs, wanted: str) -> None:

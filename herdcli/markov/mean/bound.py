@@ -16,7 +16,7 @@ from herdcli.schema import Array
 
 SWEEPS = 30
 KEPT = 0.5  # of the old log q, so that variables that are updated together do not swing
-GAIN = 1e-4  # nats of the bound below which sweeps end
+GAIN = 1e-3  # nats of the bound below which sweeps end
 MOST_CELLS = 1 << 15  # of all tables together: larger networks have no quick baseline
 FORBIDDEN = -1e3  # stands for log 0 while q is sought
 
@@ -37,19 +37,33 @@ class _Alike:
         return np.asarray(self.first[:, axis, None] + np.arange(self.logs.shape[axis + 1]))
 
     def expected(self, q: Array, logs: Array, *, without: int | None = None) -> Array:
-        """E_Q of the logs over all axes (G,), or over all but one (G, s)."""
+        """E_Q of finite logs over all axes (G,), or over all but one (G, s)."""
         left = logs
         for axis in reversed(range(logs.ndim - 1)):
             if axis == without:
                 left = np.moveaxis(left, axis + 1, -1)
                 continue
             own = self.states(q, axis)
-            at = axis + 1
             shape = [len(own)] + [1] * (left.ndim - 1)
-            shape[at] = own.shape[1]
-            with np.errstate(invalid="ignore"):
-                left = np.where(own.reshape(shape) > 0, left * own.reshape(shape), 0.0).sum(axis=at)
+            shape[axis + 1] = own.shape[1]
+            left = (left * own.reshape(shape)).sum(axis=axis + 1)
         return np.asarray(left)
+
+    def soft(self) -> Array:
+        """The logs with a finite number for log 0."""
+        return np.maximum(self.logs, FORBIDDEN)
+
+    def reaches_zero(self, q: Array) -> bool:
+        """Has a cell of probability 0 any probability under Q?"""
+        closed = np.isneginf(self.logs)
+        if not closed.any():
+            return False
+        possible = np.ones(self.logs.shape)
+        for axis in range(self.logs.ndim - 1):
+            shape = [len(self.logs)] + [1] * (self.logs.ndim - 1)
+            shape[axis + 1] = self.logs.shape[axis + 1]
+            possible = possible * (self.states(q, axis) > 0).reshape(shape)
+        return bool((closed & (possible > 0)).any())
 
 
 def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
@@ -66,20 +80,19 @@ def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
         return None
     q = 1.0 / network.cardinality[owner].astype(np.float64)
     log_q, best = np.log(q), -math.inf
+    work = [(group, group.soft(), [group.places(axis).ravel() for axis in range(group.logs.ndim - 1)]) for group in groups]
     for _ in range(SWEEPS):
         field = np.zeros(len(q))
-        for group in groups:
-            soft = np.maximum(group.logs, FORBIDDEN)
-            for axis in range(group.logs.ndim - 1):
-                field += np.bincount(group.places(axis).ravel(), group.expected(q, soft, without=axis).ravel(), len(q))
+        for group, soft, places in work:
+            for axis, place in enumerate(places):
+                field += np.bincount(place, group.expected(q, soft, without=axis).ravel(), len(q))
         log_q = _normalised(KEPT * log_q + (1.0 - KEPT) * _normalised(field, start, owner), start, owner)
         q = np.exp(log_q)
-        found = _bound(groups, q)
-        if found <= best + GAIN and np.isfinite(best):
-            best = max(best, found)
+        found = _entropy(q) + sum(float(group.expected(q, soft).sum()) for group, soft, _ in work)
+        if found <= best + GAIN:
             break
-        best = max(best, found)
-    best = max(best, _bound(groups, _likeliest(q, start)))
+        best = found
+    best = max(_bound(groups, q), _bound(groups, _likeliest(q, start)))
     return float(best + constant) if np.isfinite(best) else None
 
 
@@ -110,8 +123,14 @@ def _likeliest(q: Array, start: Array) -> Array:
     return made
 
 
-def _bound(groups: list[_Alike], q: Array) -> float:
-    """Σ_a E_Q log f_a + Σ_i H(q_i)."""
+def _entropy(q: Array) -> float:
+    """Σ_i H(q_i)."""
     some = q > 0
-    entropy = -float((q[some] * np.log(q[some])).sum())
-    return entropy + sum(float(group.expected(q, group.logs).sum()) for group in groups)
+    return -float((q[some] * np.log(q[some])).sum())
+
+
+def _bound(groups: list[_Alike], q: Array) -> float:
+    """Σ_a E_Q log f_a + Σ_i H(q_i); −∞ where Q allows what is forbidden."""
+    if any(group.reaches_zero(q) for group in groups):
+        return -math.inf
+    return _entropy(q) + sum(float(group.expected(q, group.soft()).sum()) for group in groups)

@@ -67,8 +67,12 @@ class Beliefs:
     divergence: float | None = None  # with observed marginals KL(Q‖P) from the network, where it is exact
     multiplier: Array | None = array("P", "log of what observed marginals multiply each state by, 0 elsewhere", kind="f", optional=True)
     log_z_mean_field: float | None = None  # lower bound of log Z by naive mean field, where that is quick
-    log_z_lower: float | None = None  # the highest lower bound of log Z that was asked for
+    log_z_lower: float | None = None  # the highest lower bound of log Z that is known
     log_z_upper: float | None = None  # the lowest upper bound
+    estimated_error: float | None = None  # the largest error of a marginal, as a second answer tells
+    estimated_by: str | None = None  # what gave the second answer
+    exact_cells: float | None = None  # table cells of a junction tree, where exact inference is affordable
+    warnings: list[str] | None = None  # of the run, and of what was checked after it
     assignment: Array | None = array("W", "likeliest state of each variable, -1 where it was summed out", kind="i", optional=True)
     log_value_upper: float | None = None  # no assignment has a log value above this; equal to log_z where it is the likeliest for certain
 

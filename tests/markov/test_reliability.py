@@ -1,0 +1,140 @@
+"""Bounds, second answers and what they say of approximate results, beside enumeration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from herdcli.algorithm import solve
+from herdcli.errors import HerdError, NegativeResult
+from herdcli.markov import algorithms
+from herdcli.markov.mean.bound import mean_field_bound
+from herdcli.markov.method import Result, Settings
+from herdcli.markov.model import generate, network
+from herdcli.markov.query import reliability
+
+APPROXIMATE = ("bp", "ups", "double-loop", "gbp", "mean-field", "tree-reweighted", "tree-ep", "tap", "belief-optimization")
+
+
+def random_network(seed):
+    """Up to seven variables of one to four states, factors of up to four variables with a few zeros, and one cell that is not."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(3, 8))
+    states = rng.choice([1, 2, 2, 3, 4], count)
+    scale, zeros = float(rng.choice([0.5, 1, 2, 4])), float(rng.choice([0, 0, 0.1]))
+    factors = []
+    for _ in range(int(rng.integers(count, 2 * count + 1))):
+        scope = rng.permutation(count)[: min(count, int(rng.choice([1, 2, 2, 3, 4])))]
+        table = np.exp(scale * rng.normal(size=states[scope])) * (rng.random(states[scope]) >= zeros)
+        table.flat[0] = 1.0
+        factors.append((tuple(scope.tolist()), table))
+    return network.build(states, factors)
+
+
+def summed(given):
+    """log Z and marginals, over all states one by one."""
+    states = np.indices(given.cardinality).reshape(given.count, -1)
+    p = np.ones(states.shape[1])
+    for scope, table in given.factors():
+        p = p * table[tuple(states[i] for i in scope)]
+    nodes = [np.bincount(states[i], p, int(given.cardinality[i])) / p.sum() for i in range(given.count)]
+    return float(np.log(p.sum())), nodes
+
+
+@pytest.mark.parametrize("exactly", [True, False])
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_hold_and_a_second_answer_is_near(seed, exactly):
+    given = random_network(seed)
+    log_z, nodes = summed(given)
+    lower = mean_field_bound(given)
+    known = reliability.reference(given, 1000, lower, exactly=exactly)
+    assert known.upper >= log_z - 1e-9 * abs(log_z)
+    assert lower is None or lower <= log_z + 1e-9
+    assert reliability.largest_product(given) >= log_z
+    if exactly:
+        assert known.by == "exact inference"
+        assert known.upper == pytest.approx(log_z, rel=1e-12, abs=1e-12)
+        for p, q in zip(known.marginals, nodes, strict=True):
+            np.testing.assert_allclose(p, q, atol=1e-12)
+    elif known.marginals is not None:
+        assert known.by == "short chains"
+        apart = [np.abs(p - q) - 4 * e for p, q, e in zip(known.marginals, nodes, known.standard_error, strict=True)]
+        assert max(part.max() for part in apart) < 0.02
+
+
+@pytest.mark.parametrize("algorithm", APPROXIMATE)
+def test_no_answer_that_is_off_by_a_tenth_passes(algorithm):
+    """By exact inference, and without it by bounds and short chains."""
+    for seed in range(15):
+        given = random_network(100 + seed)
+        log_z, nodes = summed(given)
+        try:
+            found = solve(algorithms.method(given, Settings(algorithm=algorithm, iterations=300)))
+        except HerdError:
+            continue
+        error = max(float(np.abs(p - q).max()) for p, q in zip(found.nodes, nodes, strict=True))
+        exact, cheap = (
+            reliability.assess(found, algorithm, reliability.reference(given, 300, mean_field_bound(given), exactly=e))
+            for e in (True, False)
+        )
+        assert exact.marginal_error == pytest.approx(error, abs=1e-9)
+        if error > 0.1:
+            assert any("a marginal is off by about" in warning for warning in exact.warnings)
+        if error < 0.01 and abs(found.attributes["log_z"] - log_z) < 0.05 and not found.warning:
+            assert not exact.warnings
+            assert not cheap.warnings
+
+
+def test_a_junction_tree_is_the_reference_of_networks_that_are_no_joint_table():
+    given = generate.make("grid", rows=6, columns=6, sigma_w=1.0, seed=1)
+    known = reliability.reference(given, 100)
+    exact = solve(algorithms.method(given, Settings()))
+    assert (known.by, known.standard_error) == ("exact inference", None)
+    assert known.upper == pytest.approx(exact.attributes["log_z"], rel=1e-12)
+    np.testing.assert_allclose(np.concatenate(known.marginals), np.concatenate(exact.nodes), atol=1e-12)
+    small = reliability.reference(given, 100, limit=1000)
+    assert small.by != "exact inference"
+    assert small.exact_cells is None
+    assert small.upper >= known.upper
+
+
+def test_large_networks_have_the_bound_that_costs_nothing():
+    given = generate.make("grid", rows=80, columns=80, sigma_w=1.0, seed=1)
+    known = reliability.reference(given, 10)
+    assert (known.marginals, known.by, known.exact_cells) == (None, "", None)
+    assert known.upper == reliability.largest_product(given)
+
+
+def test_log_z_above_its_bound_and_warnings_of_the_run_are_told():
+    known = reliability.Reference(lower=0.0, upper=1.0)
+    answer = Result([np.array([0.5, 0.5])], [], {"log_z": 1.05}, "outside its range")
+    assert reliability.assess(answer, "tap", known).warnings == ["outside its range"]
+    answer = Result([np.array([0.5, 0.5])], [], {"log_z": 1.2})
+    told = reliability.assess(answer, "bp", known)
+    assert told.warnings == ["log Z 1.2 is above 1, which no log Z can be; --algorithm auto takes what several algorithms bear out"]
+    assert told.attributes()["estimated_error"] is None
+    assert reliability.assess(answer, "tree-reweighted", known).warnings == []
+    assert not reliability.exceeds(math.nan, 1.0)
+
+
+def test_what_short_chains_explain_by_chance_is_no_error():
+    known = reliability.Reference(marginals=[np.array([0.6, 0.4])], by="short chains", standard_error=[np.array([0.03, 0.03])])
+    near, far = (reliability.assess(Result([np.array([p, 1 - p])], []), "bp", known) for p in (0.5, 0.2))
+    assert near.marginal_error == pytest.approx(0.01)
+    assert far.marginal_error == pytest.approx(0.31)
+    assert far.warnings == ["a marginal is off by about 0.31 (by short chains); --algorithm auto takes what several algorithms bear out"]
+
+
+def test_networks_without_any_possible_state_are_refused():
+    """Three bits, every two of them unlike: no zero of one factor shows it."""
+    unlike = 1.0 - np.eye(2)
+    given = network.build([2] * 3, [((0, 1), unlike), ((1, 2), unlike), ((0, 2), unlike)])
+    with pytest.raises(NegativeResult, match="no state has a probability"):
+        reliability.reference(given, 10)
+
+
+def test_observed_marginals_leave_nothing_to_check():
+    given = network.observe(network.build([2, 2], [((0, 1), np.ones((2, 2)))]), {0: np.array([0.2, 0.8])})
+    assert reliability.reference(given, 10) == reliability.Reference()

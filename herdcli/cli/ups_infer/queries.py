@@ -362,8 +362,12 @@ def bounds(session: Session, loaded: Artifact, given: tuple[Network, dict[int, i
 
     network, evidence = given
     asked = replace(settings(Settings, request), algorithm="tree-reweighted")
+    known = enclosing.quick_elimination(network)
+    if known[1] is not None:
+        asked = replace(asked, iterations=min(asked.iterations, enclosing.BRIEF))
     found = session.run(TreeReweighted(network, asked), label="tree-reweighted")
-    told = enclosing.enclose(network, mean_field_bound(network, MOST_CELLS), float(found.attributes["log_z"]), request.bucket_cells, asked)
+    above, below = float(found.attributes["log_z"]), mean_field_bound(network, MOST_CELLS)
+    told = enclosing.enclose(network, below, above, request.bucket_cells, asked, known)
     summary = f"log Z from {told.lower:.8g} ({told.lower_by}) to {told.upper:.8g} ({told.upper_by})"
     if form in tables.TABLES:
         numbers: dict[str, Array] = {name: np.array([value]) for name, value in told.columns().items()}

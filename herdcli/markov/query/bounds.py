@@ -1,7 +1,7 @@
 """Numbers that enclose log Z, each from what holds whatever has converged.
 
 Above: tree-reweighted propagation, mini-buckets.  Below: naive mean field, and the value of one likely state, as Z is a sum of
-terms none of which is negative.
+terms none of which is negative.  Where elimination takes no time worth saving it gives both, and the others are worked out briefly.
 """
 
 from __future__ import annotations
@@ -18,62 +18,93 @@ from herdcli.markov.model.support import IMPOSSIBLE
 from herdcli.markov.query import mini_bucket
 from herdcli.markov.query.exact import stages
 from herdcli.markov.query.max_product import MaxProduct
-from herdcli.markov.query.orders import greedy
+from herdcli.markov.query.orders import Staged, greedy
+from herdcli.markov.query.tables import eliminate
 from herdcli.records import dataclass
 
 SEARCH = 2  # steps of the search for a likely state
+FEW_CELLS = 1 << 20  # of all tables of elimination that takes no time worth saving
+BRIEF = 20  # iterations of the other bounds beside it
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """log Z is at least the larger of `mean_field` and `state`, at most the smaller of `tree_reweighted` and `mini_bucket`."""
+    """log Z is at least the larger of `mean_field` and `state`, at most the smaller of `tree_reweighted` and `mini_bucket`.
+
+    elimination  log Z itself, where that is quick.
+    """
 
     mean_field: float | None
     state: float | None
     tree_reweighted: float
     mini_bucket: float
+    elimination: float | None = None
 
     @property
     def lower(self) -> float:
         """The highest lower bound; −∞ where there is none."""
-        return max(-math.inf if bound is None else bound for bound in (self.mean_field, self.state))
+        return max(-math.inf if bound is None else bound for bound in (self.mean_field, self.state, self.elimination))
 
     @property
     def lower_by(self) -> str:
         """What it comes from."""
+        if self.lower == self.elimination:
+            return "elimination"
         return "mean field" if self.lower == self.mean_field else "a likely state" if self.state is not None else "nothing"
 
     @property
     def upper(self) -> float:
         """The lowest upper bound."""
-        return min(self.tree_reweighted, self.mini_bucket)
+        return min(self.tree_reweighted, self.mini_bucket, math.inf if self.elimination is None else self.elimination)
 
     @property
     def upper_by(self) -> str:
         """What it comes from."""
+        if self.upper == self.elimination:
+            return "elimination"
         return "mini-buckets" if self.mini_bucket < self.tree_reweighted else "tree-reweighted"
 
     def columns(self) -> dict[str, float]:
         """All of them by name, NaN for what there is not."""
-        found = {"mean_field": self.mean_field, "state": self.state}
-        below = {name: math.nan if bound is None else bound for name, bound in found.items()}
-        return (
-            {"lower": self.lower, "upper": self.upper} | below | {"tree_reweighted": self.tree_reweighted, "mini_bucket": self.mini_bucket}
-        )
+        found = {
+            "lower": self.lower,
+            "upper": self.upper,
+            "mean_field": self.mean_field,
+            "state": self.state,
+            "tree_reweighted": self.tree_reweighted,
+            "mini_bucket": self.mini_bucket,
+            "elimination": self.elimination,
+        }
+        return {name: math.nan if bound is None else bound for name, bound in found.items()}
 
 
-def enclose(network: Network, mean_field: float | None, tree_reweighted: float, cells: int, settings: Settings) -> Bounds:
+def quick_elimination(network: Network) -> tuple[Staged, float | None]:
+    """An order of elimination, and log Z by it where its tables have few cells.  Raises NegativeResult where Z is 0."""
+    states = network.cardinality.tolist()
+    order = greedy(moral_graph(network), states, stages(network), list(range(network.count)), True, math.inf)
+    if not order.complete or order.cells > FEW_CELLS:
+        return order, None
+    return order, eliminate(network, order.order.tolist()).value()
+
+
+def enclose(
+    network: Network,
+    mean_field: float | None,
+    tree_reweighted: float,
+    cells: int,
+    settings: Settings,
+    known: tuple[Staged, float | None] | None = None,
+) -> Bounds:
     """The bounds of a network, with those of mean field and tree-reweighted propagation known; mini-buckets of at most `cells`.
 
-    Raises NegativeResult where the upper one shows that Z is 0.
+    known  what `quick_elimination` gave.  Raises NegativeResult where the upper bound shows that Z is 0.
     """
-    states = network.cardinality.tolist()
-    order = greedy(moral_graph(network), states, stages(network), list(range(network.count)), True, math.inf).order
-    above = mini_bucket.bound(network, order.tolist(), cells=cells).bound if len(order) == network.count else math.inf
+    order, exact = known or quick_elimination(network)
+    above = mini_bucket.bound(network, order.order.tolist(), cells=cells).bound if len(order.order) == network.count else math.inf
     state: float | None = None
     with suppress(NegativeResult):
         state = solve(MaxProduct(network, settings, SEARCH)).value
-    found = Bounds(mean_field, state, tree_reweighted, above)
+    found = Bounds(mean_field, state, tree_reweighted, above, exact)
     if found.upper == -math.inf:
         raise NegativeResult(IMPOSSIBLE)
     return found

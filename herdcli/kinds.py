@@ -156,7 +156,7 @@ KINDS: dict[str, Kind] = {
             baseline="error_majority",
             judge="herdcli.cli.eval.classifiers.judged",
             judged_by=("data",),
-            plots=_plots("classifier_plots", "confusion", "calibration", "weights")
+            plots=_plots("classifier_plots", "confusion", "calibration", "weights", "trace")
             | {"precision-recall": "herdcli.evaluation.classifier_plots.precision_recall"},
             apply="herdcli.cli.apply.classifiers.applied",
         ),
@@ -167,7 +167,7 @@ KINDS: dict[str, Kind] = {
             baseline="rmse_mean",
             judge="herdcli.cli.eval.classifiers.judged",
             judged_by=("data",),
-            plots=_plots("predictor", "predicted", "weights"),
+            plots=_plots("predictor", "predicted", "weights") | {"trace": "herdcli.evaluation.classifier_plots.trace"},
             apply="herdcli.cli.apply.classifiers.predicted",
         ),
         Kind(

@@ -47,6 +47,24 @@ def confusion(value: Classifier, settings: EvaluationSettings, *, map: Map = map
     return figure
 
 
+def trace(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+    """The progressive error after 1, 2, 4, … examples; of a stream that drifts that of windows, with fading evidence and without.
+
+    Of numbers the error is the root of the mean square.
+    """
+    numbers, found = value.settings.task == "regression", value.forgetting
+    error = np.sqrt(value.progress.loss) if numbers else value.progress.error
+    if not len(error):
+        raise DataError("there is no trace: merged models have none", hint="herd eval MODEL of each shard has one")
+    what = "root mean square error" if numbers else "error"
+    lines = {f"{what} so far": (value.progress.examples, error)}
+    if found is not None:
+        windows = {"evidence fades": found.fading, "nothing is forgotten": found.still}
+        lines |= {name: (found.examples, np.sqrt(y) if numbers else y) for name, y in windows.items()}
+    title = f"half-life of {value.settings.half_life:g} examples" if value.settings.half_life else f"{value.running.examples} examples"
+    return plots.curves(lines, x="examples", y=f"{what} before learning", title=title)
+
+
 def _which(value: Classifier, y: Array) -> str:
     assert value.holdout is not None
     return f"{len(y)} {held.rows_of(value.holdout)[0]} rows"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -162,6 +164,15 @@ def joined(blocks: list[Block]) -> Block:
         label=np.concatenate([part.label for part in blocks]),
         weight=np.concatenate(weights) if any(part.weight is not None for part in blocks) else None,
     )
+
+
+def pieces_at(block: Block, ends: list[int]) -> Iterator[Block]:
+    """A block in parts that end behind these rows, the last of which is its last."""
+    for begin, end in pairwise([0, *ends]):
+        pointer = block.pointer[begin : end + 1]
+        part, rows = slice(int(pointer[0]), int(pointer[-1])), slice(begin, end)
+        weight, place = (None if each is None else each[rows] for each in (block.weight, block.place))
+        yield Block(pointer - pointer[0], block.index[part], block.value[part], block.label[rows], weight, place)
 
 
 def prepared(block: Block, *, normalize: bool, bias: bool) -> Block:

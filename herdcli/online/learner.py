@@ -8,8 +8,8 @@ import numpy as np
 
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
-from herdcli.online import held_out, sets, tags
-from herdcli.online.blocks import DENSE_ROWS, Block, as_scaled, prepared, rescaled
+from herdcli.online import forgetting, held_out, sets, tags
+from herdcli.online.blocks import DENSE_ROWS, Block, as_scaled, pieces_at, prepared, rescaled
 from herdcli.online.exchange import SMALLER, classifier, take_over
 from herdcli.online.full import learn_full, widened
 from herdcli.online.kernel import Growing, learn_kernel
@@ -245,7 +245,20 @@ def noisy(label: Array, classes: int, settings: Settings, number: int) -> Array:
 
 
 def learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
-    """The loops on one block; scores and variances (n, C) before each example was learned."""
+    """The loops on one block; scores and variances (n, C) before each example was learned.  Between its parts evidence fades."""
+    if not learner.settings.half_life:
+        return _learn(learner, state, block)
+    found, step = [], forgetting.interval(learner.settings.half_life)
+    for part in pieces_at(block, forgetting.ends(block.weight, block.rows, int(state.running[0]), step)):
+        begin = int(state.running[0])
+        found.append(_learn(learner, state, part))
+        if int(state.running[0]) // step > begin // step:
+            forgetting.fade(state, step / learner.settings.half_life)
+    score, variance = zip(*found, strict=True)
+    return np.concatenate(score), np.concatenate(variance)
+
+
+def _learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
     rule, count = rule_of(learner.settings), learner.count
     if state.stack is not None:
         _grow(state, learner, block.width)

@@ -78,6 +78,7 @@ class Settings(Settings2):
     task          regression: numbers are learned in the place of classes, by squared loss; multilabel: any number of labels.
     early_stop    passes without a lower error of those examples after which learning ends with the weights of the best pass; 0: never.
     scaling       standard: as online, but features that most rows have are taken about their running means, see `fast.standardize`.
+    half_life     (nherd, arow) examples after which the evidence of one counts half, see `forgetting`; 0: it never fades.
     dual          (pa2) each example's multiplier is kept, and solved anew in each pass: see `fast.learn_dual`.
     """
 
@@ -86,6 +87,7 @@ class Settings(Settings2):
     early_stop: int = 0
     task: str = "classification"
     dual: bool = False
+    half_life: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,18 @@ class Race:
     error: Array = array("K", "share of them classified wrongly before they were learned", kind="f")
     loss: Array = array("K", "mean of ½ max(0, 1 − margin)² before they were learned", kind="f")
     multiclass: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """Learners whose evidence fades beside one that forgets nothing, over the first examples of a stream that drifts."""
+
+    half_life: Array = array("K", "examples after which evidence counts half", kind="f")
+    C: Array = array("K", "weight of an example", kind="f")
+    error: Array = array("K", "share of the second half that was wrong before it was learned; of numbers the mean square", kind="f")
+    examples: Array = array("T", "where windows of the examples end", kind="i")
+    fading: Array = array("T", "the same in each window, of the best of them", kind="f")
+    still: Array = array("T", "the same of the learner that forgets nothing", kind="f")
 
 
 @dataclass(frozen=True)
@@ -225,6 +239,7 @@ class Classifier(Classifier2):
     location: Array | None = array("d", "mean of each feature while it is centred, else the sum of its values", kind="f", optional=True)
     deviation: Array | None = array("d", "sum of |x_i − location_i| while it is centred", kind="f", optional=True)
     centred: Array | None = array("d", "examples since it is centred, 0 if it is not", kind="f", optional=True)
+    forgetting: Forgetting | None = None
 
     @property
     def scales(self) -> Array | None:
@@ -314,6 +329,8 @@ def require_settings(settings: Settings) -> None:
         raise DataError("settings: C, confidence or width is out of its range")
     if settings.holdout < 0 or settings.holdout == 1 or settings.early_stop < 0:
         raise DataError("settings: holdout or early_stop is out of its range")
+    if not 0 <= settings.half_life < np.inf:
+        raise DataError("settings: half_life is out of its range")
     if settings.passes < 1 or settings.degree < 1 or settings.budget < 0 or not 0 <= settings.label_noise <= 1:
         raise DataError("settings: passes, degree, budget or label_noise is out of its range")
 

@@ -75,7 +75,7 @@ def race(
     settings  of the run that follows; the race itself is in its diagonal form.
     forms     of several classes, top-1 or one-vs-rest, that race too; () for that of the settings.
     """
-    whole = _examples(settings, batches, classes)
+    whole = examples(settings, batches, classes)
     several = forms if classes > 2 and forms else (settings.multiclass,)
     heats = [_heat(replace(settings, multiclass=form), whole, classes, algorithms) for form in several]
     # One against the rest learns faster at first, with an update for every class: forms are held against each other once both have.
@@ -95,12 +95,12 @@ def _heat(settings: Settings, whole: Block, classes: int, algorithms: Sequence[s
     # Examples twice as long need a quarter of C (x → kx with C → C/k² gives the same predictions), so the grid is in units of 1/mean |x|².
     entries = [(algorithm, unit * 4.0**power) for algorithm, power in product(algorithms, POWERS)]
     judged: list[_Judged] = [_Judged(1.0, np.inf, 0, 1.0)] * len(entries)
-    running, under_way, begin = list(range(len(entries))), dict[int, _Racer](), 0
+    running, under_way, begin = list(range(len(entries))), dict[int, Racer](), 0
     for examples, stay in ROUNDS:
-        part, there = _rows(whole, begin, examples), dict[int, _Racer]()
+        part, there = _rows(whole, begin, examples), dict[int, Racer]()
         for number in running:
             algorithm, C = entries[number]
-            racer = under_way.pop(number, None) or _Racer.started(replace(settings, algorithm=algorithm, C=C), whole, classes)
+            racer = under_way.pop(number, None) or Racer.started(replace(settings, algorithm=algorithm, C=C), whole, classes)
             judged[number], there[number] = racer.gone_on(part), racer
             best = sorted(there, key=lambda number: (judged[number].error, judged[number].loss, number))
             there = {number: there[number] for number in best[:stay]}  # the tables of the others are let go
@@ -124,7 +124,7 @@ def winner(settings: Settings, table: Race) -> int:
     return next(k for k, entry in enumerate(zip(table.algorithm, table.C.tolist(), forms, strict=True)) if entry == own)
 
 
-def _examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Block:
+def examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Block:
     """The first examples as one block, as the learners see them, with features numbered from 0 without gaps."""
     blocks = []
     for batch in batches:
@@ -152,7 +152,7 @@ def _rows(block: Block, begin: int, end: int) -> Block:
 
 
 @dataclass
-class _Racer:
+class Racer:
     """A learner under way, and the errors and losses of examples judged before it learned them."""
 
     learner: learner.Learner
@@ -161,11 +161,11 @@ class _Racer:
     losses: Array
 
     @staticmethod
-    def started(settings: Settings, whole: Block, classes: int) -> _Racer:
+    def started(settings: Settings, whole: Block, classes: int) -> Racer:
         """One that has learned nothing yet, with room for the features of all examples."""
         alone = replace(settings, covariance="diagonal", kernel="none", scaling="none", normalize=False)
         one = learner.Learner(alone, learner.Nothing(), classes, whole.width)
-        return _Racer(one, one.init(), np.zeros(0), np.zeros(0))
+        return Racer(one, one.init(), np.zeros(0), np.zeros(0))
 
     def gone_on(self, block: Block) -> _Judged:
         """Learn a block more: share of mistakes and mean loss of all so far."""

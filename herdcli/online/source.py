@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.online.blocks import ROWS, Block, from_rows
+from herdcli.online.blocks import ROWS, Block, from_rows, pieces_at
 from herdcli.online.state import Batch, Holdout
 from herdcli.rng import Stream, generator
 from herdcli.schema import LARGEST, Array
@@ -164,12 +164,7 @@ def _require_moderate(value: Array, where: str) -> None:
 
 def pieces_of(block: Block, rows: int) -> Iterator[Block]:
     """A block in parts of at most so many rows."""
-    for start in range(0, block.rows, rows):
-        pointer = block.pointer[start : start + rows + 1]
-        part = slice(int(pointer[0]), int(pointer[-1]))
-        chosen = slice(start, start + rows)
-        weight = None if block.weight is None else block.weight[chosen]
-        yield Block(pointer - pointer[0], block.index[part], block.value[part], block.label[chosen], weight)
+    yield from pieces_at(block, [min(start + rows, block.rows) for start in range(0, block.rows, rows)])
 
 
 def gathered(blocks: Iterable[Block]) -> tuple[Any, Array, Array | None]:

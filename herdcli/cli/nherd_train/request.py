@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WITHOUT_C = ("pa", "perceptron", "cw")
 TAKEN_FROM_MODEL = (
     "task algorithm covariance form loss C confidence multiclass normalize scaling bias "
-    "always_update kernel width degree budget bits interactions zero_based classes coverage"
+    "always_update kernel width degree budget bits interactions zero_based classes coverage half_life"
 )
 HELD, STOPS = 20, 10  # every so many-th example is held out: of several passes without validation rows, and to stop early by
 FEW = 300  # columns up to which numbers of data sets are learned with a full covariance
@@ -69,6 +69,7 @@ class Request:
     parts: int = where_changed(1)
     rounds: int = where_changed(1)
     in_order: bool = where_changed(False)
+    half_life: float | Literal["auto"] = where_changed("auto")
 
     @property
     def first_algorithm(self) -> str:
@@ -92,10 +93,23 @@ class Request:
             and self.linear
         )
         plain = self.covariance == "diagonal" and self.form == "project" and self.loss == "squared-hinge" and not self.always_update
-        stream = self.model or self.parts > 1 or self.in_order or self.coverage is not None or self.holdout or self.early_stop
+        stream = (
+            self.model
+            or self.half_life != "auto"
+            or self.parts > 1
+            or self.in_order
+            or self.coverage is not None
+            or self.holdout
+            or self.early_stop
+        )
         return (
             free and plain and not stream and self.task == "classification" and not self.label_noise and self.scaling in (None, "standard")
         )
+
+    @property
+    def looks_for_drift(self) -> bool:
+        """Whether learners that forget are tried beside the winner of the race."""
+        return bool(self.half_life == "auto" and self.racers and self.task != "multilabel" and self.parts == 1 and not self.shuffle)
 
     @property
     def pairs(self) -> list[str] | None:
@@ -171,6 +185,7 @@ class Request:
             normalize=self.normalize == "l2",
             C=0.0 if isinstance(self.C, str) else self.C,
             passes=self.passes or 1,
+            half_life=0.0 if self.half_life == "auto" else self.half_life,
             bias=self.with_bias,
             scaling=self.scaling or ("standard" if self.with_bias else "online" if self.linear else "none"),
         )
@@ -195,6 +210,11 @@ class Request:
             self._refuse_for_numbers(session)
         if self.task == "multilabel":
             self._refuse_for_sets(session)
+        if self.half_life not in ("auto", 0.0) and not (self.linear and self.first_algorithm in ("nherd", "arow")):
+            what = f"--algorithm {self.algorithm}" if self.linear else f"--kernel {self.kernel}"
+            raise BadUsage(
+                f"--half-life lets evidence fade, of which {what} keeps none", hint="use --algorithm nherd or arow, without --kernel"
+            )
         if self.scaling == "standard" and not (self.linear and self.with_bias):
             raise BadUsage("--scale standard takes features about their means, which needs a bias", hint="--scale online divides alone")
         if self.shuffle and self.in_order:

@@ -17,7 +17,7 @@ from herdcli.cli.frame.columns import by_name
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.examples import Examples, Rows
 from herdcli.cli.frame.plans import TRIAL_SECONDS
-from herdcli.cli.nherd_train import in_memory
+from herdcli.cli.nherd_train import fading, in_memory
 from herdcli.cli.nherd_train.cached import Cached
 from herdcli.cli.nherd_train.order import mixed
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
@@ -175,13 +175,17 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
     learner = Told(settings, source, len(rows.names) or 2, columns + 1, rows, model, covering, console=session.console)
     _require_memory(session, learner)
     learner, table = raced(session, learner, request)
+    drift = fading.looked_for(session, learner, request)
     if request.in_memory and not session.dry_run and in_memory.fits(source):
-        choice, source = in_memory.chosen(session, learner, source, rows, request)
-        learner = replace(learner, settings=choice.settings, source=source, scales=choice.scales, rows=len(source.label), chosen=True)
-        table = choice.table
+        choice, passes = in_memory.chosen(session, learner, source, rows, request)
+        if fading.beats(session, drift, choice):
+            learner = replace(learner, settings=choice.settings, source=passes, scales=choice.scales, rows=len(source.label), chosen=True)
+            table, drift = choice.table, None
+    learner = fading.learner_of(session, learner, drift)
     made = session.run(learner, label="learning", ended=learner.told_at_end)
     names = (model and model.feature_names) or rows.feature_names
-    return settled(with_holdout(replace(made, feature_names=names, race=table), rows))
+    made = replace(made, feature_names=names, race=table, forgetting=None if drift is None else drift.kept)
+    return settled(with_holdout(made, rows))
 
 
 def training(session: Session, rows: Rows, name: str) -> Array:
@@ -296,6 +300,8 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
     learner = Told(settings, bounded, classes, columns, labels, model, covering, console=session.console)
     _require_memory(session, learner)
     learner, table = raced(session, learner, request, given.name)
+    drift = fading.looked_for(session, learner, request)
+    learner = fading.learner_of(session, learner, drift)
     if session.dry_run and source.steps is None:
         _print_plan(learner, given)
 
@@ -310,6 +316,7 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
     if reader.groups:
         session.console.warn("qid: of the lines is passed over: groups of lines are not ranked, each line is learned by itself")
     running = replace(made.running, skipped=reader.skipped)
+    made = replace(made, forgetting=None if drift is None else drift.kept)
     made = replace(made, running=running, race=table, bits=reader.bits, text=given.text, zero_based=reader.zero_based)
     made = replace(made, interactions=None if reader.interactions is None else list(reader.interactions))
     if reader.names is not None:

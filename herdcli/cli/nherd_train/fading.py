@@ -1,0 +1,45 @@
+"""`herd nherd-train --half-life auto`: learners that forget are tried on the first examples of a stream, and taken where it drifts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from herdcli.online.drift import SURE, Drift, compared
+from herdcli.online.race import EXAMPLES, Replay
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.nherd_train.request import Request
+    from herdcli.online.learner import Learner
+    from herdcli.online.reservoir import Choice
+
+L = TypeVar("L", bound="Learner")
+
+
+def looked_for(session: Session, learner: Learner, request: Request) -> Drift | None:
+    """The best learner that forgets, where it is better than one that does not."""
+    if not request.looks_for_drift or learner.settings.shuffle or session.dry_run:
+        return None
+    source = learner.source if isinstance(learner.source, Replay) else Replay(learner.source)
+    return compared(learner.settings, source.first(EXAMPLES), learner.classes)
+
+
+def beats(session: Session, drift: Drift | None, choice: Choice) -> bool:
+    """Whether passes over rows in memory make fewer mistakes than a learner that forgets, or not significantly more."""
+    if drift is None:
+        return True
+    held = float(choice.table.error.min())
+    return not held - drift.errors.mean() > SURE * (held * (1 - held) / len(drift.errors)) ** 0.5
+
+
+def learner_of(session: Session, learner: L, drift: Drift | None) -> L:
+    """The learner with the half-life and C of the best that forgets, which is said."""
+    if drift is None:
+        return learner
+    last, settings = float(drift.kept.still[len(drift.kept.still) // 2 :].mean()), drift.settings
+    session.console.note(
+        f"the stream drifts: --half-life {settings.half_life:g} with C = {settings.C:.4g} has an error of {drift.errors.mean():.4g} in the "
+        f"second half of the first examples, and {last:.4g} without; --half-life none forgets nothing"
+    )
+    return replace(learner, settings=settings)

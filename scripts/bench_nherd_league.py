@@ -1,0 +1,168 @@
+"""`herd nherd-train` without options beside scikit-learn's linear classifiers and Vowpal Wabbit, over seeds: results/nherd-league.csv.
+
+    python scripts/bench_nherd_league.py --sets sets.py [--seeds 20] [--vw PYTHON] [--only NAME …] [-o results/nherd-league.csv]
+
+`sets.py` has a function `sets()` that yields (name, X, y, test rows or None).  Where a set has no test rows, a seed draws three tenths of
+the rows; else it draws the order of the others.  herd gets the training rows as a data set and nothing else; LogisticRegression and
+LinearSVC stand behind a StandardScaler, without means where rows are sparse; Vowpal Wabbit (`--vw`, a Python with its package) reads the
+same rows once, with its own defaults and hinge loss, and --oaa for several classes.  For each set: mean errors, and the paired difference
+of herd to the better of scikit-learn's two (of lower mean error), with its standard error over seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import make_classification, make_moons
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from herdcli.online import race, reservoir
+from herdcli.online.blocks import from_rows
+from herdcli.online.exchange import classifier
+from herdcli.online.learner import Learner
+from herdcli.online.model import Settings
+from herdcli.online.predict import scorer, winners
+from herdcli.online.source import Memory
+
+VW = """
+import sys
+from vowpalwabbit import Workspace
+train, test, classes = sys.argv[1], sys.argv[2], int(sys.argv[3])
+several = f"--oaa {classes} " if classes > 2 else "--binary "
+vw = Workspace(several + "--loss_function hinge --quiet -b 18")
+for line in open(train):
+    vw.learn(line)
+wrong = lines = 0
+for line in open(test):
+    wrong += int(float(line.split(" ", 1)[0])) != int(vw.predict(line))
+    lines += 1
+print(wrong / lines)
+"""
+
+
+def further():
+    """Five sets more: a checkered tenth of noise, a wide one, counts, correlated columns far from 0, and moons."""
+    random = np.random.default_rng(11)
+    X = random.poisson(np.exp(random.normal(size=(2500, 30)) * 0.5 + 1)).astype(float)
+    yield "counts", X, (np.log1p(X) @ random.normal(size=30) + random.normal(size=2500) > 0).astype(int), None
+    X, y = make_classification(900, 400, n_informative=20, n_redundant=0, random_state=1)
+    yield "400 columns, 900 rows", X, y, None
+    A = random.normal(size=(20, 20)) * np.logspace(0, -1.5, 20)
+    X = random.normal(size=(3000, 20)) @ A.T
+    yield "correlated columns about 500", X + 500, (X @ random.normal(size=20) + 0.5 * random.normal(size=3000) > 0).astype(int), None
+    X, y = make_moons(2000, noise=0.25, random_state=2)
+    yield "moons", X, y, None
+    X, y = make_classification(3000, 25, n_informative=8, n_classes=3, flip_y=0.1, random_state=4)
+    yield "three classes, a tenth of noise", X, y, None
+
+
+def herd(X, y, X_test, y_test, seed: int) -> float:
+    """What `herd nherd-train` makes of rows of a data set without options."""
+    settings = Settings(algorithm="nherd", bias=True, scaling="standard", seed=seed)
+    classes, source = int(y.max()) + 1, Memory(X, y, seed=seed)
+    first = race.Replay(source).first(race.EXAMPLES)
+    settings, _ = race.race(settings, first, classes, ("nherd", "arow"), ("top-1", "one-vs-rest"))
+    scales, rows = None, 0
+    entries = X.nnz if sp.issparse(X) else X.size
+    if len(y) <= reservoir.ROWS and entries <= reservoir.ENTRIES:
+        choice = reservoir.choose(settings, X, y, None, classes)
+        settings, scales, rows = choice.settings, choice.scales, len(y)
+    source = Memory(X, y, passes=settings.passes, shuffle=settings.shuffle, seed=seed)
+    learner = Learner(settings, source, classes, X.shape[1] + 1, scales=scales, rows=rows)
+    state = learner.init()
+    while not learner.done(state):
+        state = learner.step(state)
+    model = classifier(settings, X.shape[1] + 1, state, [str(k) for k in range(classes)])
+    score, _ = scorer(model)(from_rows(X_test, y_test, slice(None)))
+    return float((winners(score) != y_test).mean())
+
+
+def lines(path: Path, X, y, classes: int) -> None:
+    """Rows as text of Vowpal Wabbit, labels −1 and 1 or from 1."""
+    X = sp.csr_matrix(X)
+    with open(path, "w") as file:
+        for row, label in enumerate(y.tolist()):
+            part = slice(X.indptr[row], X.indptr[row + 1])
+            own = label + 1 if classes > 2 else 2 * label - 1
+            file.write(f"{own} | " + " ".join(f"{k}:{x:.9g}" for k, x in zip(X.indices[part], X.data[part], strict=True)) + "\n")
+
+
+def vowpal(python: str, X, y, X_test, y_test) -> float:
+    """The test error of one pass of Vowpal Wabbit."""
+    classes = int(y.max()) + 1
+    with tempfile.TemporaryDirectory() as folder:
+        train, test = Path(folder, "train"), Path(folder, "test")
+        lines(train, X, y, classes)
+        lines(test, X_test, y_test, classes)
+        done = subprocess.run([python, "-c", VW, train, test, str(classes)], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def parts(y, test, seed: int):
+    """Training rows in a drawn order, and test rows."""
+    random = np.random.default_rng(seed)
+    if test is None:
+        order = random.permutation(len(y))
+        cut = 3 * len(y) // 10
+        return order[cut:], order[:cut]
+    return random.permutation(np.flatnonzero(~test)), np.flatnonzero(test)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--sets", required=True)
+    options.add_argument("--seeds", type=int, default=20)
+    options.add_argument("--vw")
+    options.add_argument("--only", nargs="*")
+    options.add_argument("-o", "--output", default="results/nherd-league.csv")
+    given = options.parse_args()
+    warnings.filterwarnings("ignore")
+    spec = importlib.util.spec_from_file_location("sets", given.sets)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    table = []
+    for name, X, labels, test in [*module.sets(), *further()]:
+        if given.only and name not in given.only:
+            continue
+        y = np.unique(labels, return_inverse=True)[1]
+        errors: dict[str, list[float]] = {}
+        for seed in range(given.seeds):
+            train, held = parts(y, test, seed)
+            rows = (X[train], y[train], X[held], y[held])
+            errors.setdefault("herd", []).append(herd(*rows, seed))
+            for model in (LogisticRegression(max_iter=300), LinearSVC()):
+                fitted = make_pipeline(StandardScaler(with_mean=not sp.issparse(X)), model).fit(*rows[:2])
+                errors.setdefault(type(model).__name__, []).append(float((fitted.predict(rows[2]) != rows[3]).mean()))
+            if given.vw:
+                errors.setdefault("VW", []).append(vowpal(given.vw, *rows))
+        best = min(("LogisticRegression", "LinearSVC"), key=lambda model: float(np.mean(errors[model])))
+        apart = np.array(errors["herd"]) - np.array(errors[best])
+        row = {"set": name, "seeds": given.seeds} | {model: f"{np.mean(found):.4f}" for model, found in errors.items()}
+        row |= {"difference": f"{apart.mean():+.4f}", "standard_error": f"{apart.std(ddof=1) / len(apart) ** 0.5:.4f}"}
+        table.append(row)
+        print(row, file=sys.stderr, flush=True)
+    with open(given.output, "w", newline="") as file:
+        writer = csv.DictWriter(file, list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -57,8 +57,14 @@ def metrics(
     """
     held = value if isinstance(value, Judged) else _held(value, map)
     value = value.model if isinstance(value, Judged) else value
-    freedom = int(np.count_nonzero(value.coefficients)) + len(value.intercept) + int(value.distribution().dispersed)
+    freedom = (
+        int(np.count_nonzero(value.coefficients) if value.l1 else value.coefficients.size)
+        + len(value.intercept)
+        + int(value.distribution().dispersed)
+    )
     freedom += value.covariance_parameters
+    if not (value.l1 or value.l2):  # columns that repeat others share what these have
+        freedom -= len(value.intercept) * value.redundant
     found: dict[str, Value] = {
         "family": value.family,
         "train_explained": _explained(value.deviance, value.null_deviance),

@@ -1,7 +1,9 @@
 """Generalised least squares: errors whose covariance σ²Ω is not σ²I, by rows that are made to have independent errors.
 
 With Ω = L L', the rows L⁻¹X, L⁻¹1, L⁻¹y have errors σ²I, and least squares of these is (X'Ω⁻¹X)⁻¹X'Ω⁻¹y (Makin, eq. 5.9, with rows for
-columns).  Ω is given, or of a form whose parameters are estimated by maximum likelihood (feasible generalised least squares):
+columns).  Ω is given, or of a form whose parameters are estimated by restricted maximum likelihood (feasible generalised least squares),
+which is that of the residuals alone: −2 log p = (n − p) log σ² + RSS/σ² + log|Ω| + log|X'Ω⁻¹X|.  What the estimates do to the errors of
+coefficients stands in `herdcli.regression.small_samples`.
 
     ar1        Ω_st = ρ^|s − t| for steps s, t of a sequence, rows left out counting as steps
     variance   Ω_nn = exp(z_n'γ), the log of the variance linear in columns (Harvey 1976)
@@ -23,13 +25,17 @@ from herdcli.numerics.blocks import Block, Blocks, Map, Sums, Table, total
 from herdcli.records import dataclass
 from herdcli.regression.centring import moved
 from herdcli.regression.families import Gaussian, family
-from herdcli.regression.fit import Problem, Regression, solved
+from herdcli.regression.fit import ALIASED, Problem, Regression, inverse, solved
+from herdcli.regression.small_samples import Uncertainty, excess
 from herdcli.schema import Array
 
 NAMES = ("ar1", "variance", "given")
 GRID = np.tanh(np.linspace(-4, 4, 33))  # correlations between which the best one is looked for
+BEND, STEP = 1e-2, 1e-3  # in artanh ρ, over which second and first differences are taken
+LEAST_INFORMATION = 0.25  # on artanh ρ, of a likelihood that is all but flat
 ROUNDS = 200  # of mean and variance in turn
-SETTLED = 1e-13  # share of the log-likelihood that such a round gains, at least
+SETTLED = 1e-9  # of the logarithms of the variances, which such a round changes, at least
+LEAST_SHARE = 1e-6  # of its own error that a row of full leverage leaves
 SYMMETRY = 1e-8
 EXACT = 1e-24  # of the target's sum of squares, below which nothing is left to have a covariance
 
@@ -61,7 +67,7 @@ class Columns:
 class Whitened:
     """Rows with independent errors.  log_determinant  log|Ω|.  parameters  how many of Ω's were estimated.
 
-    correlation  ρ of ar1.  gamma (D + 1,)  of variance, the constant last.
+    correlation  ρ of ar1.  gamma (D + 1,)  of variance, the constant last.  uncertainty  of the estimates.
     """
 
     columns: Columns
@@ -69,6 +75,7 @@ class Whitened:
     parameters: int = 0
     correlation: float | None = None
     gamma: Array | None = None
+    uncertainty: Uncertainty | None = None
 
 
 @dataclass(frozen=True)
@@ -125,23 +132,90 @@ def whitened_ar1(columns: Columns, steps: Steps, correlation: float) -> Whitened
 
 
 def fitted_ar1(columns: Columns, steps: Steps, map: Map = map) -> Whitened:
-    """The rows whitened by the ρ of largest likelihood, coefficients and σ² at their best for each ρ."""
+    """The rows whitened by the ρ of largest restricted likelihood, coefficients and σ² at their best for each ρ."""
     from scipy.optimize import minimize_scalar
 
     if not steps.ordered()[1].any():
         raise DataError("no sequence has a second row, so nothing is known of the correlation of its errors")
     centred = replace(columns, y=left_over(columns, map))
+    chosen = independent(_gram(centred, map)[:-1, :-1])
+    count = len(columns.y) - len(chosen)
 
-    def loss(correlation: float) -> float:
-        found = whitened_ar1(centred, steps, correlation)
-        # −2 log p at the best β and σ² = RSS/n is n log RSS + log|Ω| + const; without log|Ω| the rows could be shrunk to nothing.
-        return len(columns.y) * float(np.log(squares(found.columns, map))) + found.log_determinant
+    def loss(z: float) -> float:
+        found = whitened_ar1(centred, steps, float(np.tanh(z)))
+        gram = _gram(found.columns, map)
+        # −2 log p at the best β and σ² = RSS/(n − p); without log|Ω| the rows could be shrunk to nothing.
+        own = found.log_determinant + float(np.linalg.slogdet(gram[np.ix_(chosen, chosen)])[1])
+        return count * float(np.log(_squares(gram))) + own
 
-    tried = [loss(value) for value in GRID]
+    grid = np.arctanh(GRID)
+    tried = [loss(value) for value in grid]
     best = int(np.clip(np.argmin(tried), 1, len(GRID) - 2))
-    ends = np.arctanh(GRID[[best - 1, best + 1]])
-    found = minimize_scalar(lambda z: loss(float(np.tanh(z))), bounds=tuple(ends), method="bounded", options={"xatol": 1e-10})
-    return replace(whitened_ar1(columns, steps, float(np.tanh(found.x))), parameters=1)
+    found = minimize_scalar(loss, bounds=(grid[best - 1], grid[best + 1]), method="bounded", options={"xatol": 1e-10})
+    z = float(found.x)
+    bend = (loss(z - BEND) - 2 * loss(z) + loss(z + BEND)) / (2 * BEND**2)  # of −log p: the information on z
+    made = whitened_ar1(columns, steps, float(np.tanh(z)))
+    return replace(made, parameters=1, uncertainty=_uncertainty_ar1(centred, steps, z, 1 / max(bend, LEAST_INFORMATION), map))
+
+
+def _uncertainty_ar1(columns: Columns, steps: Steps, z: float, variance: float, map: Map) -> Uncertainty:
+    """Of z = artanh ρ, whose variance is known: slopes in z by differences, σ² at its best for each z."""
+    rows = np.column_stack([columns.X, columns.one])
+    breads, sigmas, images = [], [], []
+    for at in (z - STEP, z, z + STEP):
+        found = whitened_ar1(columns, steps, float(np.tanh(at)))
+        gram = _gram(found.columns, map)
+        breads.append(inverse(gram[:-1, :-1]))
+        sigmas.append(_squares(gram))
+        images.append(_precision_ar1(rows, steps, float(np.tanh(at))))
+    slope = (images[2] - images[0]) / (2 * STEP)  # of Ω⁻¹X, which is −Ω⁻¹Ω'Ω⁻¹X
+    root = _transposed_root_ar1(slope, steps, float(np.tanh(z)))  # L'
+    first, second = rows.T @ slope, root.T @ root
+    spread = np.array([[variance]])
+    more = excess(breads[1], first[None], variance * second, spread)
+    tilt = (sigmas[2] * breads[2] - sigmas[0] * breads[0]) / (2 * STEP * sigmas[1])
+    return Uncertainty(more, tilt[None], spread, 2.0 / max(len(rows) - len(independent(gram[:-1, :-1])), 1))
+
+
+def _root_ar1(steps: Steps, correlation: float) -> tuple[Array, Array, Array]:
+    """Rows in time (n,), and L⁻¹ as its diagonal (n,) and what is left of it (n,), 0 where a sequence begins."""
+    order, gap = steps.ordered()
+    power = np.where(gap > 0, np.power(float(correlation), gap.astype(np.float64)), 0.0)
+    diagonal = 1 / np.sqrt(1 - power * power)
+    return order, diagonal, -power * diagonal
+
+
+def _precision_ar1(values: Array, steps: Steps, correlation: float) -> Array:
+    """Ω⁻¹ (n, n) times values (n, c): L⁻ᵀ(L⁻¹ v), L⁻¹ having a diagonal and one line below it."""
+    order, diagonal, below = _root_ar1(steps, correlation)
+    Z = values[order]
+    white = diagonal[:, None] * Z
+    white[1:] += below[1:, None] * Z[:-1]
+    out = diagonal[:, None] * white
+    out[:-1] += below[1:, None] * white[1:]
+    found: Array = np.empty_like(out)
+    found[order] = out
+    return found
+
+
+def _transposed_root_ar1(values: Array, steps: Steps, correlation: float) -> Array:
+    """L' (n, n) times values (n, c), of rows in time: L⁻ᵀ x = v is solved from the last row on."""
+    from scipy.linalg import solve_banded
+
+    order, diagonal, below = _root_ar1(steps, correlation)
+    band = np.vstack([np.concatenate([[0.0], below[1:]]), diagonal])
+    found: Array = solve_banded((0, 1), band, values[order], check_finite=False)
+    return found
+
+
+def independent(gram: Array) -> Array:
+    """A largest set of columns (r,) of which none is a combination of others, by Cholesky's factor with pivots."""
+    from scipy.linalg.lapack import dpstrf
+
+    scale = 1 / np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
+    _, pivots, rank, _ = dpstrf(scale[:, None] * gram * scale, tol=ALIASED, lower=1)
+    found: Array = np.sort(np.asarray(pivots[:rank]) - 1)
+    return found
 
 
 def left_over(columns: Columns, map: Map = map) -> Array:
@@ -153,14 +227,18 @@ def left_over(columns: Columns, map: Map = map) -> Array:
     return rest
 
 
-def squares(columns: Columns, map: Map = map) -> float:
-    """The least Σ (y − Xβ − α)²: y'y − (Z'y)'(Z'Z)⁻¹Z'y, which loses no digits where y is close to the residuals already."""
+def _gram(columns: Columns, map: Map = map) -> Array:
+    """Products (p + 1, p + 1) of the columns, the intercept's, and the target's."""
 
     def statistics(block: Block) -> Sums:
         return {"gram": block.X.T @ block.X}
 
-    rows = np.column_stack([columns.X, columns.one, columns.y])
-    gram = total(Blocks(Table(rows)), statistics, map)["gram"]
+    found: Array = total(Blocks(Table(np.column_stack([columns.X, columns.one, columns.y]))), statistics, map)["gram"]
+    return found
+
+
+def _squares(gram: Array) -> float:
+    """The least Σ (y − Xβ − α)², which loses no digits where y is close to the residuals already."""
     # min_β |y − Zβ|² = y'y − (Z'y)'(Z'Z)⁻¹Z'y.
     found = gram[-1, -1] - gram[:-1, -1] @ solved(gram[:-1, :-1], gram[:-1, -1])
     return float(max(found, 1e-300))
@@ -189,27 +267,49 @@ def require_covariance(matrix: Array) -> None:
 
 
 def fitted_variance(columns: Columns, Z: Array, map: Map = map) -> Whitened:
-    """By variances exp(z_n'γ), Z (n, q): mean and variance in turn, each at its maximum for the other, until the likelihood stands.
+    """By variances exp(z_n'γ), Z (n, q): mean and variance in turn, each at its best for the other, until the variances stand.
 
-    Given β the residuals' squares e² have −log-likelihood ½ Σ (η_n + e_n² exp(−η_n)), η = Zγ + γ₀, which is that of a gamma
-    regression of e² with a log link; given γ, β is least squares with weights exp(−η).  Neither step lowers the likelihood.
+    Given γ, β is least squares with weights exp(−η), η = Zγ + γ₀, of whose hat matrix h is the diagonal.  The restricted likelihood has
+    its maximum in γ where Σ (e² exp(−η) − (1 − h)) z = 0: a gamma regression of e²/(1 − h) with weights 1 − h and a log link (Smyth 2002).
     """
-    rest, previous, gamma = left_over(columns, map), np.inf, None
+    rest, gamma, eta = left_over(columns, map), None, np.zeros(len(Z))
+    hat = _hat(columns, map)
     for _ in range(ROUNDS):
-        gamma = _log_variances(Z, rest * rest, gamma, map)
+        before = eta
+        gamma = _log_variances(Z, rest * rest / np.maximum(1 - hat, LEAST_SHARE), np.maximum(1 - hat, LEAST_SHARE), gamma, map)
         eta = Z @ gamma[:-1] + gamma[-1]
         found = columns.scaled(np.exp(-0.5 * eta))
         rest = left_over(found, map) * np.exp(0.5 * eta)
-        loss = float((eta + rest * rest * np.exp(-eta)).sum())
-        if not loss < previous - SETTLED * max(1.0, abs(loss)):
+        hat = _hat(found, map)
+        if np.abs(eta - before).max() < SETTLED:
             break
-        previous = loss
-    return Whitened(found, float(eta.sum()), parameters=Z.shape[1], gamma=gamma)
+    return Whitened(found, float(eta.sum()), parameters=Z.shape[1], gamma=gamma, uncertainty=_uncertainty_variance(found, Z, map))
 
 
-def _log_variances(Z: Array, squared: Array, start: Array | None, map: Map) -> Array:
+def _hat(columns: Columns, map: Map) -> Array:
+    """The diagonal (n,) of the hat matrix Z(Z'Z)⁻¹Z'."""
+    rows = np.column_stack([columns.X, columns.one])
+    found: Array = ((rows @ inverse(_gram(columns, map)[:-1, :-1])) * rows).sum(axis=1)
+    return found
+
+
+def _uncertainty_variance(white: Columns, Z: Array, map: Map) -> Uncertainty:
+    """Of γ and its constant, rows being those made independent: Ω_i = diag(z_i) Ω."""
+    rows, parts = np.column_stack([white.X, white.one]), np.column_stack([Z, np.ones(len(Z))])
+    bread, hat = inverse(_gram(white, map)[:-1, :-1]), _hat(white, map)
+    first = np.stack([(rows * z[:, None]).T @ rows for z in parts.T])
+    # Twice the information of the restricted likelihood: tr(MΩ_iMΩ_j) = Σ z_i z_j (1 − 2h) + tr(ΦP_iΦP_j), with M = I − H.
+    pairs = np.einsum("mij,nji->mn", bread @ first, bread @ first)
+    information = 0.5 * ((parts * (1 - 2 * hat)[:, None]).T @ parts + pairs)
+    spread = inverse(information)
+    second = (rows * ((parts @ spread) * parts).sum(axis=1)[:, None]).T @ rows  # Σ W_ij z_i z_j
+    return Uncertainty(excess(bread, first, second, spread), bread @ first @ bread, spread, 0.0)
+
+
+def _log_variances(Z: Array, squared: Array, weight: Array, start: Array | None, map: Map) -> Array:
     """γ (q + 1,), the constant last."""
-    problem = Problem(Table(np.column_stack([Z, squared, np.zeros(len(Z))])), family("gamma"), 1, Z.shape[1])
+    table = Table(np.column_stack([Z, squared, np.zeros(len(Z))]), weight=weight)
+    problem = Problem(table, family("gamma"), 1, Z.shape[1])
     begun = np.append(np.zeros(Z.shape[1]), np.log(squared.mean())) if start is None else start
     found: Array = solve(Regression(problem, begun[None, :], map=map)).theta[0]
     return found

@@ -321,6 +321,12 @@ def _spectrum(matrix: Array) -> tuple[Array, Array, Array]:
     return scale, values, vectors
 
 
+def redundant(gram: Array) -> int:
+    """How many columns there are beyond those of which none is a combination of others."""
+    values = _spectrum(gram)[1]
+    return int(np.count_nonzero(values <= ALIASED * max(values[-1], 1e-300)))
+
+
 def aliased(gram: Array) -> Array:
     """Which columns (p,) are combinations of others: those in the null space of Z'WZ, scaled."""
     scale, values, vectors = _spectrum(gram)

@@ -15,8 +15,9 @@ from herdcli.numerics.blocks import Blocks, Map, total
 from herdcli.records import dataclass
 from herdcli.regression import centring, covariance, recession, weights
 from herdcli.regression.families import Family, family
-from herdcli.regression.fit import Fit, Problem, Regression, aliased, closing, inverse, likelihood
+from herdcli.regression.fit import Fit, Problem, Regression, aliased, closing, inverse, likelihood, redundant
 from herdcli.regression.recession import Recession
+from herdcli.regression.small_samples import Uncertainty
 from herdcli.schema import Array, array
 
 COVERED = 0.95  # of the intervals of a table
@@ -76,8 +77,12 @@ class GeneralisedLinear:
     correlation: float = float("nan")  # ρ of ar1
     covariance_parameters: int = 0  # of the covariance, that were estimated
     weight_kind: str = "precision"  # what weights stand for
+    redundant: int = 0  # columns beyond those of which none is a combination of others
     response: str = ""  # how the target was given: successes or shares of trials, counts or rates of an exposure; "": as it is
     firth: bool = False  # the likelihood was penalised by half the log-determinant of Fisher's information
+    freedom: Array | None = array(
+        "p", "degrees of freedom of t, where the errors' covariance was estimated", kind="f", optional=True, low=0
+    )
     unbounded: Array | None = array("K p", "coefficients without a finite estimate, the intercept last", kind="b", optional=True)
     holdout: HeldOut | None = None
 
@@ -140,15 +145,16 @@ class GeneralisedLinear:
         `note` says why there are no errors, where some coefficient has none.
         """
         theta = np.column_stack([self.coefficients, self.intercept])
-        freedom = max(self.size - theta.size, 1.0)
+        residual = max(self.size - theta.size + len(theta) * self.redundant, 1.0)
+        freedom = self.freedom if self.freedom is not None else np.full(theta.shape[1], residual)
         student = self.family == "gaussian"
         rows = []
         for k in range(len(theta)):
             for j, name in enumerate(self.names()):
                 value, error = float(theta[k, j]), float(self.standard_error[k, j])
                 z = value / error if error > 0 else float("nan")
-                tail = stdtr(freedom, -abs(z)) if student else _normal_tail(abs(z))
-                width = error * (stdtrit(freedom, 0.5 + COVERED / 2) if student else ndtri(0.5 + COVERED / 2))
+                tail = stdtr(freedom[j], -abs(z)) if student else _normal_tail(abs(z))
+                width = error * (stdtrit(freedom[j], 0.5 + COVERED / 2) if student else ndtri(0.5 + COVERED / 2))
                 own = {"class": self._class_of(k)} if self.family == "softmax" else {}
                 figures = {"estimate": value, "standard_error": error, "robust_error": float(self.robust_error[k, j])}
                 tests = {"t" if student else "z": z, "p": float(2 * tail), "low": value - width, "high": value + width}
@@ -238,17 +244,21 @@ def assembled(
     alone = Problem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant, weights=problem.weights)
     least = solve(Regression(alone, started(alone, map), map=map)).theta
     null = closing(alone, least, map, scored=False)
-    n = weights.size(problem.weights, ended["rows"], ended["mass"])
-    dispersion = ended["pearson"] / max(n - fit.theta.size, 1.0) if problem.family.dispersed or pearson else 1.0
+    n, more = weights.size(problem.weights, ended["rows"], ended["mass"]), redundant(ended["gram"])
+    freedom = max(n - fit.theta.size + problem.outputs * more, 1.0)
+    dispersion = ended["pearson"] / freedom if problem.family.dispersed or pearson else 1.0
     # The Gaussian's likelihood has its maximum at σ² = Σ w r²/n.
     within = ended["deviance"] / n if problem.family.name == "gaussian" else dispersion
     repeated = aliased(ended["gram"])[:-1]
     to_zero = None if centre is None else centring.back(problem.outputs, centre)
-    standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated, to_zero, endless)
+    uncertainty = None if whitened is None else whitened[1].uncertainty
+    standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated, to_zero, endless, uncertainty)
     if whitened is None:
         reached, kept = likelihood(problem, fit.theta, max(within, 1e-300), map), {}
     else:
         reached, kept = covariance.log_likelihood(whitened[1], ended["deviance"]), covariance.as_record(whitened[1], whitened[0], centre)
+    if uncertainty is not None:
+        kept["freedom"] = np.minimum(uncertainty.freedom(inverse(fit.curvature), to_zero), freedom)
     if endless is not None:
         kept["unbounded"] = endless.unbounded(to_zero).reshape(fit.theta.shape)
     figures = Figures(
@@ -263,6 +273,7 @@ def assembled(
         standard_error=standard,
         robust_error=robust,
         aliased=repeated,
+        redundant=more,
     )
     if centre is not None:
         fit = replace(fit, theta=centring.moved(fit.theta, centre))
@@ -284,6 +295,7 @@ class Figures:
     standard_error: Array
     robust_error: Array
     aliased: Array
+    redundant: int
 
 
 def stated(
@@ -329,11 +341,13 @@ def errors(
     repeated: Array,
     back: Array | None = None,
     endless: Recession | None = None,
+    uncertainty: Uncertainty | None = None,
 ) -> tuple[Array, Array]:
     """Standard errors (q,) from the curvature, and the sandwich's; NaN where a penalty, separation or repeated columns leave none.
 
     back     (q, q): the coefficients are `back` times those that curvature and scores are of; None: these themselves.
     endless  where the likelihood rises for ever; the errors of the other coefficients are those of the limiting model.
+    uncertainty  of the errors' covariance, which standard errors take into account.
     """
     q = fit.theta.size
     nothing = np.full(q, np.nan)
@@ -342,7 +356,8 @@ def errors(
     # Cov θ̂ = φ H⁻¹ where the family is right, since the scores' covariance is then φH; else H⁻¹ (Σ s s') H⁻¹ (Huber 1967, White 1980).
     bread = inverse(fit.curvature) if endless is None else endless.inverse(fit.curvature)
     left, right = (bread, bread) if back is None else (back @ bread, bread @ back.T)
-    standard = np.sqrt(np.maximum(np.diag(bread if back is None else left @ back.T) * dispersion, 0.0))
+    spread = bread if uncertainty is None else uncertainty.covariance(bread)
+    standard = np.sqrt(np.maximum(np.diag(spread if back is None else back @ spread @ back.T) * dispersion, 0.0))
     robust = np.sqrt(np.maximum(np.diag(left @ scores @ right), 0.0))
     withheld = np.tile(np.append(repeated, False), problem.outputs)
     if endless is not None:

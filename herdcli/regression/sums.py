@@ -22,7 +22,7 @@ from herdcli.records import dataclass
 from herdcli.regression import weights
 from herdcli.regression.centring import back, moved
 from herdcli.regression.families import Gaussian
-from herdcli.regression.fit import Elsewhere, Fit, Problem, aliased
+from herdcli.regression.fit import Elsewhere, Fit, Problem, aliased, redundant
 from herdcli.regression.model import Figures, GeneralisedLinear, HeldOut, errors
 from herdcli.regression.summing import Part, Pilot, added, products
 from herdcli.schema import Array
@@ -96,7 +96,8 @@ def closed(of: Part, summed: Summed, problem: Problem, fit: Fit, *, weighted: bo
     theta, mass = fit.theta[0], float(of.second[-2, -2])
     null, deviance = summed.start()[0], summed.deviance(theta)
     n = weights.size(problem.weights, of.rows, mass)
-    without, freedom = summed.deviance(null), max(n - len(theta), 1.0)
+    more = redundant(of.second[:-1, :-1])
+    without, freedom = summed.deviance(null), max(n - len(theta) + more, 1.0)
     within = max(deviance / n, 1e-300)
     # Of rows of precision w the variance is φ/w: log N(r; 0, φ/w) = log N(√w r; 0, φ) + ½ log w.
     logarithms = of.logarithms if weighted and problem.weights == "precision" else 0.0
@@ -115,6 +116,7 @@ def closed(of: Part, summed: Summed, problem: Problem, fit: Fit, *, weighted: bo
         standard_error=standard,
         robust_error=robust,
         aliased=repeated,
+        redundant=more,
     )
     return replace(fit, theta=moved(fit.theta, centre)), figures
 

@@ -5,12 +5,14 @@
     fitted.undo(Z)               # the projection of X on what was kept
 
 Directions in which the rows do not vary have no inverse and are dropped; how many is kept in `dropped`, for the user to
-be told.  The components' order (descending variance) and signs (the entry largest in size is positive) do not depend on
+be told.  Columns whose deviations differ by more than UNLIKE are whitened in units of these, so that what is measured in small units is
+not taken for rounding.  The components' order (descending variance) and signs (the entry largest in size is positive) do not depend on
 the machine, unless variances tie.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -22,6 +24,7 @@ from herdcli.numerics.principal import Principal, of_covariance, principal
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
+UNLIKE = 1e5  # times the smallest deviation of a column that varies, and less of so many rows that rounding would hide it
 READ = 1 << 22  # numbers that are read at one time
 Method = Literal["pca", "zca", "centre", "fa"]
 
@@ -41,6 +44,7 @@ class Whitening:
     method: str = "pca"  # what was done: pca, zca, centre or fa
     dropped: int = 0  # directions of no variance, left out
     log: bool = False  # rows are replaced by log(1 + row) first
+    scale: Array | None = array("D", "deviations of columns of unlike units, which were whitened in these", kind="f", optional=True)
 
     @property
     def kept(self) -> float:
@@ -74,8 +78,10 @@ class Whitening:
             return np.asarray(J @ left @ right)
         # A filter J of pca's rows Λ^−½U'x is the filter JU' of zca's rows UΛ^−½U'x: the same outputs.  U' is `forward` without its lengths
         # Λ^−½.
-        axes = self.forward * np.sqrt(self.variance)[:, np.newaxis] if self.method == "pca" else np.eye(len(self.forward))
-        return np.asarray(J @ axes)
+        if self.method != "pca":
+            return np.asarray(J @ np.eye(len(self.forward)))
+        forward = self.forward if self.scale is None else self.forward * self.scale
+        return np.asarray(J @ (forward * np.sqrt(self.variance)[:, np.newaxis]))
 
     def undo(self, Z: Array) -> Array:
         """(m, n) whitened rows in, (m, D) float64 out: exact up to what lay along components not kept."""
@@ -138,7 +144,9 @@ def fit(
     columns = X.shape[1] if isinstance(X, np.ndarray) else X.columns
     _check(columns, method, components, share)
     if isinstance(X, np.ndarray) and len(X) < columns and method != "fa":
-        return _along(principal(log_intensities(X) if log else X, components), method, share, log)
+        rows = np.asarray(log_intensities(X) if log else X, dtype=np.float64)
+        scale = _units(rows.var(axis=0), rows.mean(axis=0), len(rows))
+        return _along(principal(rows if scale is None else rows / scale, components), method, share, log, scale)
     return of_moments(moments(in_blocks(X, log=log), map), method=method, components=components, share=share, log=log)
 
 
@@ -147,9 +155,30 @@ def of_moments(
 ) -> Whitening:
     """The same from the moments of rows, under `log` of their logarithms."""
     _check(len(known.mean), method, components, share)
+    scale = _units(known.variance, known.mean, known.rows)
+    if scale is not None:
+        known = replace(known, mean=known.mean / scale, covariance=known.covariance / scale[:, np.newaxis] / scale)
     if method == "fa" and components is not None:
-        return _by_factors(known, components, log)
-    return _along(of_covariance(known.mean, known.covariance, known.rows, components), method, share, log)
+        return _in_units(_by_factors(known, components, log), scale)
+    return _along(of_covariance(known.mean, known.covariance, known.rows, components), method, share, log, scale)
+
+
+def _units(variance: Array, mean: Array, rows: int) -> Array | None:
+    """Deviations (D,) of columns of unlike units, 1 for those of one value; None where the columns' own units do."""
+    eps = np.finfo(np.float64).eps
+    varies = variance > 4.0 * np.square(eps * np.abs(mean))
+    deviation = np.sqrt(np.where(varies, variance, 1.0))
+    if not varies.any() or deviation[varies].max() <= min(UNLIKE, 0.1 / np.sqrt(rows * eps)) * deviation[varies].min():
+        return None
+    return np.where(varies, deviation, 1.0)
+
+
+def _in_units(found: Whitening, scale: Array | None) -> Whitening:
+    """A whitening of columns divided by their deviations (D,) as one of the columns themselves."""
+    if scale is None:
+        return found
+    backward = np.ascontiguousarray(found.backward * scale[:, np.newaxis])
+    return replace(found, mean=found.mean * scale, forward=found.forward / scale, backward=backward, scale=scale)
 
 
 def _check(columns: int, method: Method, components: int | None, share: float | None) -> None:
@@ -164,13 +193,13 @@ def _check(columns: int, method: Method, components: int | None, share: float | 
         raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="pca keeps as many as wanted")
 
 
-def _along(found: Principal, method: Method, share: float | None, log: bool) -> Whitening:
-    """By principal components."""
+def _along(found: Principal, method: Method, share: float | None, log: bool, scale: Array | None) -> Whitening:
+    """By principal components, of columns divided by their deviations where there is a scale (D,)."""
     columns = len(found.mean)
     if share is not None:
         found = found.leading(1 + int(np.searchsorted(np.cumsum(found.eigenvalues), share * found.total * (1.0 - 1e-12))))
-    axes, scale = found.components, np.sqrt(found.eigenvalues)[:, np.newaxis]
-    forward, backward = axes / scale, (axes * scale).T
+    axes, roots = found.components, np.sqrt(found.eigenvalues)[:, np.newaxis]
+    forward, backward = axes / roots, (axes * roots).T
     if method == "centre":
         forward = backward = np.eye(columns)
     elif method == "zca" and len(axes) == columns:
@@ -178,7 +207,10 @@ def _along(found: Principal, method: Method, share: float | None, log: bool) -> 
     else:
         method = "pca"
     backward = np.ascontiguousarray(backward)
-    return Whitening(found.mean, forward, backward, found.eigenvalues, found.total, method, columns - found.rank, log)
+    made = Whitening(found.mean, forward, backward, found.eigenvalues, found.total, method, columns - found.rank, log)
+    if scale is not None and method == "centre":  # nothing is divided by
+        return replace(made, mean=found.mean * scale)
+    return _in_units(made, scale)
 
 
 def _by_factors(known: Moments, components: int, log: bool) -> Whitening:

@@ -169,3 +169,30 @@ def test_filters_turned_to_the_rows_axes_do_to_zca_rows_what_they_did_to_pca_row
     pca, zca = whitening.fit(X), whitening.fit(X, method="zca")
     assert np.allclose(zca.apply(X) @ pca.rotated(J).T, pca.apply(X) @ J.T)
     assert np.array_equal(zca.rotated(J), J)
+
+
+@pytest.mark.parametrize("units", [[1, 1, 1e-6, 1e-6], [1e9, 1e-9, 1.0, 1e3]])
+@pytest.mark.parametrize(("method", "components"), [("zca", None), ("pca", None), ("pca", 3), ("fa", 1)])
+def test_columns_of_unlike_units_keep_their_directions(units, method, components):
+    """Multiplying columns changes no rank and no whitened row, but for what small units would have cost by rounding."""
+    X = correlated(500, 4)
+    deviation = X.std(axis=0)
+    plain = whitening.fit(X / deviation, method=method, components=components)
+    scaled = whitening.fit(X / deviation * units, method=method, components=components)
+    assert (len(scaled.forward), scaled.dropped, scaled.method) == (len(plain.forward), 0, plain.method)
+    np.testing.assert_allclose(scaled.apply(X / deviation * units), plain.apply(X / deviation), atol=1e-6)
+    np.testing.assert_allclose(scaled.undo(scaled.apply(X * units)) / units, plain.undo(plain.apply(X)), atol=1e-6)
+    J = np.eye(len(plain.forward))
+    if method != "fa":
+        np.testing.assert_allclose(scaled.rotated(J), plain.rotated(J), atol=1e-6)
+
+
+def test_few_rows_of_unlike_units_span_one_direction_less_than_rows():
+    X = correlated(5, 8) * [1, 1e-7, 1, 1, 1e7, 1, 1, 1]
+    assert len(whitening.fit(X).forward) == 4
+
+
+def test_a_constant_column_among_unlike_units_is_dropped_alone():
+    X = np.column_stack([correlated(300, 3) * [1, 1e-8, 1e8], np.full(300, 1e-3)])
+    fitted = whitening.fit(X)
+    assert (len(fitted.forward), fitted.dropped) == (3, 1)

@@ -175,6 +175,8 @@ def tell(session: Session, fitted: Whitening, constant: Array, request: Request)
     if request.share:
         session.console.note(f"{len(fitted.forward)} of {columns} components have {100 * fitted.kept:.3g} % of the variance")
         least = len(fitted.forward)
+    if fitted.scale is not None:
+        session.console.note("columns have units of very different sizes: each is whitened in units of its standard deviation")
     if len(constant):
         session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {constant[0]})")
     if fitted.dropped and len(fitted.forward) < least:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
-from herdcli.errors import DataError
+from herdcli.artifacts.roles import ColumnRoles
+from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 
 MOST_TOLD = 12
@@ -95,3 +96,16 @@ def aligned(data: Dataset, found: Order | None) -> Dataset:
         return data
     names = None if data.feature_names is None else [data.feature_names[index] for index in found.columns]
     return replace(data, X=taken(data.X, found), feature_names=names, image_shape=None)
+
+
+def selected(data: Dataset, roles: ColumnRoles, where: str) -> Dataset:
+    """The data set with the features and the further columns that --columns and --drop leave.  Raises BadUsage where no feature is left."""
+    features, further = data.feature_names or [f"x{index}" for index in range(data.X.shape[1])], list(data.columns or {})
+    left_out = set(roles.left_out([*features, *further], (), where))
+    kept = [index for index, name in enumerate(features) if name not in left_out]
+    if not kept:
+        raise BadUsage("no column is left", where=where, hint=f"columns: {listed(features)}")
+    columns = {name: values for name, values in (data.columns or {}).items() if name not in left_out}
+    if len(kept) == len(features):
+        return replace(data, columns=columns or None)
+    return replace(aligned(data, Order(kept, [])), columns=columns or None)

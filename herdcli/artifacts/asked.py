@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from herdcli.artifacts import memory
+from herdcli.artifacts.roles import ColumnRoles
 from herdcli.records import dataclass
 
 
@@ -24,6 +25,7 @@ class Asked:
     as_text  columns that are read as text where they are there, also where it looks like numbers: names of states.
     layer    of an AnnData file: the layer that holds the rows instead of X.
     labels   False: nobody asks for the rows' own labels, so that their column is left out, whatever it holds.
+    roles    which columns of a table are labels, splits and weights, and which of the others are read.
     stretch  the rows are some of several: numbers of parts mean what those of all rows together do, and stay as they are.
     """
 
@@ -39,6 +41,7 @@ class Asked:
     required: Collection[str] = ()
     stretch: bool = False
     labels: bool = True
+    roles: ColumnRoles = ColumnRoles()
 
     @staticmethod
     def of(limit: int | None, note: Callable[[str], None] | None, **more: object) -> Asked:

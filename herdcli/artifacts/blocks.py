@@ -14,6 +14,7 @@ from herdcli.artifacts import columns, delimited, header, sniff, tables
 from herdcli.artifacts.asked import Asked, silent
 from herdcli.artifacts.dataset import Dataset, reckonable, validate
 from herdcli.artifacts.inputs import Source, open_source
+from herdcli.artifacts.roles import BY_NAME_ROLES, ColumnRoles
 from herdcli.errors import DataError, HerdError
 
 ARROW_STREAM = b"\xff\xff\xff\xff"
@@ -22,17 +23,19 @@ UNBOUNDED = 1 << 62
 
 
 @contextlib.contextmanager
-def opened(path: str, *, input_format: str | None, note: Callable[[str], None]) -> Iterator[tuple[Source, Iterator[Dataset] | None]]:
+def opened(
+    path: str, *, input_format: str | None, note: Callable[[str], None], roles: ColumnRoles = BY_NAME_ROLES
+) -> Iterator[tuple[Source, Iterator[Dataset] | None]]:
     """The bytes of an input, and its rows as data sets in their order; None for formats without blocks."""
     with open_source(path, limit=UNBOUNDED) as source:
         if source.head.startswith(ARROW_STREAM):
             form = "arrow stream"
         else:
             form = sniff.checked(input_format) if input_format else sniff.tell(source.head, source.name)
-        yield source, None if form not in READERS else _data(READERS[form](source, Asked(note=note)), source.name, note)
+        yield source, None if form not in READERS else _data(READERS[form](source, Asked(note=note, roles=roles)), source.name, note, roles)
 
 
-def _data(batches: Iterator[Any], where: str, note: Callable[[str], None]) -> Iterator[Dataset]:
+def _data(batches: Iterator[Any], where: str, note: Callable[[str], None], roles: ColumnRoles) -> Iterator[Dataset]:
     """A data set of each batch; what is ignored or assumed is told of the first."""
     import pyarrow as pa
 
@@ -41,7 +44,7 @@ def _data(batches: Iterator[Any], where: str, note: Callable[[str], None]) -> It
     for batch in batches:
         if not batch.num_rows:
             continue
-        asked = Asked(note=note if row == 0 else silent)
+        asked = Asked(note=note if row == 0 else silent, roles=roles)
         try:
             found = columns.from_table(pa.Table.from_batches([batch]), {}, where=where, asked=asked)
             validate(found, where=where)

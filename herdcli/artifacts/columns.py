@@ -1,7 +1,8 @@
 """Named columns -> `Dataset`: which hold labels, splits and weights, and which are features.
 
-`y`, else `label`, `class` or `target` (any case), holds the labels; `split` and `weight` are what
-they say; a column of fixed-length lists named `x` holds whole rows; other numbers are features.
+Which of them have a role is said by `roles`: where roles are recognised by names, `y`, else `label`, `class` or `target` (any case),
+holds the labels, and `split` and `weight` are what they say.  A column of fixed-length lists named `x` holds whole rows; other numbers
+are features.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from herdcli.artifacts.arrow import array, dtype_of, vector
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.assemble import assemble, smallest_integers
 from herdcli.artifacts.dataset import GAPS_HINT, Dataset
-from herdcli.artifacts.people import label_among
+from herdcli.artifacts.identifiers import identifiers
 from herdcli.artifacts.recoding import MARKS, number, written
+from herdcli.artifacts.roles import LABELS, ROLES
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
-LABELS = ("y", "label", "class", "target")
 INDEX_NAMES = ("", "Unnamed: 0")
 MISTYPED_HINT = "numbers are written as 1.5 or 1e-3: mend the cell, or the decimal commas, or remove the column"
 UTF8_HINT = "say what it is in: iconv -f LATIN1 -t UTF-8"
@@ -47,17 +48,25 @@ def from_table(
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"column '{twice}' appears twice", where=where)
-    roles = roles_of([name for name in names if name not in keep or name == label], label, where)  # what is asked for has no other role
+    roles = roles_of(names, asked, where)
+    left_out = asked.roles.left_out(names, [*keep, *roles.values()], where)
+    use = asked.roles.use([name for name in names if name not in keep], left_out, label, roles, where)
+    asked.roles.report(use if asked.labels else use.without_labels)
+    table = table.drop_columns(left_out)
+    names = list(table.column_names)
     kept = [name for name in names if name in keep and name not in roles.values()]
     others = [name for name in names if name not in roles.values() and name not in kept]
     table, features, ignored = _features(table, others, where, asked)
     worded = [name for name in ignored if asked.texts and _is_text(table.schema.field(name).type)]
     ignored = [name for name in ignored if name not in worded]
+    if asked.roles.reports and isinstance(features, list) and not asked.stretch:
+        for name, why in identifiers(table, features, worded).items():
+            note(f"{where}: column '{name}' {why}, as an identifier: --drop {name} leaves it out")
     if ignored:
         note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
     if asked.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
-    if "weight" in roles and not attributes:  # a file of herd's own says what it holds
+    if "weight" in roles and asked.roles.weight is None and not attributes:  # a file of herd's own says what it holds
         note(f"{where}: column '{roles['weight']}' holds the weights of rows, and is no feature (as data it needs another name)")
     X = features if isinstance(features, np.ndarray) else _matrix(table, features, where, missing=missing)
     unlabelled = _absent(table.column(roles["y"])) if missing and asked.labels and "y" in roles else np.zeros(0, dtype=bool)
@@ -105,13 +114,9 @@ def _numbered(names: list[str], letter: str) -> bool:
     return all(name == f"{letter}{column}" for column, name in enumerate(names))
 
 
-def roles_of(names: list[str], label: str | None, where: str) -> dict[str, str]:
-    """Role -> column name, for the roles that are present."""
-    folded = {name.lower(): name for name in reversed(names)} | {name: name for name in names}
-    chosen = label_among(names, (), label, where) if label else None
-    roles = {role: folded[role] for role in ("split", "weight") if role in folded and folded[role] != chosen}
-    labels = chosen or next((folded[name] for name in LABELS if name in folded), None)
-    return roles | ({"y": labels} if labels else {})
+def roles_of(names: list[str], asked: Asked, where: str) -> dict[str, str]:
+    """Role -> column name, for the roles that are present; a column that is asked for by itself has no other role."""
+    return asked.roles.assigned([name for name in names if name not in asked.keep or name == asked.label], asked.label, where)
 
 
 def _without_index(table: Any, label: str | None, keep: Collection[str], where: str, note: Callable[[str], None]) -> Any:
@@ -126,7 +131,7 @@ def _without_index(table: Any, label: str | None, keep: Collection[str], where: 
             note(f"{where}: left out column {index + 1}, which has no name and no values")
             table = table.remove_column(index)
     names = list(table.column_names)
-    spared = {label, *keep, *LABELS, "split", "weight"}
+    spared = {label, *keep, *LABELS, *ROLES}
     indices = [name for name in names if name in _indices(table) or (name in INDEX_NAMES and name == names[0])]
     left_out = [name for name in dict.fromkeys(indices) if name not in spared and names.count(name) == 1]
     if not left_out or len(left_out) == len(names):

@@ -52,8 +52,10 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _difference(ours: Any, theirs: Any) -> float:
-    if ours is None or theirs is None or isinstance(ours, str) or isinstance(theirs, str):
-        return 0.0 if ours is theirs or ours == theirs else float("inf")
+    if ours is None or theirs is None:
+        return 0.0 if ours is theirs else float("inf")
+    if isinstance(ours, str) or isinstance(theirs, str):
+        return 0.0 if isinstance(ours, str) and isinstance(theirs, str) and ours == theirs else float("inf")
     a, b = np.asarray(ours), np.asarray(theirs)
     if a.shape != b.shape or (a.dtype.kind in "fiub") != (b.dtype.kind in "fiub"):
         return float("inf")

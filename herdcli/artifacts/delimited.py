@@ -139,7 +139,7 @@ def _whole_labels(titles: list[str], below: list[list[str]], where: str, asked: 
     """The column of labels, if the lines of the head have whole numbers in it."""
     if not asked.labels or len(set(titles)) < len(titles):
         return None
-    y = roles_of([name for name in titles if name not in asked.keep or name == asked.label], asked.label, where).get("y")
+    y = roles_of(titles, asked, where).get("y")
     cells = [] if y is None else [cells[titles.index(y)] for cells in below if len(cells) > titles.index(y)]
     return y if any(cells) and all(not cell or _WHOLE.fullmatch(cell) for cell in cells) else None
 
@@ -153,7 +153,7 @@ def _padded(titles: list[str], below: list[list[str]], where: str, asked: Asked)
     found = {name: one for name, one in found.items() if name not in asked.as_text}
     if not found or len(set(titles)) < len(titles):
         return {}
-    y = roles_of([name for name in titles if name not in asked.keep or name == asked.label], asked.label, where).get("y")
+    y = roles_of(titles, asked, where).get("y")
     for name, cells in found.items():
         first = next(cell for cell in cells if _PADDED.fullmatch(cell))
         if name == y and asked.labels:

@@ -11,10 +11,12 @@ from importlib import import_module
 from typing import Any, BinaryIO
 
 from herdcli.artifacts import bound, guard, hdf5, header, sniff
+from herdcli.artifacts.alignment import selected
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Counted, Source, open_source
 from herdcli.artifacts.recoding import Recoding
+from herdcli.artifacts.roles import BY_NAME_ROLES, NONE, ColumnRoles
 from herdcli.artifacts.streams import check_destination, pack, publish
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import CHECKPOINT, KINDS, Kind, exporting, kind_of, named
@@ -68,6 +70,7 @@ def load(
     as_text: Collection[str] = (),
     layer: str | None = None,
     labels: bool = True,
+    roles: ColumnRoles = BY_NAME_ROLES,
     prepare: Prepare | None = None,
 ) -> Artifact:
     """Read an artifact or a data set of any known format; "-" is stdin.
@@ -85,6 +88,7 @@ def load(
     as_text       columns that are read as text, also where it looks like numbers.
     layer         of an AnnData file: the layer that holds the rows.
     labels        False: the rows' own labels are not asked for, and left out, whatever their column holds.
+    roles         which columns of a table are labels, splits and weights, and which of the others are read.
     prepare       (data set, names of its columns of text, name, its own recoding) -> the data set in numbers, with what was learned for it.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
@@ -100,6 +104,7 @@ def load(
         as_text=as_text,
         layer=layer,
         labels=labels,
+        roles=roles,
     )
     artifact = _read_folder(path, options) if os.path.isdir(path) else None
     if artifact is None:
@@ -148,13 +153,22 @@ def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
 def _read(source: Source, input_format: str | None, options: Asked) -> Artifact:
     form = sniff.checked(input_format) if input_format else sniff.tell(source.head, source.name)
     if form == "hdf5":
-        return _read_hdf5(source, options)
+        return _selected(_read_hdf5(source, options), options)
     if form == "parquet":
-        return _read_parquet(source, options)
+        found = _read_parquet(source, options)
+        return _selected(found, options) if found.sealed else found
     if form == "idx":
-        return _read_idx(source, options)
+        return _selected(_read_idx(source, options), options)
     value = _read_export(source, form, options)
-    return Artifact("dataset", value, [], source.sha256, source.name, source.size, False)
+    found = Artifact("dataset", value, [], source.sha256, source.name, source.size, False)
+    return found if form in TABLES else _selected(found, options)
+
+
+def _selected(found: Artifact, options: Asked) -> Artifact:
+    """An artifact; of a data set whose columns are no table's, the columns that --columns and --drop leave."""
+    if not isinstance(found.value, Dataset) or not options.roles.selects:
+        return found
+    return replace(found, value=selected(found.value, options.roles, found.name))
 
 
 def _read_hdf5(source: Source, options: Asked) -> Artifact:
@@ -170,12 +184,11 @@ def _read_hdf5(source: Source, options: Asked) -> Artifact:
         if stated.kind == CHECKPOINT:
             hint = "resume it with --checkpoint FILE --resume and the command that wrote it"
             raise DataError("is a checkpoint", where=name, hint=hint)
-        _label_ignored(name, options)
         with guard.opened(path, where=name) as file:
             source.forget_file()
             value, history, recoding = hdf5.read(file, stated.kind, limit=options.limit, where=name)
     known = Recoding() if recoding is None else Recoding.from_json(str(recoding), where=name)
-    return Artifact(stated.kind, value, history, stated.sha256, name, source.size, True, known)
+    return _with_own_labels(Artifact(stated.kind, value, history, stated.sha256, name, source.size, True, known), options)
 
 
 def _reader(file: Any) -> Any:
@@ -189,9 +202,13 @@ def _reader(file: Any) -> Any:
     return strangers if strangers.has_rows(file) else people
 
 
-def _label_ignored(name: str, options: Asked) -> None:
+def _with_own_labels(found: Artifact, options: Asked) -> Artifact:
+    """A sealed artifact, whose labels stay what they are; without them where none are wanted."""
+    if options.label == NONE and isinstance(found.value, Dataset):
+        return replace(found, value=replace(found.value, y=None, class_names=None))
     if options.label is not None:
-        options.note(f"{name}: sealed, its labels stay what they are")
+        options.note(f"{found.name}: sealed, its labels stay what they are")
+    return found
 
 
 def verified(source: Source, stated: header.Seal, *, limit: int) -> str:
@@ -217,10 +234,9 @@ def _read_parquet(source: Source, options: Asked) -> Artifact:
 
     with source.file() as path:
         digest = tables.verify(path, where=source.name)
-        if digest is not None:
-            _label_ignored(source.name, options)
         kind, value, history, known = tables.read(path, digest is not None, where=source.name, asked=options)
-        return Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None, known)
+        found = Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None, known)
+        return found if digest is None else _with_own_labels(found, options)
 
 
 BY_NAME = {  # format -> module, function: readers of files that can be opened by name
@@ -230,6 +246,7 @@ BY_NAME = {  # format -> module, function: readers of files that can be opened b
     "matlab": ("matlab", "read"),
     "excel": ("sheets", "read"),
 }
+TABLES = ("csv", "json", "arrow", "excel")  # whose reader selects columns
 STREAMED = {"json": "jsonlines", "wav": "sound"}  # format -> module of readers of streams
 
 

@@ -7,7 +7,7 @@ process holds does not grow with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from typing import IO, Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.files import Artifact
 from herdcli.artifacts.inputs import open_source
 from herdcli.artifacts.recoding import Recoding
+from herdcli.artifacts.roles import BY_NAME_ROLES, ColumnRoles, sealed_roles
 from herdcli.artifacts.unnamed import get, put, unnamed
-from herdcli.errors import DataError, HerdError
+from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -82,7 +83,9 @@ class Opened:
 Found = tuple[Opened, dict[int, RowsFile]]
 
 
-def load(path: str, *, note: Callable[[str], None], choose: Choose, label: str | None = None) -> tuple[Artifact, dict[int, RowsFile]]:
+def load(
+    path: str, *, note: Callable[[str], None], choose: Choose, label: str | None = None, roles: ColumnRoles = BY_NAME_ROLES
+) -> tuple[Artifact, dict[int, RowsFile]]:
     """An artifact without rows, and the rows of each part.  Labels are left out.
 
     Raises DataError for other formats, and for what cannot be learned from: infinite values, weights that are none.
@@ -95,7 +98,11 @@ def load(path: str, *, note: Callable[[str], None], choose: Choose, label: str |
             )
         reading = _of_parquet if form == "parquet" else _of_hdf5
         sealed = tables.verify(path, where=source.name) if form == "parquet" else _verified(source)
-        opened, found = reading(path, source.name, note, label, choose)
+        if roles.selects and form == "hdf5":
+            hint = "herd convert INPUT --drop NAME -o FILE.parquet"
+            raise BadUsage("--columns and --drop with --on-disk need a Parquet file", where=source.name, hint=hint)
+        roles = roles if sealed is None else sealed_roles(roles)
+        opened, found = reading(path, source.name, Asked(note=note, label=label, roles=roles), choose)
         value = Dataset(np.empty((0, max(part.columns for part in found.values()))), feature_names=opened.feature_names)
         digest, known = sealed or source.sha256, opened.recoding
         return Artifact("dataset", value, opened.history, digest, source.name, source.size, sealed is not None, known), found
@@ -138,22 +145,25 @@ def _require(batch: Batch, row: int, where: str) -> None:
         raise DataError("weights must be finite, not negative, and not all 0", where=where)
 
 
-def _of_parquet(path: str, where: str, note: Callable[[str], None], label: str | None, choose: Choose) -> Found:
+def _of_parquet(path: str, where: str, asked: Asked, choose: Choose) -> Found:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             names, groups = file.schema_arrow.names, file.metadata.num_row_groups
-            own = columns.roles_of(names, label, where).get("split")
-            split = None if own is None else split_of(vector(file.read(columns=[own]).column(0)), where, note)
+            own = columns.roles_of(names, asked, where).get("split")
+            split = None if own is None else split_of(vector(file.read(columns=[own]).column(0)), where, asked.note)
             others = [name for name in names if name != own]
+            roles = asked.roles if own is None else replace(asked.roles, by_name=asked.roles.by_name - {"split"}, split=None)
+            asked = replace(asked, roles=roles)
             first = next(file.iter_batches(batch_size=1, columns=others, row_groups=[0], use_threads=False), None) if groups else None
-            head = None if first is None else _table(pa, first, where, Asked(note=note, label=label))
+            head = None if first is None else _table(pa, first, where, asked)
             del first
             if head is not None and head.y is not None:
-                note(f"{where}: labels are left out")
-            batches = (_batch(_table(pa, batch, where, Asked(note=silent, label=label))) for batch in _pieces(pa, file, others))
+                asked.note(f"{where}: labels are left out")
+            quiet = replace(asked, note=silent)
+            batches = (_batch(_table(pa, batch, where, quiet)) for batch in _pieces(pa, file, others))
             given = head.feature_names if head else None
             return _written(Opened(file.metadata.num_rows, split, given, batches, *tables.past(file, where)), choose, where)
     except HerdError:
@@ -172,28 +182,26 @@ def _pieces(pa: Any, file: Any, names: list[str]) -> Iterator[Any]:
 
 
 def _table(pa: Any, batch: Any, where: str, asked: Asked) -> Dataset:
-    return columns.from_table(
-        pa.Table.from_batches([batch]), {}, where=where, asked=Asked(note=asked.note, label=asked.label, missing=True)
-    )
+    return columns.from_table(pa.Table.from_batches([batch]), {}, where=where, asked=replace(asked, missing=True))
 
 
 def _batch(data: Dataset) -> Batch:
     return Batch(np.asarray(data.X, dtype=np.float64), data.weight)
 
 
-def _of_hdf5(path: str, where: str, note: Callable[[str], None], label: str | None, choose: Choose) -> Found:
+def _of_hdf5(path: str, where: str, asked: Asked, choose: Choose) -> Found:
     with guard.opened(path, where=where) as file:
         guard.walk(file, where=where)
         X = file.get("X")
         if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub":
             raise DataError("has no dense rows /X (n, d) of numbers, which --on-disk reads", where=where, hint="leave out --on-disk")
         if "y" in file:
-            note(f"{where}: labels are left out")
+            asked.note(f"{where}: labels are left out")
         further = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names") if name in file}
         short = next((name for name in ("split", "weight") if name in further and len(further[name]) != len(X)), None)
         if short is not None:
             raise DataError(f"/{short} has {len(further[short])} rows, /X has {len(X)}", where=where)
-        split = split_of(further["split"], where, note) if "split" in further else None
+        split = split_of(further["split"], where, asked.note) if "split" in further else None
         names = [str(name) for name in further["feature_names"]] if "feature_names" in further else None
         stated = hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
         known = Recoding.from_json(str(stated["recoding"]), where=where) if "recoding" in stated else Recoding()

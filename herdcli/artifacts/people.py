@@ -13,6 +13,7 @@ from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.assemble import assemble, flattened, named
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.libhdf5 import h5py
+from herdcli.artifacts.roles import NONE, required
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
@@ -93,12 +94,11 @@ def kept_columns(keep: Iterable[str], found: Collection[str], taken: Collection[
 
 
 def label_among(found: Collection[str], candidates: Iterable[str], label: str | None, where: str) -> str | None:
-    """The name that holds the labels: the one the user gives, else the first candidate present, else None."""
+    """The name that holds the labels: the one the user gives, none for `none`, else the first candidate present, else None."""
+    if label == NONE and NONE not in found:
+        return None
     if label is not None:
-        wanted = label.removeprefix("/")
-        if wanted not in found:
-            raise BadUsage(f"has nothing named '{wanted}' for the labels", where=where, hint=f"it has {', '.join(sorted(found))}")
-        return wanted
+        return required(sorted(found), label, "y", where)
     return next((candidate for candidate in candidates if candidate in found), None)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -21,19 +24,51 @@ AT_ONCE = 1 << 20  # rows whose parts are set at one time
 LEAST_STEPS = 200  # of float32 between the ends of a column: fewer round its values by more than about a hundredth of their deviation
 
 
+@dataclasses.dataclass
+class SplitRule:
+    """How the splits of a command are drawn, and whether one was.
+
+    by_class  fractions are of the rows of every class, and not of all rows, and `ica` learns from all rows: as in earlier histories.
+    drawn     a split by fractions was drawn, not read.
+    """
+
+    by_class: bool = False
+    drawn: bool = False
+
+
+_rule: ContextVar[SplitRule | None] = ContextVar("split rule", default=None)
+
+
+def split_rule() -> SplitRule:
+    """The rule in force."""
+    return _rule.get() or SplitRule()
+
+
+@contextmanager
+def ruled(rule: SplitRule) -> Iterator[None]:
+    """Draw splits by a rule."""
+    token = _rule.set(rule)
+    try:
+        yield
+    finally:
+        _rule.reset(token)
+
+
 def split_rows(data: Dataset, spec: str | None, seed: int) -> Array:
     """The part of each row, (n,) uint8: 0 train, 1 valid, 2 test, 3 in none.
 
-    spec  "700,300,100" rows of every class, or "0.6,0.2,0.2" fractions of every class; None: the
-    data set's own split, else fractions .6, .2, .2.  Rows are drawn from the seed, class by class;
-    without labels all rows are one class.
+    spec  "700,300,100" rows of every class, or "0.6,0.2,0.2" fractions of all rows, whatever their labels, so that every command
+    has the same test rows; None: the data set's own split, else fractions .6, .2, .2.  Rows are drawn from the seed, counts class by
+    class; without labels all rows are one class.
     """
     if spec is None and data.split is not None:
         return data.split.astype(np.uint8)
-    parts = _parse(spec) if spec is not None else DEFAULT_SPLIT
+    parts, rule = _parse(spec) if spec is not None else DEFAULT_SPLIT, split_rule()
     rows = data.X.shape[0]
     split = np.full(rows, UNUSED, dtype=np.uint8)
-    for unit, (label, members) in enumerate(_classes(data)):
+    rule.drawn = rule.drawn or _are_fractions(parts)
+    by_class = rule.by_class or not _are_fractions(parts)
+    for unit, (label, members) in enumerate(_classes(rows, data if by_class else None)):
         sizes = _sizes(parts, len(members), label)
         generator(seed, Stream.SPLIT, unit=unit).shuffle(members)
         for part, start, stop in zip((TRAIN, VALID, TEST), np.cumsum([0, *sizes[:-1]]).tolist(), np.cumsum(sizes).tolist(), strict=True):
@@ -42,11 +77,10 @@ def split_rows(data: Dataset, spec: str | None, seed: int) -> Array:
     return split
 
 
-def _classes(data: Dataset) -> Iterator[tuple[str | None, Array]]:
-    """Each class's name and rows, in order of its label; small numbers, where these reach."""
-    rows = data.X.shape[0]
+def _classes(rows: int, data: Dataset | None) -> Iterator[tuple[str | None, Array]]:
+    """Each class's name and rows, in order of its label; small numbers, where these reach.  data  None: all rows are one class."""
     dtype = np.uint32 if rows < 1 << 32 else np.int64
-    if data.y is None:
+    if data is None or data.y is None:
         yield None, np.arange(rows, dtype=dtype)
         return
     for label in np.unique(data.y):

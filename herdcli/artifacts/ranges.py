@@ -25,6 +25,7 @@ from herdcli.artifacts.dataset import Dataset, check_finite, reckonable
 from herdcli.artifacts.files import Artifact
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.recoding import Recoding
+from herdcli.artifacts.roles import BY_NAME_ROLES, NONE, ColumnRoles, sealed_roles
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -175,13 +176,14 @@ def opened(
     labels: bool = True,
     missing: bool = False,
     as_text: Collection[str] = (),
+    roles: ColumnRoles = BY_NAME_ROLES,
 ) -> Iterator[Ranges | None]:
     """The rows of a file, or of all files of a pattern such as 'rows-*.parquet'; None for what can only be read whole.
 
     verified  a sealed file is held against its seal; else its own word is taken for what is not read.      keep  further columns.
-    labels, missing, as_text  as of `Asked`.
+    labels, missing, as_text, roles  as of `Asked`.
     """
-    asked = Asked(note=note, label=label, texts=True, stretch=True, keep=keep, labels=labels, missing=missing, as_text=as_text)
+    asked = Asked(note=note, label=label, texts=True, stretch=True, keep=keep, labels=labels, missing=missing, as_text=as_text, roles=roles)
     with ExitStack() as held:
         yield _opened(files(path), path, asked, input_format, verified, held)
 
@@ -289,7 +291,7 @@ class _Parquet:
         return kind if kind.kind in "iu" else np.dtype(np.int64)
 
     def _own_split(self) -> str | None:
-        return columns.roles_of(self.file.schema_arrow.names, self.asked.label, self.where).get("split")
+        return columns.roles_of(self.file.schema_arrow.names, self.asked, self.where).get("split")
 
     def split(self) -> Array | None:
         """The column of parts alone."""
@@ -335,6 +337,8 @@ def _of_parquet(source: Source, path: str, asked: Asked, verified: bool, held: E
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
     pictured = any(b"image_shape" in item for pair in (file.metadata.metadata or {}).items() for item in pair)
     declared = ({"image_shape": None} if pictured else {}) | tables.declared(file)
+    if digest is not None:
+        asked = replace(asked, roles=sealed_roles(asked.roles))
     reader = _Parquet(file, source.name, asked, starts[:-1], starts[-1], declared)
     history, recoding = tables.past(file, source.name)
     return reader, digest or lines.digest(source, path, fresh=verified), history, digest is not None, recoding
@@ -377,6 +381,8 @@ def _native(item: Any, name: str, where: str) -> Any:
 
 def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: ExitStack) -> Made | None:
     where, sealed = source.name, header.parse(source.head, where=source.name)
+    if asked.roles.selects:
+        return None
     if sealed is None:
         sniff.refuse_lost_seal(source.head, where)
     elif sealed.kind != "dataset":
@@ -392,6 +398,8 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
     ):  # other names, across, other values
         return None
     own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
+    if asked.label == NONE:
+        own.pop("class_names", None)
     kept = {} if sealed is not None else _numbers(file, asked.keep, len(X))
     if not asked.labels:
         own.pop("class_names", None)
@@ -424,7 +432,7 @@ def _with_labels(own: dict[str, Any], file: Any, sealed: bool, asked: Asked, whe
     """Add the labels that the file read whole would have; False where these are no vector."""
     top = [name for name in file if hasattr(file[name], "ndim")]
     candidates = ["y"] if sealed else [name for name in people.LABELS if name not in asked.keep]
-    name = people.label_among(top, candidates, None if sealed else asked.label, where)
+    name = people.label_among(top, candidates, None if sealed and asked.label != NONE else asked.label, where)
     if name is None:
         return True
     if file[name].ndim != 1:

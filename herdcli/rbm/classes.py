@@ -153,15 +153,24 @@ def _kept(state: State, m: int) -> Kept:
     return Kept(**own)
 
 
-def frame(groups: Groups, settings: Settings, *, scored: bool, parts: str | None = None, label: str | None = None, **seen: Any) -> Frame:
-    """What belongs to no model of a fit.  seen  how rows became unit values.  parts, label  of Elsewhere.
+def frame(
+    groups: Groups,
+    settings: Settings,
+    *,
+    scored: bool,
+    parts: str | None = None,
+    label: str | None = None,
+    by_class: bool = False,
+    **seen: Any,
+) -> Frame:
+    """What belongs to no model of a fit.  seen  how rows became unit values.  parts, label, by_class  of Elsewhere.
 
     The held-out rows take the place of all rows in memory: `groups` is of no use after it.
     """
     labels, names = (_labels(groups), groups.names) if scored else (None, None)
     if heldout.size(groups.X, groups.split) > heldout.LARGE:
         found = heldout.digest(groups.X, groups.split, groups.y if scored else None)
-        away = Elsewhere(found, *heldout.counts(groups.split), settings.seed, parts, label, groups.streamed)
+        away = Elsewhere(found, *heldout.counts(groups.split), settings.seed, parts, label, groups.streamed, by_class)
         return Frame(settings, None, groups.folds, labels, names, **seen, elsewhere=away)
     held = groups.held
     chosen = heldout.read(groups.X, groups.split) if groups.streamed else _first_rows(groups.X, held)

@@ -73,6 +73,7 @@ class Elsewhere:
     parts: str | None = None
     label: str | None = None  # the column that was named for labels
     on_disk: bool = False  # whether rows were read in blocks
+    by_class: bool = True  # whether fractions were of every class, as in earlier versions
 
 
 @dataclass(frozen=True)

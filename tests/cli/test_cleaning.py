@@ -95,7 +95,9 @@ def test_every_learner_reads_text(herd, table, command, tmp_path):
     more["em"] = ["--components", "2"]
     more["herd"] = ["--range", "0,7", "--iterations", "20", "--hidden", "2"]
     more["ica"] = ["--components", "2"]
-    ended = herd(command, str(table), "--missing", "mean", *more.get(command, []), "-o", "m.h5")
+    more["nherd-train"] = []
+    rest = ["--drop", "y"] if command == "kernel-herd" else ["--label", "y"]
+    ended = herd(command, str(table), "--missing", "mean", *rest, *more[command], "-o", "m.h5")
     assert ended.code == 0, ended.err
     assert "one-hot: colour (2 levels)" in ended.err
     assert load(str(tmp_path / "m.h5")).recoding.levels == {"colour": ("blue", "red")}

@@ -14,13 +14,13 @@ from herdcli.artifacts import load
 NAMES = ["red", "green", "blue", "grey"]
 ORDER = [2, 0, 3, 1]
 LEARN = {
-    "rbm": ("fit-rbm", "--hidden", "3", "--epochs", "2", "--threshold", "0.5", "--range", "-9,9"),
+    "rbm": ("fit-rbm", "--label", "y", "--hidden", "3", "--epochs", "2", "--threshold", "0.5", "--range", "-9,9"),
     "rbm of classes": ("fit-rbm", "--per-class", "--hidden", "3", "--epochs", "2", "--visible-units", "gaussian", "--standardize"),
     "dbn": ("fit-rbm", "--layers", "3,2", "--epochs", "2", "--threshold", "0.5", "--range", "-9,9"),
     "classifier": ("nherd-train",),
     "full": ("nherd-train", "--covariance", "full", "--bias"),
     "kernel": ("nherd-train", "--kernel", "gaussian"),
-    "ica": ("ica", "--components", "2", "--split", ".8,0,.2"),
+    "ica": ("ica", "--label", "y", "--components", "2", "--split", ".8,0,.2"),
 }
 
 SOME = ("rbm", "kernel", "ica")  # one for each way that rows reach a model
@@ -168,7 +168,7 @@ def test_pairs_match_columns(run, files):
 
 
 def test_herding_keeps_the_names(run, files):
-    done = run("herd", "-q", "train.csv", "--iterations", "5", "--range", "-9,9", "--threshold", "0.5", "-o", "model.h5")
+    done = run("herd", "-q", "train.csv", "--label", "y", "--iterations", "5", "--range", "-9,9", "--threshold", "0.5", "-o", "model.h5")
     assert done.code == 0, done.err
     assert load(str(files / "model.h5")).value.feature_names == NAMES
 
@@ -180,13 +180,13 @@ def test_sampled_rows_have_the_names(run, files):
 
 
 def test_samples_match_columns(run, files):
-    assert run("kernel-herd", "-q", "train.csv", "-m", "5", "-o", "five.h5").code == 0
+    assert run("kernel-herd", "-q", "train.csv", "--drop", "y", "-m", "5", "-o", "five.h5").code == 0
     told = [run("eval", "-q", "five.h5", "--data", f"{name}.csv", "--format", "csv").out for name in ("new", "permuted")]
     assert told[0] == told[1]
     assert "five.h5" in told[0]
     table(files / "again.csv", order=ORDER)
     for name in ("train", "again"):
-        done = run("kernel-herd", "-q", f"{name}.csv", "-m", "8", "--extend", "five.h5", "-o", f"{name}.h5")
+        done = run("kernel-herd", "-q", f"{name}.csv", "--drop", "y", "-m", "8", "--extend", "five.h5", "-o", f"{name}.h5")
         assert done.code == 0, done.err
     one, two = (load(str(files / f"{name}.h5")).value for name in ("train", "again"))
     assert np.array_equal(one.x, two.x)
@@ -201,7 +201,7 @@ def test_candidates_match_columns(run, files):
 
 def test_networks_match_variables(run, files):
     """The base of a fit and the reference of an evaluation, learned from columns in another order."""
-    options = ("--values", "two", "--range", "-9,9", "--threshold", "0.5", "--split", "1,0,0")
+    options = ("--label", "y", "--values", "two", "--range", "-9,9", "--threshold", "0.5", "--split", "1,0,0")
     run("fit-mrf", "-q", "new.csv", *options, "-o", "new.h5")
     run("fit-mrf", "-q", "permuted.csv", *options, "-o", "permuted.h5")
     told = [run("eval", "-q", "new.h5", "--reference", f"{name}.h5", "--format", "json").out for name in ("new", "permuted")]

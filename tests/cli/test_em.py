@@ -37,7 +37,7 @@ def figures(herd, *paths):
 
 
 def test_without_options_the_number_of_components_is_found(herd, rows):
-    made = herd("em", "rows.csv", "-o", "a.h5")
+    made = herd("em", "rows.csv", "--label", "class", "-o", "a.h5")
     assert made.code == 0, made.err
     assert "3 components (best of 5 tried)" in made.err
     row = figures(herd, "a.h5")[0]
@@ -76,6 +76,7 @@ def test_threads_and_kernels_and_pipes_leave_the_bytes_alone(herd, rows, tmp_pat
 
 @pytest.mark.parametrize("line", [OPTIONS["range"], OPTIONS["kmeans"]], ids=["range", "kmeans"])
 def test_a_run_that_is_cut_short_goes_on_to_the_same_bytes(herd, rows, tmp_path, line):
+    line = ("--label", "class", *line)
     whole = herd("em", "rows.csv", *line).out
     state = stopped(rows, line, tmp_path)
     made = herd("em", "rows.csv", *line, "--checkpoint", state, "--resume")
@@ -85,7 +86,7 @@ def test_a_run_that_is_cut_short_goes_on_to_the_same_bytes(herd, rows, tmp_path,
 
 def stopped(rows, line, tmp_path):
     """The checkpoint of a run after four steps."""
-    from herdcli.artifacts import provenance, save_checkpoint
+    from herdcli.artifacts import preparation, provenance, save_checkpoint
     from herdcli.cli.em import inputs
     from herdcli.cli.em.command import command
     from herdcli.cli.em.request import Request
@@ -99,7 +100,8 @@ def stopped(rows, line, tmp_path):
     names = Request.__dataclass_fields__
     asked = Request(**{name: context.params[name] for name in names}).resolved(frozenset())
     session = Session("em", Console("em", -1), asked, set(), "-", True, 1, None, None, None, False, False)
-    read = inputs.read(session, asked)
+    with preparation.ruled(session.rule):
+        read = inputs.read(session, asked)
     search = fitting(read.rows, read.asked, settings(Settings, asked)).search
     state = search.init()
     for _ in range(4):
@@ -165,12 +167,12 @@ def test_weights_are_counts(herd, rows, tmp_path):
 
 def test_a_run_goes_on_from_a_model_or_begins_at_rows(herd, rows, tmp_path):
     line = ("--model", "kmeans", "--components", 3)
-    assert herd("em", "rows.csv", *line, "-q", "-o", "a.h5").code == 0
-    assert herd("em", "rows.csv", "--model", "kmeans", "--init", "a.h5", "-q", "-o", "b.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "class", *line, "-q", "-o", "a.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "class", "--model", "kmeans", "--init", "a.h5", "-q", "-o", "b.h5").code == 0
     first, second = figures(herd, "a.h5", "b.h5")
     assert first["squared_error"] == pytest.approx(second["squared_error"], rel=1e-12)
     table(tmp_path / "centres.csv", [[0, 0, 0], [5, 0, 1], [0, 6, 2]], ["u", "v", "w"])
-    assert herd("em", "rows.csv", "--init", "centres.csv", "-q", "-o", "c.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "class", "--init", "centres.csv", "-q", "-o", "c.h5").code == 0
     assert figures(herd, "c.h5")[0]["components"] == 3
 
 
@@ -183,7 +185,7 @@ def test_minibatches_come_near_whole_passes(herd, rows):
 
 
 def test_columns_are_matched_by_name(herd, rows, tmp_path):
-    assert herd("em", "rows.csv", "--components", 3, "-q", "-o", "a.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "class", "--components", 3, "-q", "-o", "a.h5").code == 0
     table(tmp_path / "turned.csv", [[row[2], row[0], row[1]] for row in rows], ["w", "u", "v"])
     assert herd("apply", "a.h5", "rows.csv", "--want", "responsibilities", "-q", "-o", "a.csv").code == 0
     assert herd("apply", "a.h5", "turned.csv", "--want", "responsibilities", "-q", "-o", "b.csv").code == 0
@@ -289,15 +291,15 @@ def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path)
 
 
 def test_more_factors_than_the_columns_determine_are_told(herd, rows):
-    made = herd("em", "rows.csv", "--model", "fa", "--components", 1, "-o", "a.h5")
+    made = herd("em", "rows.csv", "--label", "class", "--model", "fa", "--components", 1, "-o", "a.h5")
     assert "determine at most 0 factors" not in made.err  # three columns determine one, (3 − 1)² = 3 + 1
-    made = herd("em", "rows.csv", "--model", "fa", "--components", 2, "-o", "b.h5")
+    made = herd("em", "rows.csv", "--label", "class", "--model", "fa", "--components", 2, "-o", "b.h5")
     assert "em: warning: 3 columns determine at most 1 factor: these 2 are not unique" in made.err
     assert herd("eval", "a.h5", "b.h5", "--require", "rise<1e-9", "--require", "iterations<10", "-q").code == 0
 
 
 def test_variational_bayes_tells_its_bound_and_empties_components(herd, rows):
-    made = herd("em", "rows.csv", "--bayes", "-o", "a.h5")
+    made = herd("em", "rows.csv", "--label", "class", "--bayes", "-o", "a.h5")
     assert made.code == 0, made.err
     assert "bound -" in made.err
     assert "em: 3 of 10 components hold rows; the others are empty" in made.err
@@ -306,12 +308,12 @@ def test_variational_bayes_tells_its_bound_and_empties_components(herd, rows):
     assert row["rise"] < 1e-9
     assert row["bound"] < row["log_likelihood"] + 1.0
     assert row["adjusted_rand"] > 0.9
-    made = herd("em", "rows.csv", "--bayes", "--components", "1-4", "-o", "b.h5")
+    made = herd("em", "rows.csv", "--label", "class", "--bayes", "--components", "1-4", "-o", "b.h5")
     assert "3 components (best of 4 tried)" in made.err
-    ended = herd("em", "rows.csv", "--bayes", "--covariance", "tied")
+    ended = herd("em", "rows.csv", "--label", "class", "--bayes", "--covariance", "tied")
     assert (ended.code, ended.err) == (2, "herd em: --bayes uses full covariances, not tied\nhint: leave out --covariance\n")
     assert herd("apply", "a.h5", "rows.csv", "--want", "responsibilities", "-o", "r.csv").code == 0
-    assert herd("em", "rows.csv", "--init", "a.h5", "-q", "-o", "c.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "class", "--init", "a.h5", "-q", "-o", "c.h5").code == 0
 
 
 def test_other_rows_judge_a_model_by_names_and_labels(herd, rows, tmp_path):
@@ -336,7 +338,7 @@ def test_other_rows_judge_a_model_by_names_and_labels(herd, rows, tmp_path):
     table(tmp_path / "few.csv", [row[:3] for row in made], ["class", "w", "v"])
     assert herd("eval", "a.h5", "--data", "few.csv").code == 65
     for line in (("--model", "kmeans", "--components", 3), ("--model", "fa", "--components", 1)):
-        assert herd("em", "rows.csv", *line, "-q", "-o", "b.h5").code == 0
+        assert herd("em", "rows.csv", "--label", "class", *line, "-q", "-o", "b.h5").code == 0
         inside, row = figures(herd, "b.h5")[0], json.loads(herd("eval", "b.h5", "--data", "test.csv", "--format", "json").out)[0]
         numbers = [name for name, item in inside.items() if isinstance(item, float)]
         assert numbers
@@ -440,8 +442,9 @@ def test_foreign_files_with_gaps_and_labels_go_on_disk_too(herd, tmp_path):
     pq.write_table(pa.table(values), tmp_path / "rows.parquet", row_group_size=70)
     for name in ("rows.h5", "rows.parquet"):
         models = []
+        roles = () if name == "rows.h5" else ("--label", "y", "--split-column", "split")
         for more in ((), ("--on-disk",)):
-            ended = herd("em", name, "--components", "2", *more, "-o", "a.h5")
+            ended = herd("em", name, "--components", "2", *roles, *more, "-o", "a.h5")
             assert ended.code == 0, ended.err
             assert f"{name}: split has only 0 and 1, read as train and test\n" in ended.err
             models.append(load(str(tmp_path / "a.h5")).value)

@@ -46,7 +46,7 @@ def figures(herd, *arguments):
 
 
 def test_without_options_the_states_are_found_by_bic(herd, rows, tmp_path):
-    done = herd("em", "rows.csv", "--model", "hmm", "-o", "m.h5")
+    done = herd("em", "rows.csv", "--label", "y", "--model", "hmm", "-o", "m.h5")
     assert done.code == 0, done.err
     assert "40 sequences of 8 to 15 steps by the column 'sequence'" in done.err
     assert "2 states (best of 4 tried)" in done.err
@@ -62,7 +62,7 @@ def test_without_options_the_states_are_found_by_bic(herd, rows, tmp_path):
 
 
 def test_apply_gives_states_probabilities_and_paths(herd, rows, tmp_path):
-    assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
     model = load(str(tmp_path / "m.h5")).value
     data = load(str(tmp_path / "rows.csv"), keep=["sequence"]).value
     own = grouped(data.X, data.columns["sequence"])
@@ -88,7 +88,7 @@ def test_rows_with_gaps_have_likeliest_states_too(herd, rows, tmp_path):
     lines = (tmp_path / "rows.csv").read_text().splitlines()
     name, _, *rest = lines[5].split(",")
     (tmp_path / "gaps.csv").write_text("\n".join([*lines[:5], ",".join([name, "", *rest]), *lines[6:]]) + "\n")
-    assert herd("em", "rows.csv", "--model", "hmm", "--components", 2, "-q", "-o", "m.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", 2, "-q", "-o", "m.h5").code == 0
     done = herd("apply", "m.h5", "gaps.csv", "-q", "-o", "states.csv")
     assert (done.code, done.err) == (0, "")
     assert herd("apply", "m.h5", "rows.csv", "-q", "-o", "whole.csv").code == 0
@@ -98,7 +98,7 @@ def test_rows_with_gaps_have_likeliest_states_too(herd, rows, tmp_path):
 
 
 def test_rows_in_another_order_of_sequences_have_the_same_states(herd, rows, tmp_path):
-    assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
     lines = (tmp_path / "rows.csv").read_text().splitlines()
     mixed = sorted(range(len(rows)), key=lambda n: (rows[:n].count(rows[n]) + sum(row[0] == rows[n][0] for row in rows[:n]), rows[n][0]))
     (tmp_path / "mixed.csv").write_text("\n".join([lines[0], *(lines[1 + n] for n in mixed)]) + "\n")
@@ -119,7 +119,7 @@ def test_other_emissions(herd, rows, emission, tmp_path):
 
 
 def test_marginals_of_the_network_are_the_smoothed_states(herd, rows, tmp_path):
-    assert herd("em", "rows.csv", "--model", "hmm", "--components", "3", "--restarts", "2", "-o", "m.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "3", "--restarts", "2", "-o", "m.h5").code == 0
     lines = (tmp_path / "rows.csv").read_text().splitlines()
     (tmp_path / "few.csv").write_text("\n".join(lines[:40]) + "\n")
     assert herd("network", "from-hmm", "m.h5", "--evidence", "few.csv", "-o", "net.h5").code == 0
@@ -135,7 +135,7 @@ def test_marginals_of_the_network_are_the_smoothed_states(herd, rows, tmp_path):
 
 
 def test_new_sequences_are_like_those_learned_from(herd, rows, tmp_path):
-    assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
     assert herd("sample", "m.h5", "-m", "300", "--steps", "20", "-o", "new.h5").code == 0
     assert herd("sample", "m.h5", "-m", "2", "--steps", "20", "-o", "two.h5").code == 0
     found, two, model = (load(str(tmp_path / name)).value for name in ("new.h5", "two.h5", "m.h5"))
@@ -180,13 +180,13 @@ def test_one_state_whose_columns_depend_is_not_advised_fewer(herd, tmp_path):
 
 def test_masks_from_a_file_and_by_name(herd, rows, tmp_path):
     (tmp_path / "mask.csv").write_text("a,b,c\n1,1,0\n0,1,1\n1,0,1\n")
-    assert herd("em", "rows.csv", "--model", "hmm", "--transitions", "mask.csv", "-o", "m.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--transitions", "mask.csv", "-o", "m.h5").code == 0
     model = load(str(tmp_path / "m.h5")).value
     assert model.transition[[0, 1, 2], [2, 0, 1]].tolist() == [0.0, 0.0, 0.0]
     assert model.free_parameters == 2 + 3 + 3 * 5
-    done = herd("em", "rows.csv", "--model", "hmm", "--components", "4", "--transitions", "mask.csv")
+    done = herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "4", "--transitions", "mask.csv")
     assert (done.code, "the transitions are 3 × 3, expected 4 × 4" in done.err) == (65, True)
-    done = herd("em", "rows.csv", "--model", "hmm", "--components", "2", "--transitions", "banded")
+    done = herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "2", "--transitions", "banded")
     assert (done.code, "'banded' is not a transition structure" in done.err) == (2, True)
 
 
@@ -244,7 +244,7 @@ def test_other_sequences_judge_by_name(herd, rows, tmp_path):
     names = list(dict.fromkeys(row[0] for row in rows))
     part = {name: "train" if i < 24 else "valid" if i < 28 else "test" for i, name in enumerate(names)}
     write(tmp_path / "split.csv", ["sequence", "u", "v", "y", "split"], [[*(row[j] for j in (0, 1, 2, 4)), part[row[0]]] for row in rows])
-    done = herd("em", "split.csv", "--model", "hmm", "--components", "2", "-o", "m.h5")
+    done = herd("em", "split.csv", "--label", "y", "--split-column", "split", "--model", "hmm", "--components", "2", "-o", "m.h5")
     assert done.code == 0, done.err
     own, again = figures(herd, "m.h5"), figures(herd, "m.h5", "--data", "split.csv")
     assert {name: own[name] for name in own if name != "file"} == {name: again[name] for name in again if name != "file"}
@@ -262,7 +262,7 @@ def test_other_sequences_judge_by_name(herd, rows, tmp_path):
 
 
 def test_a_file_without_the_columns_of_the_model_judges_nothing(herd, rows, tmp_path):
-    assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
     write(tmp_path / "short.csv", ["u", "w"], [[1, 2], [3, 4]])
     done = herd("eval", "m.h5", "--data", "short.csv")
     assert done.code == 65

@@ -86,7 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "seen.evid").write_text("1 0 1\n")
     (made / "mixture.csv").write_text("weight,mean,sd\n0.5,-1,1\n0.5,1,1\n")
     for line in (
-        "fit-rbm bits.csv --hidden 4 --epochs 1 -o rbm.h5",
+        "fit-rbm bits.csv --label y --hidden 4 --epochs 1 -o rbm.h5",
         "fit-rbm bits.csv --recurrent --hidden 2 --epochs 1 -o recurrent.h5",
         "nherd-train text.svm -o first.h5",
         "nherd-train text.svm --algorithm arow -o second.h5",

@@ -33,10 +33,10 @@ def files(tmp_path):
 LINES = {
     "nherd-train": [],
     "regress": ["--target", "c"],
-    "em": ["--components", "2"],
-    "ica": ["--algorithm", "ml", "--iterations", "3"],
-    "kernel-herd": ["-m", "5"],
-    "fit-rbm": ["--hidden", "2", "--epochs", "1", "--visible-units", "gaussian"],
+    "em": ["--label", "y", "--components", "2"],
+    "ica": ["--label", "y", "--algorithm", "ml", "--iterations", "3"],
+    "kernel-herd": ["--drop", "y", "-m", "5"],
+    "fit-rbm": ["--label", "y", "--hidden", "2", "--epochs", "1", "--visible-units", "gaussian"],
 }
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.artifacts import roles
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame.scores import scored
 from herdcli.errors import BadUsage, DataError
@@ -45,6 +46,7 @@ def predicted(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
     """The numbers predicted of lines of text, with their standard deviations, and what was made in words."""
     model: Predictor = fitted.value
     score, variance, _, _ = scored(session, model, request.source, labelled=False, input_format=request.input_format)
+    title = "predicted" if session.target is None else roles.predicted(session.target)
     if request.want == "sets":
         half = _told(session, fitted).threshold
         if not np.isfinite(half):
@@ -52,9 +54,9 @@ def predicted(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
             raise DataError(f"has {known} scores to calibrate by, too few for intervals of this coverage", where=fitted.name, hint=MORE)
         X = score[:, :1] + np.array([0.0, -half, half])
         said = f"{len(X)} rows × a prediction and an interval of width {2 * half:.4g}"
-        return Dataset(X, feature_names=["predicted", "lower", "upper"]), said
+        return Dataset(X, feature_names=[title, "lower", "upper"]), said
     X = np.stack([score[:, 0], deviations(model, variance)], axis=1)
-    return Dataset(X, feature_names=["predicted", "deviation"]), f"{len(X)} rows × a prediction and its standard deviation"
+    return Dataset(X, feature_names=[title, "deviation"]), f"{len(X)} rows × a prediction and its standard deviation"
 
 
 def tagged(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:

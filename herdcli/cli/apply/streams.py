@@ -39,7 +39,7 @@ def streamed(session: Session, fitted: Artifact, request: Request, applied: Appl
         return False
     gaps, labels = fitted.kind in GAPS or request.want == "completed", fitted.kind not in UNLABELLED
     read = partial(ranges.opened, request.source, input_format=request.input_format, note=session.console.note, verified=True)
-    with read(labels=labels, missing=gaps, keep=_beside(fitted)) as found:
+    with read(labels=labels, missing=gaps, keep=_beside(fitted), roles=session.column_roles()) as found:
         if found is None:
             return False
         found.gaps, session.inputs["data"] = gaps, found.artifact

@@ -9,7 +9,15 @@ import click
 from herdcli.cli.convert.options import image_options, import_options, partition_options, row_options
 from herdcli.cli.convert.request import Request
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import cleaning_options, input_argument, input_format_option, output_options, seed_option, stage
+from herdcli.cli.frame.options import (
+    cleaning_options,
+    input_argument,
+    input_format_option,
+    output_options,
+    seed_option,
+    stage,
+    weights_option,
+)
 from herdcli.cli.frame.shards import rows_option
 
 if TYPE_CHECKING:
@@ -21,13 +29,14 @@ FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight", "wav", "netcdf", "safete
 @click.command("convert", cls=Command)
 @input_argument
 @click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this format.  [default: by the suffix of -o, else hdf5]")
-@click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]")
+@click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels; none: no labels.  [default: y]")
 @stage(
     Request,
     import_options,
     image_options,
     row_options,
     partition_options,
+    weights_option,
     cleaning_options,
     seed_option,
     input_format_option,

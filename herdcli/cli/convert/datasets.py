@@ -78,7 +78,8 @@ def _in_pieces(session: Session, request: Request) -> bool:
     if not streamed.large(request.source) or ranges.several(request.source):
         return False
     note, verified = session.console.note, session.shard is None
-    with ranges.opened(request.source, input_format=request.input_format, note=note, verified=verified) as found:
+    roles = session.column_roles()
+    with ranges.opened(request.source, input_format=request.input_format, note=note, verified=verified, roles=roles) as found:
         if found is None or found.artifact.recoding or (told := _all_that_is_said(found)) is None:
             return False
         found.as_stored, session.inputs["data"] = True, found.artifact

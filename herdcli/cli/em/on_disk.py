@@ -62,7 +62,9 @@ def read(session: Session, request: Request) -> tuple[Artifact, Rows]:
         session.require_memory(10 * count, f"the split of {count} rows")
         return preparation.split_rows(Dataset(np.broadcast_to(np.uint8(0), (count, 1))), request.split, request.seed)
 
-    artifact, found = parts.load(request.source, note=session.console.note, choose=chosen, label=request.label)
+    artifact, found = parts.load(
+        request.source, note=session.console.note, choose=chosen, label=request.label, roles=session.column_roles()
+    )
     session.inputs["data"], session.recoding = replace(artifact, value=None), artifact.recoding
     for number, part in found.items():
         session.console.detail(f"{artifact.name}: {grouped(part.count)} rows of split {number} in $TMPDIR")

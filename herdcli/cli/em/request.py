@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from herdcli.artifacts.roles import ROLES
 from herdcli.cli.frame.request import as_recorded, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -76,6 +77,11 @@ class Request:
         """With quasi-Newton steps where the model has them, unless they were forbidden; records of before there were any have none."""
         able = self.model in OF["accelerate"]
         return replace(self, accelerate=able if self.accelerate is None else self.accelerate and able)
+
+    @property
+    def default_roles(self) -> frozenset[str]:
+        """The roles of columns that are recognised by their usual names."""
+        return ROLES if self.per_class else frozenset({"weight"} if self.weights == "weight" else ())
 
     @property
     def start(self) -> str | None:

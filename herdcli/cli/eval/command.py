@@ -9,7 +9,7 @@ import click
 from herdcli.cli.eval import options
 from herdcli.cli.eval.request import Request
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import PENALTY, exact_option, output_options, seed_option, stage, threads_option
+from herdcli.cli.frame.options import PENALTY, column_options, exact_option, output_options, seed_option, stage, threads_option
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     options.sample_options,
     options.filter_options,
     options.gallery_options,
+    column_options,
     seed_option,
     threads_option,
     exact_option,

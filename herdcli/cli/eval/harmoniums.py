@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from herdcli.artifacts import preparation
 from herdcli.cli.frame.rows import classes_of, rows_of
 from herdcli.errors import DataError
 from herdcli.evaluation.rbm import lost_track, ranked_apart, worse_than_independent
@@ -71,7 +72,8 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     if known is None and data.value.split is None:
         data = replace(data, value=replace(data.value, split=np.full(data.value.X.shape[0], TEST, dtype=np.uint8)))
     asked = {} if known is None else {"split": known.parts, "seed": known.seed}
-    rows = rows_of(session, model, data, asked, sparse=len(layers) == 1)
+    with preparation.ruled(preparation.SplitRule(by_class=known is not None and known.by_class)):
+        rows = rows_of(session, model, data, asked, sparse=len(layers) == 1)
     try:
         found = judged_on(model, rows.X, rows.split, classes_of(model, rows, request.data), map=session.map)
     except DataError as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.eval import plots, table
+from herdcli.cli.eval import heldout_rows, plots, table
 from herdcli.cli.eval.report import Reporter
 from herdcli.cli.frame import exact
 from herdcli.cli.frame.console import printable
@@ -56,12 +57,13 @@ def _judged(session: Session, request: Request, reporter: Reporter) -> tuple[lis
     asked = settings(EvaluationSettings, request)
     rows: list[Row] = []
     told: set[str] = set()
-    last = None
+    last, compared = None, []
     for loaded in reporter.loaded(request.paths):
         _refuse(session, loaded)
         if loaded.kind not in told:
             _warn_of_ignored(session, loaded.kind)
             told.add(loaded.kind)
+        compared.append(replace(loaded, value=None))
         judge = KINDS[loaded.kind].judge
         last = named(judge)(session, loaded, request) if judge else loaded
         plots.draw(session, last, request, asked)
@@ -75,6 +77,8 @@ def _judged(session: Session, request: Request, reporter: Reporter) -> tuple[lis
         rows += [{"file": printable(last.name), "kind": last.kind, **row} for row in found]
         reporter.add(last, found, asked)
     reporter.write()
+    if request.data is None:
+        heldout_rows.warn_of_differences(session, compared)
     return rows, last if len(rows) == 1 else None
 
 

@@ -17,6 +17,7 @@ from herdcli.cli.frame.options import (
     output_options,
     seed_option,
     stage,
+    weights_option,
 )
 from herdcli.cli.frame.shards import shard_option
 from herdcli.cli.ups_infer.options import iteration_options
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     structure_options,
     learning_options,
     iteration_options,
+    weights_option,
     data_options,
     seed_option,
     shard_option,

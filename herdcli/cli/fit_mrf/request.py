@@ -65,6 +65,7 @@ class Request:
     label: str | None
     seed: int
     levels_are_states = True  # of columns of text, which are no one-hot columns here
+    default_roles = frozenset[str]()  # every column is a variable
 
     def resolved(self, given: frozenset[str]) -> Request:
         """With one pseudo-row for the tables of a Bayesian network, where nothing was said of smoothing: else new rows are impossible."""

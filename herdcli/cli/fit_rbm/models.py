@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from herdcli.artifacts.preparation import split_rule
 from herdcli.cli.fit_rbm import in_rounds, sizes, torn
 from herdcli.cli.fit_rbm.labelled import beside_labels, joined
 from herdcli.cli.fit_rbm.remarks import note_best, note_left, warn_of_edge, warn_of_rows
@@ -89,7 +90,9 @@ def fit_models(session: Session, request: Request) -> None:
         place=session.place,
         units=count,
         parts=parts,
-        rest=classes.frame(groups, settings, scored=given.scored, parts=request.split, label=request.label, **seen)
+        rest=classes.frame(
+            groups, settings, scored=given.scored, parts=request.split, label=request.label, by_class=split_rule().by_class, **seen
+        )
         if session.place.first
         else None,
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
+from herdcli.artifacts.roles import ROLES
 from herdcli.cli.frame.request import as_file, noted, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -131,6 +132,11 @@ class Request:
     seed: int
     exact: bool = where_changed(False)
     suited: bool = noted(False)  # whether the algorithm is auto's choice
+
+    @property
+    def default_roles(self) -> frozenset[str]:
+        """The roles of columns that are recognised by their usual names."""
+        return ROLES if self.per_class or self.labels or self.pairs else frozenset()
 
     def resolved(self, given: frozenset[str]) -> Request:
         """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""

@@ -97,7 +97,8 @@ def opened(
                 yield examples
             return
         if source.regular and lazily and task == "classification" and _stays(session, source, label, tables):
-            with ranges.opened(path, input_format=input_format, note=session.console.note, verified=session.shard is None) as found:
+            note, verified, roles = session.console.note, session.shard is None, session.column_roles()
+            with ranges.opened(path, input_format=input_format, note=note, verified=verified, roles=roles) as found:
                 kept = None if found is None else lazy.table(found, declared=True) if tables else lazy.dataset(found)
                 if found is not None and kept is not None and kept.y is not None:
                     session.inputs[role] = found.artifact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts.columns import LABELS
+from herdcli.artifacts.roles import LABELS
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:

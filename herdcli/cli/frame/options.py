@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import os
 import re
@@ -86,12 +87,20 @@ def _parse_penalty(text: str) -> float | str:
     return penalty
 
 
+def _parse_columns(text: str) -> tuple[str, ...]:
+    names = tuple(cell.strip() for cell in next(csv.reader([text], skipinitialspace=True), []) if cell.strip())
+    if not names:
+        raise ValueError("names no column")
+    return names
+
+
 EXACT = (
     "The same bytes on every x86-64 processor and with any BLAS: products, exponentials and logarithms of herd's own, in one order.  "
     "Takes up to 1.7 times the CPU time; what it does not work with is refused."
 )
 SIZE = Parsed("size", _parse_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
 INTERVAL = Parsed("lo,hi", _parse_interval)
+COLUMNS = Parsed("columns", _parse_columns)  # separated by commas; those with commas in quotes
 PENALTY = Parsed("auto|float", _parse_penalty)
 
 
@@ -129,12 +138,49 @@ _split_option = click.option(
     default=None,
     help="Rows per class, as counts or fractions, drawn with the seed.  [default: the data set's own split, else .6,.2,.2]",
 )
-_label_option = click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]")
+_label_option = click.option(
+    "--label",
+    default=None,
+    metavar="COLUMN",
+    help="Column of labels; none: no labels.  [default: y, where they are learned from]",
+)
+
+
+def column_options(command: Command) -> Command:
+    """--columns, --drop and --split-column: which columns are read, and which says what a row is for."""
+    for option in (
+        click.option(
+            "--split-column",
+            "split_column",
+            metavar="COLUMN",
+            default=None,
+            help="Column of the table with train, valid and test, or 0, 1 and 2; none: there is none.",
+        ),
+        click.option(
+            "--drop",
+            "drop_columns",
+            type=COLUMNS,
+            default=(),
+            metavar="NAME,…",
+            help="Leave these columns out: names, patterns (x*), ranges (a:f), places from 1 (3:7).",
+        ),
+        click.option(
+            "--columns",
+            "read_columns",
+            type=COLUMNS,
+            default=(),
+            metavar="NAME,…",
+            help="Read these columns alone: names, patterns (x*), ranges (a:f), places from 1 (3:7).",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def cleaning_options(command: Command) -> Command:
-    """--missing, --categorical and --layer: what becomes of gaps and text in columns, and which layer of an AnnData file is read."""
+    """Options of columns; --missing, --categorical and --layer: what becomes of gaps and text, and which layer of AnnData is read."""
     for option in (
+        column_options,
         click.option("--layer", default=None, metavar="NAME", help="AnnData: read this layer instead of X."),
         click.option(
             "--categorical",
@@ -152,6 +198,17 @@ def cleaning_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def weights_option(command: Command) -> Command:
+    """--weights of commands that learn from weighted rows, whose request knows nothing of it."""
+    return click.option(
+        "--weights",
+        "weights_column",
+        metavar="COLUMN",
+        default=None,
+        help="Column of the table with the rows' weights; none: no weights.",
+    )(command)
 
 
 def table_options(command: Command) -> Command:
@@ -341,6 +398,10 @@ def parsed(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[
         "missing": options.pop("missing", None),
         "categorical": options.pop("categorical", None),
         "layer": options.pop("layer", None),
+        "read_columns": options.pop("read_columns", None) or (),
+        "drop_columns": options.pop("drop_columns", None) or (),
+        "split_column": options.pop("split_column", None),
+        "weights_column": options.pop("weights_column", None),
         "savable": "checkpoint" in ctx.params,
         "trace_file": options.pop("trace_file", None),
     }

@@ -144,5 +144,5 @@ def write_text(target: Path, content: str) -> None:
 
 
 def _finished(session: Session, summary: str, what: str) -> None:
-    session.console.note(f"{summary}, {session.console.elapsed():.1f} s → {what}")
+    session.console.note(f"{session.with_columns(summary)}, {session.console.elapsed():.1f} s → {what}")
     session.forget_checkpoint()

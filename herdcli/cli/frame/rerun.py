@@ -18,9 +18,10 @@ import click
 from herdcli import __version__, artifacts
 from herdcli.artifacts import compare
 from herdcli.artifacts.identity import digests
+from herdcli.artifacts.preparation import SplitRule
 from herdcli.cli.frame.console import Console
 from herdcli.cli.frame.request import recorded, revived
-from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.session import COLUMN_OPTIONS, Session
 from herdcli.errors import DataError, HerdError, NegativeResult, NoInput
 from herdcli.records import dataclass
 from herdcli.scratch import scratch_folder
@@ -39,7 +40,8 @@ BY_ROLE = {  # command and role -> options that may have named the input; other 
     ("ups-infer", "evidence"): ("evidence_rows", "evidence"),
     ("network", "model"): ("source",),
 }
-OF_SESSION = ("missing", "layer", "categorical")  # recorded beside a request's own options
+OF_SESSION = ("missing", "layer", "categorical", *COLUMN_OPTIONS)  # recorded beside a request's own options
+OF_READING = ("column_roles", "split_rule")  # recorded of how an input was read, where that is not how it was read by earlier versions
 SHOWN = 12  # digits of a digest
 
 
@@ -49,6 +51,10 @@ class OfSession(TypedDict):
     missing: str | None
     layer: str | None
     categorical: str | None
+    read_columns: tuple[str, ...]
+    drop_columns: tuple[str, ...]
+    split_column: str | None
+    weights_column: str | None
 
 
 @dataclass(frozen=True)
@@ -169,7 +175,7 @@ def _run(session: Session, stage: Stage, placed: Mapping[str, str], target: str,
     command = command_of(stage.command, original.name)
     request = _request(stage, vars(command.callback)["request"], placed, original.name)
     defaults = {option.name: option.default for option in command.params}
-    own: OfSession = {name: stage.parameters.get(name, defaults.get(name)) for name in OF_SESSION}  # type: ignore[assignment]
+    own: OfSession = {name: _listed(stage.parameters.get(name, defaults.get(name))) for name in OF_SESSION}  # type: ignore[assignment]
     nested = Session(
         command=stage.command,
         console=Console(session.command, -1),
@@ -184,6 +190,8 @@ def _run(session: Session, stage: Stage, placed: Mapping[str, str], target: str,
         resume=False,
         dry_run=False,
         shard=getattr(original.value, "place", None),
+        rule=SplitRule(by_class="split_rule" not in stage.parameters),
+        roles_by_name="column_roles" not in stage.parameters,
         **own,
     )
     try:
@@ -194,6 +202,11 @@ def _run(session: Session, stage: Stage, placed: Mapping[str, str], target: str,
         raise
     if not Path(target).exists():
         raise DataError(f"{stage} writes no artifact", where=original.name)
+
+
+def _listed(value: object) -> object:
+    """A recorded value; a list as the tuple that it was."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def command_of(name: str, where: str) -> click.Command:
@@ -209,7 +222,7 @@ def command_of(name: str, where: str) -> click.Command:
 def _request(stage: Stage, kind: type[DataclassInstance], placed: Mapping[str, str], where: str) -> DataclassInstance:
     """What was asked of the stage, with its files in the places of those it had."""
     names = {each.name for each in fields(kind)}
-    unknown = sorted(set(stage.parameters) - names - set(OF_SESSION))
+    unknown = sorted(set(stage.parameters) - names - {*OF_SESSION, *OF_READING})
     if unknown:
         raise DataError(f"{stage} was made with '{unknown[0]}', which this version does not know", where=where)
     numbers = {"inf": float("inf"), "-inf": -float("inf"), "nan": float("nan")}

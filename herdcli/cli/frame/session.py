@@ -11,9 +11,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from herdcli import artifacts, iterate
-from herdcli.artifacts import Artifact, bound, locks, memory, provenance, ranges
+from herdcli.artifacts import Artifact, bound, locks, memory, preparation, provenance, ranges
 from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
+from herdcli.artifacts.preparation import SplitRule
+from herdcli.artifacts.roles import ROLES, ColumnRoles, ColumnUse, described, remark, target_of
 from herdcli.artifacts.wording import readable
 from herdcli.cli.frame import plans
 from herdcli.cli.frame.console import Console
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=iterate.Steppable)
 R = TypeVar("R")
 H = TypeVar("H")
+SELECTED = ("data", "evidence")  # roles of inputs whose columns the options are about
+COLUMN_OPTIONS = ("read_columns", "drop_columns", "split_column", "weights_column")
 SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
 
 
@@ -74,10 +78,19 @@ class Session:
     missing: str | None = None  # what to do with rows that have gaps: drop, mean
     categorical: str | None = None  # columns of text as one-hot numbers: auto, none; None: the command has no such option
     layer: str | None = None  # of AnnData files
+    read_columns: tuple[str, ...] = ()  # names, patterns, ranges and places of the columns to read
+    drop_columns: tuple[str, ...] = ()
+    split_column: str | None = None
+    weights_column: str | None = None
+    rule: SplitRule = field(default_factory=SplitRule)
+    roles_by_name: bool = False  # of a history made before roles were asked for: every command recognises them by usual names
     savable: bool = False  # has the command --checkpoint?
     trace_file: str | None = None  # a line of JSON for each step
     stretch: Artifact | None = None  # some rows of the data, where they are read a stretch at a time
     recoding: Recoding | None = None  # of the model that was read, or learned from the training rows
+    features: frozenset[str] = frozenset()  # columns of the model that was read
+    target: str | None = None  # the column that it predicts
+    use: ColumnUse | None = None  # what became of the columns of the data
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
     _saved: bool = False  # is there a checkpoint of this run?
@@ -88,6 +101,7 @@ class Session:
     def __enter__(self) -> Session:
         with ExitStack() as held:
             held.enter_context(bound.held(self.max_memory, self.threads))
+            held.enter_context(preparation.ruled(self.rule))
             if self.exact:
                 from herdcli.numerics import real
 
@@ -233,12 +247,15 @@ class Session:
                 as_text=states,
                 layer=self.layer,
                 labels=labels,
+                roles=self.column_roles(role),
                 prepare=cleaning.prepare(role),
             )
         except DataError as error:
             raise cleaning.hinted(error) from error
         if artifact.kind != "dataset" or artifact.recoding:
             self.recoding = artifact.recoding
+        if artifact.kind != "dataset":
+            self._remember_features(artifact)
         if isinstance(artifact.value, Dataset) and not as_stored:
             artifact = replace(artifact, value=reckonable(artifact.value, where=artifact.name))
         if self.spooled == path:
@@ -247,9 +264,50 @@ class Session:
         self.console.detail(f"{artifact.name}: {artifact.kind}, {readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
 
+    def column_roles(self, role: str = "data") -> ColumnRoles:
+        """How the columns of an input are told apart: of the data as the options say, of others by the same names."""
+        asked = ROLES if self.roles_by_name else frozenset(getattr(self.request, "default_roles", ROLES))
+        if role not in SELECTED:
+            return ColumnRoles(asked, features=self.features, target=self.target)
+        return ColumnRoles(
+            asked,
+            self.split_column,
+            self.weights_column,
+            self.features,
+            self.target,
+            self.read_columns,
+            self.drop_columns,
+            self._report_columns,
+        )
+
+    @property
+    def selects_columns(self) -> bool:
+        """Whether options say which columns are read, or which hold splits and weights."""
+        return bool(self.read_columns or self.drop_columns or self.split_column or self.weights_column)
+
+    def _report_columns(self, use: ColumnUse) -> None:
+        """Remember what became of the columns, and say once which have names that may have meant something else."""
+        if self.use is None and (line := remark(use)) is not None:
+            self.console.note(line)
+        self.use = use
+
+    def _remember_features(self, artifact: Artifact) -> None:
+        """The columns of a model, which are features whatever they are called."""
+        value = artifact.value
+        holders = [value, getattr(value, "known", None), *getattr(value, "layers", ())[:1]]
+        names = [name for each in holders for name in getattr(each, "feature_names", None) or ()]
+        if artifact.kind in ("network", "beliefs"):
+            names += list(value.names or ())
+        self.features |= {str(name) for name in names} | set(artifact.recoding.levels)
+        self.target = target_of(artifact) or self.target
+
+    def with_columns(self, summary: str) -> str:
+        """A closing line with what the columns were used as."""
+        return summary + described(self.use)
+
     def _together(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
         """The rows of several files as one data set.  required  columns that it must have;  asked  as of `ranges.opened`."""
-        with ranges.opened(path, note=self.console.note, verified=True, **asked) as found:
+        with ranges.opened(path, note=self.console.note, verified=True, roles=self.column_roles(role), **asked) as found:
             if found is None:
                 raise DataError("cannot be read together", where=path, hint="Parquet, dense HDF5, and CSV of numbers can")
             columns = found.artifact.value.X.shape[1]
@@ -295,7 +353,12 @@ class Session:
     def record(self, request: DataclassInstance | None = None) -> dict[str, Any]:
         """The provenance record of this stage: software, command, parameters (of another request, if one is given), input digests."""
         typed = {"missing": self.missing, "layer": self.layer, "categorical": self.categorical if "categorical" in self.given else None}
-        further = {name: value for name, value in typed.items() if value is not None}
+        further: dict[str, object] = {name: value for name, value in typed.items() if value is not None}
+        further |= {name: value for name in COLUMN_OPTIONS if (value := getattr(self, name))}
+        if self.use is not None and not self.use.by_name and not self.roles_by_name:
+            further["column_roles"] = "declared"  # absent: roles were recognised by usual names
+        if self.rule.drawn and not self.rule.by_class:
+            further["split_rule"] = "rows"  # absent: fractions of every class, and all rows in ica
         return provenance.record(self.command, recorded(self.request if request is None else request) | further, self.inputs)
 
     def forget_checkpoint(self) -> None:

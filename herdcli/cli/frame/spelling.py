@@ -17,7 +17,7 @@ import click
 
 from herdcli.artifacts import provenance
 from herdcli.cli.frame.options import parsed
-from herdcli.cli.frame.rerun import SHOWN, Stage, command_of, field_of, stages_of
+from herdcli.cli.frame.rerun import OF_READING, SHOWN, Stage, command_of, field_of, stages_of
 from herdcli.errors import HerdError
 
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ def _record(command: click.Command, stage: Stage, fixed: Fixed, typed: Mapping[s
         with command.make_context(stage.command, words) as context:
             session, _ = parsed(context, vars(command.callback)["request"], dict(context.params))
             session.inputs.clear()
-            return dict(provenance.record(stage.command, session.record()["parameters"], {})["parameters"])
+            read = {name: stage.parameters[name] for name in OF_READING if name in stage.parameters}  # which the inputs tell
+            return dict(provenance.record(stage.command, session.record()["parameters"], {})["parameters"]) | read
     except (HerdError, click.ClickException, OSError):
         return None

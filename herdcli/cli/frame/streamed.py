@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +46,8 @@ def opened(session: Session, path: str, *, label: str | None, input_format: str 
         if asked:
             raise BadUsage(NEEDS, hint=HINT)
         return None
-    found = session.hold(ranges.opened(path, input_format=input_format, note=session.console.note, verified=True, label=label))
+    note, roles = session.console.note, session.column_roles()
+    found = session.hold(ranges.opened(path, input_format=input_format, note=note, verified=True, label=label, roles=roles))
     if found is None or not (asked or _beyond(session, found, unit_bytes)):
         if asked:
             raise BadUsage(NEEDS, hint=HINT)
@@ -122,8 +124,8 @@ def by_parts(
     apart = session.shard is not None or session.cluster is not None
     if not (as_they_are(session, path) and (apart or ranges.several(path) or _large_file(path))):
         return nullcontext()
-    note, verified = session.console.note, session.shard is None
-    return ranges.opened(path, input_format=input_format, note=note, verified=verified, label=label, keep=keep)
+    note, verified, roles = session.console.note, session.shard is None, session.column_roles()
+    return ranges.opened(path, input_format=input_format, note=note, verified=verified, label=label, keep=keep, roles=roles)
 
 
 def _large_file(path: str) -> bool:
@@ -155,7 +157,8 @@ def left(session: Session, path: str, *, label: str | None = None, missing: bool
     """The rows of a large file, which stay in it; None where they are to be read whole.  The rest as of `ranges.opened`."""
     if not (as_they_are(session, path) and large(path)):
         return None
-    asked = ranges.opened(path, input_format=None, note=session.console.note, verified=True, label=label, missing=missing, keep=keep)
+    read = partial(ranges.opened, path, input_format=None, note=session.console.note, verified=True, roles=session.column_roles())
+    asked = read(label=label, missing=missing, keep=keep)
     found = session.hold(asked)
     if found is not None:
         found.gaps, session.inputs["data"] = missing, found.artifact

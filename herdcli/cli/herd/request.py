@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from herdcli.artifacts.roles import ROLES
 from herdcli.cli.frame.request import as_file, unrecorded
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -44,6 +45,11 @@ class Request:
     value_range: tuple[float, float] | None
     label: str | None
     seed: int
+
+    @property
+    def default_roles(self) -> frozenset[str]:
+        """The roles of columns that are recognised by their usual names."""
+        return ROLES if self.per_class else frozenset()
 
     @property
     def kept_from(self) -> int:

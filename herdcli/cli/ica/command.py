@@ -74,14 +74,22 @@ if TYPE_CHECKING:
     help="What to do if ml, fastica, picard or sobi do not converge.",
 )
 @click.option(
-    "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows, as counts or fractions.  [default: the data set's own, else all]"
+    "--split",
+    metavar="TRAIN,VALID,TEST",
+    default=None,
+    help="Rows, as counts or fractions.  [default: the data's own, else .6,.2,.2; sobi: all]",
 )
 @click.option(
     "--one-pass",
     is_flag=True,
     help="Whiten by sums over all rows and learn from 65,536 of them, evenly spread: one pass, whose rows --shard divides.",
 )
-@click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]")
+@click.option(
+    "--label",
+    default=None,
+    metavar="COLUMN",
+    help="Column of labels; none: no labels.  [default: y, where they are learned from]",
+)
 @stage(
     Request,
     learning_options,

@@ -59,7 +59,7 @@ class Rows:
 
 
 def read(session: Session, request: Request) -> Rows:
-    """The rows of split 0, or all where the data set has no split and none is asked for.  Raises DataError for too few."""
+    """The rows of split 0.  Raises DataError for too few."""
     artifact, data = loaded(session, request, left=on_disk.opened(session, request))
     try:
         split = split_of(data, request)
@@ -115,8 +115,14 @@ def taken_along(X: Array, fitted: Whitening) -> Array | None:
     return fitted.apply(X).astype(np.float32) if len(X) else None
 
 
+def all_rows(request: Request, given: bool) -> bool:
+    """Whether no rows are held out: of rows in time, and of earlier histories, without a split of their own.  given  they have one."""
+    return request.split is None and not given and (request.algorithm == "sobi" or preparation.split_rule().by_class)
+
+
 def split_of(data: Dataset, request: Request) -> Array:
-    if request.split is None and data.split is None:
+    """The part of each row."""
+    if all_rows(request, data.split is not None):
         return np.full(len(data.X), TRAIN, dtype=np.uint8)
     return preparation.split_rows(data, request.split, request.seed)
 

@@ -28,7 +28,14 @@ def opened(session: Session, request: Request) -> Artifact | None:
     if drawn_by_labels:
         return None
     found = session.hold(
-        ranges.opened(request.source, input_format=request.input_format, note=session.console.note, verified=True, label=request.label)
+        ranges.opened(
+            request.source,
+            input_format=request.input_format,
+            note=session.console.note,
+            verified=True,
+            label=request.label,
+            roles=session.column_roles(),
+        )
     )
     value = None if found is None else lazy.table(found)
     if found is None or value is None or len(value.X) < value.X.shape[1]:

@@ -74,6 +74,11 @@ class Request:
     one_pass: bool = where_changed(False)
 
     @property
+    def default_roles(self) -> frozenset[str]:
+        """The roles of columns that are recognised by their usual names."""
+        return frozenset()
+
+    @property
     def share(self) -> float | None:
         """The share of the variance that --components asks for, as P %."""
         return self.components if isinstance(self.components, float) else None

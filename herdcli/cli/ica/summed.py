@@ -84,17 +84,18 @@ def run(session: Session, request: Request) -> None:
 def _in_stretches(session: Session, request: Request, found: Ranges) -> Rows | None:
     """Rows that stay in their files; None where all of them must be seen to read one."""
     from herdcli.cli.frame.columns import warn_of_weights
+    from herdcli.cli.ica import inputs
 
     head, artifact = found.read(0, 1), found.artifact
     others = any(getattr(reader, "others", False) for _, reader, _ in found.parts)
-    numbered = request.split is not None and head.class_names and not hasattr(found.parts[0][1], "further")
+    numbered = (request.split is not None or found.split() is None) and head.class_names and not hasattr(found.parts[0][1], "further")
     if artifact.recoding or others or numbered:
         return None
     session.inputs["data"] = artifact
     session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
     warn_of_weights(session, head)
-    own = np.zeros(found.count, dtype=np.uint8) if request.split is None and found.split() is None else None
-    split = streamed.parts_of(found, request.split, request.seed) if own is None else own
+    whole = inputs.all_rows(request, found.split() is not None)
+    split = np.zeros(found.count, dtype=np.uint8) if whole else streamed.parts_of(found, request.split, request.seed)
     shape, names = found.declared.get("image_shape"), found.names if found.declared.get("named", True) else None
     source = Stretches(found, summing.uses(split))
     return Rows(source, split, head.X.shape[1], names, None if shape is None else np.asarray(shape), artifact)

@@ -73,7 +73,13 @@ def opened(session: Session, request: Request) -> Iterator[Rows]:
     """The rows of INPUT: of files where they are, of everything else in memory."""
     whole = session.missing is not None or "categorical" in session.given or request.source == "-"
     with (
-        ranges.opened(request.source, input_format=request.input_format, note=session.console.note, verified=session.shard is None)
+        ranges.opened(
+            request.source,
+            input_format=request.input_format,
+            note=session.console.note,
+            verified=session.shard is None,
+            roles=session.column_roles(),
+        )
         if not whole
         else _nothing() as found
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from herdcli.artifacts.roles import ROLES
 from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_changed, where_given
 from herdcli.cli.frame.targets import recorded_scores, recorded_target
 from herdcli.errors import BadUsage
@@ -75,6 +76,13 @@ class Request:
         ours = replace(self, rule="greedy") if self.of_scores and "rule" not in given else self
         ours = replace(ours, by="chain", thin_by_chain=False) if ours.thin_by_chain and ours.by is None else ours
         return replace(ours, simd="avx2+fma") if fast.instruction_set() == "avx2+fma" else ours
+
+    @property
+    def default_roles(self) -> frozenset[str]:
+        """The roles of columns that are recognised by their usual names."""
+        if self.label or self.by:
+            return ROLES
+        return frozenset({"weight"} if self.row_weight == "weight" else ())
 
     @property
     def of_scores(self) -> bool:

@@ -33,7 +33,7 @@ def wanted(request: Request) -> bool:
 
 def run(session: Session, request: Request) -> None:
     """Choose atoms of all rows of a pipe, and save them; what has no blocks is drained and read as a file."""
-    with blocks.opened("-", input_format=request.input_format, note=session.console.note) as (source, data):
+    with blocks.opened("-", input_format=request.input_format, note=session.console.note, roles=session.column_roles()) as (source, data):
         if data is None:
             _drained(session, request, source)
             return

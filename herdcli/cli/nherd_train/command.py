@@ -8,7 +8,15 @@ import click
 
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import checkpoint_options, cleaning_options, input_argument, output_options, seed_option, stage
+from herdcli.cli.frame.options import (
+    checkpoint_options,
+    cleaning_options,
+    input_argument,
+    output_options,
+    seed_option,
+    stage,
+    weights_option,
+)
 from herdcli.cli.nherd_train.options import learner_options
 from herdcli.cli.nherd_train.request import Request
 
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
 @click.command("nherd-train", cls=Command)
 @input_argument
 @learner_options
-@stage(Request, cleaning_options, seed_option, shards.shard_option, checkpoint_options, output_options)
+@stage(Request, weights_option, cleaning_options, seed_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Learn a classifier in one or more passes over a stream of examples.
 

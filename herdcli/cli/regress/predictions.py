@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.artifacts import preparation
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.roles import predicted as named
 from herdcli.cli.frame.columns import by_name, matrix_by_name
 from herdcli.cli.regress import inputs
 from herdcli.cli.regress.errors import variances
@@ -33,7 +34,8 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
         raise BadUsage(f"--want {want} is not available for this regression", hint="--want means, or classes where the target has them")
     known = inputs.fitted(fitted)
     also = [name for name in (known.offset, *inputs.counting_columns(known)) if name]
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, keep=["y"], also=also)
+    form = request.input_format
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=form, keep=["y"], also=also, labels=False)
     offset, rest = inputs.column(data.value, known.offset, "--offset", data.name)
     offset, rest = _exposed(session, rest, offset, known, data.name)
     data = replace(data, value=rest)
@@ -49,7 +51,7 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     if want == "classes":
         made = Dataset(mean, y=mean.argmax(axis=1), feature_names=model.classes, class_names=model.classes, **kept)
         return made, f"{what} class probabilities"
-    return Dataset(mean, feature_names=model.classes or [model.target], **kept), f"{what} means"
+    return Dataset(mean, feature_names=model.classes or [named(model.target)], **kept), f"{what} means"
 
 
 def _exposed(session: Session, data: Dataset, offset: Array | None, known: inputs.Fitted, where: str) -> tuple[Array | None, Dataset]:
@@ -92,4 +94,6 @@ def forecasts(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
     error, left = model.foretold(before[:, 0], gap, variance)
     made = np.column_stack([model.predictor(X, found.offset)[:, 0] + error, np.sqrt(model.dispersion * left)])
     split = None if (found.split == TEST).all() else found.split
-    return Dataset(made, split=split, weight=found.weight, feature_names=[model.target, f"{model.target}_sd"]), f"{len(made)} forecasts"
+    return Dataset(
+        made, split=split, weight=found.weight, feature_names=[named(model.target), f"{named(model.target)}_sd"]
+    ), f"{len(made)} forecasts"

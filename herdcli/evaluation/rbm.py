@@ -210,7 +210,9 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
         result[f"log_likelihood{suffix}_se"] = float(error)
     if not all(one.reliable for one in ways[""].values()):
         lower = _lowered(models, bases, groups, ways[""], settings, map)
-        result["log_likelihood_conservative"] = sums["log_likelihood"] / total + lower
+        least = sums["log_likelihood"] / total + lower
+        if result["independent"] is None or least > float(result["independent"]):  # what is below that of independent columns says nothing
+            result["log_likelihood_conservative"] = least
     return result | _trust(ways[""], float(sums["log_likelihood"] / total), float(result["log_likelihood_se"] or 0.0))
 
 

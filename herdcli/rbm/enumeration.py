@@ -12,12 +12,15 @@ from herdcli.numerics import linear, real
 from herdcli.rbm.likelihood import BLOCK, Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
-from herdcli.rbm.units import Family, Rate, TwoState
+from herdcli.rbm.quadratic_sums import Quadratics
+from herdcli.rbm.states import state_rows
+from herdcli.rbm.units import Family, Gaussian, Rate, TwoState
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ENUMERABLE = 20  # a layer of at most 2^20 states is summed state by state
 BY_PRODUCTS = 25  # and one of 2^25 where the other layer's units are two-state ones or counts of them
+BY_QUADRATICS = 37  # and one of 2^37 for log Z alone where they are gaussian (`quadratic_sums`)
 NEAR = 4096  # states of a block whose work arrays stay in the first cache
 LARGEST_SUM = 600.0  # of logarithms whose exponentials are multiplied in float64
 
@@ -28,7 +31,7 @@ def states_of(units: Family, columns: int) -> float:
 
 
 def enumerable(h: Harmonium) -> bool:
-    """Whether log Z can be computed exactly: a layer has few enough states (`limit`), or both layers are Gaussian."""
+    """Whether log Z can be computed exactly: a layer has few enough states (`layer_to_sum`), or both layers are Gaussian."""
     return is_gaussian(h) or layer_to_sum(h) is not None
 
 
@@ -42,7 +45,7 @@ def layer_to_sum(h: Harmonium) -> Harmonium | None:
     sides = [
         (states_of(side.hidden, side.W.shape[1]), turned, side)
         for turned, side in enumerate((h, h.transposed()))
-        if states_of(side.hidden, side.W.shape[1]) <= limit(side.visible)
+        if states_of(side.hidden, side.W.shape[1]) <= (BY_QUADRATICS if isinstance(side.visible, Gaussian) else limit(side.visible))
     ]
     return min(sides, key=lambda side: side[:2])[2] if sides else None
 
@@ -55,7 +58,8 @@ def is_gaussian(h: Harmonium) -> bool:
 def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
     """log Z = log Σ_h e^{c·h + log h(h) + Σ_j A_j(b_j + (W h)_j)} over all states of the smaller layer, in nats.
 
-    Raises BadUsage if both layers have more states than `limit` allows (25 two-state units), DataError if the model has no finite Z.
+    Raises BadUsage if both layers have more states than `layer_to_sum` allows (25 two-state units, 37 beside gaussian ones), DataError if
+    the model has no finite Z.
     """
     require_proper(h)
     if is_gaussian(h):
@@ -68,9 +72,9 @@ def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
             else f"exact likelihood enumerates a layer of at most 2^{limit(h.visible)} states; both layers have more",
             hint="use annealed importance sampling",
         )
-    products = Products.of(side)
-    if products is not None:
-        sums = map(products.log_sum, range(products.blocks))
+    fast = Quadratics.of(side) if isinstance(side.visible, Gaussian) else Products.of(side)
+    if fast is not None:
+        sums = map(fast.log_sum, range(fast.blocks))
     else:
         sums = map(lambda block: float(_log_sum(block.log_weight)), enumerate_hidden(side))
     return float(real.log_sum_exp(np.fromiter(sums, dtype=np.float64)))
@@ -147,15 +151,6 @@ def log_weights(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
         return products.near, products.blocks, products.log_weights
     blocks, states = hidden_blocks(h)
     return states(0).near, blocks, lambda block: states(block).log_weight
-
-
-def state_rows(units: Family, count: int, numbers: Array) -> Array:
-    """(len(numbers), count · group) float64: the states of `count` units with these numbers (n,), the first unit running fastest."""
-    assert units.support is not None
-    base = len(units.support)
-    digits = numbers[:, None] // base ** np.arange(count) % base
-    states: Array = units.support[digits].reshape(len(numbers), count * units.group)
-    return states
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def likelihood_options(command: Command) -> Command:
             type=click.Choice(["auto", "exact", "ais", "none"]),
             default="auto",
             show_default=True,
-            help="How log Z is computed; auto: exact up to 25 two-state units in the smaller layer, else annealed "
+            help="How log Z is computed; auto: exact up to 25 two-state units in the smaller layer, 37 beside gaussian ones, else annealed "
             "until successive runs agree; ais: annealed once; none: the errors of models of classes without any likelihood.",
         ),
     ):

@@ -253,6 +253,13 @@ def are_counts(data: Dataset) -> bool:
     return bool((entries >= 0).all()) and (entries.dtype.kind in "iub" or bool((entries == np.rint(entries)).all()))
 
 
+def hold_counts(data: Dataset) -> bool:
+    """Do rows hold whole numbers from 0 upwards and nothing else, and no range that would make grey levels of them?"""
+    if data.value_range is not None:
+        return False
+    return all(bool((block >= 0).all()) and bool((block == np.rint(block)).all()) for _, block in _row_blocks(data.X))
+
+
 def coding(data: Dataset) -> tuple[float, float] | None:
     """The lowest and the highest value if their signs do not tell on from off, as those of 0, 1 and of −1, 1 do."""
     low, high = _extremes(data)

@@ -11,6 +11,7 @@ from herdcli.schema import LARGEST, Array
 
 PAIRS = ((-1.0, 1.0), (0.0, 1.0), (1.0, 2.0))
 MOST = 1000  # classes without --max-classes
+MANY, LEAST_ROWS = 20, 10  # classes that numbers may well be; rows of each, on average, where there are more
 PAIR_HINT = "two-class labels are -1/+1, 0/1 or 1/2; others are declared with --classes"
 
 
@@ -31,11 +32,16 @@ def check_classes(labels: Sequence[float], where: str, most: int) -> None:
     """Raise DataError unless different numbers can be the numbers of classes: whole, and no more than `most`."""
     fraction = next((label for label in labels if label != int(label)), None)
     if fraction is not None:
-        hint = "classes are whole numbers or names; --classes A,B,… declares others"
+        hint = "--task regression learns numbers; classes are whole numbers or names, and --classes A,B,… declares others"
         raise DataError(f"label {spelled(fraction)} is not a class", where=where, hint=hint)
     if len(labels) > most:
-        hint = "--max-classes N allows more"
+        hint = "--task regression learns numbers; --max-classes N allows more classes"
         raise DataError(f"{len(labels)} different labels are more classes than the {most} allowed", where=where, hint=hint)
+
+
+def seem_numbers(labels: Sequence[int], rows: int) -> bool:
+    """Are labels that are numbers so many, for so few rows, that they are rather a quantity than classes?"""
+    return len(labels) > MANY and rows < LEAST_ROWS * len(labels)
 
 
 class Labels:

@@ -73,7 +73,8 @@ def test_files_of_a_pattern_stay_where_they_are(tmp_path, monkeypatch, kind, suf
     monkeypatch.chdir(tmp_path)
     harmonium = ["fit-rbm", "--visible-units", "gaussian", "--hidden", "2", "--epochs", "1"]
     command, *options = (MODELS | {"harmonium": harmonium})[kind]
-    run(command, f"part-*{suffix}", *options, "-o", "model.h5")
+    roles = ["--label", "y"] if kind in ("kmeans", "harmonium") else []
+    run(command, f"part-*{suffix}", *options, *roles, "-o", "model.h5")
     asked = ("apply", "model.h5", f"part-*{suffix}", "-o")
     run(*asked, "whole.csv")
     run(*asked, "whole.h5")
@@ -324,7 +325,7 @@ def test_labels_that_nobody_asks_for_may_be_anything(tmp_path, monkeypatch, task
     run("apply", "model.h5", f"rows{suffix}", "-o", "made.csv")
     assert (tmp_path / "made.csv").read_bytes() == (tmp_path / "known.csv").read_bytes()
     with pytest.raises(DataError, match="labels are whole numbers or text"):
-        run("fit-rbm", f"rows{suffix}", "--visible-units", "gaussian", "-o", "rbm.h5")
+        run("fit-rbm", f"rows{suffix}", "--label", "y", "--visible-units", "gaussian", "-o", "rbm.h5")
 
 
 @pytest.mark.parametrize("suffix", [".h5", ".parquet", ".csv"])

@@ -62,14 +62,20 @@ def numbers(path):
 
 
 @pytest.mark.parametrize(
-    "columns", [{"split": SPLIT}, {"y": LABELS, "weight": WEIGHTS}], ids=["rows with a split", "rows with labels and weights"]
+    ("columns", "roles"),
+    [
+        ({"split": SPLIT}, ["--split-column", "split"]),
+        ({"y": LABELS, "weight": WEIGHTS}, ["--label", "y", "--weights", "weight"]),
+    ],
+    ids=["rows with a split", "rows with labels and weights"],
 )
-def test_shards_and_storages_make_one_network(run, storages, columns):
+def test_shards_and_storages_make_one_network(run, storages, columns, roles):
     made = []
     for path in storages(STATES, **columns):
-        assert run("fit-mrf", path, "-o", "whole.h5").code == 0
+        line = ["fit-mrf", path, *roles]
+        assert run(*line, "-o", "whole.h5").code == 0
         for count in (1, 2, 16):
-            assert run("merge", *reversed(shards(run, ["fit-mrf", path], count)), "-o", "merged.h5").code == 0
+            assert run("merge", *reversed(shards(run, line, count)), "-o", "merged.h5").code == 0
             assert Path("merged.h5").read_bytes() == Path("whole.h5").read_bytes(), (path, count)
         made.append(numbers("whole.h5"))
     assert made[1:] == made[:-1]
@@ -95,8 +101,9 @@ def test_merged_shards_are_the_bytes_of_one_run(run, storages, name):
     Path("three.txt").write_text("a b d\nb c\n")
     Path("edges.txt").write_text("a b\nc d\n")
     Path("regions.txt").write_text("a b d\nb c d\n")
-    assert run("fit-mrf", "rows.csv", "--clusters", "three.txt", "--smoothing", "1", "-q", "-o", "base.h5").code == 0
-    line = ["fit-mrf", "rows.csv", *FORMS[name]]
+    plain = ["fit-mrf", "rows.csv", "--label", "y"]
+    assert run(*plain, "--clusters", "three.txt", "--smoothing", "1", "-q", "-o", "base.h5").code == 0
+    line = [*plain, *FORMS[name]]
     assert run(*line, "-o", "whole.h5").code == 0
     merged = run("merge", *shards(run, line, 3), "-o", "merged.h5")
     assert merged.code == 0, merged.err
@@ -129,7 +136,7 @@ def test_what_parts_mean_is_said_by_all_rows(run, storages, tmp_path, split):
     parquet.write_table(table(STATES, split=split), tmp_path / "rows.parquet", row_group_size=13)
     (tmp_path / "rows.csv").write_text("\n".join([",".join([*NAMES, "split"]), *(",".join(map(str, row)) for row in rows)]) + "\n")
     for path in ("rows.csv", "rows.parquet"):
-        line = ["fit-mrf", path, "--smoothing", "1"]
+        line = ["fit-mrf", path, "--split-column", "split", "--smoothing", "1"]
         assert run(*line, "-q", "-o", "whole.h5").code == 0
         assert set(artifacts.load("whole.h5").value.fit.holdout_split.tolist()) == ({2} if split.dtype.kind == "i" else {1})
         assert run("merge", *shards(run, line, 3), "-q", "-o", "merged.h5").code == 0

@@ -77,7 +77,8 @@ def large(monkeypatch):
 def test_storages_of_rows_change_no_byte(monkeypatch, files, large, model):
     monkeypatch.chdir(files)
     command, *options = MODELS[model]
-    run(command, "rows.parquet", *options, "-o", "model.h5")
+    roles = ["--label", "y", "--split-column", "split"] if command in ("em", "ica") else []
+    run(command, "rows.parquet", *options, *roles, "-o", "model.h5")
     whole = judged("whole", "--data", "rows.parquet")
     own = numbers(json.loads(judged("own"))[0])
     large()
@@ -88,7 +89,7 @@ def test_storages_of_rows_change_no_byte(monkeypatch, files, large, model):
 
 def test_a_file_without_split_judges_by_all_rows(monkeypatch, files, large):
     monkeypatch.chdir(files)
-    run("em", "rows.parquet", "-o", "model.h5")
+    run("em", "rows.parquet", "--label", "y", "--split-column", "split", "-o", "model.h5")
     text = Path("rows.csv").read_text().splitlines()
     Path("all.csv").write_text("\n".join(line.rpartition(",")[0] for line in text) + "\n")
     whole = judged("whole", "--data", "all.csv")

@@ -55,11 +55,11 @@ def numbers(path):
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({}, []),
-        ({"split": SPLIT}, ["--whiten", "centre"]),
-        ({"y": np.arange(ROWS) % 2}, ["--log", "--split", ".8,.1,.1", "--components", "2"]),
+        ({}, ["--split", "1,0,0"]),
+        ({"split": SPLIT}, ["--split-column", "split", "--whiten", "centre"]),
+        ({"y": np.arange(ROWS) % 2}, ["--label", "y", "--log", "--split", ".8,.1,.1", "--components", "2"]),
     ],
-    ids=["rows", "a split", "logarithms and a split by labels"],
+    ids=["rows", "a split", "logarithms and a split that is drawn"],
 )
 def test_shards_and_storages_make_one_model(run, storages, few, columns, words):
     made = []
@@ -77,7 +77,7 @@ def test_shards_and_storages_make_one_model(run, storages, few, columns, words):
 def test_few_rows_are_learned_from_as_without_one_pass(run, storages, words):
     """To the last bit: all of them are kept, and sums are the same."""
     path = storages()[0]
-    asked = words if "infomax" in words else [*words, "--iterations", "5"]
+    asked = ["--split", "1,0,0", *(words if "infomax" in words else [*words, "--iterations", "5"])]
     assert run("ica", path, *asked, "--one-pass", "-o", "one.h5").code == 0
     assert run("ica", path, *asked, "-o", "many.h5").code == 0
     assert numbers("one.h5") == numbers("many.h5")
@@ -95,7 +95,7 @@ def test_fewer_rows_than_columns(run, tmp_path):
 
 def test_all_rows_whiten_and_some_are_learned_from(run, storages, few):
     path = storages(split=SPLIT)[1]
-    ended = run("ica", path, *LINE, "-o", "one.h5")
+    ended = run("ica", path, *LINE, "--split-column", "split", "-o", "one.h5")
     assert "whitened by 25 rows; filters are learned from 10, evenly spread" in ended.err
     assert "4 of 12 rows of split 2, evenly spread, stay with the model" in ended.err
     value = artifacts.load("one.h5").value
@@ -173,7 +173,7 @@ def test_what_moments_do_not_give(run, storages, monkeypatch, name):
 
 def test_too_few_rows_are_told_by_merge_as_by_one_run(run, tmp_path):
     Path("rows.csv").write_text("1,2,3\n2,1,5\n")
-    line = ["ica", "rows.csv", *LINE]
+    line = ["ica", "rows.csv", *LINE, "--split", "1,0,0"]
     ended = run(*line, "-q", "-o", "out.h5")
     told = "/X has 2 training rows for 3 columns: too few\nhint: --components 1, or more rows\n"
     assert (ended.code, ended.err) == (65, f"herd ica: rows.csv: {told}")

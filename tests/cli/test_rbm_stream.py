@@ -112,7 +112,7 @@ def test_the_format_of_the_file_changes_no_weight(run):
         assert run("convert", "in.h5", "-o", name, "-q").code == 0
     files = ("in.h5", "pressed.h5", "in.parquet", "in.csv", "sealed.h5")
     for name in files:
-        assert run("fit-rbm", name, "--on-disk", *FIT, "-o", f"of-{name}.h5").code == 0
+        assert run("fit-rbm", name, "--split-column", "split", "--on-disk", *FIT, "-o", f"of-{name}.h5").code == 0
     models = [model(f"of-{name}.h5") for name in files]
     for other in models[1:]:
         np.testing.assert_array_equal(other.W, models[0].W)
@@ -146,9 +146,10 @@ def test_labels_of_text_are_the_same_in_every_stretch(run, monkeypatch):
     names = np.array(["pear", "apple", "fig"])[np.arange(400) // 150]
     pq.write_table(pa.table({**{f"x{i}": X[:, i] for i in range(12)}, "y": names}), "in.parquet")
     monkeypatch.setattr(lazy, "STRETCH", 64)
-    assert run("fit-rbm", "in.parquet", *FIT, "-o", "memory.h5").code == 0
-    assert run("fit-rbm", "in.parquet", *FIT, "--on-disk", "-o", "disk.h5").code == 0
-    np.testing.assert_array_equal(model("disk.h5").holdout.X, model("memory.h5").holdout.X)  # drawn class by class
+    drawn = ("--label", "y", "--split", "60,20,20")  # of each class
+    assert run("fit-rbm", "in.parquet", *drawn, *FIT, "-o", "memory.h5").code == 0
+    assert run("fit-rbm", "in.parquet", *drawn, *FIT, "--on-disk", "-o", "disk.h5").code == 0
+    np.testing.assert_array_equal(model("disk.h5").holdout.X, model("memory.h5").holdout.X)
 
 
 def test_rows_that_would_take_more_than_max_memory_are_read_in_blocks(run, monkeypatch):

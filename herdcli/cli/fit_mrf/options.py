@@ -34,7 +34,7 @@ def structure_options(command: Command) -> Command:
             "--smoothing",
             type=click.FloatRange(0),
             default=None,
-            help="Pseudo-rows of the uniform distribution to add to DATA.  [default: 0; 1 for --algorithm bayes]",
+            help="Pseudo-rows of the uniform distribution to add to DATA.  [default: 1]",
         ),
         click.option(
             "--induce", type=click.IntRange(0), default=0, metavar="N", help="Add the N pairs with the largest gain in likelihood."

@@ -68,8 +68,8 @@ class Request:
     default_roles = frozenset[str]()  # every column is a variable
 
     def resolved(self, given: frozenset[str]) -> Request:
-        """With one pseudo-row for the tables of a Bayesian network, where nothing was said of smoothing: else new rows are impossible."""
-        return self if "smoothing" in given else replace(self, smoothing=1.0 if self.algorithm == "bayes" else 0.0)
+        """With one pseudo-row where nothing was said of smoothing: else rows with states that no training row has are impossible."""
+        return self if "smoothing" in given else replace(self, smoothing=0.0 if self.moments else 1.0)
 
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options that do nothing with the algorithm chosen.  Raises BadUsage for what only another one can do."""

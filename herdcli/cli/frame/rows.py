@@ -244,6 +244,8 @@ def two_state(session: Session, artifact: Artifact, values: tuple[int, int], rea
         error.where = error.where or artifact.name
         if "no value_range" in error.message and hasattr(session.request, "visible_units"):
             error.hint = f"{error.hint}; real numbers: --visible-units gaussian --standardize"
+            if preparation.hold_counts(data):
+                error.hint = f"whole numbers: --visible-units poisson; or {error.hint}"
         raise
     if threshold is not None and reading.threshold is None:
         session.console.note(f"units are on at {threshold:g} of the value range and above (--threshold)")

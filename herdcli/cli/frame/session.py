@@ -88,7 +88,8 @@ class Session:
     trace_file: str | None = None  # a line of JSON for each step
     stretch: Artifact | None = None  # some rows of the data, where they are read a stretch at a time
     recoding: Recoding | None = None  # of the model that was read, or learned from the training rows
-    features: frozenset[str] = frozenset()  # columns of the model that was read
+    has_model: bool = False  # whether a model was read
+    features: frozenset[str] = frozenset()  # its columns
     target: str | None = None  # the column that it predicts
     use: ColumnUse | None = None  # what became of the columns of the data
     _pool: ThreadPoolExecutor | None = None
@@ -266,7 +267,8 @@ class Session:
 
     def column_roles(self, role: str = "data") -> ColumnRoles:
         """How the columns of an input are told apart: of the data as the options say, of others by the same names."""
-        asked = ROLES if self.roles_by_name else frozenset(getattr(self.request, "default_roles", ROLES))
+        by_name = self.roles_by_name or self.has_model  # other columns than those of a model are what they are called
+        asked = ROLES if by_name else frozenset(getattr(self.request, "default_roles", ROLES))
         if role not in SELECTED:
             return ColumnRoles(asked, features=self.features, target=self.target)
         return ColumnRoles(
@@ -293,7 +295,7 @@ class Session:
 
     def _remember_features(self, artifact: Artifact) -> None:
         """The columns of a model, which are features whatever they are called."""
-        value = artifact.value
+        value, self.has_model = artifact.value, True
         holders = [value, getattr(value, "known", None), *getattr(value, "layers", ())[:1]]
         names = [name for each in holders for name in getattr(each, "feature_names", None) or ()]
         if artifact.kind in ("network", "beliefs"):

@@ -25,7 +25,7 @@ from herdcli.online import predict, race
 from herdcli.online.blocks import DENSE_ROWS, Block, from_rows
 from herdcli.online.calibration import settled, with_scores
 from herdcli.online.held_out import best_pass
-from herdcli.online.labels import Labels, Numbers
+from herdcli.online.labels import Labels, Numbers, seem_numbers
 from herdcli.online.learner import Learner
 from herdcli.online.model import Classifier, Race, Settings
 from herdcli.online.numbers import Predictor
@@ -150,6 +150,8 @@ def rows_of(session: Session, data: Artifact, request: Request, model: Classifie
         return answers.label_sets(
             data, label=label, split=request.split, seed=request.seed, names=names, fixed=fixed, most=request.max_classes
         )
+    if model is None and request.classes is None and data.value.y is not None and not data.value.class_names:
+        _warn_of_numbers(session, data)
     return examples.classification(
         data,
         split=request.split,
@@ -159,6 +161,13 @@ def rows_of(session: Session, data: Artifact, request: Request, model: Classifie
         classes=request.classes if model is None else ",".join(model.classes),
         max_classes=request.max_classes,
     )
+
+
+def _warn_of_numbers(session: Session, data: Artifact) -> None:
+    """Say that labels seem to be a quantity."""
+    different, rows = np.unique(data.value.y), len(data.value.y)
+    if seem_numbers(different.tolist(), rows):
+        session.console.warn(f"the labels are {len(different)} different numbers in {rows} rows: --task regression learns numbers")
 
 
 def _from_rows(session: Session, rows: Rows, settings: Settings, request: Request, model: Classifier | None, name: str) -> Classifier:

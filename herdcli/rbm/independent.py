@@ -21,10 +21,11 @@ import numpy as np
 
 from herdcli.algorithm import Counted, Progress
 from herdcli.numerics import linear, real
-from herdcli.rbm.enumeration import is_gaussian, layer_to_sum, limit, log_weights, state_rows, states_of
+from herdcli.rbm.enumeration import is_gaussian, layer_to_sum, limit, log_weights, states_of
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling import Drawn, Problem, carried_down, sweeper_of
+from herdcli.rbm.states import state_rows
 from herdcli.rbm.units import Rate, TwoState
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator

@@ -1,7 +1,7 @@
 """log Z of a harmonium beside gaussian units: sums over all states of the other layer, a multiplication each.
 
-With gaussian visible units Σ_v e^{−E} is e^{c·h + ½ |b + W h|²} times the base measure of h: a quadratic form q(h) = h·(c + W'b) + ½ h'G h with
-G = W'W, however many visible units there are.  A hidden state is two near parts n and m and a far part f.  For one far part
+With gaussian visible units Σ_v e^{−E} is e^{c·h + ½ |b + W h|²} times the base measure of h: a quadratic form q(h) = h·(c + W'b) + ½ h'G h
+with G = W'W, however many visible units there are.  A hidden state is two near parts n and m and a far part f.  For one far part
 
     Σ_{n,m} e^{q} = e^{q(f)} Σ_{n,m} e^{q(n) + n·u} M_{nm} e^{q(m) + m·w},      M_{nm} = e^{n'G m},
 

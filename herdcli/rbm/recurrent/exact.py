@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.enumeration import limit, state_rows, states_of
+from herdcli.rbm.enumeration import limit, states_of
 from herdcli.rbm.recurrent.model import Driven, Recurrent
+from herdcli.rbm.states import state_rows
 from herdcli.rbm.units import Family, Rate, TwoState
 from herdcli.records import dataclass
 from herdcli.schema import Array

@@ -52,8 +52,10 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _difference(ours: Any, theirs: Any) -> float:
-    if ours is None or theirs is None:
-        return 0.0 if ours is theirs else float("inf")
+    if theirs is None:  # what a later version says besides
+        return 0.0
+    if ours is None:
+        return float("inf")
     if isinstance(ours, str) or isinstance(theirs, str):
         return 0.0 if isinstance(ours, str) and isinstance(theirs, str) and ours == theirs else float("inf")
     a, b = np.asarray(ours), np.asarray(theirs)

@@ -24,7 +24,7 @@ X = RANDOM.laplace(size=(ROWS, COLUMNS)) @ RANDOM.normal(size=(COLUMNS, COLUMNS)
 RUNS = {
     "fit-mrf": ["--range", "-40,40", "--threshold", ".5", "--structure", "independent", "--split", "1,0,0"],
     "regress": ["--one-pass", "--split", "1,0,0"],
-    "ica": ["--components", "1", "--iterations", "3"],
+    "ica": ["--components", "1", "--iterations", "3", "--split", "1,0,0"],
     "ica --one-pass": ["--one-pass", "--iterations", "3"],
     "em": ["--on-disk", "--model", "ppca", "--components", "1", "--iterations", "2"],
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from importlib.util import find_spec
 
 import h5py
 import numpy as np
@@ -339,3 +340,13 @@ def test_marginal_map_is_refused_before_the_search_for_a_beginning(tmp_path, mon
         main(["ups-infer", str(tmp_path / "chain.uai"), "--query", asked, "--max-memory", "1M", "-o", str(tmp_path / "m.csv")])
     assert ended.value.code == 65
     assert "chain.uai: one elimination of what is summed out would take 1.1 TB, more than the 1 MB allowed\n" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(find_spec("pytoulbar2") is not None, reason="pytoulbar2 is installed")
+def test_the_solver_toulbar2_is_for_mpe_and_is_asked_for_where_it_is_missing(herd, tmp_path):
+    (tmp_path / "n.uai").write_text("MARKOV\n1\n2\n1\n1 0\n2\n1 2\n")
+    ended = herd("ups-infer", "n.uai", "--query", "mpe", "--solver", "toulbar2", "--format", "map")
+    assert (ended.code, ended.out) == (2, b"")
+    assert "--solver toulbar2 needs pytoulbar2, which is not installed\nhint: pip install 'herdcli[toulbar2]'" in ended.err
+    ignored = herd("ups-infer", "n.uai", "--solver", "toulbar2", "--format", "pr")
+    assert "--solver has no effect without --query mpe" in ignored.err

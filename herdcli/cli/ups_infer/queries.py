@@ -162,7 +162,8 @@ def likeliest(session: Session, loaded: Artifact, given: tuple[Network, dict[int
     if not found.exact:
         share = f"no state exceeds {found.bound:.8g} (log value), the answer has {found.value:.8g}"
         more = "" if found.algorithm == "max-product" else "; --effort may close the gap"
-        session.console.warn(f"{found.algorithm} is approximate here: {share}; elimination needs more than --max-memory{more}")
+        why = "it ended at --time" if found.algorithm == "toulbar2" else f"elimination needs more than --max-memory{more}"
+        session.console.warn(f"{found.algorithm} is approximate here: {share}; {why}")
     states = dict(sorted((found.states | (evidence if asked.kind == "mpe" else {})).items())) if asked.kind == "mpe" else found.states
     summary = f"{len(states)} states, {found.algorithm}, {short}"
     if form == "map":
@@ -192,6 +193,10 @@ def _found(session: Session, network: Network, names: list[int], request: Reques
     """The likeliest states of some variables, or of all."""
     from herdcli.markov.query import exact
 
+    if whole and request.solver == "toulbar2":
+        from herdcli.markov.query import toulbar2
+
+        return toulbar2.likeliest(network, request.time)
     every = range(network.count) if whole else names
     orders, staged = _order(session, network, request, maximised=every)
     least = None

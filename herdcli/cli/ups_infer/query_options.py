@@ -17,6 +17,13 @@ def query_options(command: Command) -> Command:
     """--query, and the budgets of approximate answers."""
     for option in (
         click.option(
+            "--solver",
+            type=click.Choice(["herd", "toulbar2"]),
+            default="herd",
+            show_default=True,
+            help="Solver of --query mpe; toulbar2 needs pytoulbar2 (pip install 'herdcli[toulbar2]') and stops after --time.",
+        ),
+        click.option(
             "--bucket-cells",
             type=click.IntRange(1),
             default=4096,

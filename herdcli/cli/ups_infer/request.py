@@ -87,6 +87,7 @@ class Request:
     query: str = where_changed("marginals")
     search_steps: int = where_changed(50)
     bucket_cells: int = where_changed(4096)
+    solver: str = where_changed("herd")
     missing_rows: str = where_changed("refuse")
     seed: int
 
@@ -104,6 +105,8 @@ class Request:
 
         observed  whether there are observed marginals, with which the junction tree iterates too.
         """
+        if self.query != "mpe":
+            session.ignored("solver", "without --query mpe")
         for option, users in USERS.items():
             if self.algorithm not in users or (self.algorithm == "junction-tree" and option in ITERATED and not observed):
                 session.ignored(option, f"with --algorithm {self.algorithm}")

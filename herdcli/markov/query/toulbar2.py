@@ -1,0 +1,88 @@
+"""Likeliest states by toulbar2, a solver of cost function networks: branch and bound under soft local consistency, where it is installed.
+
+Costs are −log of the factors, less the least of each, as decimals: toulbar2 works with integers.  The states' value is worked out anew from
+the factors, and the bound allows for what decimals round.  Source: Hurley et al. (2016); https://toulbar2.github.io/toulbar2.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage, NegativeResult
+from herdcli.markov.model.network import Network
+from herdcli.markov.model.restricted import restrict
+from herdcli.markov.model.support import IMPOSSIBLE
+from herdcli.markov.query.exact import Likeliest
+from herdcli.markov.query.tables import log_value
+from herdcli.records import dataclass
+
+DIGITS = 15  # of the sum of all costs, which a 64-bit integer holds
+MOST_DECIMALS = 9
+INSTALL = "pip install 'herdcli[toulbar2]'"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """−log of a factor less the least of its costs; infinite where the factor is 0."""
+
+    scope: tuple[int, ...]
+    values: list[float]
+
+
+def solver() -> Any:
+    """The module pytoulbar2.  Raises BadUsage where it is not installed."""
+    try:
+        return importlib.import_module("pytoulbar2")
+    except ImportError as error:
+        raise BadUsage("--solver toulbar2 needs pytoulbar2, which is not installed", hint=INSTALL) from error
+
+
+def likeliest(network: Network, seconds: float | None = None) -> Likeliest:
+    """The likeliest states of all variables, and what no state exceeds.
+
+    seconds  CPU time after which the best states so far are the answer; whole seconds, at least one.  Raises NegativeResult where no state
+    is possible, or none was found in time.
+    """
+    inner = restrict(network)
+    small = inner.network
+    parts, shift = costs(small)
+    decimals = precision(parts)
+    problem = solver().CFN(resolution=decimals, verbose=-1)
+    for i, count in enumerate(small.cardinality.tolist()):
+        problem.AddVariable(f"x{i}", range(count))
+    for part in parts:
+        problem.AddFunction(list(part.scope), part.values)
+    found = problem.Solve(timeLimit=0 if seconds is None else max(1, math.ceil(seconds)))
+    if found is None:
+        if seconds is None:
+            raise NegativeResult(IMPOSSIBLE)
+        raise NegativeResult(f"toulbar2 found no possible state in {seconds:g} s", hint="raise --time, or leave it out")
+    x, cost = [int(state) for state in found[0]], float(found[1])
+    value = log_value(small, x) + inner.constant
+    proven = float(problem.GetDDualBound()) >= cost - 0.5 * 10.0**-decimals
+    rounding = len(parts) * 10.0**-decimals
+    bound = value if proven else max(value, inner.constant - shift - float(problem.GetDDualBound()) + rounding)
+    return Likeliest(inner.restored(dict(enumerate(x))), value, bound, proven, "toulbar2")
+
+
+def costs(network: Network) -> tuple[list[Costs], float]:
+    """The costs of every factor that has any, and the sum of what was taken from them."""
+    made, shift = [], 0.0
+    with np.errstate(divide="ignore"):
+        for scope, table in network.factors():
+            values = -np.log(table).ravel()
+            least = float(values.min())
+            shift += least
+            if values.max() > least:
+                made.append(Costs(scope, (values - least).tolist()))
+    return made, shift
+
+
+def precision(parts: list[Costs]) -> int:
+    """The decimals with which the sum of all costs is an integer of at most DIGITS digits."""
+    largest = sum(max((value for value in part.values if math.isfinite(value)), default=0.0) for part in parts)
+    return max(0, min(MOST_DECIMALS, DIGITS - math.ceil(math.log10(max(largest, 1.0)))))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command("network", cls=Command)
-@click.argument("structure", type=click.Choice(["grid", "tree", "random", "convert", "from-hmm"]))
+@click.argument("structure", type=click.Choice(["grid", "tree", "random", "convert", "from-hmm", "unroll"]))
 @click.argument("source", metavar="[INPUT]", default="-", required=False)
 @click.option("--rows", type=click.IntRange(1), default=5, show_default=True, help="Rows of a grid.")
 @click.option("--columns", type=click.IntRange(1), default=5, show_default=True, help="Columns of a grid.")
@@ -42,17 +42,20 @@ if TYPE_CHECKING:
 @click.option(
     "--evidence", default=None, metavar="FILE", help="The rows that the states of from-hmm emitted; a column 'sequence' divides them."
 )
+@click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Slices of unroll.")
 @format_option(NETWORK_FORMATS)
 @stage(Request, network_format_option, missing_rows_option, seed_option, output_options)
 def command(session: Session, request: Request) -> None:
-    """Make a Boltzmann machine on a grid, tree or random graph, convert a network, or turn a hidden Markov model into one.
+    """Make a Boltzmann machine on a grid, tree or random graph, convert a network, or make one of a hidden Markov model or a template.
 
     \b
       herd network grid --rows 10 --columns 10 --sigma-w 2 | herd ups-infer --algorithm junction-tree
       herd network convert alarm.bif.gz -o alarm.uai
+      herd network unroll weather.bif --steps 20 -o weather20.bif
       herd network from-hmm nights.em.h5 --evidence night.csv | herd ups-infer --algorithm junction-tree
 
-    INPUT is the network of convert, or the hmm of from-hmm.
+    INPUT is the network of convert, the hmm of from-hmm, or the template of unroll: a network of two slices, whose variables are called
+    X_0 in the first and X_t in the present one (X_0 and X_1, or X0 and Xt, are taken too).
 
     Formats: UAI (.uai), libDAI factor graphs (.fg), the artifact (HDF5); of Bayesian networks also BIF (.bif), XMLBIF (.xmlbif, .bifxml,
     .xml), Hugin (.net) and GeNIe (.xdsl, .dsl).  Names that a format cannot hold go into NAME.names.json beside it, which is read with

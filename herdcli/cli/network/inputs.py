@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.networks import load_network
 from herdcli.cli.network.request import MADE, USED_BY
+from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -19,6 +20,8 @@ def made(session: Session, request: Request) -> tuple[Network, Artifact | None]:
     if request.structure == "convert":
         found = load_network(session, request.source, request.input_format, request.missing_rows)
         return found.value, found
+    if request.structure == "unroll":
+        return _unrolled(session, request)
     if request.structure == "from-hmm":
         from herdcli.cli.em import networks
 
@@ -27,3 +30,15 @@ def made(session: Session, request: Request) -> tuple[Network, Artifact | None]:
 
     known = {name: getattr(request, name) for name in (*USED_BY, *MADE)}
     return generate.make(request.structure, **known), None
+
+
+def _unrolled(session: Session, request: Request) -> tuple[Network, Artifact]:
+    """The network of so many slices of a template."""
+    from herdcli.markov.model import templates
+
+    found = load_network(session, request.source, request.input_format, request.missing_rows)
+    try:
+        return templates.unroll(templates.template(found.value), request.steps), found
+    except DataError as error:
+        error.where = error.where or found.name
+        raise

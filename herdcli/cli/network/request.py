@@ -31,6 +31,7 @@ class Request:
     observe: str | None
     sigma_alpha: float
     evidence: str | None = where_changed(None, lambda value: "file")
+    steps: int = where_changed(10)
     missing_rows: str = where_changed("refuse")
     seed: int
 
@@ -38,7 +39,9 @@ class Request:
         """Warnings for options without effect on this structure."""
         if self.structure != "from-hmm":
             session.ignored("evidence", f"with {self.structure}")
-        if self.structure in ("convert", "from-hmm"):
+        if self.structure != "unroll":
+            session.ignored("steps", f"with {self.structure}")
+        if self.structure in ("convert", "from-hmm", "unroll"):
             for option in (*USED_BY, *MADE):
                 session.ignored(option, f"with {self.structure}")
             return

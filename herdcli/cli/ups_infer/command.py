@@ -64,14 +64,17 @@ def command(session: Session, request: Request) -> None:
 
     NETWORK is UAI, libDAI .fg, BIF, XMLBIF, Hugin .net or GeNIe .xdsl text, or a `network` artifact.  --evidence fixes the states of
     variables, --observe their marginals (generalised inference), --likelihood multiplies a factor in.  --evidence-rows takes
-    a table of evidence and writes a table of marginals.  --query asks for likeliest states, joint tables, bounds on log Z
-    or sensitivities instead of marginals.
+    a table of evidence and writes a table of marginals; with --slices its rows are the slices of a template.  --query asks for
+    likeliest states, joint tables, bounds on log Z or sensitivities instead of marginals.
     """
     from herdcli.cli.frame.networks import load_network
-    from herdcli.cli.ups_infer import evidence_rows, inputs, queries, starts
+    from herdcli.cli.ups_infer import evidence_rows, inputs, queries, slices, starts
 
     form = queries.output_format(session, request)
     loaded = load_network(session, request.source, request.input_format, request.missing_rows)
+    if request.slices:
+        slices.infer(session, loaded, request)
+        return
     network, evidence = inputs.observed(session, loaded.value, request)
     request.warn_of_ignored(session, bool(network.observations()))
     with inputs.naming(loaded.value, evidence):

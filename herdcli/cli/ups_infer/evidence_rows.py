@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request) -> None:
     """Write the marginals of all variables, and log Z, under the evidence of each row beside that given for all of them."""
     from herdcli.markov.exact.batch import Batch, Columns, RowsShard
-    from herdcli.markov.formats.evidence import variable
 
     full: Network = loaded.value
     network, evidence = given
@@ -33,8 +32,28 @@ def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[in
         raise BadUsage(f"--evidence-rows is answered by a junction tree, not by --algorithm {request.algorithm}")
     if network.observations():
         raise BadUsage("--evidence-rows takes no observed marginals", hint="--ignore-observed")
+    variables, dense, where = read(session, request, full)
+    dense = _beside(dense, variables, full, evidence, where)
+    batch = Batch(network, variables, dense, orders=request.orders, seed=request.seed, map=session.map)
+    size, what = batch.bytes_needed()
+    session.require_memory(size, what)
+    session.console.note(what.rstrip(","))
+    units = shards.units(session, batch.count, "blocks of rows")
+    made = RowsShard(
+        place=session.place,
+        units=batch.count,
+        parts=_over_all(session.run(batch.part(units), label="rows"), full, evidence) if units else [],
+        rest=Columns(columns(full), full.count) if session.place.first else None,
+    )
+    shards.close(session, made, "blocks of rows", finish, replace(loaded, value=None), request)
+
+
+def read(session: Session, request: Request, network: Network) -> tuple[list[int], Array, str]:
+    """The variables of the columns of --evidence-rows, their states (rows, columns), −1 for none, and the file's name."""
+    from herdcli.markov.formats.evidence import variable
+
     assert request.evidence_rows is not None
-    session.recoding = states_named(full)
+    session.recoding = states_named(network)
     found = session.load(request.evidence_rows, "evidence", kinds={"dataset"}, missing=True)
     data = found.value
     dense = data.X.toarray() if data.is_sparse else np.asarray(data.X)
@@ -42,25 +61,17 @@ def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[in
     names = data.feature_names or [str(i) for i in range(dense.shape[1])]
     if (dense % 1 != 0).any():
         raise DataError("evidence must be whole numbers: a state, or −1 for none", where=found.name)
-    variables = [variable(full, name) for name in names]
+    variables = [variable(network, name) for name in names]
     if len(set(variables)) < len(variables):
         raise DataError("two columns stand for the same variable", where=found.name)
-    dense = _beside(dense.astype(np.int64), variables, full, evidence, found.name)
-    batch = Batch(network, variables, dense, orders=request.orders, seed=request.seed, map=session.map)
-    size, what = batch.bytes_needed()
-    session.require_memory(size, what)
-    session.console.note(what.rstrip(","))
-    units = shards.units(session, batch.count, "blocks of rows")
-    of_column = np.repeat(np.arange(full.count), full.cardinality).tolist()
-    states = full.states or [str(x) for count in full.cardinality.tolist() for x in range(count)]
-    columns = [f"{full.name(i)}={x}" for i, x in zip(of_column, states, strict=True)]
-    made = RowsShard(
-        place=session.place,
-        units=batch.count,
-        parts=_over_all(session.run(batch.part(units), label="rows"), full, evidence) if units else [],
-        rest=Columns([*columns, "log_z"], full.count) if session.place.first else None,
-    )
-    shards.close(session, made, "blocks of rows", finish, replace(loaded, value=None), request)
+    return variables, dense.astype(np.int64), found.name
+
+
+def columns(network: Network) -> list[str]:
+    """The columns of a table of marginals: NAME=STATE of every state, and log_z."""
+    of_column = np.repeat(np.arange(network.count), network.cardinality).tolist()
+    states = network.states or [str(x) for count in network.cardinality.tolist() for x in range(count)]
+    return [*(f"{network.name(i)}={x}" for i, x in zip(of_column, states, strict=True)), "log_z"]
 
 
 def _beside(rows: Array, variables: list[int], full: Network, evidence: dict[int, int], where: str) -> Array:

@@ -32,6 +32,13 @@ def _parse_seconds(text: str) -> float:
     return seconds
 
 
+def _parse_slices(text: str) -> str:
+    from herdcli.markov.model.tasks import parse
+
+    parse(text)
+    return text
+
+
 def iteration_options(command: Command) -> Command:
     """--iterations, and what is done at the last one."""
     for option in (
@@ -70,6 +77,14 @@ def evidence_options(command: Command) -> Command:
             metavar="FILE|NAME=STATE",
             multiple=True,
             help="States of some variables: a file of UAI evidence or of one NAME=STATE a line, or NAME=STATE itself.  May be repeated.",
+        ),
+        click.option(
+            "--slices",
+            type=Parsed("task", _parse_slices),
+            default=None,
+            metavar="filtering|prediction:K|lag:L|smoothing",
+            help="Marginals of every slice of a template of two slices (variables X_0 and X_t), whose rows are --evidence-rows: given "
+            "the rows so far, of the slice K later, given L more rows, or given all rows.",
         ),
         click.option(
             "--evidence-rows",

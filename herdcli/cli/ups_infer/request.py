@@ -88,6 +88,7 @@ class Request:
     search_steps: int = where_changed(50)
     bucket_cells: int = where_changed(4096)
     solver: str = where_changed("herd")
+    slices: str | None = where_changed(None)
     missing_rows: str = where_changed("refuse")
     seed: int
 

@@ -8,7 +8,7 @@ Source: Jensen, Lauritzen & Olesen (1990) (Hugin propagation, divides messages o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -78,8 +78,11 @@ class Calibrated:
 
 def calibrate(network: Network, tree: Tree) -> Calibrated:
     """Collect messages from the leaves, then distribute.  Raises NegativeResult if no state has a probability."""
-    tables = _initial(network, tree)
-    states = network.cardinality.tolist()
+    return calibrated(tree, initial(network, tree), network.cardinality.tolist())
+
+
+def calibrated(tree: Tree, tables: list[Array], states: list[int]) -> Calibrated:
+    """The same from the log table of each clique, which becomes its marginal."""
     messages: list[Array] = []
     log_z = 0.0
     for k, table in enumerate(tables):
@@ -113,7 +116,7 @@ def calibrate_without_division(network: Network, tree: Tree) -> Calibrated:
 
     More products where a clique has many neighbours, and no 0/0.  Source: Shafer & Shenoy (1990); Teh (2003), 6.21.
     """
-    tables = _initial(network, tree)
+    tables = initial(network, tree)
     states = network.cardinality.tolist()
     children: list[list[int]] = [[] for _ in tables]
     arriving: list[Array] = []  # the message of each clique to its parent, seen with the parent's axes
@@ -141,7 +144,7 @@ def calibrate_without_division(network: Network, tree: Tree) -> Calibrated:
     return Calibrated(tree, tables, log_z)
 
 
-def _initial(network: Network, tree: Tree) -> list[Array]:
+def initial(network: Network, tree: Tree) -> list[Array]:
     """The sum of the log factors of each clique."""
     states = network.cardinality.tolist()
     tables = [np.zeros([states[i] for i in scope]) for scope in tree.scopes]
@@ -149,11 +152,22 @@ def _initial(network: Network, tree: Tree) -> list[Array]:
         logs = np.log(network.table)
     cells = network.table_offset.tolist()
     for a, scope in enumerate(free_scopes(network, network.cardinality > 1)):
-        k = tree.home[a]
-        table = logs[cells[a] : cells[a + 1]].reshape([states[i] for i in scope])
-        axes = sorted(range(len(scope)), key=lambda axis: tree.position[scope[axis]])
-        tables[k] += _placed(table.transpose(axes), [scope[axis] for axis in axes], tree.scopes[k], states)
+        multiply(tables, tree, tree.home[a], scope, logs[cells[a] : cells[a + 1]].reshape([states[i] for i in scope]), states)
     return tables
+
+
+def multiply(tables: list[Array], tree: Tree, k: int, scope: Sequence[int], logs: Array, states: list[int]) -> None:
+    """Add a log table over some variables to that of clique k, which holds them."""
+    axes = sorted(range(len(scope)), key=lambda axis: tree.position[scope[axis]])
+    tables[k] += _placed(logs.transpose(axes), [scope[axis] for axis in axes], tree.scopes[k], states)
+
+
+def log_marginal(found: Calibrated, k: int, scope: Sequence[int]) -> Array:
+    """log of the unnormalised marginal over some variables of clique k, axes in their order."""
+    clique = found.tree.scopes[k]
+    kept = [i for i in clique if i in scope]
+    logs = log_sum(found.tables[k], tuple(axis for axis, i in enumerate(clique) if i not in scope))
+    return logs.transpose([kept.index(i) for i in scope])
 
 
 def _placed(table: Array, scope: list[int], clique: list[int], states: list[int]) -> Array:

@@ -1,0 +1,89 @@
+"""Templates of two slices as processes: `herd network unroll` and `herd ups-infer --slices`."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+UMBRELLA = """network weather { }
+variable rain_0 { type discrete [ 2 ] { yes, no }; }
+variable umbrella_0 { type discrete [ 2 ] { yes, no }; }
+variable rain_t { type discrete [ 2 ] { yes, no }; }
+variable umbrella_t { type discrete [ 2 ] { yes, no }; }
+probability ( rain_0 ) { table 0.5, 0.5; }
+probability ( umbrella_0 | rain_0 ) { (yes) 0.9, 0.1; (no) 0.2, 0.8; }
+probability ( rain_t | rain_0 ) { (yes) 0.7, 0.3; (no) 0.3, 0.7; }
+probability ( umbrella_t | rain_t ) { (yes) 0.9, 0.1; (no) 0.2, 0.8; }
+"""
+
+
+@pytest.fixture
+def weather(tmp_path):
+    (tmp_path / "w.bif").write_text(UMBRELLA)
+    (tmp_path / "rows.csv").write_text("umbrella\nyes\nyes\n")
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text.decode())))
+
+
+@pytest.mark.parametrize(
+    ("task", "rain"),
+    [
+        ("filtering", [0.9 / 1.1, 0.8833570412517781]),  # Russell & Norvig, Artificial Intelligence, sec. 14.2
+        ("smoothing", [0.8833570412517781, 0.8833570412517781]),
+        ("lag:1", [0.8833570412517781, 0.8833570412517781]),
+        ("prediction:1", [0.3 + 0.4 * 0.9 / 1.1, 0.3 + 0.4 * 0.8833570412517781]),
+    ],
+)
+def test_the_umbrella_world(herd, weather, task, rain):
+    done = herd("ups-infer", "w.bif", "--evidence-rows", "rows.csv", "--slices", task, "--format", "csv")
+    assert done.code == 0
+    found = rows_of(done.out)
+    assert list(found[0]) == ["rain=yes", "rain=no", "umbrella=yes", "umbrella=no", "log_z"]
+    np.testing.assert_allclose([float(row["rain=yes"]) for row in found], rain, rtol=1e-12)
+    both = 0.5 * 0.9 * (0.7 * 0.9 + 0.3 * 0.2) + 0.5 * 0.2 * (0.3 * 0.9 + 0.7 * 0.2)
+    assert sum(float(row["log_z"]) for row in found) == pytest.approx(np.log(both), rel=1e-12)
+
+
+def test_unroll_makes_the_network_of_all_slices(herd, weather, tmp_path):
+    assert herd("network", "unroll", "w.bif", "--steps", "2", "-o", "u.bif").code == 0
+    evidence = ("--evidence", "umbrella_0=yes", "--evidence", "umbrella_1=yes")
+    found = rows_of(herd("ups-infer", "u.bif", *evidence, "--format", "csv").out)
+    assert [row["variable"] for row in found] == ["rain_0", "umbrella_0", "rain_1", "umbrella_1"]
+    np.testing.assert_allclose([float(row["p0"]) for row in found], [0.8833570412517781, 1, 0.8833570412517781, 1], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "told"),
+    [
+        (["w.bif", "--slices", "filtering"], 2, "--slices needs the rows of the slices\nhint: --evidence-rows FILE, a row for each slice"),
+        (["w.bif", "--slices", "filter", "--evidence-rows", "rows.csv"], 2, "is none of filtering, prediction:K, lag:L, smoothing"),
+        (["w.bif", "--slices", "smoothing", "--evidence-rows", "rows.csv", "--query", "mpe"], 2, "--slices takes no --query, --evidence"),
+        (
+            ["w.bif", "--slices", "smoothing", "--evidence-rows", "rows.csv", "--algorithm", "bp"],
+            2,
+            "--slices is answered by junction trees, not by --algorithm bp",
+        ),
+        (
+            ["plain.uai", "--slices", "smoothing", "--evidence-rows", "rows.csv"],
+            65,
+            "plain.uai: the variables of a template of two slices need names\nhint: name the variables of the first slice X_0",
+        ),
+    ],
+)
+def test_what_slices_are_not_asked_of(herd, weather, tmp_path, given, code, told):
+    (tmp_path / "plain.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n")
+    done = herd("ups-infer", *given)
+    assert done.code == code
+    assert told in done.err
+
+
+def test_unroll_takes_templates_alone(herd, tmp_path):
+    (tmp_path / "plain.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n")
+    done = herd("network", "unroll", "plain.uai", "-o", "u.uai")
+    assert done.code == 65
+    assert "plain.uai: the variables of a template of two slices need names" in done.err

@@ -80,8 +80,8 @@ class Graph:
 
 def of_classifier(path: str | os.PathLike[str], model: Classifier) -> None:
     """Scores and variances of linear classifiers, and the probabilities that `herd apply` says."""
-    if model.machines or model.bits:
-        what = "support vectors" if model.machines else "hashed features"
+    if model.machines or model.bits or model.documents is not None:
+        what = "support vectors" if model.machines else "documents" if model.documents is not None else "hashed features"
         raise BadUsage(f"a classifier of {what} cannot be written as onnx", hint="nherd-train of a data set, with --kernel none")
     assert model.mean is not None
     graph = Graph(model.features)

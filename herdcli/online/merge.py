@@ -26,6 +26,9 @@ RULES = ("precision", "evidence", "mean")
 def merge(models: Sequence[Classifier], rule: str) -> Classifier:
     """One model of several.  Raises DataError where classes, hashing or covariance differ, BadUsage for kernel models."""
     models = _with_all_labels(models)
+    if any(model.documents is not None for model in models):
+        hint = "learn from all of them: herd nherd-train --continue MODEL FURTHER"
+        raise BadUsage("models of documents cannot be merged: words are weighted by all documents of a model", hint=hint)
     _check(models)
     if models[0].settings.algorithm in FIRST_ORDER:
         rule = "mean"

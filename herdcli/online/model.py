@@ -8,6 +8,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.online.coverage import Coverage
+from herdcli.online.documents import Documents
 from herdcli.online.pairs import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import LARGEST, Array, array
@@ -240,6 +241,7 @@ class Classifier(Classifier2):
     deviation: Array | None = array("d", "sum of |x_i − location_i| while it is centred", kind="f", optional=True)
     centred: Array | None = array("d", "examples since it is centred, 0 if it is not", kind="f", optional=True)
     forgetting: Forgetting | None = None
+    documents: Documents | None = None  # how documents become rows, where it was learned from some
 
     @property
     def scales(self) -> Array | None:
@@ -287,6 +289,10 @@ class Classifier(Classifier2):
             require_weights(self)
         require_features(self)
         require_pairs(self.interactions, self.text == "vw", self.bits)
+        if self.documents is not None:
+            self.documents.validate()
+            if self.features != 1 << self.documents.bits:
+                raise DataError(f"has {self.features} features, documents are hashed into 2^{self.documents.bits} columns")
         if self.holdout is not None:
             _holdout(self.holdout, self.count, len(self.classes))
         if self.link not in LINKS:

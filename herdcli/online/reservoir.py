@@ -34,7 +34,7 @@ class Choice:
     """What rows in memory are learned with; `table` has the learners that competed, `error` that of the best on `held` rows."""
 
     settings: Settings
-    scales: Array
+    scales: Array | None
     table: Race
     learners: list[Settings]
     best: int
@@ -42,24 +42,29 @@ class Choice:
     classes: int
 
 
-def standardized(settings: Settings, X: Any, label: Array, weight: Array | None) -> tuple[Block, Array]:
-    """The rows as a learner sees them, and the scales (D, 5) that all of them make."""
+def standardized(settings: Settings, X: Any, label: Array, weight: Array | None) -> tuple[Block, Array | None]:
+    """The rows as a learner sees them, and the scales (D, 5) that all of them make; None where features are not scaled."""
     block = prepared(from_rows(X, label, slice(None), weight), normalize=settings.normalize, bias=settings.bias)
+    if settings.scaling == "none":
+        return block, None
     scales = np.zeros((X.shape[1] + 1, 5))
     rescaled(block, scales)
     return as_scaled(block, scales), scales
 
 
-def choose(settings: Settings, X: Any, label: Array, weight: Array | None, classes: int) -> Choice:
+def choose(
+    settings: Settings, X: Any, label: Array, weight: Array | None, classes: int, learners: Sequence[Settings] | None = None
+) -> Choice:
     """The settings, with passes, that judge held-out rows best, and the scales of the features.
 
     X (n, d) dense or CSR, label (n,) indices, weight (n,)?.   settings  of the winner of a race, in its diagonal form.
+    learners  that compete; None: it and pa2 with several C.
     """
     block, scales = standardized(settings, X, label, weight)
     order = generator(settings.seed, Stream.SHUFFLE, unit=FOLD).permutation(block.rows)
     count = next((folds for rows, folds in FOLDS if block.rows <= rows), 1)
     folds = np.array_split(order, count) if count > 1 else [order[: block.rows // 5]]
-    entries = _learners(settings, classes)
+    entries = list(learners or _learners(settings, classes))
     most = min(MOST_PASSES, max(4, WORK // max(1, len(block.value) * (classes if classes > 2 else 1))))
     found = [_passed(entry, block, folds, classes, most) for entry in entries]
     best = min(range(len(found)), key=lambda k: (found[k][1], found[k][2], k))
@@ -149,9 +154,10 @@ def lines(choice: Choice) -> Iterator[str]:
     table, held = choice.table, int(choice.table.examples[0])
     folds = f"{choice.folds} folds" if choice.folds > 1 else f"{held} rows"
     names = [named(settings, choice.classes) for settings in choice.learners]
+    rivals = f", the lowest of {len(names)} learners" if len(names) > 1 else ""
     yield (
         f"rows in memory: {names[choice.best]} with C = {choice.settings.C:.4g} and {choice.settings.passes} passes, "
-        f"held-out error {table.error[choice.best]:.4f} ({folds}), the lowest of {len(names)} learners"
+        f"held-out error {table.error[choice.best]:.4f} ({folds}){rivals}"
     )
     for k, (name, settings) in enumerate(zip(names, choice.learners, strict=True)):
         yield f"  {name} C = {settings.C:<10.4g} {settings.passes:>3} passes: error {table.error[k]:.4f}, loss {table.loss[k]:.4f}"

@@ -110,6 +110,8 @@ def hinted(session: Session, fitted: Artifact, request: Request) -> Iterator[Non
 
 def _could(session: Session, fitted: Artifact, request: Request) -> bool:
     """Whether the rows of this input may stay in it."""
+    if getattr(fitted.value, "documents", None) is not None:  # a folder, or columns of text
+        return False
     return _plain(session, fitted, request) and streamed_rows.large(request.source)
 
 

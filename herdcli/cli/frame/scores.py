@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.alignment import taken
-from herdcli.cli.frame import answers, examples
+from herdcli.cli.frame import answers, documents, examples
 from herdcli.cli.frame.columns import ordered
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import BLOCK, together
@@ -70,6 +70,10 @@ def judging(
 ) -> Iterator[tuple[examples.Examples, Iterator[Judgement]]]:
     """The examples of a file, and block by block their scores and variances (r, C) and labels (r, …)."""
     lazily = labelled and not session.recoding  # gaps and texts are filled in where a file is read whole
+    if model.documents is not None:
+        given = documents.opened(session, path, model.documents, label=label, labelled=labelled)
+        yield given, _judged(session, given, model, labelled, label)
+        return
     read = partial(examples.opened, session, path, role="data", passes=1, input_format=input_format, label=label, labels=labelled)
     with read(lazily=lazily, tables=True, task=model.settings.task) as given:
         yield given, _judged(session, given, model, labelled, label)
@@ -95,7 +99,12 @@ def row_of(
     """One example of a file, by its number from 1, as a block, and the names of hashed features (from 1) that its text has."""
     names: dict[int, str] = {}
     passed, found = 0, None
-    with examples.opened(session, path, role="data", passes=1, input_format=input_format, label=label, labels=False) as given:
+    how, read = model.documents, partial(examples.opened, session, path, role="data", passes=1, input_format=input_format)
+    with (
+        nullcontext(documents.opened(session, path, how, label=label, labelled=False, names=names))
+        if how is not None
+        else read(label=label, labels=False)
+    ) as given:
         try:
             for block in _blocks(session, given, model, False, names):
                 if found is None and passed < row <= passed + block.rows:

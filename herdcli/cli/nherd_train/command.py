@@ -36,11 +36,14 @@ def command(session: Session, request: Request) -> None:
       zcat ads.svm.gz | herd nherd-train --bits 22 -o ads.h5
       herd nherd-train --continue ads.h5 today.svm -o ads.h5
 
+    \b
+      herd nherd-train mails.csv --text body --label folder -o m.h5
+
     INPUT is svmlight or Vowpal Wabbit text, read as it arrives in constant memory, or a data set
     (HDF5, Parquet, CSV, NPZ), whose rows of split 0 are learned.  Every example is judged before it is
     learned; the running error is printed after 1, 2, 4, 8, … examples.
     """
-    from herdcli.cli.nherd_train import runs
+    from herdcli.cli.nherd_train import documents, runs
 
     if request.parts == 1 or request.verify:
         shards.refuse(session, "--parts P makes parts of a data set's rows")
@@ -51,4 +54,8 @@ def command(session: Session, request: Request) -> None:
 
         in_parts.run(session, request)
     else:
-        runs.run(session, request)
+        model = runs.base_model(session, request)
+        if (how := documents.wanted(request, model)) is not None:
+            documents.run(session, request, how, model)
+        else:
+            runs.run(session, request, model)

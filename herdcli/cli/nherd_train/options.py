@@ -201,6 +201,17 @@ OPTIONS: tuple[Decorator, ...] = (
         callback=_pairs,
         help="Multiply the features of namespaces that begin with A by those of namespaces with B (vw); :: for all pairs.",
     ),
+    click.option(
+        "--text",
+        metavar="COLUMN",
+        default=None,
+        help="Learn the documents in a column of CSV, Parquet or JSON lines; of a folder with a folder of .txt files for each class, all.",
+    ),
+    click.option(
+        "--ngrams", type=click.IntRange(1, 5), default=1, show_default=True, metavar="N", help="Longest n-gram of words (--text)."
+    ),
+    _choice("--weighting", ["tf-idf", "counts"], "Weights of words (--text)."),
+    click.option("--keep-case", is_flag=True, help="Tell upper from lower case in words (--text)."),
     click.option("--inverse-map", is_flag=True, help="Keep the first feature name of each hashed column (slower)."),
     click.option("--zero-based", is_flag=True, help="Indices of svmlight text begin at 0."),
     click.option("--skip-bad", type=click.IntRange(0), default=0, metavar="N", help="Skip up to N malformed lines of text."),

@@ -70,6 +70,10 @@ class Request:
     rounds: int = where_changed(1)
     in_order: bool = where_changed(False)
     half_life: float | Literal["auto"] = where_changed("auto")
+    text: str | None = where_given()
+    ngrams: int = where_changed(1)
+    weighting: str = where_changed("tf-idf")
+    keep_case: bool = where_changed(False)
 
     @property
     def first_algorithm(self) -> str:

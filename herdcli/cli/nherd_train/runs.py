@@ -63,13 +63,18 @@ def verify(seed: int) -> None:
         raise NegativeResult(f"a closed form is {worst:.2g} from the minimiser, more than {check.TOLERANCE:g}")
 
 
-def run(session: Session, request: Request) -> None:
+def base_model(session: Session, request: Request) -> Classifier | None:
+    """The model that is gone on with."""
+    return session.load(request.model, "model", kinds=set(KIND.values())).value if request.model else None
+
+
+def run(session: Session, request: Request, model: Classifier | None) -> None:
     """Learn, and save a `classifier`."""
-    kinds = set(KIND.values())
-    model: Classifier | None = session.load(request.model, "model", kinds=kinds).value if request.model else None
     task = request.task if model is None else model.settings.task
     outputs.check(session, KIND[task])
     settings = settings_of(session, request, model)
+    for option in ("ngrams", "weighting", "keep_case"):
+        session.ignored(option, "without --text")
     form, label = request.input_format, request.label
     stays = lazily(request, settings)
     with examples.opened(
@@ -80,11 +85,16 @@ def run(session: Session, request: Request) -> None:
         except DataError as error:
             error.where = error.where or given.name
             raise
+    save(session, made, settings, given.data)
+
+
+def save(session: Session, made: Classifier, settings: Settings, history: Artifact | None) -> None:
+    """Save what was learned, and say in the last line what it is."""
     skipped = f", {made.running.skipped} lines skipped" if made.running.skipped else ""
     if made.running.refused:
         session.console.warn(f"the budget of {settings.budget} support vectors refused {made.running.refused} updates")
     summary = f"{made.running.examples} examples, {made.running.updates} updates{_judged(made)}{skipped}"
-    outputs.artifact(session, made, summary, history=given.data)
+    outputs.artifact(session, made, summary, history=history)
 
 
 def _judged(made: Classifier) -> str:

@@ -1,0 +1,150 @@
+"""Documents in a column of CSV, Parquet or JSON lines, or as .txt files in a folder for each class, with their labels."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.inputs import open_source
+from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+LABELS = ("y", "label", "labels", "class", "target", "topic", "category")
+PARTS = {"train": 0, "training": 0, "valid": 1, "validation": 1, "val": 1, "dev": 1, "test": 2}
+SPLITS = ("split", "part")  # columns that name the part of each document
+DELIMITERS = ",;\t|"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """n documents, their labels and parts where they have them, and what they were read from."""
+
+    texts: list[str]
+    labels: list[str] | None
+    split: Array | None
+    name: str
+    sha256: str
+    size: int
+
+
+def read(path: str, column: str, label: str | None, *, labelled: bool) -> Corpus:
+    """The documents of a file or folder.  Raises DataError and BadUsage for what is no table of documents."""
+    if os.path.isdir(path):
+        return _folder(path, labelled=labelled)
+    with open_source(path, limit=1 << 62) as source:
+        with source.reader() as stream:
+            raw = stream.read()
+        table = _table(raw, source.name)
+        return _of_table(table, column, label, source.name, source.sha256, len(raw), labelled=labelled)
+
+
+def _of_table(table: dict[str, list[Any]], column: str, label: str | None, name: str, sha256: str, size: int, *, labelled: bool) -> Corpus:
+    if column not in table:
+        raise BadUsage(f"--text {column}: there is no such column", where=name, hint=f"columns: {', '.join(list(table)[:12])}")
+    texts = ["" if cell is None else str(cell) for cell in table[column]]
+    if not texts:
+        raise DataError("has no documents", where=name)
+    if label is not None and label not in table:
+        raise BadUsage(f"--label {label}: there is no such column", where=name, hint=f"columns: {', '.join(list(table)[:12])}")
+    own = label or next((each for each in LABELS if each in table and each != column), None)
+    labels = None if own is None else [_spelled(cell) for cell in table[own]]
+    if labels is not None and labelled and "" in labels:
+        raise DataError(f"document {labels.index('') + 1} has no label", where=name, hint="give it one, or leave it out")
+    if labels is None and labelled:
+        raise DataError("has no column of labels", where=name, hint="--label COLUMN names it")
+    parts = next((table[each] for each in SPLITS if each in table and each not in (column, own)), None)
+    return Corpus(texts, labels, None if parts is None else _parts(parts), name, sha256, size)
+
+
+def _spelled(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell == int(cell) else str(cell)
+
+
+def _parts(cells: list[Any]) -> Array | None:
+    """0 train, 1 valid, 2 test, of numbers or names; None where a cell is neither."""
+    found = [PARTS.get(str(cell).strip().lower(), cell) for cell in cells]
+    return np.array(found, dtype=np.uint8) if all(part in (0, 1, 2) for part in found) else None
+
+
+def _table(raw: bytes, name: str) -> dict[str, list[Any]]:
+    """Columns by their names."""
+    if raw.startswith(b"PAR1"):
+        import pyarrow.parquet as pq
+
+        found: dict[str, list[Any]] = pq.read_table(io.BytesIO(raw)).to_pydict()
+        return found
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"is not UTF-8 (byte {error.start})", where=name, hint="iconv -f LATIN1 -t UTF-8 FILE converts it") from None
+    if text.lstrip().startswith(("{", "[")):
+        rows = list(_objects(text, name))
+        names = list(dict.fromkeys(key for row in rows for key in row))
+        return {key: [row.get(key) for row in rows] for key in names}
+    return _delimited(text, name)
+
+
+def _objects(text: str, name: str) -> Iterator[dict[str, Any]]:
+    try:
+        rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.split("\n") if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is not valid JSON lines ({' '.join(str(error).split())})", where=name) from None
+    if not all(isinstance(row, dict) for row in rows):
+        raise DataError("has lines that are no objects", where=name, hint='a line is: {"text": "…", "label": "…"}')
+    yield from rows
+
+
+def _delimited(text: str, name: str) -> dict[str, list[Any]]:
+    csv.field_size_limit(sys.maxsize)
+    first = text[: text.find("\n")] if "\n" in text else text
+    mark = max(DELIMITERS, key=first.count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    try:
+        titles = next(rows, [])
+        columns: list[list[Any]] = [[] for _ in titles]
+        for row in rows:
+            if row and len(row) != len(titles):
+                what = f"line {rows.line_num} has {len(row)} fields, the header {len(titles)}"
+                raise DataError(what, where=name, hint="put texts with commas or line breaks into quotes")
+            for cells, cell in zip(columns, row, strict=bool(row)) if row else ():
+                cells.append(cell)
+    except csv.Error as error:
+        raise DataError(f"line {rows.line_num}: {error}", where=name, hint="is a quote left open?") from None
+    if len(set(titles)) < len(titles):
+        raise DataError("has two columns of one name", where=name)
+    return dict(zip(titles, columns, strict=True))
+
+
+def _folder(path: str, *, labelled: bool) -> Corpus:
+    """.txt files: of folders for each class, in folders train and test above them or not; without folders they have no labels."""
+    root = Path(path)
+    files = sorted(each for each in root.rglob("*.txt") if each.is_file() and not each.name.startswith("."))
+    if not files:
+        raise DataError("has no .txt files", where=path, hint="one folder for each class, with a file for each document")
+    running, texts, labels, parts, size = hashlib.sha256(), [], [], [], 0
+    for each in files:
+        raw, above = each.read_bytes(), each.relative_to(root).parts[:-1]
+        running.update(f"{each.relative_to(root)} {len(raw)}\n".encode("utf-8", "surrogateescape"))
+        running.update(raw)
+        size += len(raw)
+        texts.append(raw.decode("utf-8", "replace"))
+        part = PARTS.get(above[0].lower()) if len(above) > 1 else None
+        parts.append(part)
+        labels.append("/".join(above if part is None else above[1:]))
+    if labelled and "" in labels:
+        raise DataError(f"{files[labels.index('')].name} is in no class's folder", where=path, hint="one folder for each class")
+    known = [part for part in parts if part is not None]
+    split = np.array(known, dtype=np.uint8) if len(known) == len(parts) else None
+    return Corpus(texts, labels if any(labels) else None, split, path, running.hexdigest(), size)

@@ -25,6 +25,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_LEVELS = 50  # of a column of text: more are names of rows rather than levels
+MOST_SYMBOLS = 10_000  # of a column of symbols in sequences
 MARKS = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "."})  # what people write for nothing
 DECORATED = re.compile(r"[-+\u2212]?[$€£¥]? ?\d[\d.,'\u00a0\u202f ]*[%$€£¥]?")  # 10%, $5, 1 000, 1.234,5
 MISSING = ("drop", "mean")
@@ -97,18 +98,26 @@ def column_names(data: Dataset) -> list[str]:
 
 
 def learned(
-    data: Dataset, texts: list[str], training: Array, *, missing: str | None, where: str, note: Tell, codes: bool = False
+    data: Dataset,
+    texts: list[str],
+    training: Array,
+    *,
+    missing: str | None,
+    where: str,
+    note: Tell,
+    codes: bool = False,
+    most: int = MOST_LEVELS,
 ) -> Recoding:
     """What the training rows (n,) bool say of columns of text and, under --missing mean, of columns with empty cells.
 
-    texts  names among `data.columns`.  codes: as in `Recoding`.  Notes tell what becomes of each column of text.
+    texts  names among `data.columns`.  codes: as in `Recoding`.  most: levels of a column.  Notes tell what becomes of each column of text.
     """
     levels: dict[str, tuple[str, ...]] = {}
     for name in texts:
         known = sorted(set((data.columns or {})[name][training].tolist()) - MARKS)
         if 2 * sum(map(bool, map(DECORATED.fullmatch, known))) > len(known):
             note(f"{where}: column '{name}' has text such as '{known[0]}', which is not read as a number")
-        if 2 <= len(known) <= MOST_LEVELS and 2 * len(known) <= int(training.sum()):
+        if 2 <= len(known) <= most and 2 * len(known) <= int(training.sum()):
             levels[name] = tuple(known)
         else:
             note(f"{where}: ignored {name} (text, {len(known)} different {'value' if len(known) == 1 else 'values'})")

@@ -128,4 +128,5 @@ def command(session: Session, request: Request) -> None:
     with streams.hinted(session, fitted, request):
         result, summary = applied(session, fitted, request)
     gaps = fitted.kind == "hmm" and request.want in (None, "viterbi")  # the rows themselves, beside their states
-    outputs.artifact(session, result, summary, history=fitted, missing=gaps)
+    known = fitted.recoding if gaps and fitted.recoding.codes else None
+    outputs.artifact(session, result, summary, history=fitted, missing=gaps, recoding=known)

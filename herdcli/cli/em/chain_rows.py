@@ -11,6 +11,7 @@ from herdcli.cli.frame import rows_in_time
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset
+    from herdcli.artifacts.recoding import Recoding
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.rows_in_time import Rows
     from herdcli.cli.frame.session import Session
@@ -69,7 +70,19 @@ def drawn(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset
     """New sequences, with the states that emitted their rows as y."""
     model: MarkovChain = fitted.value
     steps = rows_in_time.steps_of(session, request, "hmm", model.columns)
-    X, path = model.drawn(np.full(request.count, steps), request.seed)
+    X, path = _of_named_states(model, fitted.recoding).drawn(np.full(request.count, steps), request.seed)
     whole = model.emission in ("categorical", "poisson", "bernoulli")
     made, what = rows_in_time.drawn(X.astype(np.int64) if whole else X, _columns(model), request, steps)
     return replace(made, y=path, class_names=_names(model)), what
+
+
+def _of_named_states(model: MarkovChain, recoding: Recoding) -> MarkovChain:
+    """The model that draws symbols of a column of text among its own levels alone: columns with more levels have more symbols."""
+    table, names = model.emissions.table, _columns(model)
+    if not recoding.codes or table is None or names is None:
+        return model
+    table = table.copy()
+    for d, name in enumerate(names):
+        if name in recoding.levels:
+            table[:, d, len(recoding.levels[name]) :] = 0.0
+    return replace(model, emissions=replace(model.emissions, table=table / table.sum(axis=-1, keepdims=True)))

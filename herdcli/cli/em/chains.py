@@ -35,7 +35,16 @@ def _fitting(session: Session, series: Series, *, request: Request) -> ChainFitt
     from herdcli.em.hmm_fitting import fitting
 
     rows = _rows(series, request)
+    if request.emission == "bernoulli":
+        _require_two_states(series)
     return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map, partial(spreading.spread, session))
+
+
+def _require_two_states(series: Series) -> None:
+    """Raise DataError for a column of text with more than two levels, which bits do not have."""
+    for name, levels in series.history.recoding.levels.items():
+        if len(levels) > 2:
+            raise DataError(f"column '{name}' has {len(levels)} states, and bits have two", hint="--emission categorical")
 
 
 def _rows(series: Series, request: Request) -> ChainRows:

@@ -84,6 +84,16 @@ class Request:
         return ROLES if self.per_class else frozenset({"weight"} if self.weights == "weight" else ())
 
     @property
+    def levels_are_states(self) -> bool:
+        """Whether a column of text is one variable whose states are its levels, rather than one-hot columns."""
+        return self.model == "hmm" and self.emission in ("categorical", "bernoulli")
+
+    @property
+    def levels_of_all_rows(self) -> bool:
+        """Whether these are the levels of all rows, as symbols that are whole numbers are."""
+        return self.levels_are_states
+
+    @property
     def start(self) -> str | None:
         """The file to start from, if --init names one."""
         return None if self.init in (None, *METHODS) else self.init

@@ -75,7 +75,8 @@ class Cleaning:
             codes = getattr(self.request, "levels_are_states", False)
             if missing == "drop":
                 data = recoding.without_gaps(data, wanted, where=where, note=note)
-            known = recoding.learned(data, wanted, self._training(data), missing=missing, where=where, note=note, codes=codes)
+            most = recoding.MOST_SYMBOLS if getattr(self.request, "levels_of_all_rows", False) else recoding.MOST_LEVELS
+            known = recoding.learned(data, wanted, self._training(data), missing=missing, where=where, note=note, codes=codes, most=most)
         elif missing == "mean" and not known.means:
             raise BadUsage("the model has no column means: it was learned without --missing mean", where="--missing", hint="--missing drop")
         gaps = missing or (None if not self.able else "kept" if learns else "states")
@@ -88,6 +89,8 @@ class Cleaning:
 
         if self.training is not None:
             return self.training(data)
+        if getattr(self.request, "levels_of_all_rows", False):
+            return np.ones(data.X.shape[0], dtype=bool)
         spec, seed = getattr(self.request, "split", None), getattr(self.request, "seed", 0)
         whole = self.command == "convert" and data.split is None  # which draws no split of its own accord
         if not hasattr(self.request, "split") or (whole and spec is None):

@@ -97,7 +97,8 @@ def command(session: Session, request: Request) -> None:
     if request.burn_in is None and fitted.kind not in ("rbm", "dbn"):
         session.request = request = replace(request, burn_in=BURN_IN.get(fitted.kind, 1000))
     result, summary = named(str(KINDS[fitted.kind].sample))(session, fitted, request)
-    states = session.recoding if fitted.kind == "network" else None
+    named_states = session.recoding is not None and session.recoding.codes
+    states = session.recoding if fitted.kind == "network" or named_states else None
     outputs.artifact(session, result, summary, history=fitted, recoding=states)
 
 

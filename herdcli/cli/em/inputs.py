@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.artifacts.dataset import taken
 from herdcli.cli.em.request import SIZES, WORSE
+from herdcli.cli.frame.columns import present_rows
 from herdcli.errors import DataError, HerdError
 from herdcli.records import dataclass
 
@@ -57,7 +59,8 @@ def _in_memory(session: Session, request: Request) -> Artifact:
         rows, columns = value.X.shape
         session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
         value = replace(value, X=value.X.toarray().astype(np.float32))
-    return replace(data, value=value)
+    kept = present_rows(session, _weights(value, request.weights))
+    return replace(data, value=value if kept is None else taken(value, kept))
 
 
 def _weights(data: Dataset, name: str | None) -> Array | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.fit_mrf import codes
+from herdcli.cli.frame.columns import without_absent
 from herdcli.cli.frame.networks import load_like, load_text
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
@@ -88,7 +89,8 @@ def require_one_structure(session: Session) -> None:
 def load(session: Session, request: Request) -> Artifact:
     """The data set, all of it."""
     try:
-        return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+        data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+        return without_absent(session, data)
     except DataError as error:
         if "missing" in error.message or "NaN" in error.message:
             error.hint = f"{error.hint}; --algorithm bayes learns from rows with gaps, by EM"

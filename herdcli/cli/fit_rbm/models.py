@@ -12,7 +12,7 @@ from herdcli.cli.fit_rbm import in_rounds, sizes, torn
 from herdcli.cli.fit_rbm.labelled import beside_labels, joined
 from herdcli.cli.fit_rbm.remarks import note_best, note_left, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import exact, outputs, shards
-from herdcli.cli.frame.columns import warn_of_weights
+from herdcli.cli.frame.columns import warn_of_weights, without_absent
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -117,6 +117,7 @@ def _afresh(session: Session, request: Request) -> Inputs:
 
     settings = request.settings()
     data, known = torn.read(session, request) if request.draw_missing else (_data(session, request, settings), None)
+    data = without_absent(session, data) if known is None else data
     warn_of_weights(session, data.value)
     reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
     rows = in_units(session, data, family(settings.visible_units), reading)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from herdcli.artifacts import alignment
+from herdcli.artifacts.dataset import taken
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts.alignment import Names, Order
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
+    from herdcli.schema import Array
 
 
 def by_name(session: Session, data: Artifact, names: Names, columns: int) -> Artifact:
@@ -47,6 +51,23 @@ def ordered(session: Session, have: Names, count: int, names: Names, columns: in
     if found is not None and found.left_out:
         session.console.note(f"{where}: left out {alignment.listed(found.left_out)}, unknown to the model")
     return found
+
+
+def present_rows(session: Session, weight: Array | None) -> Array | None:
+    """The places of rows whose weight (n,) is not 0; None where these are all.  A weight of 0 is as if the file did not have the row."""
+    if weight is None or not (weight == 0).any() or not weight.any():
+        return None
+    kept = np.flatnonzero(weight != 0)
+    gone = len(weight) - len(kept)
+    session.console.note(f"left out {gone} row{'s' * (gone != 1)} of weight 0")
+    return kept
+
+
+def without_absent(session: Session, data: Artifact) -> Artifact:
+    """A data set whose rows have weights of their own, without those of weight 0; one that stays in its file as it is."""
+    value: Dataset = data.value
+    kept = None if hasattr(value.X, "with_columns") else present_rows(session, value.weight)
+    return data if kept is None else replace(data, value=taken(value, kept))
 
 
 def warn_of_weights(session: Session, data: Dataset) -> None:

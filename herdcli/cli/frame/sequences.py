@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from herdcli.artifacts import dataset
+from herdcli.cli.frame.columns import present_rows
 from herdcli.errors import BadUsage, HerdError
 from herdcli.records import dataclass
 
@@ -153,6 +155,9 @@ def read(
         if weights not in (None, "weight"):
             found, value = taken(value, str(weights))
             weight = None if found is None else np.asarray(found, dtype=np.float64)
+        kept = present_rows(session, weight)
+        if kept is not None and weight is not None:
+            value, weight, key = dataset.taken(value, kept), weight[kept], None if key is None else key[kept]
         series = sequences.grouped(value.X, key, weight)
         parts = sequences.split(series, value.split, sequences.parse_parts(request.split), request.seed)
     except HerdError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from herdcli.cli.frame.columns import warn_of_weights
+from herdcli.cli.frame.columns import warn_of_weights, without_absent
 from herdcli.cli.frame.request import settings
 from herdcli.errors import DataError
 from herdcli.records import dataclass
@@ -40,6 +40,7 @@ def read(session: Session, request: Request) -> Inputs:
     if request.rates:
         return _rates(session, request.rates, request)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    data = without_absent(session, data)
     warn_of_weights(session, data.value)
     if request.moments:
         return _moments(data, request)

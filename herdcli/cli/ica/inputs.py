@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.artifacts import Artifact, Dataset, preparation
 from herdcli.artifacts.wording import grouped
 from herdcli.cli.frame import streamed
-from herdcli.cli.frame.columns import warn_of_weights
+from herdcli.cli.frame.columns import warn_of_weights, without_absent
 from herdcli.cli.ica import on_disk
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import summing, whitening
@@ -79,6 +79,7 @@ def read(session: Session, request: Request) -> Rows:
 def loaded(session: Session, request: Request, left: Artifact | None = None) -> tuple[Artifact, Dataset]:
     """The data set.      left  it is there already, and its rows are in their file."""
     artifact = left or session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    artifact = without_absent(session, artifact)
     data: Dataset = artifact.value
     warn_of_weights(session, data)
     if data.is_sparse:

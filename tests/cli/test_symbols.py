@@ -1,0 +1,101 @@
+"""Symbols given as text: one variable with named states, learned, applied, judged and drawn by their names."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from herdcli.artifacts.files import load
+
+NAMES = ("A", "C", "G")
+
+
+def chain(rows: int, seed: int = 0) -> np.ndarray:
+    """Symbols of a sticky chain."""
+    random = np.random.default_rng(seed)
+    found = np.zeros(rows, dtype=int)
+    for t in range(1, rows):
+        found[t] = found[t - 1] if random.random() < 0.7 else random.integers(3)
+    return found
+
+
+def write(path, symbols, names=None, second=None) -> None:
+    columns = [np.array(names)[symbols] if names else symbols.astype(str)]
+    columns += [] if second is None else [second]
+    head = "sequence,o" + ("" if second is None else ",p")
+    lines = [",".join([f"s{t // 20}", *map(str, row)]) for t, row in enumerate(zip(*columns, strict=True))]
+    path.write_text("\n".join([head, *lines]) + "\n")
+
+
+@pytest.fixture
+def files(tmp_path):
+    symbols = chain(400)
+    write(tmp_path / "text.csv", symbols, NAMES)
+    write(tmp_path / "codes.csv", symbols)
+    return tmp_path
+
+
+def test_symbols_of_text_and_their_codes_are_the_same_model(herd, files):
+    line = ("--model", "hmm", "--emission", "categorical", "--components", "2")
+    told = {name: herd("em", f"{name}.csv", *line, "-o", f"{name}.h5") for name in ("text", "codes")}
+    assert [ended.code for ended in told.values()] == [0, 0]
+    assert "em: text.csv: states of text: o (3 levels)\n" in told["text"].err
+    first, second = (load(str(files / f"{name}.h5")).value for name in ("text", "codes"))
+    assert first.ledger.log_likelihood.tobytes() == second.ledger.log_likelihood.tobytes()
+    figures = [json.loads(herd("eval", f"{name}.h5", "--format", "json").out)[0] for name in ("text", "codes")]
+    assert all(figures[0][name] == figures[1][name] for name in ("log_likelihood", "gain", "bic", "verdict"))
+    again = json.loads(herd("eval", "text.h5", "--data", "text.csv", "--format", "json").out)[0]
+    assert (
+        again["log_likelihood"] == json.loads(herd("eval", "codes.h5", "--data", "codes.csv", "--format", "json").out)[0]["log_likelihood"]
+    )
+
+
+def test_samples_and_paths_have_one_symbol_a_row_by_its_name(herd, files):
+    assert herd("em", "text.csv", "--model", "hmm", "--emission", "categorical", "--components", "2", "-o", "m.h5").code == 0
+    assert herd("sample", "m.h5", "-m", "3", "--steps", "20", "-o", "drawn.csv").code == 0
+    head, *rows = (files / "drawn.csv").read_text().splitlines()
+    assert head == "o,sequence,y"
+    assert {row.split(",")[0].strip('"') for row in rows} == set(NAMES)
+    assert herd("apply", "m.h5", "text.csv", "-o", "paths.csv").code == 0
+    given = (files / "text.csv").read_text().splitlines()[1:]
+    made = (files / "paths.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0].strip('"') for row in made] == [row.split(",")[1] for row in given]
+    ended = herd("apply", "m.h5", "drawn.csv", "--want", "smoothed", "-o", "states.csv")
+    assert ended.code == 0, ended.err
+
+
+def test_a_symbol_that_the_model_does_not_know_is_named(herd, files):
+    assert herd("em", "text.csv", "--model", "hmm", "--emission", "categorical", "--components", "2", "-o", "m.h5").code == 0
+    write(files / "new.csv", chain(20), ("A", "T", "G"))
+    ended = herd("apply", "m.h5", "new.csv", "-o", "x.csv")
+    assert ended.code == 65
+    assert "'T' of column 'o'" in ended.err
+    assert "is none of its states: A, C, G" in ended.err
+
+
+def test_columns_with_fewer_states_draw_their_own_alone(herd, files):
+    """The table of a categorical model has as many symbols as the column with most of them."""
+    write(files / "two.csv", chain(400), NAMES, np.where(np.arange(400) % 3 == 0, "yes", "no"))
+    assert (
+        herd("em", "two.csv", "--model", "hmm", "--emission", "categorical", "--components", "2", "--floor", "0.2", "-o", "m.h5").code == 0
+    )
+    assert herd("sample", "m.h5", "-m", "5", "--steps", "50", "-o", "drawn.csv").code == 0
+    rows = [row.replace('"', "").split(",") for row in (files / "drawn.csv").read_text().splitlines()[1:]]
+    assert {row[0] for row in rows} == set(NAMES)
+    assert {row[1] for row in rows} == {"no", "yes"}
+
+
+def test_bits_are_columns_of_two_words(herd, files):
+    write(files / "words.csv", chain(400) % 2, ("off", "on"))
+    write(files / "bits.csv", chain(400) % 2)
+    for name in ("words", "bits"):
+        assert herd("em", f"{name}.csv", "--model", "hmm", "--emission", "bernoulli", "--components", "2", "-o", f"{name}.h5").code == 0
+    words, bits = (load(str(files / f"{name}.h5")).value for name in ("words", "bits"))
+    assert words.ledger.log_likelihood.tobytes() == bits.ledger.log_likelihood.tobytes()
+    assert herd("sample", "words.h5", "-m", "1", "--steps", "30", "-o", "drawn.csv").code == 0
+    assert {row.split(",")[0].strip('"') for row in (files / "drawn.csv").read_text().splitlines()[1:]} == {"off", "on"}
+    ended = herd("em", "text.csv", "--model", "hmm", "--emission", "bernoulli", "-o", "x.h5")
+    assert ended.code == 65
+    assert ended.err.endswith("column 'o' has 3 states, and bits have two\nhint: --emission categorical\n")

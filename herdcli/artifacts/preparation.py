@@ -59,8 +59,10 @@ def split_rows(data: Dataset, spec: str | None, seed: int) -> Array:
 
     spec  "700,300,100" rows of every class, or "0.6,0.2,0.2" fractions of all rows, whatever their labels, so that every command
     has the same test rows; None: the data set's own split, else fractions .6, .2, .2.  Rows are drawn from the seed, counts class by
-    class; without labels all rows are one class.
+    class; without labels all rows are one class.  Rows of weight 0 are in none, and the others are drawn as if there were no such rows.
     """
+    if data.weight is not None and not data.weight.all():
+        return _of_present(data, np.flatnonzero(data.weight), spec, seed)
     if spec is None and data.split is not None:
         return data.split.astype(np.uint8)
     parts, rule = _parse(spec) if spec is not None else DEFAULT_SPLIT, split_rule()
@@ -74,6 +76,15 @@ def split_rows(data: Dataset, spec: str | None, seed: int) -> Array:
         for part, start, stop in zip((TRAIN, VALID, TEST), np.cumsum([0, *sizes[:-1]]).tolist(), np.cumsum(sizes).tolist(), strict=True):
             for place in range(start, stop, AT_ONCE):  # NumPy makes wide numbers of those that index
                 split[members[place : min(place + AT_ONCE, stop)]] = part
+    return split
+
+
+def _of_present(data: Dataset, present: Array, spec: str | None, seed: int) -> Array:
+    """The part of each row where only some (k,) are present."""
+    y, own = (None if item is None else item[present] for item in (data.y, data.split))
+    rows = Dataset(np.broadcast_to(np.uint8(0), (len(present), 1)), y=y, split=own, class_names=data.class_names)
+    split = np.full(data.X.shape[0], UNUSED, dtype=np.uint8)
+    split[present] = split_rows(rows, spec, seed)
     return split
 
 

@@ -80,7 +80,7 @@ def _rows(data: Dataset, request: Request) -> Rows:
 
     weight, y, names = _weights(data, request.weights), *labels(data, request)
     known = y if request.per_class else None
-    split = split_rows(data, request.split, request.seed)
+    split = split_rows(replace(data, weight=weight), request.split, request.seed)
 
     def table(part: int, given: Array | None) -> Table | None:
         chosen = np.flatnonzero(split == part)

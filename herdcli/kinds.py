@@ -197,7 +197,7 @@ KINDS: dict[str, Kind] = {
             baseline="independent",
             quick="herdcli.evaluation.network.quick",
             judge="herdcli.cli.eval.networks.judged",
-            judged_by=("reference",),
+            judged_by=("reference", "data"),
             sample="herdcli.cli.network.draw.drawn",
             plots=_plots("network_plots", "graph", "given", "reference") | {"trace": "herdcli.evaluation.network_plots.learning"},
         ),

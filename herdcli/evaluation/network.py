@@ -8,6 +8,7 @@ import numpy as np
 
 from herdcli.algorithm import Watch
 from herdcli.errors import DataError
+from herdcli.evaluation import network_rows
 from herdcli.markov.exact import enumeration
 from herdcli.markov.exact.junction_tree import Calibrated
 from herdcli.markov.learning import fitted
@@ -27,17 +28,18 @@ MOST_JOINT = 1 << 20  # states up to which joint tables are compared
 
 @dataclass(frozen=True)
 class Beside:
-    """A network beside another one over the same variables."""
+    """A network beside another one over the same variables, or beside rows of states (n, N) with −1 for gaps."""
 
     network: Network
-    reference: Network
+    reference: Network | None
+    rows: Array | None = None
 
 
 def metrics(value: Network | Beside, settings: Any, *, map: Any = map, progress: Watch | None = None) -> dict[str, float | None]:
     """Every column of `COLUMNS`; None where it does not apply, or where the junction tree would take more than 4 GB.
 
-    log_likelihood   mean of log P over the test rows, nats; train_log_likelihood over those it was learned from.
-    independent      the same mean under independent variables with the given marginals.
+    log_likelihood   mean of log P over the test rows, or over the rows given, nats; train_log_likelihood over those it was learned from.
+    independent      the same mean under independent variables with the given marginals, or with those of the network.
     log_z_mean_field lower bound of log Z by naive mean field, of small networks.
     marginal_l1      mean over clusters of Σ |P(x_a) − given marginal|; marginal_error_max the largest difference.
     kl               Σ_x R log(R/P) against the reference R, nats; reference_l1 the mean over factors of Σ |P(x_a) − R(x_a)|;
@@ -56,7 +58,12 @@ def metrics(value: Network | Beside, settings: Any, *, map: Any = map, progress:
     result["log_z_mean_field"] = mean_field_bound(network)
     if fit is not None:
         result |= learned(network, found)
-    return result | _compared(value, found, scopes) if isinstance(value, Beside) else result
+    if isinstance(value, Beside):
+        if value.rows is not None:
+            result |= network_rows.likelihoods(network, found, value.rows)
+        if value.reference is not None:
+            result |= _compared(network, value.reference, found, scopes)
+    return result
 
 
 def independent_variables(network: Network) -> float | None:
@@ -111,8 +118,7 @@ def learned(network: Network, found: Calibrated | None) -> dict[str, float | Non
     return result
 
 
-def _compared(value: Beside, found: Calibrated | None, scopes: list[tuple[int, ...]]) -> dict[str, float | None]:
-    network, reference = value.network, value.reference
+def _compared(network: Network, reference: Network, found: Calibrated | None, scopes: list[tuple[int, ...]]) -> dict[str, float | None]:
     if not np.array_equal(network.cardinality, reference.cardinality):
         raise DataError(f"has {network.count} variables, the reference has {reference.count}, or other numbers of states")
     wider = fitted.calibrated(reference, LIMIT, [*scopes, *(scope for scope, _ in reference.factors() if scope)])

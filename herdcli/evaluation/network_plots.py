@@ -186,7 +186,7 @@ def reference(value: Beliefs | Compared | Network | Beside, settings: Evaluation
     if isinstance(value, Compared):
         own = value.beliefs.marginals()
         return _beside(value.marginals, own, "reference", f"marginals by {value.beliefs.algorithm} beside the reference")
-    if not isinstance(value, Beside):
+    if not isinstance(value, Beside) or value.reference is None:
         raise BadUsage("--plot reference needs something to compare with", hint="--reference FILE")
     both = [fitted.calibrated(each, QUICK) for each in (value.network, value.reference)]
     if both[0] is None or both[1] is None:

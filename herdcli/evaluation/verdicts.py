@@ -372,7 +372,11 @@ def of_network(row: Row, value: Any) -> list[str]:
     network = getattr(value, "network", value)
     fit = network.fit
     if fit is None:
-        return []
+        own, worse = row.get("log_likelihood"), "worse than independent"
+        if own is None:
+            return []
+        loss = of_loss(own, row.get("independent"), worse=worse, spread=row.get("gain_se"))
+        return _found(["impossible rows" if own == -math.inf else worse if loss == worse else None], judged=True)
     if not np.isfinite(network.table).all():
         return [DIVERGED]
     ended = None if fit.converged else "not converged"

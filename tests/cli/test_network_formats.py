@@ -125,7 +125,7 @@ def test_rows_of_nan_are_filled_where_that_is_asked_for(herd, tmp_path):
     assert ended.code == 65
     assert ended.err == (
         "herd ups-infer: n.bif: the table of b has NaN in 1 of its 2 rows, the first for light on=no\nhint: bnlearn writes NaN for states "
-        "of the parents that its data lack; --missing-rows uniform fills these rows\n"
+        "of the parents that its data lack; --missing-rows uniform (ups-infer, network) fills these rows\n"
     )
     ended = herd("ups-infer", "n.bif", "--missing-rows", "uniform", "--evidence", "light on=no", "--format", "csv")
     assert ended.code == 0

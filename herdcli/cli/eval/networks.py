@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.columns import variables_by_name
-from herdcli.cli.frame.networks import load_like, parsed
+import numpy as np
+
+from herdcli.artifacts.alignment import listed
+from herdcli.cli.frame.columns import variables_by_name, warn_of_weights
+from herdcli.cli.frame.networks import load_like, parsed, states_named
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
@@ -14,12 +17,50 @@ if TYPE_CHECKING:
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.session import Session
     from herdcli.markov.model.beliefs import Beliefs
+    from herdcli.markov.model.network import Network
     from herdcli.schema import Array
 
 
 def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A network or beliefs with --reference beside it."""
-    return against(session, artifact, request.reference)
+    """A network or beliefs with --reference beside it, a network with the rows of --data."""
+    found = against(session, artifact, request.reference)
+    if artifact.kind != "network" or request.data is None:
+        return found
+    from herdcli.evaluation.network import Beside
+
+    network: Network = artifact.value
+    reference = found.value.reference if isinstance(found.value, Beside) else None
+    return replace(found, value=Beside(network, reference, _rows(session, network, request.data)))
+
+
+def _rows(session: Session, network: Network, path: str) -> Array:
+    """Rows of states (n, N) by the names of variables and states, −1 for gaps."""
+    session.recoding = states_named(network)
+    data = session.load(path, "data", kinds={"dataset"}, missing=True)
+    value = data.value
+    X = value.X.toarray() if value.is_sparse else np.asarray(value.X)
+    X = np.where(np.isnan(X), -1, X) if X.dtype.kind == "f" else X
+    names = [network.name(i) for i in range(network.count)]
+    have = value.feature_names if network.names or value.feature_names else None
+    if have is None and X.shape[1] != network.count:
+        raise DataError(f"has {X.shape[1]} columns without names, the network has {network.count} variables", where=data.name)
+    place = {name: k for k, name in enumerate(have or names)}
+    if not (there := [name for name in names if name in place]):
+        raise DataError("has no column of a variable of the network", where=data.name, hint=f"its variables are {listed(names)}")
+    for kind, left in (("left out", sorted(place.keys() - set(names))), ("no column for", [name for name in names if name not in place])):
+        if left:
+            session.console.note(f"{data.name}: {kind} {listed(left)}")
+    rows = np.full((len(X), network.count), -1.0)
+    for name in there:
+        rows[:, names.index(name)] = X[:, place[name]]
+    wrong = (rows < -1) | (rows % 1 != 0) | (rows >= network.cardinality)
+    if wrong.any():
+        row, i = np.argwhere(wrong)[0]
+        message = f"row {row} has {rows[row, i]:g} for {names[i]}, whose states are 0 to {network.cardinality[i] - 1}"
+        raise DataError(message, where=data.name)
+    warn_of_weights(session, value)
+    found: Array = rows.astype(np.int64)
+    return found
 
 
 def against(session: Session, artifact: Artifact, reference: str | None) -> Artifact:

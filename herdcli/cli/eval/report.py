@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import outputs
+from herdcli.cli.frame.networks import load_model
 from herdcli.errors import BadUsage, HerdError
 from herdcli.evaluation import plots
 from herdcli.kinds import able
@@ -39,7 +40,7 @@ class Reporter:
         """Each artifact; with --keep-going without those of kinds that have no figures, which are named."""
         evaluable = able("metrics")
         for number, path in enumerate(paths):
-            artifact = self._session.load(path, f"artifact {number + 1}", kinds=None if self._keep_going else evaluable)
+            artifact = load_model(self._session, path, f"artifact {number + 1}", None if self._keep_going else evaluable)
             if artifact.kind in evaluable:
                 yield artifact
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TEXT_FORMATS = NETWORK_FORMATS[1:]
+LOSSY = ("uai", "fg", "dsl")  # formats that have no place for some names
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 XML_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 LATIN = ("iso-8859-1", "latin-1", "latin1", "iso-8859-15", "windows-1252", "cp1252")
@@ -33,26 +34,37 @@ def load_network(session: Session, path: str, input_format: str | None, missing_
 
     missing_rows  "uniform": rows of NaN become uniform distributions.
     """
-    from herdcli.markov.formats import networks as formats
-
     with session.opened(path) as source:
         form = input_format or sniff.network_text(source.head, source.name)
+        found = _text(session, source, form, "network", missing_rows) if form in TEXT_FORMATS else _artifact(session, source, path)
+    return _with_names(session, found, path) if form in LOSSY else found
+
+
+def load_model(session: Session, path: str, role: str, kinds: Collection[str] | None) -> Artifact:
+    """An artifact of one of these kinds, or a network as text."""
+    with session.opened(path) as source:
+        form = sniff.network_text(source.head, source.name)
+        if form == "fg" and ".fg" not in Path(source.name).suffixes:
+            form = None  # a first line of one number is too little to tell where there may be anything
         if form in TEXT_FORMATS:
-            notes: list[str] = []
-            found = parsed(
-                session, source, "network", lambda text: formats.read(text, form, missing_rows=missing_rows, notes=notes), "network", form
-            )
-            for note in notes:
-                session.console.note(f"{source.name}: {note}")
-            if (told := formats.unlike_distributions(found.value)) is not None:
-                session.console.warn(
-                    f"{source.name}: is marked BAYES, but {told}: its factors are multiplied as they are, as those of MARKOV"
-                )
-                found = replace(found, value=replace(found.value, directed=False))
+            found = _text(session, source, form, role)
+        elif source.regular:
+            return session.load(path, role, kinds=kinds)
         else:
-            found = _artifact(session, source, path)
-    if form in TEXT_FORMATS and formats.FORMATS[form].labels != "all":
-        found = _with_names(session, found, path)
+            return _drained(session, source, role, kinds)
+    return _with_names(session, found, path) if form in LOSSY else found
+
+
+def _text(session: Session, source: Source, form: str, role: str, missing_rows: str | None = None) -> Artifact:
+    from herdcli.markov.formats import networks as formats
+
+    notes: list[str] = []
+    found = parsed(session, source, role, lambda text: formats.read(text, form, missing_rows=missing_rows, notes=notes), "network", form)
+    for note in notes:
+        session.console.note(f"{source.name}: {note}")
+    if (told := formats.unlike_distributions(found.value)) is not None:
+        session.console.warn(f"{source.name}: is marked BAYES, but {told}: its factors are multiplied as they are, as those of MARKOV")
+        found = replace(found, value=replace(found.value, directed=False))
     return found
 
 
@@ -138,13 +150,18 @@ def _artifact(session: Session, source: Source, path: str) -> Artifact:
     """A sealed network; a stream is drained first and keeps its name."""
     if source.regular:
         return session.load(path, "network", kinds={"network"})
+    return _drained(session, source, "network", {"network"})
+
+
+def _drained(session: Session, source: Source, role: str, kinds: Collection[str] | None) -> Artifact:
+    """An artifact from a stream, which keeps its name."""
     with source.file() as drained:
         try:
-            found = session.load(drained, "network", kinds={"network"})
+            found = session.load(drained, role, kinds=kinds)
         except HerdError as error:
             error.where = source.name
             raise
-    session.inputs["network"] = replace(session.inputs["network"], name=source.name)
+    session.inputs[role] = replace(session.inputs[role], name=source.name)
     return replace(found, name=source.name)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli.kinds import able
@@ -14,9 +12,7 @@ if TYPE_CHECKING:
 
 
 def model(session: Session, path: str) -> Artifact:
-    """What can be sampled; a network as text is known by its name."""
-    from herdcli.cli.frame.networks import TEXT_FORMATS, load_network
+    """What can be sampled: an artifact, or a network as text."""
+    from herdcli.cli.frame.networks import load_model
 
-    if {suffix.lower().removeprefix(".") for suffix in Path(path).suffixes[-2:]} & set(TEXT_FORMATS):
-        return replace(load_network(session, path, None), kind="network")
-    return session.load(path, "model", kinds=able("sample"))
+    return load_model(session, path, "model", able("sample"))

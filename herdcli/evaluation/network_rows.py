@@ -1,0 +1,61 @@
+"""How likely a network makes rows, some of whose values may be missing, and how likely independent columns make them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.algorithm import solve
+from herdcli.markov.exact import junction_tree
+from herdcli.markov.exact.batch import Batch
+from herdcli.markov.exact.junction_tree import Calibrated
+from herdcli.markov.learning import fitted
+from herdcli.markov.model.network import Network, observe
+from herdcli.schema import Array
+
+LIMIT = 4e9  # bytes of the tables of a block of rows
+
+
+def likelihoods(network: Network, found: Calibrated | None, rows: Array) -> dict[str, float | None]:
+    """Mean log P of rows (n, N) of states, −1 for gaps, in nats; of independent columns too.
+
+    found  the junction tree, None where it is too large; a Bayesian network needs none for rows without gaps.
+    """
+    logs = _log_likelihood(network, found, rows)
+    return {
+        "log_likelihood": None if logs is None else float(np.mean(logs)),
+        "independent": _independent(network, found, rows),
+    }
+
+
+def _log_likelihood(network: Network, found: Calibrated | None, rows: Array) -> Array | None:
+    """(n,) log P of what each row has; None where it takes too much memory."""
+    if found is None and not network.directed:
+        return None
+    log_z = 0.0 if found is None else found.log_z
+    whole = (rows >= 0).all(axis=1)
+    logs = np.empty(len(rows))
+    if whole.any():
+        logs[whole] = fitted.log_potential(network, rows[whole]) - log_z
+    if not whole.all():
+        batch = Batch(observe(network, {}), list(range(network.count)), rows[~whole], orders=4, seed=0)
+        if batch.memory() > LIMIT:
+            return None
+        logs[~whole] = np.concatenate([part.log_z for part in solve(batch)]) - log_z
+    return logs
+
+
+def _independent(network: Network, found: Calibrated | None, rows: Array) -> float | None:
+    """Under independent columns with the marginals that the network was fitted to, else with its own."""
+    single: dict[int, Array] = {}
+    for scope, table in network.fit.targets(network.cardinality) if network.fit is not None else ():
+        for axis, variable in enumerate(scope):
+            single.setdefault(variable, table.sum(axis=tuple(other for other in range(len(scope)) if other != axis)))
+    if len(single) < network.count:
+        if found is None:
+            return None
+        single = dict(enumerate(junction_tree.node_marginals(network, found)))
+    total = np.zeros(len(rows))
+    for i, p in single.items():
+        known = rows[:, i] >= 0
+        total[known] += np.log(np.maximum(p / p.sum(), 1e-12))[rows[known, i]]
+    return float(np.mean(total))

@@ -6,7 +6,8 @@ import pytest
 
 from herdcli.errors import DataError
 from herdcli.markov.formats import networks as formats
-from herdcli.markov.formats.evidence import EXPECTED, assignment, read_evidence, split_names, variable
+from herdcli.markov.formats.evidence import EXPECTED, assignment, read_evidence, variable
+from herdcli.markov.model.naming import split_names
 
 NAMES = """network n {}
 variable "light on" { type discrete [ 2 ] { "true" "false" }; }

@@ -78,7 +78,8 @@ def command(session: Session, request: Request) -> None:
     --data FILE judges these, and models made by em and regress, on other rows.  classifier: errors and the
     quality of its confidences on held-out examples.  samples: their MMD, also to other rows (--data) or a
     closed form (--target), and with --trace for each number of atoms.  beliefs, network: convergence,
-    likelihoods (a network's also of --data), distance from --reference; networks may be BIF, UAI and other text.  ica: distance from the known mixing, locality of the filters
+    likelihoods (a network's also of --data), distance
+    from --reference; networks may be BIF, UAI and other text.  ica: distance from the known mixing, locality of the filters
     (Gabor fits), score matching on held-out rows.  rbm-pairs: with --gallery DATA, rank-n error rates beside
     correlation, eigenfaces, fisherfaces and δppca.  -o FILE.h5 stores the table as a `report` artifact;
     --report FILE.html writes a page to share.

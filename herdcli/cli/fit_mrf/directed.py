@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.frame.session import Session
-    from herdcli.markov.learning.directed import Cases, Parents
+    from herdcli.markov.learning.directed import Cases
     from herdcli.markov.learning.expectation import ExpectationMaximisation
     from herdcli.markov.learning.expectation import State as Tables
+    from herdcli.markov.model.dag import Parents
     from herdcli.markov.model.fit import Fit
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
@@ -52,6 +53,9 @@ def learn(session: Session, request: Request, form: str) -> None:
     parents = _parents(session, given, request)
     learned = _learned(session, given.cases, parents, request)
     tables = learned.method.tables_of(learned.state.tables)
+    if len(given.holdout):
+        rows, kept = len(given.cases.x), len(given.holdout)
+        session.console.note(f"learned from {rows} rows; {kept} are kept out for herd eval (--split 1,0,0 learns from all)")
     made = directed.network(parents, tables, given.cases.cardinality, given.names, given.states)
     edges = sum(map(len, parents))
     mean = learned.state.log_likelihood / float(given.cases.weight.sum())
@@ -196,11 +200,12 @@ def _parents(session: Session, given: Given, request: Request) -> Parents:
     """Of the network that is given, else a tree or what hill climbing finds."""
     from herdcli.markov.learning import directed
     from herdcli.markov.learning.hill_climbing import HillClimbing
+    from herdcli.markov.model.dag import parents_of
 
     if given.model is not None:
         if request.structure is not None:
             raise BadUsage("--network and --structure exclude each other")
-        found = directed.parents_of(given.model)
+        found = parents_of(given.model)
         if found is None:
             what = "is no Bayesian network: it needs one table a variable, of the variable given its parents"
             raise DataError(what, where=session.inputs["network"].name)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.frame.session import Session
     from herdcli.markov.learning.learners import Learned, Learner, Settings
+    from herdcli.markov.model.fit import Fit
 
 
 def learn(session: Session, inputs: Inputs, request: Request, form: str) -> None:
@@ -81,6 +82,13 @@ def _say_zeros(session: Session, inputs: Inputs) -> None:
         )
 
 
+def _say_kept_out(session: Session, fit: Fit) -> None:
+    """How many rows were not learned from."""
+    kept = 0 if fit.holdout is None else len(fit.holdout)
+    if kept:
+        session.console.note(f"learned from {fit.rows} rows; {kept} are kept out for herd eval (--split 1,0,0 learns from all)")
+
+
 def _save(session: Session, inputs: Inputs, asked: Settings, learned: Learned, request: Request, form: str) -> None:
     from herdcli.artifacts import memory
     from herdcli.markov.learning import fitted
@@ -105,6 +113,7 @@ def _save(session: Session, inputs: Inputs, asked: Settings, learned: Learned, r
         if request.on_nonconvergence == "error":
             raise NotConverged(message, hint=hint)
         session.console.warn(f"{message}; {hint}")
+    _say_kept_out(session, fit)
     told = "" if likelihood != likelihood else f", log-likelihood {likelihood:.6g} nats a row"
     summary = f"{made.count} variables, {len(learned.factors)} clusters, {asked.algorithm}, {learned.iterations} iterations{told}"
     write_network(session, replace(made, fit=fit if form == "hdf5" else None), summary, form, inputs.history)

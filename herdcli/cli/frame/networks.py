@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from herdcli.artifacts import Artifact, sniff
+from herdcli.artifacts import Artifact, header, sniff
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.columns import variables_by_name
 from herdcli.cli.frame.options import NETWORK_FORMATS
@@ -147,7 +147,11 @@ def _encoding(raw: bytes, form: str | None) -> str:
 
 
 def _artifact(session: Session, source: Source, path: str) -> Artifact:
-    """A sealed network; a stream is drained first and keeps its name."""
+    """A sealed network; a stream is drained first and keeps its name.  Raises DataError for what is no artifact."""
+    if not source.head.startswith((header.MAGIC, sniff.HDF5_MAGIC, b"PAR1", b"PK\x03\x04")) and not sniff.hdf5_offset(source.head):
+        formats = ", ".join(f".{name}" for name in TEXT_FORMATS)
+        raise DataError("is no network in a format that herd reads", where=source.name,
+                        hint=f"network formats are {formats} and .h5; herd fit-mrf learns a network from rows")  # fmt: skip
     if source.regular:
         return session.load(path, "network", kinds={"network"})
     return _drained(session, source, "network", {"network"})
@@ -174,7 +178,7 @@ def output_format(session: Session, wanted: str | None, choices: tuple[str, ...]
     try:
         sniff.to_write(session.output)
     except BadUsage as error:
-        error.hint = f"known formats: .h5, {', '.join(f'.{name}' for name in choices if name != 'hdf5')}"
+        error.hint = f"known formats: {', '.join('.h5' if name == 'hdf5' else f'.{name}' for name in choices)}"
         raise
     return "hdf5"
 

@@ -16,14 +16,16 @@ from herdcli.cli.frame.options import (
     seed_option,
     stage,
 )
+from herdcli.cli.network.describe import FORMS
 from herdcli.cli.network.request import Request
+from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
 @click.command("network", cls=Command)
-@click.argument("structure", type=click.Choice(["grid", "tree", "random", "convert", "from-hmm", "unroll"]))
+@click.argument("structure", type=click.Choice(["grid", "tree", "random", "convert", "describe", "from-hmm", "unroll"]))
 @click.argument("source", metavar="[INPUT]", default="-", required=False)
 @click.option("--rows", type=click.IntRange(1), default=5, show_default=True, help="Rows of a grid.")
 @click.option("--columns", type=click.IntRange(1), default=5, show_default=True, help="Columns of a grid.")
@@ -43,30 +45,42 @@ if TYPE_CHECKING:
     "--evidence", default=None, metavar="FILE", help="The rows that the states of from-hmm emitted; a column 'sequence' divides them."
 )
 @click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Slices of unroll.")
-@format_option(NETWORK_FORMATS)
+@format_option((*NETWORK_FORMATS, *FORMS))
 @stage(Request, network_format_option, missing_rows_option, seed_option, output_options)
 def command(session: Session, request: Request) -> None:
-    """Make a Boltzmann machine on a grid, tree or random graph, convert a network, or make one of a hidden Markov model or a template.
+    """Make a Boltzmann machine on a grid, tree or random graph, convert or describe a network, or make one of an HMM or a template.
 
     \b
       herd network grid --rows 10 --columns 10 --sigma-w 2 | herd ups-infer --algorithm junction-tree
       herd network convert alarm.bif.gz -o alarm.uai
+      herd network describe alarm.bif.gz -o alarm.csv
       herd network unroll weather.bif --steps 20 -o weather20.bif
       herd network from-hmm nights.em.h5 --evidence night.csv | herd ups-infer --algorithm junction-tree
 
-    INPUT is the network of convert, the hmm of from-hmm, or the template of unroll: a network of two slices, whose variables are called
-    X_0 in the first and X_t in the present one (X_0 and X_1, or X0 and Xt, are taken too).
+    INPUT is the network of convert and describe, the hmm of from-hmm, or the template of unroll: a network of two slices, whose variables
+    are called X_0 in the first and X_t in the present one (X_0 and X_1, or X0 and Xt, are taken too).  describe writes parents, children,
+    Markov blankets, ancestors, the moral graph and bounds on treewidth, as JSON or as a table.
 
     Formats: UAI (.uai), libDAI factor graphs (.fg), the artifact (HDF5); of Bayesian networks also BIF (.bif), XMLBIF (.xmlbif, .bifxml,
     .xml), Hugin (.net) and GeNIe (.xdsl, .dsl).  Names that a format cannot hold go into NAME.names.json beside it, which is read with
     it again.
     """
     from herdcli.cli.frame import networks
+    from herdcli.cli.frame.networks import load_network
+    from herdcli.cli.network import describe
     from herdcli.cli.network.inputs import made
 
-    form = networks.output_format(session, request.format, NETWORK_FORMATS)
-    networks.check(session, "network", form)
+    described = request.structure == "describe"
+    form = networks.output_format(session, request.format or ("json" if described and session.output == "-" else None),
+                                  FORMS if described else NETWORK_FORMATS)  # fmt: skip
+    if (form in FORMS) != described:
+        able = ", ".join(FORMS if described else NETWORK_FORMATS)
+        raise BadUsage(f"herd network {request.structure} writes no {form}", hint=f"--format {able}")
+    networks.check(session, "dataset" if described else "network", form)
     request.warn_of_ignored(session)
+    if described:
+        describe.describe(session, load_network(session, request.source, request.input_format, request.missing_rows), form, request.seed)
+        return
     network, history = made(session, request)
     observed = len(network.observations())
     summary = f"{network.count} variables, {network.factor_count} factors" + (f", {observed} observed marginals" if observed else "")

@@ -41,8 +41,8 @@ class Request:
             session.ignored("evidence", f"with {self.structure}")
         if self.structure != "unroll":
             session.ignored("steps", f"with {self.structure}")
-        if self.structure in ("convert", "from-hmm", "unroll"):
-            for option in (*USED_BY, *MADE):
+        if self.structure in ("convert", "describe", "from-hmm", "unroll"):
+            for option in (*USED_BY, *(name for name in MADE if name != "seed" or self.structure != "describe")):
                 session.ignored(option, f"with {self.structure}")
             return
         for option, users in USED_BY.items():

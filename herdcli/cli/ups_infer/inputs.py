@@ -100,7 +100,8 @@ def regions(session: Session, full: Network, asked: str) -> list[list[int]] | No
 
 def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Iterator[tuple[int, Array]]:
     """(variable, values) of texts like x3=0.2,0.8."""
-    from herdcli.markov.formats.evidence import unquoted, variable
+    from herdcli.markov.formats.evidence import variable
+    from herdcli.markov.model.naming import unquoted
 
     seen: set[int] = set()
     for text in texts:

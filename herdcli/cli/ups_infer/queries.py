@@ -11,7 +11,7 @@ import numpy as np
 
 from herdcli.cli.frame import networks, outputs
 from herdcli.cli.frame.request import settings
-from herdcli.cli.ups_infer import tables
+from herdcli.cli.ups_infer import separation, tables
 from herdcli.cli.ups_infer.request import AUTO, FORMATS
 from herdcli.errors import BadUsage, DataError, NoRoom
 from herdcli.markov.query.asked import parse
@@ -35,6 +35,8 @@ ANSWERS = {  # the formats of each query
     "mmap": ("hdf5", "map", *tables.TABLES),
     "joint": ("hdf5", *tables.TABLES),
     "sensitivity": tables.TABLES,
+    "dsep": tables.TABLES,
+    "independent": tables.TABLES,
 }
 MOST_CELLS = 1 << 24  # of all tables together, for the bound by mean field
 EXACT = (AUTO, "junction-tree")
@@ -101,7 +103,7 @@ def _variables(full: Network, asked: Query, evidence: dict[int, int]) -> list[in
     for k, i in enumerate(found):
         if i in found[:k]:
             raise BadUsage(f"--query {asked.kind} names {full.name(i)} twice")
-        if i in evidence:
+        if i in evidence and asked.kind != "joint":
             raise BadUsage(f"--query {asked.kind} names {full.name(i)}, which the evidence holds")
     return found
 
@@ -158,6 +160,8 @@ def likeliest(session: Session, loaded: Artifact, given: tuple[Network, dict[int
     asked = parse(request.query)
     names = _variables(loaded.value, asked, evidence) if asked.kind == "mmap" else [i for i in range(network.count) if i not in evidence]
     found = _found(session, network, names, request, whole=asked.kind == "mpe")
+    if asked.kind == "mpe" and found.exact:
+        _tell_of_others(session, network, found, evidence, request)
     short = f"log value {found.value:.10g}" + ("" if found.exact else f", at most {found.bound:.10g}")
     if not found.exact:
         share = f"no state exceeds {found.bound:.8g} (log value), the answer has {found.value:.8g}"
@@ -174,6 +178,24 @@ def likeliest(session: Session, loaded: Artifact, given: tuple[Network, dict[int
         tables.save(session, made, summary, form, loaded)
     else:
         _beliefs(session, loaded, given, found, summary, request)
+
+
+def _tell_of_others(session: Session, network: Network, found: Likeliest, evidence: dict[int, int], request: Request) -> None:
+    """A note where other states are as likely; looked for where elimination is quick."""
+    from herdcli.markov.query import exact
+
+    every = range(network.count)
+    _, staged = _order(session, network, request, maximised=every)
+    if not staged.complete or staged.cells > FEW_CELLS:
+        return
+    states = {i: 0 if i in evidence else found.states[i] for i in every}
+    others = exact.other_states(network, staged.order.tolist(), replace(found, states=states))
+    if others is not None:
+        differing = [i for i in every if others[i] != states[i]]
+        few = ", ".join(f"{network.name(i)}={network.state_name(i, others[i])}" for i in differing[:5]) + (
+            " …" if len(differing) > 5 else ""
+        )
+        session.console.note(f"the likeliest states are not unique: {few} is as likely")
 
 
 def _state_names(network: Network, states: dict[int, int]) -> dict[str, list[str]]:
@@ -317,12 +339,16 @@ def joint(session: Session, loaded: Artifact, given: tuple[Network, dict[int, in
 
     network, evidence = given
     names = _variables(loaded.value, parse(request.query), evidence)
-    work = _required(session, _work(session, network, request, kept=names))
+    free = [i for i in names if i not in evidence]
+    work = _required(session, _work(session, network, request, kept=free))
     p, log_z = session.run(exact.Joint(work, session.map), label="elimination", after=lambda _: work.remaining())
+    p = p.reshape([int(network.cardinality[i]) for i in names])  # variables that evidence holds have their one state
     titles = [loaded.value.name(i) for i in names]
     summary = f"{p.size} states of {', '.join(titles)}, log Z {log_z:.10g}"
     if form in tables.TABLES:
         cells = np.indices(p.shape).reshape(len(names), -1)
+        for row, i in zip(cells, names, strict=True):
+            row += evidence.get(i, 0)
         words = {} if loaded.value.states is None else _named(loaded.value, names, cells)
         numbers: dict[str, Array] = {} if words else dict(zip(titles, cells, strict=True))
         tables.save(session, tables.table(numbers | {"probability": p.ravel()}, words), summary, form, loaded, titles)
@@ -402,11 +428,15 @@ def sensitivity(session: Session, loaded: Artifact, given: tuple[Network, dict[i
     if isinstance(network, Conditioned) and network.before is not None:
         found = before_evidence(found, network.before, evidence)
     steepest = int(np.abs(found.derivative).argmax())
-    summary = f"P({loaded.value.name(variable)} = {asked.state}) = {found.probability:.8g}, the steepest in factor {found.factor[steepest]}"
+    whole = network.before if isinstance(network, Conditioned) and network.before is not None else network
+    words = tables.cell_names(loaded.value, whole)
+    where = tables.spelled(words, steepest)
+    summary = f"P({loaded.value.name(variable)} = {asked.state}) = {found.probability:.8g}, steepest in {where}"
     numbers = {"factor": found.factor, "cell": found.cell, "value": found.value, "derivative": found.derivative}
-    tables.save(session, tables.table(numbers), summary, form, loaded)
+    tables.save(session, tables.table(numbers, words), summary, form, loaded, list(words))
 
 
 ANSWERERS = {
     "log-z": log_z, "bounds": bounds, "mpe": likeliest, "mmap": likeliest, "joint": joint, "sensitivity": sensitivity,
+    "dsep": separation.answer, "independent": separation.answer,
 }  # fmt: skip

@@ -45,7 +45,7 @@ def query_options(command: Command) -> Command:
             metavar="QUERY",
             help=f"What to answer: {FORMS}.  mpe: the likeliest states (UAI's MAP); mmap: those of some variables, the others summed "
             "out; joint: the table of some variables; bounds: of log Z on both sides; sensitivity: of P(A=STATE) to every cell of every "
-            "factor.",
+            "factor; dsep: does the graph separate A and B given C; independent: all variables that it separates from A.",
         ),
     ):
         command = option(command)

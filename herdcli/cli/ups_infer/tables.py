@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.markov.model.beliefs import Beliefs
+    from herdcli.markov.model.network import Network
     from herdcli.schema import Array
 
 TABLES = ("csv", "parquet")
@@ -45,6 +46,36 @@ def table(numbers: Mapping[str, Array], words: Mapping[str, Sequence[str]] | Non
     X = np.column_stack(list(numbers.values()))
     texts = {name: np.array(list(column), dtype=str) for name, column in (words or {}).items()}
     return Dataset(X, feature_names=list(numbers), columns=texts or None)
+
+
+def cell_names(named: Network, network: Network) -> dict[str, list[str]]:
+    """Columns of text about every cell of every factor: the child, its state, its parents and theirs; without directions all variables.
+
+    named  the network with the names of states.    network  the same with all its factors, those of likelihoods at the end.
+    """
+    children, own, parents, states = list[str](), list[str](), list[str](), list[str]()
+    for a, (scope, table) in enumerate(network.factors()):
+        directed = named.directed and a < named.factor_count and bool(scope)
+        above = scope[:-1] if directed else scope
+        title = named.name(scope[-1]) if directed else ""
+        over = ", ".join(map(named.name, above))
+        for cell in np.ndindex(table.shape):
+            children.append(title)
+            own.append(named.state_name(scope[-1], cell[-1]) if directed else "")
+            parents.append(over)
+            states.append(", ".join(named.state_name(i, k) for i, k in zip(above, cell, strict=False)))
+    if any(children):
+        return {"child": children, "child_state": own, "parents": parents, "parent_states": states}
+    return {"variables": parents, "states": states}
+
+
+def spelled(words: Mapping[str, Sequence[str]], cell: int) -> str:
+    """One cell in words."""
+    if "child" not in words or not words["child"][cell]:
+        own = (words[name][cell] for name in (("parents", "parent_states") if "child" in words else ("variables", "states")))
+        return "the factor over {} at {}".format(*own)
+    given = f" given {words['parents'][cell]} = {words['parent_states'][cell]}" if words["parents"][cell] else ""
+    return f"the table of {words['child'][cell]} = {words['child_state'][cell]}{given}"
 
 
 def names_of(found: Beliefs) -> list[str]:

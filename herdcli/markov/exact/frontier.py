@@ -95,7 +95,7 @@ def find(network: Network) -> Lattice | str:
             single[cells[0]] = single[cells[0]] + logs
         else:
             if len(cells) > 2 or sum(abs(x - y) for x, y in zip(*cells, strict=True)) != 1:
-                return f"needs factors of neighbours on the grid alone, factor {a} is none"
+                return f"needs factors of neighbours on the grid alone, {network.factor_name(a)} is none"
             first, second = sorted(cells)
             kind = above if first[1] == second[1] else left
             kind[second] = kind.get(second, 0.0) + (logs if cells[0] == first else logs.T)

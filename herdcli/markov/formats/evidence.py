@@ -6,17 +6,15 @@ variables and states from 0, as UAI does.  Elsewhere a name goes before a number
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
 
 from herdcli.errors import DataError
-from herdcli.markov.model.naming import Naming, only_places, suggestion
+from herdcli.markov.model.naming import QUOTED, Naming, only_places, places_of, suggestion, unquoted
 from herdcli.markov.model.network import Network, check_state
 
 EMPTY = ["0", "2", "0"]  # what files of merlin that have no evidence hold
 EXPECTED = "expected: the number of pairs, then variable and state of each; or one pair per line"
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
 Pair = tuple[int, int]
 
@@ -31,11 +29,11 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     naming, told = Naming(network.names), notes if notes is not None else []
-    if any("=" in _QUOTED.sub("", line) for line in lines):
+    if any("=" in QUOTED.sub("", line) for line in lines):
         try:
             return _joined(network, [_pair(line, network, told, naming) for line in lines])
         except DataError:
-            words = _words([_QUOTED.sub(lambda found: found[0], line).replace("=", " ") for line in lines])
+            words = _words([QUOTED.sub(lambda found: found[0], line).replace("=", " ") for line in lines])
             if not _is_count(words[0], len(words) - 1):
                 raise
             lines = [" ".join(words)]
@@ -61,18 +59,18 @@ def assignment(text: str, network: Network, notes: list[str], naming: Naming | N
     naming = naming or Naming(network.names)
     tries = [text, cut] if (cut := re.sub(r"\s#.*", "", text)) != text else [text]
     for each in tries:
-        parts = [(each[:at].strip(), each[at + 1 :].strip()) for at in _places_of(each, "=")]
+        parts = [(each[:at].strip(), each[at + 1 :].strip()) for at in places_of(each, "=")]
         if (found := _only(network, parts, text, naming)) is not None:
             return _noted(network, *found, notes)
     name, _, state = text.partition("=")
-    if not _places_of(text, "="):
+    if not places_of(text, "="):
         raise DataError(f"'{text[:60]}' is not of the form NAME=STATE")
     return _by_name(network, name.strip(), state.strip(), notes, naming)  # which says what is unknown of it
 
 
 def _pair(line: str, network: Network, notes: list[str], naming: Naming) -> Pair:
     """The variable and the state of a line, with or without a sign between them."""
-    return (assignment if _places_of(line, "=") else _spaced)(line, network, notes, naming)
+    return (assignment if places_of(line, "=") else _spaced)(line, network, notes, naming)
 
 
 def _spaced(line: str, network: Network, notes: list[str], naming: Naming) -> Pair:
@@ -93,26 +91,6 @@ def _only(network: Network, parts: Sequence[tuple[str, str]], text: str, naming:
     if len(fitting) > 1:
         raise DataError(f"'{text[:60]}' can be read in several ways", hint='put names into quotes: "NAME"="STATE"')
     return next(iter(fitting.values()), None)
-
-
-def unquoted(name: str) -> str:
-    """A name without the quotes around it."""
-    return re.sub(r"\\(.)", r"\1", name[1:-1]) if len(name) > 1 and _QUOTED.fullmatch(name) else name
-
-
-def split_names(text: str, separator: str = ",") -> list[str]:
-    """The names in a list, without blanks and quotes around them; in quotes a separator is part of a name."""
-    cuts = [-1, *_places_of(text, separator), len(text)]
-    parts = [text[low + 1 : high].strip() for low, high in itertools.pairwise(cuts)]
-    return [unquoted(part) for part in parts if part]
-
-
-def _places_of(text: str, character: str) -> list[int]:
-    """Where a character stands outside of quotes."""
-    inside = [False] * len(text)
-    for found in _QUOTED.finditer(text):
-        inside[found.start() : found.end()] = [True] * (found.end() - found.start())
-    return [at for at, each in enumerate(text) if each == character and not inside[at]]
 
 
 def _words(lines: Sequence[str]) -> list[str]:

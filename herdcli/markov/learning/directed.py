@@ -13,13 +13,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from herdcli.markov.model.dag import Parents, cycle
 from herdcli.markov.model.fit import Fit
 from herdcli.markov.model.network import Network, build
 from herdcli.markov.model.structure import Pair, chow_liu
 from herdcli.records import dataclass
 from herdcli.schema import Array
-
-Parents = tuple[tuple[int, ...], ...]  # of each variable
 
 
 @dataclass(frozen=True)
@@ -107,31 +106,9 @@ def rooted(tree: Sequence[Pair], nodes: int) -> Parents:
     return tuple(parent)
 
 
-def parents_of(given: Network) -> Parents | None:
-    """The parents of each variable in a network of conditional tables; None for one that is none."""
-    found: dict[int, tuple[int, ...]] = {}
-    for a in range(given.factor_count):
-        scope = given.scope_of(a)
-        if not scope or scope[-1] in found:
-            return None
-        found[scope[-1]] = scope[:-1]
-    if len(found) != given.count or not acyclic([found[i] for i in range(given.count)]):
-        return None
-    return tuple(found[i] for i in range(given.count))
-
-
 def acyclic(parents: Sequence[Sequence[int]]) -> bool:
     """Can every variable come after its parents?"""
-    left = {i: set(of) for i, of in enumerate(parents)}
-    while left:
-        free = [i for i, of in left.items() if not of]
-        if not free:
-            return False
-        for i in free:
-            del left[i]
-        for of in left.values():
-            of.difference_update(free)
-    return True
+    return not cycle(dict(enumerate(parents)))
 
 
 def tree(cases: Cases) -> Parents:

@@ -16,7 +16,8 @@ from herdcli.algorithm import Progress
 from herdcli.errors import DataError
 from herdcli.markov.exact import cliques, elimination
 from herdcli.markov.exact.rows import ImpossibleRow, propagate_rows
-from herdcli.markov.learning.directed import Cases, Parents, counts, network, table
+from herdcli.markov.learning.directed import Cases, counts, network, table
+from herdcli.markov.model.dag import Parents
 from herdcli.markov.model.network import MOST_AXES, Network
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator

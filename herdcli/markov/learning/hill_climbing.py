@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.algorithm import Progress
-from herdcli.markov.learning.directed import Cases, Parents, bic
+from herdcli.markov.learning.directed import Cases, bic
+from herdcli.markov.model.dag import Parents
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

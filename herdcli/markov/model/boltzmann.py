@@ -64,12 +64,12 @@ def couplings(network: Network, algorithm: str) -> Couplings:
         raise BadUsage(f"--algorithm {algorithm} is for two-state variables, {network.name(i)} has {network.cardinality[i]}", hint=hint)
     if (zeros := np.flatnonzero(network.table == 0)).size:
         a = int(np.searchsorted(network.table_offset, zeros[0], side="right")) - 1
-        raise BadUsage(f"--algorithm {algorithm} is for positive factors, factor {a} has a zero", hint=hint)
+        raise BadUsage(f"--algorithm {algorithm} is for positive factors, {network.factor_name(a)} has a zero", hint=hint)
     held = network.cardinality == 1
     wide, variables = _free(network, held)
     if (wide > 2).any():
         a = int(np.argmax(wide > 2))
-        raise BadUsage(f"--algorithm {algorithm} is for pairs, factor {a} has {wide[a]} variables", hint=hint)
+        raise BadUsage(f"--algorithm {algorithm} is for pairs, {network.factor_name(a)} has {wide[a]} variables", hint=hint)
     first = network.table_offset[:-1]
     begin = np.cumsum(wide) - wide  # of each factor in the list of its free variables
     single, pair = np.flatnonzero(wide == 1), np.flatnonzero(wide == 2)

@@ -1,10 +1,17 @@
-"""Directed graphs of Bayesian networks, as the parents of each variable."""
+"""Directed graphs of Bayesian networks, as the parents of each variable: cycles, ancestors, Markov blankets, d-separation.
+
+Source: Koller & Friedman (2009), algorithm 3.1, for d-separation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
+from herdcli.markov.model.network import Network
+
+Parents = tuple[tuple[int, ...], ...]  # of each variable
 K = TypeVar("K", str, int)
 
 
@@ -26,3 +33,83 @@ def cycle(parents: Mapping[K, Sequence[K]]) -> list[K]:
     while walk and walk[-1] not in walk[:-1]:
         walk.append(min(left[walk[-1]], key=str))
     return walk[walk.index(walk[-1]) :] if walk else []
+
+
+def parents_of(given: Network) -> Parents | None:
+    """The parents of each variable in a network of conditional tables; None for one that is none."""
+    found: dict[int, tuple[int, ...]] = {}
+    for a in range(given.factor_count):
+        scope = given.scope_of(a)
+        if not scope or scope[-1] in found:
+            return None
+        found[scope[-1]] = scope[:-1]
+    if len(found) != given.count or cycle(found):
+        return None
+    return tuple(found[i] for i in range(given.count))
+
+
+def children_of(parents: Parents) -> list[list[int]]:
+    """The children of each variable."""
+    found: list[list[int]] = [[] for _ in parents]
+    for child, above in enumerate(parents):
+        for parent in above:
+            found[parent].append(child)
+    return found
+
+
+def closure(near: Sequence[Collection[int]], start: Collection[int]) -> set[int]:
+    """All that can be reached from some variables, these among them: ancestors by parents, descendants by children."""
+    found, waiting = set(start), list(start)
+    while waiting:
+        for j in near[waiting.pop()]:
+            if j not in found:
+                found.add(j)
+                waiting.append(j)
+    return found
+
+
+def blanket(parents: Parents, children: Sequence[Sequence[int]], i: int) -> set[int]:
+    """The Markov blanket: parents, children and their other parents."""
+    return {*parents[i], *children[i], *(j for child in children[i] for j in parents[child])} - {i}
+
+
+def trails(parents: Parents, start: int, given: Collection[int]) -> dict[int, list[int]]:
+    """Variables that are not d-separated from `start`, each with the variables of a shortest active trail to it."""
+    children, known = children_of(parents), set(given)
+    above = closure(parents, known)  # a collider is open where it or a descendant is given
+    before: dict[tuple[int, bool], tuple[int, bool] | None] = {(start, True): None}
+    waiting = deque(before)
+    found: dict[int, list[int]] = {}
+    while waiting:
+        i, upwards = place = waiting.popleft()  # upwards: come from a child
+        if i not in known and i != start and i not in found:
+            trail, at = [i], before[place]
+            while at is not None:
+                trail.append(at[0])
+                at = before[at]
+            found[i] = trail[::-1]
+        ahead: list[tuple[int, bool]] = []
+        if upwards and i not in known:
+            ahead = [*((j, True) for j in parents[i]), *((j, False) for j in children[i])]
+        elif not upwards:
+            ahead = [(j, False) for j in children[i]] if i not in known else []
+            ahead += [(j, True) for j in parents[i]] if i in above else []
+        for each in ahead:
+            if each not in before:
+                before[each] = place
+                waiting.append(each)
+    return found
+
+
+def paths(near: Sequence[Collection[int]], start: int, given: Collection[int]) -> dict[int, list[int]]:
+    """Variables that are joined to `start` around the given ones in a graph without directions, each with a shortest path."""
+    before, waiting, known = {start: start}, deque([start]), set(given)
+    found: dict[int, list[int]] = {}
+    while waiting:
+        i = waiting.popleft()
+        for j in sorted(near[i]):
+            if j not in before and j not in known:
+                before[j] = i
+                found[j] = [*found.get(i, [start]), j]
+                waiting.append(j)
+    return found

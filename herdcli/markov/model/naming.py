@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
+QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 MOST_COMPARED = 5000  # names, letter by letter
 
 
@@ -55,3 +58,23 @@ def _near(name: str, known: Sequence[str]) -> list[str]:
     from difflib import get_close_matches
 
     return get_close_matches(name, known, n=3, cutoff=0.7)
+
+
+def unquoted(name: str) -> str:
+    """A name without the quotes around it."""
+    return re.sub(r"\\(.)", r"\1", name[1:-1]) if len(name) > 1 and QUOTED.fullmatch(name) else name
+
+
+def split_names(text: str, separator: str = ",") -> list[str]:
+    """The names in a list, without blanks and quotes around them; in quotes a separator is part of a name."""
+    cuts = [-1, *places_of(text, separator), len(text)]
+    parts = [text[low + 1 : high].strip() for low, high in itertools.pairwise(cuts)]
+    return [unquoted(part) for part in parts if part]
+
+
+def places_of(text: str, character: str) -> list[int]:
+    """Where a character stands outside of quotes."""
+    inside = [False] * len(text)
+    for found in QUOTED.finditer(text):
+        inside[found.start() : found.end()] = [True] * (found.end() - found.start())
+    return [at for at, each in enumerate(text) if each == character and not inside[at]]

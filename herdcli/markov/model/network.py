@@ -84,6 +84,15 @@ class Network:
         own = self.states_of(i)
         return own[state] if own else str(state)
 
+    def factor_name(self, a: int) -> str:
+        """A factor as whoever wrote the network knows it: the table of a variable, a factor over variables with names, else its number."""
+        scope = self.scope_of(a)
+        if self.directed and scope:
+            return f"the table of {self.name(scope[-1])}"
+        if self.names and scope:
+            return f"the factor over {', '.join(map(self.name, scope[:6]))}{' …' if len(scope) > 6 else ''}"
+        return f"factor {a}"
+
     def observations(self) -> dict[int, Array]:
         """The marginals that were stored with the network."""
         if self.observed is None or self.observed_marginal is None:
@@ -207,17 +216,18 @@ def _check_factor(network: Network, a: int) -> None:
     scope = network.scope_of(a)
     if len(set(scope)) != len(scope):
         raise DataError(f"factor {a} names variable {next(i for i in scope if scope.count(i) > 1)} twice")
+    name = network.factor_name(a)
     if len(scope) > MOST_AXES:
-        raise DataError(f"factor {a} has {len(scope)} variables, at most {MOST_AXES} can be handled")
+        raise DataError(f"{name} has {len(scope)} variables, at most {MOST_AXES} can be handled")
     table = network.table[network.table_offset[a] : network.table_offset[a + 1]]
     states = [int(network.cardinality[i]) for i in scope]
     if len(table) != int(np.prod(states, dtype=object)):
-        raise DataError(f"factor {a} has {len(table)} values, its scope has {np.prod(states, dtype=object)} states ({as_product(states)})")
+        raise DataError(f"{name} has {len(table)} values, its scope has {np.prod(states, dtype=object)} states ({as_product(states)})")
     if not np.isfinite(table).all() or (table < 0).any():
         at = int(np.flatnonzero(~np.isfinite(table) | (table < 0))[0])
-        raise DataError(f"factor {a}: value {at} is {table[at]:g}, potentials are finite and not negative")
+        raise DataError(f"{name}: value {at} is {table[at]:g}, potentials are finite and not negative")
     if not table.any():
-        raise DataError(f"factor {a} is zero everywhere, so no state has a probability")
+        raise DataError(f"{name} is zero everywhere, so no state has a probability")
 
 
 def as_product(states: Sequence[int]) -> str:
@@ -315,6 +325,9 @@ def weigh(network: Network, likelihoods: Mapping[int, Array]) -> Network:
     extra: list[Factor] = [((i,), np.asarray(values, dtype=np.float64)) for i, values in sorted(likelihoods.items())]
     if not extra:
         return network
-    made = build(network.cardinality, [*network.factors(), *extra], names=network.names, shape=network.shape)
+    for (i,), values in extra:
+        if not np.isfinite(values).all() or (values < 0).any() or not values.any():
+            raise DataError(f"the likelihood of {network.name(i)} must be finite, not negative and not all zero")
+    made = build(network.cardinality, [*network.factors(), *extra], names=network.names, states=network.states, shape=network.shape)
     made = replace(made, observed=network.observed, observed_marginal=network.observed_marginal)
     return validate(made)

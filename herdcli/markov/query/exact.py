@@ -18,7 +18,7 @@ from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.exact.one_pass import OnePass, one_pass
 from herdcli.markov.method import Map
 from herdcli.markov.model import support
-from herdcli.markov.model.network import Network
+from herdcli.markov.model.network import Network, build
 from herdcli.markov.query.orders import STAYS, Orders
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -61,6 +61,24 @@ def _likeliest(work: OnePass, map: Map) -> Likeliest:
     found = work.answer(map)
     name = "max-elimination" if len(work.maximised) == work.network.count else "constrained-elimination"
     return Likeliest(found.states, found.value, found.value, True, name)
+
+
+SLIGHT = 1e-11  # by how much the first answer is made less likely for each variable
+
+
+def other_states(network: Network, order: Sequence[int], found: Likeliest) -> dict[int, int] | None:
+    """States other than the likeliest ones that are as likely, of all variables; None where there are none.
+
+    The states found are made slightly less likely: the likeliest states then agree with them in as few variables as possible, if any
+    others have the same value to nine digits.
+    """
+    every = list(range(network.count))
+    unary = [((i,), np.where(np.arange(int(network.cardinality[i])) == found.states[i], 1 - SLIGHT, 1.0)) for i in every]
+    again = likeliest(build(network.cardinality, [*network.factors(), *unary]), order, every)
+    agreeing = sum(again.states[i] == found.states[i] for i in every)
+    value = again.value - agreeing * math.log1p(-SLIGHT)
+    same = abs(value - found.value) <= 1e-9 * (1 + abs(found.value))
+    return again.states if same and agreeing < network.count else None
 
 
 def log_z(network: Network, order: Sequence[int]) -> float:

@@ -1,0 +1,86 @@
+"""`herd network describe`: the graph of a network as JSON, or as a table with a row a variable."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import outputs
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.model.network import Network
+    from herdcli.markov.query.description import Description
+
+FORMS = ("json", "csv", "parquet")
+ORDERS = 8
+
+
+def describe(session: Session, loaded: Artifact, form: str, seed: int) -> None:
+    """Write the description of a network."""
+    from herdcli.markov.query import description
+
+    network: Network = loaded.value
+    found = description.describe(network, ORDERS, seed)
+    moral = sum(map(len, found.near)) // 2
+    edges = f"{sum(map(len, found.parents))} edges, moral graph of {moral}" if found.parents is not None else f"{moral} edges"
+    width = f"treewidth {found.least}" if found.least == found.most else f"treewidth {found.least} to {found.most}"
+    width = width if found.most >= 0 else f"treewidth at least {found.least}"
+    summary = f"{network.count} variables, {edges}, {width}"
+    if form == "json":
+        outputs.text(session, json.dumps(_as_json(network, found), ensure_ascii=False, indent=1) + "\n", summary, form)
+    else:
+        from herdcli.cli.ups_infer import tables
+
+        tables.save(session, _as_table(network, found), summary, form, loaded, ["variable", *_lists(network, found, 0)])
+
+
+def _lists(network: Network, found: Description, i: int) -> dict[str, list[str]]:
+    """The names of what is about a variable."""
+
+    def named(variables: list[int]) -> list[str]:
+        return [network.name(j) for j in variables]
+
+    if found.parents is None:
+        return {"neighbours": named(sorted(found.near[i]))}
+    return {
+        "parents": named(list(found.parents[i])),
+        "children": named(found.children[i]),
+        "markov_blanket": named(found.blanket(i)),
+        "ancestors": named(found.ancestors(i)),
+        "descendants": named(found.descendants(i)),
+        "moral_neighbours": named(sorted(found.near[i])),
+    }
+
+
+def _as_json(network: Network, found: Description) -> dict[str, object]:
+    moral = [[network.name(i), network.name(j)] for i in range(network.count) for j in sorted(found.near[i]) if i < j]
+    edges = {} if found.parents is None else {
+        "edges": [[network.name(j), network.name(i)] for i, above in enumerate(found.parents) for j in above]
+    }  # fmt: skip
+    variables = [
+        {"name": network.name(i), "states": network.states_of(i) or int(network.cardinality[i])} | _lists(network, found, i)
+        for i in range(network.count)
+    ]
+    return {
+        "directed": found.parents is not None,
+        "variables": network.count,
+        "factors": network.factor_count,
+        "treewidth": {"at_least": found.least, "at_most": None if found.most < 0 else found.most},
+        "junction_tree_cells": None if found.cells != found.cells else found.cells,
+        **edges,
+        "moral_edges": moral,
+        "nodes": variables,
+    }
+
+
+def _as_table(network: Network, found: Description) -> Dataset:
+    from herdcli.cli.ups_infer import tables
+
+    rows = [_lists(network, found, i) for i in range(network.count)]
+    words = {"variable": [network.name(i) for i in range(network.count)]} | {key: [", ".join(row[key]) for row in rows] for key in rows[0]}
+    return tables.table({"states": np.asarray(network.cardinality, dtype=np.float64)}, words)

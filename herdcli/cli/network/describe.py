@@ -34,9 +34,8 @@ def describe(session: Session, loaded: Artifact, form: str, seed: int) -> None:
     if form == "json":
         outputs.text(session, json.dumps(_as_json(network, found), ensure_ascii=False, indent=1) + "\n", summary, form)
     else:
-        from herdcli.cli.ups_infer import tables
-
-        tables.save(session, _as_table(network, found), summary, form, loaded, ["variable", *_lists(network, found, 0)])
+        leading = ["variable", *_lists(network, found, 0)]
+        outputs.artifact(session, _as_table(network, found), summary, history=loaded, format=form, leading=leading)
 
 
 def _lists(network: Network, found: Description, i: int) -> dict[str, list[str]]:
@@ -79,8 +78,9 @@ def _as_json(network: Network, found: Description) -> dict[str, object]:
 
 
 def _as_table(network: Network, found: Description) -> Dataset:
-    from herdcli.cli.ups_infer import tables
+    from herdcli.artifacts.dataset import Dataset
 
     rows = [_lists(network, found, i) for i in range(network.count)]
     words = {"variable": [network.name(i) for i in range(network.count)]} | {key: [", ".join(row[key]) for row in rows] for key in rows[0]}
-    return tables.table({"states": np.asarray(network.cardinality, dtype=np.float64)}, words)
+    texts = {name: np.array(column, dtype=str) for name, column in words.items()}
+    return Dataset(network.cardinality.astype(np.float64)[:, None], feature_names=["states"], columns=texts)

@@ -22,6 +22,7 @@ from herdcli.schema import Array
 FIGURES = ("", "_baseline", "_valid", "_train")  # of log_likelihood or squared_error
 GAUSSIANS = ("_gaussian", "_independent")  # baselines of densities
 GAIN = ("gain", "gain_se")
+LEAST_MASS = 2.0  # of weights that say how often rows occur
 CRITERIA = ("bic", "aic", "icl")
 LEDGER = ("iterations", "rise", "floors")
 CLUSTERS = ("adjusted_rand", "mutual_information", "error")
@@ -107,7 +108,8 @@ def _baselines(value: Made, *, density: bool) -> dict[str, Callable[[Array], Arr
     assert known is not None
     if isinstance(value, Clusters) or not density:
         return {"_baseline": base_densities(value)}
-    mean, variance, rows = known.base_mean, known.base_variance, known.rows
+    mean, variance = known.base_mean, known.base_variance
+    rows = known.rows if value.mass < LEAST_MASS else round(value.mass)  # weights that add up to 1 are shares
     alike = (isinstance(value, Mixture) and value.family == "spherical") or (isinstance(value, FactorModel) and value.model == "ppca")
     scale = np.ones(len(mean)) if alike else scale_of(variance, mean, value.floor)
     narrow = predictive_variances(variance, rows, value.floor * np.square(scale))

@@ -305,7 +305,8 @@ def of_em(row: Row, value: Any) -> list[str]:
         gain = row.get("gain")
         reached = own if gain is None else base + gain
         loss, one = _loss_of_em(reached, base, row, value, scale)
-        findings += [loss, "overfits" if not one and overfits(own, trained, base, scale) else None]
+        inside = None if trained is None else trained + reached - own  # columns of one value left out there too
+        findings += [loss, "overfits" if not one and overfits(reached, inside, base, scale) else None]
     if known is not None and int(row.get("components") or 1) > MOST_SHARE * known.rows:
         findings.append("overfits")
     findings.append("variance at floor" if (row.get("floors") or 0) > flat * getattr(value, "floors_of_a_column", 0) else None)

@@ -16,6 +16,7 @@ ROLES = frozenset({"y", "split", "weight"})
 NONE = "none"
 USES = {"y": "labels", "split": "split", "weight": "weights"}  # what the columns of a role are called in messages
 OPTIONS = {"y": "--label", "split": "--split-column", "weight": "--weights"}
+_NUMBERED = re.compile(r"\bcolumn (\d+)\b")
 _PLACES = re.compile(r"([1-9]\d*)(?::([1-9]\d*))?")
 
 
@@ -53,6 +54,11 @@ def target_of(model: WithHistory) -> str | None:
         if isinstance(named, str) and named != NONE:
             return named
     return None
+
+
+def with_column_names(message: str, names: Sequence[str]) -> str:
+    """A message whose columns are numbered from 0, as topics have them, with their names."""
+    return _NUMBERED.sub(lambda found: f"column '{names[int(found[1])]}'" if int(found[1]) < len(names) else found[0], message)
 
 
 def predicted(target: str) -> str:

@@ -45,8 +45,11 @@ ADVICE_OF = {
     ("ica", "gaussian outputs"): "their rotation is not identifiable: more rows, or --algorithm sobi for rows in order of time",
     ("mixture", "worse than baseline"): "fewer --components, --covariance diagonal, or more rows",
     ("rbm", "worse than one Gaussian"): "--model gmm or fa of herd em, --standardize, more --hidden or more --epochs",
-    ("rbm", "learned nothing"): "more --epochs, another --learning-rate, or --standardize for gaussian units; columns may be independent",
-    ("dbn", "learned nothing"): "more --epochs, another --learning-rate, or --standardize for gaussian units; columns may be independent",
+    ("rbm", "learned nothing"): (
+        "more --epochs, a higher --learning-rate, or --standardize for gaussian units; what no pair of columns shows, as a parity, needs "
+        "--algorithm exact --learning-rate 0.3 --epochs 600; columns may be independent"
+    ),
+    ("dbn", "learned nothing"): "more --epochs, a higher --learning-rate, or --standardize for gaussian units; columns may be independent",
     ("mixture", "learned nothing"): "it says no more than one Gaussian does",
     ("kmeans", "learned nothing"): "it says no more than one centre does",
     ("factors", "learned nothing"): "it says no more than independent columns do",

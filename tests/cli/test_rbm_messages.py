@@ -18,7 +18,10 @@ from herdcli.rbm.enumeration import log_partition_exact
 
 Run = Callable[..., Any]
 NOTHING = "warning: verdict: learned nothing: "
-ADVICE = "(more --epochs, another --learning-rate, or --standardize for gaussian units; columns may be independent)"
+ADVICE = (
+    "(more --epochs, a higher --learning-rate, or --standardize for gaussian units; what no pair of columns shows, as a parity, needs "
+    "--algorithm exact --learning-rate 0.3 --epochs 600; columns may be independent)"
+)
 
 
 def fit(run: Run, small: Path, *options: str, out: str = "m.h5") -> list[str]:

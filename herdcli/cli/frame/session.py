@@ -15,7 +15,7 @@ from herdcli.artifacts import Artifact, bound, locks, memory, preparation, prove
 from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.preparation import SplitRule
-from herdcli.artifacts.roles import ROLES, ColumnRoles, ColumnUse, described, remark, target_of
+from herdcli.artifacts.roles import ROLES, ColumnRoles, ColumnUse, described, remark, target_of, with_column_names
 from herdcli.artifacts.wording import readable
 from herdcli.cli.frame import plans
 from herdcli.cli.frame.console import Console
@@ -88,6 +88,7 @@ class Session:
     trace_file: str | None = None  # a line of JSON for each step
     stretch: Artifact | None = None  # some rows of the data, where they are read a stretch at a time
     recoding: Recoding | None = None  # of the model that was read, or learned from the training rows
+    column_names: list[str] | None = None  # of the data, by which topics' numbers of columns are told
     has_model: bool = False  # whether a model was read
     features: frozenset[str] = frozenset()  # its columns
     target: str | None = None  # the column that it predicts
@@ -130,6 +131,8 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, DataError) and error.where is None and self.inputs:
             error.where = list(self.inputs.values())[-1].name  # topics see values and know no files
+        if isinstance(error, DataError) and self.column_names:
+            error.message = with_column_names(error.message, self.column_names)
         refusal = None if error is None else bound.refusal_of(error, [artifact.name for artifact in self.inputs.values()])
         if isinstance(error, Interrupted) and self.checkpoint is not None:
             if self._keep is not None:
@@ -259,6 +262,8 @@ class Session:
             self._remember_features(artifact)
         if isinstance(artifact.value, Dataset) and not as_stored:
             artifact = replace(artifact, value=reckonable(artifact.value, where=artifact.name))
+        if isinstance(artifact.value, Dataset) and role in SELECTED:
+            self.column_names = artifact.value.feature_names
         if self.spooled == path:
             artifact = replace(artifact, name="stdin")
         self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them

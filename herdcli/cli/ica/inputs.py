@@ -185,7 +185,8 @@ def tell(session: Session, fitted: Whitening, constant: Array, request: Request)
     if fitted.scale is not None:
         session.console.note("columns have units of very different sizes: each is whitened in units of its standard deviation")
     if len(constant):
-        session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {constant[0]})")
+        first = f"'{session.column_names[constant[0]]}'" if session.column_names else str(constant[0])
+        session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {first})")
     if fitted.dropped and len(fitted.forward) < least:
         session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {_dropped(fitted.dropped)}")
     if method == "centre" and fitted.dropped:

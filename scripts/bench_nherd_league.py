@@ -3,10 +3,11 @@
     python scripts/bench_nherd_league.py --sets sets.py [--seeds 20] [--vw PYTHON] [--only NAME …] [-o results/nherd-league.csv]
 
 `sets.py` has a function `sets()` that yields (name, X, y, test rows or None).  Where a set has no test rows, a seed draws three tenths of
-the rows; else it draws the order of the others.  herd gets the training rows as a data set and nothing else; LogisticRegression and
-LinearSVC stand behind a StandardScaler, without means where rows are sparse; Vowpal Wabbit (`--vw`, a Python with its package) reads the
-same rows once, with its own defaults and hinge loss, and --oaa for several classes.  For each set: mean errors, and the paired difference
-of herd to the better of scikit-learn's two (of lower mean error), with its standard error over seeds.
+the rows; else it draws the order of the others, but for sets whose names begin with `drift`.  herd gets the training rows as a data set
+and nothing else; LogisticRegression and LinearSVC stand behind a StandardScaler, without means where rows are sparse; Vowpal Wabbit
+(`--vw`, a Python with its package) reads the same rows once, with its own defaults and hinge loss, and --oaa for several classes.  For
+each set: mean errors, and the paired difference of herd to the better of scikit-learn's two (of lower mean error), with its standard error
+over seeds.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from herdcli.online import race, reservoir
+from herdcli.online import drift, race, reservoir
 from herdcli.online.blocks import from_rows
 from herdcli.online.exchange import classifier
 from herdcli.online.learner import Learner
@@ -77,11 +78,15 @@ def herd(X, y, X_test, y_test, seed: int) -> float:
     classes, source = int(y.max()) + 1, Memory(X, y, seed=seed)
     first = race.Replay(source).first(race.EXAMPLES)
     settings, _ = race.race(settings, first, classes, ("nherd", "arow"), ("top-1", "one-vs-rest"))
+    found = drift.compared(settings, first, classes)
     scales, rows = None, 0
     entries = X.nnz if sp.issparse(X) else X.size
     if len(y) <= reservoir.ROWS and entries <= reservoir.ENTRIES:
         choice = reservoir.choose(settings, X, y, None, classes)
-        settings, scales, rows = choice.settings, choice.scales, len(y)
+        held = float(choice.table.error.min())
+        if found is None or held - found.errors.mean() <= drift.SURE * (held * (1 - held) / len(found.errors)) ** 0.5:
+            settings, scales, rows, found = choice.settings, choice.scales, len(y), None
+    settings = settings if found is None else found.settings
     source = Memory(X, y, passes=settings.passes, shuffle=settings.shuffle, seed=seed)
     learner = Learner(settings, source, classes, X.shape[1] + 1, scales=scales, rows=rows)
     state = learner.init()
@@ -113,14 +118,15 @@ def vowpal(python: str, X, y, X_test, y_test) -> float:
     return float(done.stdout)
 
 
-def parts(y, test, seed: int):
-    """Training rows in a drawn order, and test rows."""
+def parts(y, test, seed: int, *, ordered: bool):
+    """Training rows in a drawn order, or in their own, and test rows."""
     random = np.random.default_rng(seed)
     if test is None:
         order = random.permutation(len(y))
         cut = 3 * len(y) // 10
         return order[cut:], order[:cut]
-    return random.permutation(np.flatnonzero(~test)), np.flatnonzero(test)
+    train = np.flatnonzero(~test)
+    return train if ordered else random.permutation(train), np.flatnonzero(test)
 
 
 def main() -> None:
@@ -144,7 +150,7 @@ def main() -> None:
         y = np.unique(labels, return_inverse=True)[1]
         errors: dict[str, list[float]] = {}
         for seed in range(given.seeds):
-            train, held = parts(y, test, seed)
+            train, held = parts(y, test, seed, ordered=name.startswith("drift"))
             rows = (X[train], y[train], X[held], y[held])
             errors.setdefault("herd", []).append(herd(*rows, seed))
             for model in (LogisticRegression(max_iter=300), LinearSVC()):

@@ -70,12 +70,14 @@ def compared(settings: Settings, batches: Sequence[Batch], classes: int) -> Drif
 
 
 def _fading(settings: Settings, half_lives: Sequence[float]) -> list[Settings]:
-    return [replace(settings, half_life=N, C=times * settings.C) for N in half_lives for times in STRONGER]
+    plain = replace(settings, covariance="diagonal")
+    return [replace(plain, half_life=N, C=times * settings.C) for N in half_lives for times in STRONGER]
 
 
 def _mistakes(settings: Settings, whole: Block, classes: int) -> Array:
     """(n,) whether each example was wrong before it was learned; of numbers the squared error."""
-    racer = race.Racer.started(settings, whole, classes)
+    full = settings.task == "classification" and whole.width <= race.FULL and classes <= race.FULL_CLASSES
+    racer = race.Racer.started(settings, whole, classes, settings.covariance if full else "diagonal")
     racer.gone_on(whole)
     found = racer.losses if settings.task == "regression" else racer.errors
     return np.nan_to_num(found, nan=float(np.finfo(np.float32).max), posinf=float(np.finfo(np.float32).max))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError, Diverged
-from herdcli.online import held_out, sets
+from herdcli.online import compact, held_out, sets
 from herdcli.online.full import symmetrised
 from herdcli.online.model import Classifier, Holdout, Progress, Running, Settings
 from herdcli.online.numbers import Outcomes, Predictor
@@ -97,6 +97,9 @@ def classifier(settings: Settings, columns: int, state: State, names: list[str],
         base = replace(base, absolute=wrong)
     if not all(np.isfinite(weights).all() for weights in (state.table, state.mean, state.sigma, state.weights) if weights is not None):
         raise Diverged("the weights or their variances are no longer finite", hint=SMALLER)
+    if state.table is not None and state.columns is not None:
+        mean, variance = (compact.spread(state, state.table[:, k], fill)[:, first:] for k, fill in ((0, 0.0), (1, 1.0)))
+        return replace(base, mean=np.ascontiguousarray(mean), variance=np.ascontiguousarray(variance))
     if state.table is not None:
         used = max(_used(state.table), min(columns, len(state.table)))
         weights = state.table[first:used]
@@ -117,6 +120,8 @@ def classifier(settings: Settings, columns: int, state: State, names: list[str],
 def _with_sizes(base: Classifier, state: State, first: int) -> Classifier:
     """With the sizes of as many features as there are weights, or dimensions of support vectors."""
     assert state.sizes is not None
+    if state.columns is not None:
+        return base.with_scales(compact.spread(state, state.sizes, 0.0).T[first:])
     lengths = [len(each) for each in (state.table, state.weights) if each is not None]
     width = lengths[0] if lengths else state.mean.shape[1] if state.mean is not None else base.columns + first
     return base.with_scales(np.pad(state.sizes[:width], ((0, max(0, width - len(state.sizes))), (0, 0)))[first:])

@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
-from herdcli.online import forgetting, held_out, sets, tags
+from herdcli.online import compact, forgetting, held_out, sets, tags
 from herdcli.online.blocks import DENSE_ROWS, Block, as_scaled, pieces_at, prepared, rescaled
 from herdcli.online.exchange import SMALLER, classifier, take_over
 from herdcli.online.full import learn_full, widened
@@ -114,8 +114,10 @@ class Learner:
             take_over(state, self.model)
         if self.coverage:
             sets.begin(state, self.coverage, self.model)
+        if state.table is not None and self.model is None and self.columns > compact.LEAST:
+            compact.begin(state, self.columns)
         if settings.kernel == "none":
-            _grow(state, self, self.columns)
+            _grow(state, self, self.columns if state.columns is None else 1)
         return state
 
     def next_batch(self, state: State) -> Batch | None:
@@ -192,6 +194,8 @@ def _learned(learner: Learner, state: State, batch: Batch) -> State:
         np.add(state.counts, np.bincount(block.label, minlength=learner.classes), out=state.counts)
     if settings.label_noise:
         block = replace(block, label=noisy(block.label, learner.classes, settings, batch.number))
+    if state.columns is not None:
+        block = compact.numbered(state, block)
     if state.sizes is not None:
         _grow(state, learner, block.width)
         block = rescaled(block, state.sizes) if learner.scales is None else as_scaled(block, state.sizes)

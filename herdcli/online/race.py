@@ -24,6 +24,8 @@ from herdcli.schema import Array
 
 EXAMPLES = 10_000
 ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # so many examples, and how many learners stay in after them
+FULL, FULL_CLASSES, FULL_ROWS = 150, 10, 200  # columns and classes up to which a full covariance is tried, and examples from which on
+SURE = 3.0  # standard errors of the paired difference
 POWERS = range(-2, 6)  # of 4, over the mean of |x|²
 
 
@@ -118,6 +120,25 @@ def _heat(settings: Settings, whole: Block, classes: int, algorithms: Sequence[s
     return replace(settings, algorithm=algorithm, C=C), table, judged[running[0]]
 
 
+def with_full_covariance(settings: Settings, batches: Sequence[Batch], classes: int) -> tuple[Settings, float, float] | None:
+    """AROW with a full covariance in the place of the winner, where it made significantly fewer mistakes in the second half of examples.
+
+    With its error there, and the winner's.  None where it did not, or where there are too many columns or classes for it.
+    """
+    whole = examples(settings, batches, classes)
+    if whole.width > FULL or classes > FULL_CLASSES or whole.rows < FULL_ROWS:
+        return None
+    full = replace(settings, algorithm="arow", covariance="full", multiclass="one-vs-rest" if classes > 2 else settings.multiclass)
+    racers = [Racer.started(each, whole, classes, each.covariance) for each in (settings, full)]
+    for racer in racers:
+        racer.gone_on(whole)
+    diagonal, own = (racer.errors[whole.rows // 2 :] for racer in racers)
+    apart = diagonal - own
+    if not apart.mean() > SURE * apart.std() / len(apart) ** 0.5:
+        return None
+    return full, float(own.mean()), float(diagonal.mean())
+
+
 def winner(settings: Settings, table: Race) -> int:
     """Which entry of a race the settings come from."""
     own, forms = (settings.algorithm, settings.C, settings.multiclass), table.multiclass or [settings.multiclass] * len(table.C)
@@ -161,9 +182,9 @@ class Racer:
     losses: Array
 
     @staticmethod
-    def started(settings: Settings, whole: Block, classes: int) -> Racer:
+    def started(settings: Settings, whole: Block, classes: int, covariance: str = "diagonal") -> Racer:
         """One that has learned nothing yet, with room for the features of all examples."""
-        alone = replace(settings, covariance="diagonal", kernel="none", scaling="none", normalize=False)
+        alone = replace(settings, covariance=covariance, kernel="none", scaling="none", normalize=False)
         one = learner.Learner(alone, learner.Nothing(), classes, whole.width)
         return Racer(one, one.init(), np.zeros(0), np.zeros(0))
 

@@ -95,4 +95,6 @@ class State:
     best: list[Array] = field(default_factory=list)  # weights of the best pass so far, with --early-stop
     stack: Array | None = None  # (C, D, 2) means and variances of each label, in the place of a table
     weights: Array | None = None  # (D, C), in the place of a table where multipliers are kept
+    columns: Array | None = None  # (K,) column of each row of a table of those that were met, see `compact`
+    place: Array | None = None  # (D,) row of each column, −1 of one that was not
     multipliers: Array | None = None  # (N, C) of each row in memory, see `fast.learn_dual`

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -79,17 +80,29 @@ def _spelled(name: str) -> str:
         return name
 
 
+class Named(Protocol):
+    """What the names of a line's labels are turned into: `LabelSets`, or `class_names.ClassNames`."""
+
+    def places(self, texts: Iterable[str], where: str) -> list[int]:
+        """The numbers of some names."""
+        ...
+
+    def matrix(self, sets: Sequence[Sequence[int]]) -> Array:
+        """The labels (n, …) of lines, of the numbers of each."""
+        ...
+
+
 class SetReader(Reader):
     """A reader of lines with any number of labels; the labels of its blocks are (n, C), 1 or 0, of those known so far.
 
     The parser of plain lines reads the number of each line in the place of its labels, by which they are found again.
     """
 
-    labels: LabelSets
+    labels: Named
     _shifted: tuple[bytes, bytes, int] = (b"", b"", 0)  # the last text, as it was parsed, and the lines before it
 
     @classmethod
-    def of(cls, reader: Reader, labels: LabelSets) -> SetReader:
+    def of(cls, reader: Reader, labels: Named) -> SetReader:
         """A reader of the same text."""
         options = ("where", "vw", "bits", "zero_based", "skip_bad", "names", "interactions")
         made = cls(**{name: getattr(reader, name) for name in options})

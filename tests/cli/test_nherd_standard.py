@@ -165,3 +165,25 @@ def test_learning_goes_on_from_a_model_of_rows_in_memory(herd, tmp_path):
     assert herd("nherd-train", "-q", "--continue", "a.h5", "e.npz", "-o", "b.h5").code == 0
     assert not load(str(tmp_path / "b.h5")).value.settings.dual
     assert error(herd, "b.h5") < 0.15
+
+
+def test_a_stream_of_few_columns_gets_a_full_covariance_where_that_is_better(herd, tmp_path):
+    """The majority of seven of twenty bits, one pass: a diagonal covariance forgets what it knew, a full one makes no mistake."""
+    X = np.random.default_rng(7).integers(0, 2, (2600, 20)).astype(float)
+    y = (X[:, :7].sum(1) > 3).astype(int)
+    sparse = svmlight(X, y).splitlines(keepends=True)
+    sparse = [b" ".join(pair for pair in line.split() if not pair.endswith(b":0.0")) + b"\n" for line in sparse]
+    (tmp_path / "test.svm").write_bytes(b"".join(sparse[1800:]))
+    text, found = b"".join(sparse[:1800]), []
+    for options in ((), ("--covariance", "diagonal")):
+        done = herd("nherd-train", *options, "-o", "m.h5", stdin=text)
+        assert ("arow with a full covariance has an error of" in done.err) == (not options)
+        found.append(error(herd, "m.h5", "--data", "test.svm"))
+    assert found[0] <= 0.005
+    assert found[1] > 0.05
+
+
+def test_a_full_covariance_is_not_taken_where_it_is_no_better(herd):
+    X, y = rows(0.0)
+    done = herd("nherd-train", "-o", "m.h5", stdin=svmlight(X, y))
+    assert "full covariance" not in done.err

@@ -19,6 +19,7 @@ from herdcli.artifacts.svmlight import require_short
 from herdcli.cli.frame import labelled
 from herdcli.cli.frame.session import Session
 from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.online.class_names import named
 from herdcli.online.labels import MOST, check_classes, listed
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -27,6 +28,7 @@ PIECE = 1 << 20
 UNBOUNDED = 1 << 62
 UNLABELLED, UNLABELLED_HINT = "no labels 'y' to learn from", "--label COLUMN names the labels of a table"
 _NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NAMED = re.compile(rb"[^\s:,;|#]+(?:\s+\d+:" + _NUMBER + rb")+\s*")
 _SVMLIGHT = re.compile(_NUMBER + rb"(?:\s+(?:qid|\d+):\S+)+\s*(?:#.*)?")
 _VW = re.compile(rb"[^|,;\t]*\|(?:\S+)?(?:\s|$).*", re.DOTALL)
 _OF_SETS = {  # lines with any number of labels
@@ -47,6 +49,7 @@ class Examples:
     size: int = 0  # bytes of text, 0 if not known
     used: int = 0  # bytes read so far, of all passes
     finish: Callable[[], None] = lambda: None
+    named: bool = False  # labels of text are names
     proof: Callable[[], bytes] = bytes  # of the text of this pass that has been read: its length and digest
 
 
@@ -62,7 +65,7 @@ def text_format(head: bytes, name: str, wanted: str | None, task: str = "classif
     if task == "multilabel":
         bare = [line.rstrip() for line in head.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#")][:2]
         return next((form for form, line in _OF_SETS.items() if any(map(line.fullmatch, bare))), "")
-    if any(_SVMLIGHT.fullmatch(line) for line in lines[:2]):
+    if any(_SVMLIGHT.fullmatch(line) for line in lines[:2]) or (len(lines) > 1 and all(map(_NAMED.fullmatch, lines[:2]))):
         return "svmlight"
     return "vw" if lines and _VW.fullmatch(lines[0]) else ""
 
@@ -222,7 +225,15 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
         if passes > 1 and not source.regular:
             path = stack.enter_context(source.file())
         known = source.size if source.regular else 0
-        examples = Examples(source.name, form, read, size=known, proof=proof, finish=lambda: known_as("text", *found[0]))
+        examples = Examples(
+            source.name,
+            form,
+            read,
+            named=named(source.head, vw=form == "vw"),
+            size=known,
+            proof=proof,
+            finish=lambda: known_as("text", *found[0]),
+        )
         yield examples
 
 

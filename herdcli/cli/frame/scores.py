@@ -16,6 +16,7 @@ from herdcli.cli.frame.columns import ordered
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import BLOCK, together
 from herdcli.online.blocks import Block, from_rows
+from herdcli.online.class_names import ClassNames
 from herdcli.online.labels import Labels, Numbers, listed
 from herdcli.online.model import Classifier, Holdout
 from herdcli.online.numbers import Outcomes, Predictor
@@ -144,9 +145,22 @@ def _blocks(
         yield from SetReader.of(reader, known).blocks(given.pieces())
         _tell_new(session, given.name, known.names[model.count :])
         return
+    if not isinstance(model, Predictor) and (given.named or not all(map(_is_number, model.classes))):
+        known_names = ClassNames(model.classes, ignored=not labelled)
+        for block in SetReader.of(reader, known_names).blocks(given.pieces()):
+            yield replace(block, label=known_names.indices(block.label, given.name))
+        return
     classes = (Numbers() if isinstance(model, Predictor) else Labels(model.classes)) if labelled else None
     for block in reader.blocks(given.pieces()):
         yield replace(block, label=classes.indices(block.label, given.name)) if classes else block
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _tell_new(session: Session, where: str, names: list[str]) -> None:

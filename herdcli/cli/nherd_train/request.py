@@ -110,6 +110,12 @@ class Request:
             free and plain and not stream and self.task == "classification" and not self.label_noise and self.scaling in (None, "standard")
         )
 
+    def tries_full(self, given: frozenset[str]) -> bool:
+        """Whether a full covariance races with the winner: where classes are learned in one stream, and nothing asks for another form."""
+        free = "covariance" not in given and self.algorithm == "auto" and self.multiclass == "auto" and self.form == "project"
+        plain = self.loss == "squared-hinge" and not self.always_update and self.half_life in ("auto", 0.0) and self.parts == 1
+        return bool(free and plain and self.racers and self.task == "classification")
+
     @property
     def looks_for_drift(self) -> bool:
         """Whether learners that forget are tried beside the winner of the race."""

@@ -24,6 +24,7 @@ from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
 from herdcli.online import predict, race
 from herdcli.online.blocks import DENSE_ROWS, Block, from_rows
 from herdcli.online.calibration import settled, with_scores
+from herdcli.online.class_names import ClassNames
 from herdcli.online.held_out import best_pass
 from herdcli.online.labels import Labels, Numbers, seem_numbers
 from herdcli.online.learner import Learner
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from herdcli.cli.nherd_train.request import Request
     from herdcli.schema import Array
 
+AnyLabels = Labels | Numbers | LabelSets | ClassNames
 KIND = {"classification": "classifier", "regression": "predictor", "multilabel": "tagger"}  # of artifact that a task makes
 STRAINED = 30.0
 HELD = 100_000  # validation and test rows whose scores stay with the model
@@ -194,8 +196,10 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
     learner = Told(settings, source, len(rows.names) or 2, columns + 1, rows, model, covering, console=session.console)
     _require_memory(session, learner)
     learner, table = raced(session, learner, request)
+    fits = request.in_memory and not session.dry_run and in_memory.fits(source)
+    learner = learner if fits else with_full_covariance(session, learner, request)
     drift = fading.looked_for(session, learner, request)
-    if request.in_memory and not session.dry_run and in_memory.fits(source):
+    if fits:
         choice, passes = in_memory.chosen(session, learner, source, rows, request)
         if fading.beats(session, drift, choice):
             learner = replace(learner, settings=choice.settings, source=passes, scales=choice.scales, rows=len(source.label), chosen=True)
@@ -292,6 +296,19 @@ def raced(session: Session, learner: Told, request: Request, name: str = "") -> 
     return replace(learner, settings=settings, source=replay, chosen=True), table
 
 
+def with_full_covariance(session: Session, learner: Told, request: Request) -> Told:
+    """The learner with a full covariance where that makes fewer mistakes on the first examples."""
+    if not request.tries_full(frozenset(session.given)) or session.dry_run or not isinstance(learner.source, race.Replay):
+        return learner
+    found = race.with_full_covariance(learner.settings, learner.source.first(race.EXAMPLES), learner.classes)
+    if found is None:
+        return learner
+    settings, error, diagonal = found
+    what = f"arow with a full covariance has an error of {error:.4g} in the second half of the first examples, and {diagonal:.4g} without"
+    session.console.note(f"{what}; --covariance diagonal is without")
+    return replace(learner, settings=settings)
+
+
 def block_rows(settings: Settings) -> int:
     """Rows of a learner's block."""
     return DENSE_ROWS if settings.kernel != "none" or settings.covariance == "full" else 10_000
@@ -306,11 +323,13 @@ def _require_memory(session: Session, learner: Learner) -> None:
 def _from_text(session: Session, given: Examples, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
     reader = _reader(given, request, model)
     settings = request.held(settings, validated=False)
-    labels = _labels(settings.task, request, model)
-    kept: Reader | Cached = SetReader.of(reader, labels) if isinstance(labels, LabelSets) else reader
+    labels = _labels(settings.task, request, model, named=given.named)
+    kept: Reader | Cached = SetReader.of(reader, labels) if isinstance(labels, (LabelSets, ClassNames)) else reader
     if request.cache is not None:
         if isinstance(labels, LabelSets):
             raise BadUsage("--cache keeps one label a line, and --task multilabel has sets", hint="leave --cache out")
+        if isinstance(labels, ClassNames):
+            raise BadUsage("--cache keeps labels as numbers, and these are names", hint="leave --cache out")
         _require_own_file(session, request.cache)
         kept = Cached(request.cache, reader, given.proof, session.console)
     source, classes = _source(session, given, kept, labels, settings)
@@ -319,6 +338,7 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
     learner = Told(settings, bounded, classes, columns, labels, model, covering, console=session.console)
     _require_memory(session, learner)
     learner, table = raced(session, learner, request, given.name)
+    learner = with_full_covariance(session, learner, request)
     drift = fading.looked_for(session, learner, request)
     learner = fading.learner_of(session, learner, drift)
     if session.dry_run and source.steps is None:
@@ -345,12 +365,14 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
     return settled(made)
 
 
-def _labels(task: str, request: Request, model: Classifier | None) -> Labels | Numbers | LabelSets:
+def _labels(task: str, request: Request, model: Classifier | None, *, named: bool) -> AnyLabels:
     """What the labels of text are turned into."""
     if task == "multilabel":
         declared = request.declared(model)
         return LabelSets(declared or (), fixed=declared is not None and model is None, most=request.max_classes)
-    return Numbers() if task == "regression" else Labels(request.declared(model), request.max_classes)
+    if task == "regression":
+        return Numbers()
+    return (ClassNames if named else Labels)(request.declared(model), most=request.max_classes)
 
 
 def _require_own_file(session: Session, cache: str) -> None:
@@ -361,9 +383,7 @@ def _require_own_file(session: Session, cache: str) -> None:
         raise BadUsage("is named by both -o and --cache", where=cache, hint="give the cache a name of its own")
 
 
-def _source(
-    session: Session, given: Examples, reader: Reader | Cached, labels: Labels | Numbers | LabelSets, settings: Settings
-) -> tuple[Source, int]:
+def _source(session: Session, given: Examples, reader: Reader | Cached, labels: AnyLabels, settings: Settings) -> tuple[Source, int]:
     """Text as it arrives, or all of it to be shuffled; and how many classes it has."""
     rows = block_rows(settings)
     if not settings.shuffle:
@@ -381,7 +401,7 @@ def _source(
     return kept, _classes(labels)
 
 
-def _classes(labels: Labels | Numbers | LabelSets) -> int:
+def _classes(labels: AnyLabels) -> int:
     """How many classes a learner begins with; of numbers as many as have one score."""
     return len(labels.names) if isinstance(labels, LabelSets) else len(labels.names) or 2
 

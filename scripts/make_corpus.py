@@ -493,9 +493,10 @@ def _refused(iris: pd.DataFrame) -> None:
     base.close()
     with zipfile.ZipFile(ROOT / "tables.zip", "w") as archive:
         archive.writestr(zipfile.ZipInfo("plain.csv"), iris.head(3).to_csv(index=False))
+    frame_as("tables.zip", iris.head(3))
     (ROOT / "old.xls").write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600))
     (ROOT / "names.csv").write_text("first,last\nAda,Lovelace\nAlan,Turing\n")
-    for name in ("model.pkl", "table.sqlite", "tables.zip", "old.xls", "names.csv", "png/0/00.png"):
+    for name in ("model.pkl", "table.sqlite", "old.xls", "names.csv", "png/0/00.png"):
         refused(name)
 
 

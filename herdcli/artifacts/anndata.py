@@ -28,7 +28,7 @@ def is_anndata(file: Any) -> bool:
 
 def read(file: Any, name: str, asked: Asked) -> Dataset:
     """The data set of a guarded file."""
-    datasets = guard.walk(file, where=name)
+    datasets = guard.walk(file, where=name, soft=True)
     place = f"layers/{asked.layer}" if asked.layer else "X"
     layers = sorted(file["layers"]) if isinstance(file.get("layers"), h5py.Group) else []
     if place not in file:

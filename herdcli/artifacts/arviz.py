@@ -33,7 +33,7 @@ def _is_of_draws(group: Any) -> bool:
 
 def read(file: Any, name: str, asked: Asked) -> Dataset:
     """The data set of a guarded file."""
-    datasets = guard.walk(file, where=name)
+    datasets = guard.walk(file, where=name, soft=True)
     groups = sorted(group for group in file if isinstance(file.get(group), h5py.Group) and _is_of_draws(file[group]))
     chosen = asked.layer or ("posterior" if "posterior" in groups else groups[0])
     if chosen not in groups:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import field
+from typing import Any
 
 from herdcli.artifacts import memory
 from herdcli.artifacts.roles import ColumnRoles
+from herdcli.dialect import Dialect, current
 from herdcli.records import dataclass
 
 
@@ -26,6 +29,10 @@ class Asked:
     layer    of an AnnData file: the layer that holds the rows instead of X.
     labels   False: nobody asks for the rows' own labels, so that their column is left out, whatever it holds.
     roles    which columns of a table are labels, splits and weights, and which of the others are read.
+    member   what is read of a file: its sheet, its file in an archive, where the user names one.
+    rows     of an HDF5 file: the name of the dataset that holds the rows, where the user names one.
+    dialect  how text is written, as the user declares it.
+    account  what a reader adds to the line at the end of reading: texts, and a `columns.TableAccount`.
     stretch  the rows are some of several: numbers of parts mean what those of all rows together do, and stay as they are.
     """
 
@@ -42,6 +49,10 @@ class Asked:
     stretch: bool = False
     labels: bool = True
     roles: ColumnRoles = ColumnRoles()
+    member: str | None = None
+    rows: str | None = None
+    dialect: Dialect = field(default_factory=current, compare=False)
+    account: list[Any] = field(default_factory=list, compare=False)
 
     @staticmethod
     def of(limit: int | None, note: Callable[[str], None] | None, **more: object) -> Asked:

@@ -32,7 +32,8 @@ def opened(
             form = "arrow stream"
         else:
             form = sniff.checked(input_format) if input_format else sniff.tell(source.head, source.name)
-        yield source, None if form not in READERS else _data(READERS[form](source, Asked(note=note, roles=roles)), source.name, note, roles)
+        read = form in READERS and source.member is None
+        yield source, _data(READERS[form](source, Asked(note=note, roles=roles)), source.name, note, roles) if read else None
 
 
 def _data(batches: Iterator[Any], where: str, note: Callable[[str], None], roles: ColumnRoles) -> Iterator[Dataset]:

@@ -224,13 +224,19 @@ def _of_kind(values: Array, members: tuple[Any, ...]) -> list[Any]:
 
 
 def read_array(item: Any, *, text: Any = np.str_) -> Array:
-    """A whole HDF5 dataset as a NumPy array in native byte order; strings as arrays of type `text`."""
+    """A whole HDF5 dataset as a NumPy array in native byte order; strings, and vectors of an enumeration, as arrays of type `text`."""
     if item.dtype.kind in "OS":
         texts = np.asarray(item.asstr("utf-8")[()], dtype=object)
         return np.array(texts.tolist(), dtype=text).reshape(item.shape)
-    out = np.empty(item.shape, dtype=item.dtype.newbyteorder("="))
-    if item.size:
+    named = h5py.check_enum_dtype(item.dtype) if item.dtype.kind != "b" else None
+    if named is not None and item.ndim == 1:
+        names = {value: name for name, value in named.items()}
+        return np.array([names.get(value, str(value)) for value in item[()].tolist()], dtype=text)
+    out = np.empty(item.shape, dtype=np.dtype(item.dtype.str).newbyteorder("="))
+    if item.size and named is None:
         item.read_direct(out)
+    elif item.size:
+        out[...] = item[()]
     return out
 
 

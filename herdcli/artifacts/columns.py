@@ -15,20 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.artifacts import text_numbers
 from herdcli.artifacts.arrow import array, dtype_of, vector
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.assemble import assemble, smallest_integers
 from herdcli.artifacts.dataset import GAPS_HINT, Dataset
 from herdcli.artifacts.identifiers import identifiers
-from herdcli.artifacts.recoding import MARKS, number, written
+from herdcli.artifacts.recoding import written
 from herdcli.artifacts.roles import LABELS, ROLES
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INDEX_NAMES = ("", "Unnamed: 0")
-MISTYPED_HINT = "numbers are written as 1.5 or 1e-3: mend the cell, or the decimal commas, or remove the column"
-UTF8_HINT = "say what it is in: iconv -f LATIN1 -t UTF-8"
+UTF8_HINT = "declare its encoding, as --encoding latin-1"
 
 
 def from_table(
@@ -43,19 +44,21 @@ def from_table(
     With `asked.texts` columns of text are among the further columns; a column that only counts the rows is told and left out.
     """
     keep, label, note, missing = asked.keep, asked.label, asked.note, asked.missing
+    given = table
     table = _plainly(_without_index(table, label, keep, where, note))
     names = list(table.column_names)
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"column '{twice}' appears twice", where=where)
+    _require_unique(names, where)
     roles = roles_of(names, asked, where)
     left_out = asked.roles.left_out(names, [*keep, *roles.values()], where)
     use = asked.roles.use([name for name in names if name not in keep], left_out, label, roles, where)
     asked.roles.report(use if asked.labels else use.without_labels)
-    table = table.drop_columns(left_out)
+    table = table.drop_columns(left_out) if left_out else table
     names = list(table.column_names)
-    kept = [name for name in names if name in keep and name not in roles.values()]
-    others = [name for name in names if name not in roles.values() and name not in kept]
+    taken = set(roles.values())
+    kept = [name for name in names if name in keep and name not in taken]
+    taken |= set(kept)
+    others = [name for name in names if name not in taken]
+    table = _with_numbers(table, [name for name in kept if name not in asked.as_text and name not in LABELS], where, asked, required=False)
     table, features, ignored = _features(table, others, where, asked)
     worded = [name for name in ignored if asked.texts and _is_text(table.schema.field(name).type)]
     ignored = [name for name in ignored if name not in worded]
@@ -68,7 +71,9 @@ def from_table(
         note(f"{where}: labels are read from column '{roles['y']}'")
     if "weight" in roles and asked.roles.weight is None and not attributes:  # a file of herd's own says what it holds
         note(f"{where}: column '{roles['weight']}' holds the weights of rows, and is no feature (as data it needs another name)")
-    X = features if isinstance(features, np.ndarray) else _matrix(table, features, where, missing=missing)
+    X = features if isinstance(features, np.ndarray) else _matrix(table, features, where, missing=missing, note=note)
+    whole = isinstance(features, np.ndarray)
+    asked.account.append(TableAccount(given.num_rows, given.column_names, dict(roles) if asked.labels else {}, kept, whole))
     unlabelled = _absent(table.column(roles["y"])) if missing and asked.labels and "y" in roles else np.zeros(0, dtype=bool)
     if unlabelled.all():
         roles = {role: name for role, name in roles.items() if role != "y" or not len(unlabelled)}
@@ -90,6 +95,45 @@ def from_table(
     if classes is None and not asked.stretch and set(np.unique(y).tolist()) == {-1, 1}:  # two classes, of which none is an unknown one
         y, classes = (y + 1) // 2, ["-1", "1"]
     return replace(data, y=np.where(unlabelled, -1, y), class_names=classes)
+
+
+def _require_unique(names: list[str], where: str) -> None:
+    """Raise DataError for a name that two columns have."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"column '{name}' appears twice", where=where, hint="give each column a name of its own")
+        seen.add(name)
+
+
+@dataclass(frozen=True)
+class TableAccount:
+    """What a table had: rows, the names of its columns, those that hold labels or the like by what they hold, and those that were kept.
+
+    whole  rows came from one column of lists.
+    """
+
+    rows: int
+    names: list[str]
+    roles: dict[str, str]
+    kept: list[str]
+    whole: bool
+
+    def told(self, data: Dataset) -> tuple[str, bool]:
+        """The line at the end of reading, of the data set that was made, and whether everything was used."""
+        features = data.feature_names or []
+        said = f"{grouped(self.rows)} rows, {grouped(len(self.names))} columns: {grouped(data.X.shape[1])} features"
+        beside = [f"{'labels' if role == 'y' else role} '{name}'" for role, name in self.roles.items()] + [
+            f"'{name}'" for name in self.kept
+        ]
+        used = {*features, *(name.rsplit("=", 1)[0] for name in features), *self.roles.values(), *self.kept, *(data.columns or {})}
+        nameless = data.feature_names is None
+        unused = [] if self.whole or nameless else [name or "(no name)" for name in self.names if name not in used]
+        lost = self.rows - data.X.shape[0]
+        line = ", ".join([said, *beside[:12]])
+        line += f"; not used: {', '.join(unused[:12])}{' …' if len(unused) > 12 else ''}" if unused else ""
+        line += f"; {grouped(lost)} rows not used" if lost > 0 else ""
+        return line, not unused and lost <= 0
 
 
 def _absent(column: Any) -> Array:
@@ -126,13 +170,17 @@ def _without_index(table: Any, label: str | None, keep: Collection[str], where: 
     """
     import pyarrow as pa
 
-    for index in reversed(range(1, len(table.column_names))):
-        if table.column_names[index] == "" and pa.types.is_null(table.schema.field(index).type):
-            note(f"{where}: left out column {index + 1}, which has no name and no values")
-            table = table.remove_column(index)
-    names = list(table.column_names)
+    names = table.column_names
+    empty = [index for index in range(1, len(names)) if names[index] == "" and pa.types.is_null(table.field(index).type)]
+    for index in empty:
+        note(f"{where}: left out column {index + 1}, which has no name and no values")
+    if empty:
+        gone = set(empty)
+        table = table.select([index for index in range(len(names)) if index not in gone])
+        names = table.column_names
+    declared = _indices(table)
     spared = {label, *keep, *LABELS, *ROLES}
-    indices = [name for name in names if name in _indices(table) or (name in INDEX_NAMES and name == names[0])]
+    indices = [name for name in names if name in declared or (name in INDEX_NAMES and name == names[0])]
     left_out = [name for name in dict.fromkeys(indices) if name not in spared and names.count(name) == 1]
     if not left_out or len(left_out) == len(names):
         return table
@@ -154,13 +202,24 @@ def _plainly(table: Any) -> Any:
     """The table with dictionaries (pandas' categories) and decimals as the values they stand for."""
     import pyarrow as pa
 
+    changed = {}
     for index, declared in enumerate(table.schema):
         kind = declared.type
         if pa.types.is_dictionary(kind):
-            table = table.set_column(index, declared.name, _decoded(table.column(index)))
+            changed[index] = _decoded(table.column(index))
         elif pa.types.is_decimal(kind):
-            table = table.set_column(index, declared.name, table.column(index).cast("float64"))
-    return table
+            changed[index] = table.column(index).cast("float64")
+    return _replaced(table, changed)
+
+
+def _replaced(table: Any, changed: Mapping[int, Any]) -> Any:
+    """The table with other columns in some places, made at once: to set columns one by one takes time quadratic in their number."""
+    import pyarrow as pa
+
+    if not changed:
+        return table
+    columns = [changed.get(index, column) for index, column in enumerate(table.columns)]
+    return pa.Table.from_arrays(columns, names=table.column_names, metadata=table.schema.metadata)
 
 
 def _decoded(column: Any) -> Any:
@@ -178,16 +237,18 @@ def _features(table: Any, names: list[str], where: str, asked: Asked) -> tuple[A
     import pyarrow as pa
 
     table = _worded(table, [name for name in names if name in asked.as_text])
-    whole = next((name for name in names if name in ("x", "X") and pa.types.is_nested(table.schema.field(name).type)), None)
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    whole = next((name for name in names if name in ("x", "X") and pa.types.is_nested(kinds[name])), None)
     if whole is not None:
         return table, lists_to_matrix(table.column(whole), whole, where), [name for name in names if name != whole]
     for name in names:
-        _refuse_dates(table.schema.field(name).type, name, where)
-        if _is_text(table.schema.field(name).type) and name not in asked.as_text:
-            table = _parsed(table, name, where, asked)
-    numeric = [name for name in names if _is_number(table.schema.field(name).type)]
-    ignored = [name for name in names if name not in numeric]
-    if not numeric and not (asked.texts and any(_is_text(table.schema.field(name).type) for name in ignored)):
+        _refuse_dates(kinds[name], name, where)
+    table = _with_numbers(table, [name for name in names if name not in asked.as_text], where, asked, required=True)
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    numeric = [name for name in names if _is_number(kinds[name])]
+    there = set(numeric)
+    ignored = [name for name in names if name not in there]
+    if not numeric and not (asked.texts and any(_is_text(kinds[name]) for name in ignored)):
         listed = ", ".join(names[:8]) or "none"
         hint = "columns of text become numbers with --categorical auto; herd convert has it too"
         raise DataError(f"has no column of numbers (columns: {listed})", where=where, hint=hint if names else None)
@@ -227,28 +288,12 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind))
 
 
-def _parsed(table: Any, name: str, where: str, asked: Asked) -> Any:
-    """The table with a column of text that is mostly numbers as numbers, where the rest are marks of missing values and those may be.
-
-    Raises DataError for any other mistake in such a column.
-    """
-    column = table.column(name)
-    texts = column.slice(0, 1000).to_pylist()
-    there = [text for text in texts if text and text.strip()]
-    if 2 * sum(not _parses(text) for text in there) >= len(there):
-        return table
-    texts = texts if len(texts) == len(column) else column.to_pylist()
-    wrong = [row for row, text in enumerate(texts) if not _parses(text)]
-    faulty = [row for row in wrong if texts[row].strip() not in MARKS]
-    if faulty or (wrong and not asked.missing):
-        row = faulty[0] if faulty else wrong[0]
-        hint = MISTYPED_HINT if faulty else "if it stands for a missing value, " + GAPS_HINT
-        raise DataError(f"column '{name}' has {texts[row]!r} in row {row}, which is not a number", where=where, hint=hint)
-    import pyarrow as pa
-
-    absent = set(wrong)
-    values = [float("nan") if row in absent or not text else float(text) for row, text in enumerate(texts)]
-    return table.set_column(table.column_names.index(name), name, pa.chunked_array([array(np.array(values))]))
+def _with_numbers(table: Any, names: list[str], where: str, asked: Asked, *, required: bool) -> Any:
+    """The table with numbers that are written in columns of text as numbers; see `text_numbers.parsed`."""
+    places = {name: index for index, name in enumerate(table.column_names)}
+    kinds = table.schema.types
+    texts = {name: table.column(places[name]) for name in names if _is_text(kinds[places[name]])}
+    return _replaced(table, {places[name]: column for name, column in text_numbers.parsed(texts, where, asked, required=required).items()})
 
 
 def _texts(column: Any, name: str, where: str) -> Array:
@@ -259,28 +304,40 @@ def _texts(column: Any, name: str, where: str) -> Array:
         raise DataError(f"column '{name}' has text that is not UTF-8", where=where, hint=UTF8_HINT) from error
 
 
-def _parses(text: str | None) -> bool:
-    return number(text or "nan") is not None
-
-
-def _matrix(table: Any, names: list[str], where: str, *, missing: bool) -> Array:
+def _matrix(table: Any, names: list[str], where: str, *, missing: bool, note: Callable[[str], None]) -> Array:
     """Numeric columns side by side, in the smallest type that holds all of them; float64 with NaN where values are missing."""
     if not names:
         return np.empty((table.num_rows, 0), dtype=np.uint8)
-    if missing and any(table.column(name).null_count for name in names):
-        return np.column_stack([np.asarray(table.column(name).cast("float64"), dtype=np.float64) for name in names])
-    for name in names:
-        _refuse_missing(table.column(name), name, where)
-    kinds = {dtype_of(table.schema.field(name).type) for name in names}
+    places = {name: index for index, name in enumerate(table.column_names)}
+    columns = {name: table.column(places[name]) for name in names}
+    if missing and any(column.null_count for column in columns.values()):
+        _report_rounded(columns, where, note)
+        return np.column_stack([np.asarray(column.cast("float64", safe=False), dtype=np.float64) for column in columns.values()])
+    for name, column in columns.items():
+        _refuse_missing(column, name, where)
+    kinds = {dtype_of(column.type) for column in columns.values()}
     if all(kind.kind in "iub" for kind in kinds):
-        ends = [np.array(end) for name in names for end in _ends(table.column(name))]
+        ends = [np.array(end) for column in columns.values() for end in _ends(column)]
         kind: Any = smallest_integers(np.array([min(ends), max(ends)])).dtype if ends else np.uint8
     else:
+        _report_rounded(columns, where, note)
         kind = np.result_type(*kinds)
     X = np.empty((table.num_rows, len(names)), dtype=kind)
-    for index, name in enumerate(names):
-        X[:, index] = vector(table.column(name))
+    for index, column in enumerate(columns.values()):
+        X[:, index] = vector(column)
     return X
+
+
+def _report_rounded(columns: Mapping[str, Any], where: str, note: Callable[[str], None]) -> None:
+    """Tell of whole numbers that a float64 rounds, beside columns of real numbers."""
+    for name, column in columns.items():
+        kind = dtype_of(column.type)
+        if kind.kind in "iu" and kind.itemsize == 8:
+            values = vector(column.drop_null())
+            beyond = np.flatnonzero((values > 2**53) | (values < -(2**53)))
+            if len(beyond):
+                first = int(values[beyond[0]])
+                note(f"{where}: column '{name}' has whole numbers beyond 2^53, such as {first}, whose last digits are lost")
 
 
 def _ends(column: Any) -> tuple[int, int]:

@@ -1,36 +1,38 @@
-"""CSV: numbers in columns, with or without a header; separator comma, semicolon, tab or blank.
+"""CSV: numbers in columns, with or without a header; separator comma, semicolon, tab, bar or blank.
 
 Columns without a header are f0, f1, …  Leading lines that begin with # are skipped.  Blanks at the ends of cells are left out.
 """
 
 from __future__ import annotations
 
-import csv as plain_csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from herdcli.artifacts import padded
+from herdcli.artifacts import csv_head, csv_wide, padded
 from herdcli.artifacts.arrow import array
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.columns import UTF8_HINT, from_table, roles_of
+from herdcli.artifacts.csv_head import DECIMAL_COMMA, DECIMAL_POINT, Head, is_value
+from herdcli.artifacts.csv_structure import Chained, Lines, Structure, Transformed, beside_quotes, buffered, unaligned
+from herdcli.artifacts.csv_text import Opened
 from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
-from herdcli.artifacts.recoding import number
+from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
-_DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
 _WHOLE = re.compile(r"[-+]?\d+")
 _PADDED = re.compile(r"0\d+")
-_SEPARATOR_LINE = re.compile(r"sep=.")  # Excel's, above the titles
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
 WIDTH_HINT = "each line needs as many values as the first"
 WHOLE_HINT = "herd convert FILE -o FILE.h5 reads all rows as one"
-SEEN = 100  # lines whose cells are looked at before the text is read
+MOST_HEAD = 1 << 28  # bytes of titles
 SPLIT_TEXTS = ("train", "valid", "test")
 
 
@@ -42,21 +44,56 @@ def read(
     asked: Asked,
 ) -> Dataset:
     """The data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
-    import pyarrow as pa
-    from pyarrow import csv
+    found = _opened(stream, head, where, asked)
+    with _plainly(where):
+        table = csv_wide.table(found, where, asked)
+        if not table.num_rows:
+            raise DataError("has a header but no rows", where=where)
+        table = _bare(table if found.labels is None else _with_all_labels(table, found.labels, found.options[2].null_values, where, asked))
+    table = _without_trailing(found, table, where)
+    _report_odd(found, where, asked)
+    asked.account.append(f"{grouped(found.structure.count)} lines")
+    return from_table(table, {}, where=where, asked=asked)
 
-    *options, name = _options(head, where, asked)
+
+@contextmanager
+def _plainly(where: str) -> Iterator[None]:
+    """What Arrow says of a text, in a line."""
+    import pyarrow as pa
+
     try:
-        table = csv.read_csv(stream, *options)
+        yield
     except pa.ArrowInvalid as error:
         raise DataError(_plain(str(error)), where=where, hint=WIDTH_HINT) from error
-    if not table.num_rows:
-        raise DataError("has a header but no rows", where=where)
-    try:
-        table = _bare(table if name is None else _with_all_labels(table, name, options[2].null_values, where, asked))
     except UnicodeDecodeError as error:
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
-    return from_table(table, {}, where=where, asked=asked)
+
+
+def _without_trailing(found: Opened, table: Any, where: str) -> Any:
+    """The table without the column that separators at the ends of rows make.  Raises DataError where a row has a value there."""
+    if not found.trailing:
+        return table
+    there = [row for row, value in enumerate(table.column(table.num_columns - 1).to_pylist()) if value not in (None, "")]
+    if there:
+        raise _too_many(len(found.head.titles) + 1, len(found.head.titles), there[0], where)
+    return table.select(list(range(table.num_columns - 1)))
+
+
+def _too_many(cells: int, names: int, row: int, where: str) -> DataError:
+    hint = "name every column in the first line, or remove the separator that is one too many"
+    return DataError(f"row {row} has {cells} values, and the first line names {names} columns", where=where, hint=hint)
+
+
+def _report_odd(found: Opened, where: str, asked: Asked) -> None:
+    """Tell of a number below the head whose zeros, or last digits, are lost."""
+    if (odd := found.structure.odd) is None:
+        return
+    text = odd.decode()
+    if text.startswith("0"):
+        if found.labels is None and not any(_PADDED.fullmatch(cell) for cells in found.head.below for cell in cells):
+            asked.note(f"{where}: numbers such as {text} lose their leading zeros")
+    elif float(text) > 2**53:
+        asked.note(f"{where}: whole numbers such as {text} are beyond 2^53, and lose their last digits where they are read as real numbers")
 
 
 def _with_all_labels(table: Any, name: str, nulls: list[str], where: str, asked: Asked) -> Any:
@@ -72,21 +109,15 @@ def _with_all_labels(table: Any, name: str, nulls: list[str], where: str, asked:
 
 def batches(stream: BinaryIO, head: bytes, *, where: str, asked: Asked) -> Iterator[Any]:
     """The same as Arrow batches, whose columns have the types that those of the first have."""
-    import pyarrow as pa
     from pyarrow import csv
 
-    *options, name = _options(head, where, asked)
+    found = _opened(stream, head, where, asked)
     kind: Any = None
-    try:
-        with csv.open_csv(stream, *options) as reader:
-            for batch in reader:
-                if name is not None:
-                    batch, kind = _with_labels(batch, name, options[2].null_values, kind, where)
-                yield _bare(batch)
-    except pa.ArrowInvalid as error:
-        raise DataError(_plain(str(error)), where=where, hint=WIDTH_HINT) from error
-    except UnicodeDecodeError as error:
-        raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
+    with _plainly(where), csv.open_csv(found.stream, *found.options) as reader:
+        for batch in reader:
+            if found.labels is not None:
+                batch, kind = _with_labels(batch, found.labels, found.options[2].null_values, kind, where)
+            yield _without_trailing(found, _bare(batch), where)
 
 
 def _with_labels(batch: Any, name: str, nulls: list[str], kind: Any, where: str) -> tuple[Any, Any]:
@@ -99,40 +130,93 @@ def _with_labels(batch: Any, name: str, nulls: list[str], kind: Any, where: str)
     return batch.set_column(place, name, column), column.type
 
 
-def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any, str | None]:
-    """How pyarrow is to read, parse and convert a stream that begins with head; the column of labels that is read as bytes (`padded`)."""
+def _opened(stream: BinaryIO, first: bytes, where: str, asked: Asked) -> Opened:
+    """The text after a look at its head."""
     import pyarrow as pa
     from pyarrow import csv
 
-    skipped, lines = _first_lines(head)
-    separator = _separator(lines[0])
-    titles = _cells(lines[0], separator)
-    below = [_cells(line, separator) for line in lines[1:]]
-    named = _name_columns(titles, below)
-    if named and any(cell and _is_value(cell) for cell in titles):
-        first = ", ".join(titles[:4]) + (" …" if len(titles) > 4 else "")
-        asked.note(f"{where}: the first line, {first}, is taken for the names of the columns")
-    nameless = named and bool(below) and len(below[0]) == len(titles) + 1  # R's write.table: rows have names, their column has none
+    first, stream = _whole_head(first, stream)
+    head = csv_head.of(first)
+    titles, below = head.titles, head.below
+    if head.named and any(cell and is_value(cell) for cell in titles):
+        shown = ", ".join(titles[:4]) + (" …" if len(titles) > 4 else "")
+        asked.note(f"{where}: the first line, {shown}, is taken for the names of the columns")
+    nameless, trailing = _beside_titles(head, where)
+    if trailing:
+        asked.note(f"{where}: left out the separator at the end of each row, which the first line does not have")
+    if head.aligned:
+        stream = buffered(Transformed(stream, Lines(unaligned).change))
+    elif any(
+        re.search(rf'{re.escape(head.separator)} +"', line) for line in first.decode("utf-8", "replace").splitlines()[: csv_head.SEEN]
+    ):
+        stream = buffered(Transformed(stream, Lines(partial(beside_quotes, separator=head.separator)).change))
+    structure = Structure(head.separator, head.width, where=where)
+    commas = _decimal_commas(head, where, asked)
+    names = ["", *titles] if nameless else [*titles, ""] if trailing else titles
     reading = csv.ReadOptions(
         use_threads=False,
-        block_size=max(1 << 22, 8 * len(lines[0])),
-        skip_rows=skipped + nameless,
-        autogenerate_column_names=not named,
-        column_names=["", *titles] if nameless else None,
+        block_size=max(1 << 22, 8 * len(first) if len(titles) > csv_wide.WIDE else 0),
+        skip_rows=head.above + (head.height if head.named else 0),
+        autogenerate_column_names=not head.named,
+        column_names=names if head.named else None,
     )
-    commas = separator != "," and _any(below, _DECIMAL_COMMA) and not _any(below, _DECIMAL_POINT)
-    if commas:
-        asked.note(f"{where}: numbers are read with decimal commas")
-    types = _padded(titles if named else [], below, where, asked) | _worded(titles if named else [], asked)
-    labels = None if commas or not named else _whole_labels(titles, below, where, asked)
+    types = _padded(titles if head.named else [], below, where, asked) | _worded(titles if head.named else [], asked)
+    labels = None if commas or not head.named else _whole_labels(titles, below, where, asked)
     labels = None if labels in types else labels
     types |= {} if labels is None else {labels: pa.binary()}
-    # pyarrow knows columns by their titles as they are written, blanks and all.
-    typed = titles if nameless else _written(lines[0], separator, len(titles))
-    types = {typed[titles.index(title)]: kind for title, kind in types.items() if title in titles}
-    labels = None if labels is None else typed[titles.index(labels)]
+    parsing = csv.ParseOptions(delimiter=head.separator, newlines_in_values=True)
     converting = csv.ConvertOptions(decimal_point="," if commas else ".", column_types=types)
-    return reading, csv.ParseOptions(delimiter=separator), converting, labels
+    looked_at = buffered(Transformed(stream, structure.change))
+    return Opened(looked_at, head, structure, (reading, parsing, converting), labels, trailing)
+
+
+def _whole_head(first: bytes, stream: BinaryIO) -> tuple[bytes, BinaryIO]:
+    """A head that has the titles and a row, whatever their length, and the stream from its beginning."""
+    if first.count(b"\n") + first.count(b"\r") > csv_head.SEEN or not _cut_short(first):
+        return first, stream
+    read = bytearray(stream.read(2 * len(first)))
+    while _cut_short(bytes(read)) and len(read) < MOST_HEAD and (more := stream.read(len(read))):
+        read += more
+    whole = buffered(Chained(bytes(read), stream))
+    return (bytes(read) if len(read) > len(first) else first), whole
+
+
+def _cut_short(first: bytes) -> bool:
+    """Is a head too short for the titles and a row below?"""
+    lines = re.split(rb"\r\n|\n|\r", first)
+    rows = [line for line in lines[:-1] if line.strip() and not line.startswith(b"#")]
+    return len(rows) < 2
+
+
+def _beside_titles(head: Head, where: str) -> tuple[bool, bool]:
+    """Whether the first cell of each row is its name, which the titles have none for; whether rows end in a separator that the titles lack.
+
+    Raises DataError for rows with a value more than there are titles where it is neither.
+    """
+    names, below = len(head.titles), head.below
+    if not head.named or not below or len(below[0]) != names + 1:
+        return False, False
+    longer = [cells for cells in below if len(cells) == names + 1]
+    if all(cells[-1] == "" for cells in longer):
+        return False, True
+    if not csv_head.named_rows(longer):
+        raise _too_many(names + 1, names, 0, where)
+    return True, False
+
+
+def _decimal_commas(head: Head, where: str, asked: Asked) -> bool:
+    """Are numbers written with decimal commas?  As it is declared, else as the head looks."""
+    if asked.dialect.numeric and asked.dialect.point is not None:
+        return asked.dialect.point == ","
+    rows = head.below
+    if head.separator == "," or not _any(rows, DECIMAL_COMMA) or _any(rows, DECIMAL_POINT):
+        return False
+    found = [cell for cells in rows for cell in cells if DECIMAL_COMMA.fullmatch(cell)]
+    if all(map(_GROUPED.fullmatch, found)):
+        hint = f"--thousands , reads {found[0].replace(',', '')}, --decimal , reads {found[0].replace(',', '.')}"
+        raise DataError(f"has numbers such as {found[0]}, whose comma may begin a fraction or a group of digits", where=where, hint=hint)
+    asked.note(f"{where}: numbers are read with decimal commas")
+    return True
 
 
 def _whole_labels(titles: list[str], below: list[list[str]], where: str, asked: Asked) -> str | None:
@@ -149,7 +233,7 @@ def _padded(titles: list[str], below: list[list[str]], where: str, asked: Asked)
     import pyarrow as pa
 
     columns = [[cells[index] for cells in below if len(cells) > index] for index in range(len(titles))]
-    found = {titles[i]: one for i, one in enumerate(columns) if _any([one], _PADDED) and all(map(_is_value, one))}
+    found = {titles[i]: one for i, one in enumerate(columns) if _any([one], _PADDED) and all(map(is_value, one))}
     found = {name: one for name, one in found.items() if name not in asked.as_text}
     if not found or len(set(titles)) < len(titles):
         return {}
@@ -172,76 +256,11 @@ def _worded(titles: list[str], asked: Asked) -> dict[str, Any]:
 
 def titled(head: bytes) -> bool:
     """Whether the first line that is no comment names the columns."""
-    _, lines = _first_lines(head)
-    separator = _separator(lines[0])
-    return _name_columns(_cells(lines[0], separator), [_cells(line, separator) for line in lines[1:]])
-
-
-def _name_columns(titles: list[str], below: list[list[str]]) -> bool:
-    """Whether cells of a first line are the names of the columns, and no row, given the cells of the lines below.
-
-    Text names columns, but for a line some of whose cells are numbers: it is a row if one of these has a fraction or occurs twice, or
-    if one of its texts occurs below in the same column.  Numbers are a row, but for 0, 1, 2, …, which pandas writes for columns
-    without names: with an empty cell for those of the rows, or above numbers with fractions, or from four columns on.
-    """
-    texts = [(column, cell) for column, cell in enumerate(titles) if not _is_value(cell)]
-    if not texts:
-        return _count(titles, below)
-    numbers = [cell for cell in titles if cell and _is_value(cell)]
-    again = any(len(cells) > column and cells[column] == cell for column, cell in texts for cells in below)
-    return not numbers or not (again or len(set(numbers)) < len(numbers) or any(_DECIMAL_POINT.fullmatch(cell) for cell in numbers))
-
-
-def _count(titles: list[str], below: list[list[str]]) -> bool:
-    """Are numbers those that pandas gives columns without names?"""
-    indexed = titles[0] == ""
-    counted = titles[1:] if indexed else titles
-    if not below or counted != [str(column) for column in range(len(counted))]:
-        return False
-    if indexed:
-        return len({cells[0] for cells in below}) == len(below)
-    return len(counted) > 3 or (len(counted) == 3 and any(_DECIMAL_POINT.fullmatch(cell) for cell in below[0]))
+    return csv_head.of(head).named
 
 
 def _any(lines: list[list[str]], form: re.Pattern[str]) -> bool:
     return any(form.fullmatch(cell) for cells in lines for cell in cells)
-
-
-def _first_lines(head: bytes) -> tuple[int, list[str]]:
-    """How many lines stand before the first one that is no comment, and that line with up to a hundred below it."""
-    lines = re.split("\r\n|\n|\r", head.decode("utf-8", "replace").removeprefix("\ufeff"))
-    for above, line in enumerate(lines):
-        if line.strip() and not line.startswith("#") and not _SEPARATOR_LINE.fullmatch(line.strip()):
-            below = [other for other in lines[above + 1 : above + SEEN] if other.strip()]
-            return above, [line, *below]
-    return 0, [""]
-
-
-def _separator(line: str) -> str:
-    bare = re.sub(r'"[^"]*"', "quoted", line)
-    return next((separator for separator in "\t;, " if separator in bare.strip()), ",")
-
-
-def _cells(line: str, separator: str) -> list[str]:
-    """The cells of a line; a separator between quotes is text."""
-    try:
-        return [cell.strip() for cell in next(plain_csv.reader([line], delimiter=separator, skipinitialspace=True), [""])]
-    except plain_csv.Error:  # a cell longer than Python's module takes
-        return [cell.strip().strip('"') for cell in line.split(separator)]
-
-
-def _written(line: str, separator: str, count: int) -> list[str]:
-    """The titles of so many columns with the blanks beside them, without their quotes."""
-    try:
-        found = next(plain_csv.reader([line], delimiter=separator), [""])
-    except plain_csv.Error:
-        found = []
-    return found if len(found) == count else _cells(line, separator)
-
-
-def _is_value(cell: str) -> bool:
-    """Could this be an entry rather than the name of a column?"""
-    return number(cell or "nan") is not None
 
 
 def _bare(table: Any) -> Any:
@@ -289,7 +308,8 @@ def append(
     if titles:
         taken = {name for name in names if name.lower() in ("y", "split", "weight") or name in roles | first} if roles | first else set()
         words = [*first, *(f"{name}_" if name in taken else name for name in names), *roles]
-        out.write((",".join(_quoted(word) for word in words) + "\n").encode())
+        beside = [np.empty(0)] * len(names)
+        out.write(_titles(words, [*first.values(), *beside, *roles.values()]).encode())
     step = max(1, BLOCK_ELEMENTS // len(names))
     for start in range(0, data.X.shape[0], step):
         rows = slice(start, start + step)
@@ -332,5 +352,17 @@ def _roles(data: Dataset) -> dict[str, Any]:
     return (data.columns or {}) | roles
 
 
-def _quoted(title: str) -> str:
-    return '"' + title.replace('"', '""') + '"' if re.search(r'[",\n]', title) else title
+def _quoted(title: str, *, number: bool) -> str:
+    """A title as it is read back: between quotes where it holds a separator, a quote or a line end, or begins a comment.
+
+    number  whether one that is a number must be told from an entry.
+    """
+    plain = re.fullmatch(r"[^\s\"#,;|][^\";,|\t\r\n]*(?<!\s)", title) and not (number and (is_value(title) or " " in title))
+    return title if plain else '"' + title.replace('"', '""') + '"'
+
+
+def _titles(words: list[str], columns: Sequence[Array]) -> str:
+    """The line of titles; numbers stand between quotes where the line would be taken for a row.  columns  of the first rows."""
+    alike = any(word in values[: csv_head.SEEN].tolist() for word, values in zip(words, columns, strict=True) if values.dtype.kind in "OU")
+    number = alike or len(words) == 1 or not csv_head.name_columns(words, []) or any(map(DECIMAL_POINT.fullmatch, words))
+    return ",".join(_quoted(word, number=number) for word in words) + "\n"

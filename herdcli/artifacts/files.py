@@ -72,6 +72,7 @@ def load(
     labels: bool = True,
     roles: ColumnRoles = BY_NAME_ROLES,
     prepare: Prepare | None = None,
+    account: Callable[[str, bool], None] | None = None,
 ) -> Artifact:
     """Read an artifact or a data set of any known format; "-" is stdin.
 
@@ -90,6 +91,7 @@ def load(
     labels        False: the rows' own labels are not asked for, and left out, whatever their column holds.
     roles         which columns of a table are labels, splits and weights, and which of the others are read.
     prepare       (data set, names of its columns of text, name, its own recoding) -> the data set in numbers, with what was learned for it.
+    account       called with a line that says how many lines, rows and columns a table has, which were not used, and whether all were.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
     options = Asked.of(
@@ -119,12 +121,17 @@ def load(
             artifact = _prepared(artifact, prepare, options.keep)
         validate(artifact.value, where=artifact.name, missing=missing, gaps=gaps)
         _require_columns(artifact.value, keep, artifact.name)
+        if account is not None and options.account:
+            told = [(each, True) if isinstance(each, str) else each.told(artifact.value) for each in options.account]
+            account(f"{artifact.name}: {', '.join(line for line, _ in told)}", all(complete for _, complete in told))
     return artifact
 
 
 def _opened(path: str, input_format: str | None, options: Asked) -> Artifact:
     with open_source(path, limit=options.limit) as source:
         try:
+            if source.encoding is not None:
+                options.note(f"{source.name}: read as {source.encoding}, since it is not UTF-8 (--encoding declares another)")
             return _read(source, input_format, options)
         except MemoryError as error:
             raise bound.refusal(where=source.name) from error
@@ -152,6 +159,10 @@ def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
 
 def _read(source: Source, input_format: str | None, options: Asked) -> Artifact:
     form = sniff.checked(input_format) if input_format else sniff.tell(source.head, source.name)
+    if form == "npz" and (kept := _of_archive(source, input_format, options)) is not None:
+        return kept
+    if source.member is not None and form not in ("hdf5", "npz"):
+        raise BadUsage(f"is {form}, which has no parts to name", where=source.name, hint="FILE.h5:/PATH, FILE.xlsx:SHEET and FILE.zip:NAME")
     if form == "hdf5":
         return _selected(_read_hdf5(source, options), options)
     if form == "parquet":
@@ -171,14 +182,27 @@ def _selected(found: Artifact, options: Asked) -> Artifact:
     return replace(found, value=selected(found.value, options.roles, found.name))
 
 
+def _of_archive(source: Source, input_format: str | None, options: Asked) -> Artifact | None:
+    """What one file in a zip archive holds; None for archives that are a format of their own: NumPy's arrays and workbooks."""
+    from herdcli.artifacts import zipped
+
+    with source.file() as path:
+        if _is_workbook(path) or not zipped.is_archive(path):
+            return None
+        with zipped.opened(path, source.member, where=source.name, limit=options.limit) as inner:
+            found = _read(inner, None if input_format == "npz" else input_format, options)
+    return replace(found, sha256=source.sha256, size=source.size)
+
+
 def _read_hdf5(source: Source, options: Asked) -> Artifact:
     name, stated = source.name, header.parse(source.head, where=source.name)
     with source.file() as path:
         if stated is None:
             sniff.refuse_lost_seal(source.head, name)
-            with guard.opened(path, where=name) as file:
+            with guard.opened(path, where=name, soft=True) as file:
                 source.forget_file()
-                value: Any = _reader(file).read(file, name, options)
+                group, options = _member(file, source.member, name, options)
+                value: Any = _reader(group, options).read(group, name, options)
             return Artifact("dataset", value, [], source.sha256, name, source.size, False)
         header.verify(stated, source.size, source.sha256, where=name)
         if stated.kind == CHECKPOINT:
@@ -191,10 +215,27 @@ def _read_hdf5(source: Source, options: Asked) -> Artifact:
     return _with_own_labels(Artifact(stated.kind, value, history, stated.sha256, name, source.size, True, known), options)
 
 
-def _reader(file: Any) -> Any:
-    """The module that reads an HDF5 file without our seal."""
-    from herdcli.artifacts import anndata, arviz, people, strangers
+def _member(file: Any, member: str | None, where: str, options: Asked) -> tuple[Any, Asked]:
+    """The group that FILE:/PATH names, with the rows among its datasets; the whole file where none is named.
 
+    Raises BadUsage with what there is for a path that leads to none.
+    """
+    if member is None:
+        return file, options
+    from herdcli.artifacts import contents
+
+    group, rows = contents.located(file, member, where=where)
+    return group, replace(options, rows=rows)
+
+
+def _reader(file: Any, options: Asked) -> Any:
+    """The module that reads an HDF5 file without our seal."""
+    from herdcli.artifacts import anndata, arviz, people, strangers, tenx
+
+    if options.rows is not None:
+        return strangers
+    if tenx.is_tenx(file):
+        return tenx
     if arviz.is_inference_data(file):
         return arviz
     if anndata.is_anndata(file):
@@ -251,9 +292,12 @@ STREAMED = {"json": "jsonlines", "wav": "sound"}  # format -> module of readers 
 
 
 def _read_folder(path: str, options: Asked) -> Artifact | None:
-    """The data set of a folder of pictures; None for what is none."""
-    from herdcli.artifacts import pictures
+    """The data set of a folder of pictures, or of Parquet files; None for what is none."""
+    from herdcli.artifacts import parquet_folder, pictures
 
+    if parts := parquet_folder.listed(path):
+        value, digest, size = parquet_folder.read(path, parts, options)
+        return Artifact("dataset", value, [], digest, path, size, False)
     paths = pictures.listed(path)
     if not paths:
         return None
@@ -281,7 +325,9 @@ def _read_export(source: Source, form: str, options: Asked) -> Dataset:
     if form in BY_NAME:
         with source.file() as path:
             module, function = BY_NAME["excel" if form == "npz" and _is_workbook(path) else form]
-            found: Dataset = getattr(import_module(f"herdcli.artifacts.{module}"), function)(path, where=source.name, asked=options)
+            found: Dataset = getattr(import_module(f"herdcli.artifacts.{module}"), function)(
+                path, where=source.name, asked=replace(options, member=source.member)
+            )
             return found
     if form in STREAMED:
         with source.reader() as opened:

@@ -8,6 +8,7 @@ lead elsewhere, before a dataset is touched; what will be read is then checked o
 from __future__ import annotations
 
 import math
+import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,11 +30,14 @@ MAX_OBJECTS = 1_000_000
 
 
 @contextmanager
-def opened(path: str, *, where: str) -> Iterator[Any]:
-    """The file opened for reading and walked; whatever HDF5 raises becomes one DataError."""
+def opened(path: str, *, where: str, soft: bool = False) -> Iterator[Any]:
+    """The file opened for reading and walked; whatever HDF5 raises becomes one DataError.
+
+    soft  links to another name in the same file are followed, as people's files have them.
+    """
     try:
         with h5py.File(path, "r", locking="best-effort") as file:
-            walk(file, where=where)
+            walk(file, where=where, soft=soft)
             yield file
     except (HerdError, MemoryError):
         raise
@@ -48,15 +52,23 @@ def opened(path: str, *, where: str) -> Iterator[Any]:
         ) from error
 
 
-def walk(file: Any, *, where: str) -> dict[str, Any]:
-    """Every dataset of the file by its full name, reached over hard links only, each object once."""
+def walk(file: Any, *, where: str, soft: bool = False) -> dict[str, Any]:
+    """Every dataset of the file, or of a group, by its name there, reached over hard links, each object once.
+
+    soft  those that are reached over soft links too, which lead to what hard links reach.
+    """
     datasets: dict[str, Any] = {}
+    links: dict[str, str] = {}
+    groups = {""}
     seen = {_identity(file.id)}
     waiting = [("", file.id)]
     while waiting:
         prefix, group = waiting.pop()
         for raw in group:
             name = f"{prefix}/{raw.decode('utf-8', 'replace')}"
+            if soft and group.links.get_info(raw).type == h5py.h5l.TYPE_SOFT:
+                links[name] = posixpath.normpath(posixpath.join(prefix or "/", group.links.get_val(raw).decode("utf-8", "replace")))
+                continue
             _check_link(group, raw, name, where)
             item = h5py.h5o.open(group, raw)
             identity = _identity(item)
@@ -66,11 +78,29 @@ def walk(file: Any, *, where: str) -> dict[str, Any]:
             if len(seen) > MAX_OBJECTS:
                 raise DataError(f"has more than {MAX_OBJECTS} objects", where=where)
             if isinstance(item, h5py.h5g.GroupID):
+                groups.add(name)
                 waiting.append((name, item))
             elif isinstance(item, h5py.h5d.DatasetID):
                 _check_storage(item, name, where)
                 datasets[name] = h5py.Dataset(item)
-    return datasets
+    return datasets | _aliases(links, datasets, groups, where)
+
+
+def _aliases(links: dict[str, str], datasets: dict[str, Any], groups: set[str], where: str) -> dict[str, Any]:
+    """The datasets that soft links reach, by the names that they have there.  Raises DataError for links that lead nowhere."""
+    found: dict[str, Any] = {}
+    for name, target in links.items():
+        for _ in links:  # a link may lead to a link
+            target = links.get(target, target)
+        if target in datasets:
+            found[name] = datasets[target]
+        elif target in groups:
+            found |= {f"{name}{path[len(target) :]}": item for path, item in datasets.items() if path.startswith(f"{target}/")}
+        else:
+            raise DataError(f"{name} is a soft link to {target}, which is not there", where=where, hint=CONVERT)
+        if len(found) > MAX_OBJECTS:
+            raise DataError(f"has more than {MAX_OBJECTS} objects", where=where)
+    return found
 
 
 def _identity(item: Any) -> tuple[int, int]:
@@ -112,8 +142,6 @@ def _check_type(dataset: Any, name: str, where: str) -> None:
     if not (text or (dtype.kind in "fiub" and (dtype.itemsize <= 8 or dtype.kind == "f"))):
         named = {"c": "complex numbers", "V": "compound values", "O": "references or ragged arrays"}.get(dtype.kind, f"type {dtype}")
         raise DataError(f"{name} holds {named}; numbers, booleans and strings are read", where=where)
-    if h5py.check_enum_dtype(dtype) and dtype.kind != "b":
-        raise DataError(f"{name} holds an enumeration; numbers, booleans and strings are read", where=where)
 
 
 def _check_filters(dataset: Any, name: str, where: str) -> None:

@@ -23,11 +23,21 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from herdcli.artifacts import bound, header, memory
+from herdcli.artifacts import bound, encodings, header, memory
 from herdcli.artifacts.streams import own_descriptor, scratch_file, widen
+from herdcli.dialect import current
 from herdcli.errors import BadUsage, DataError, NoInput, WriteFailed
 
 HEAD = 1 << 16
+BINARY = (
+    b"\x89HDF",
+    b"herd-artifact",
+    b"PAR1",
+    b"PK\x03\x04",
+    b"MATLAB",
+    b"\x93NUMPY",
+    b"ARROW1",
+)  # what no encoding of text is applied to
 EMPTY_STDIN = "nothing arrived on stdin: did the command before the pipe fail?"
 
 
@@ -49,6 +59,8 @@ class Source:
         self._hash: header.Hash | None = None
         self._skip = 0
         self._drained: Path | None = None
+        self.member: str | None = None  # what is read of the file: a sheet, a dataset, a file of an archive
+        self.encoding: str | None = None  # that the bytes were guessed to be in, before they became UTF-8
         self._begun = _state(self._descriptor) if regular else None
 
     def require_unchanged(self) -> None:
@@ -178,6 +190,18 @@ class Counted(io.RawIOBase):
         return int(count)
 
 
+def split_member(path: str) -> tuple[str, str | None]:
+    """A path and what is to be read of that file: FILE.h5:/group/x, FILE.xlsx:Sheet, FILE.zip:rows.csv; None: the file as it is."""
+    if ":" not in path or os.path.exists(path):
+        return path, None
+    at = path.find(":", 1)
+    while at > 0:
+        if os.path.isfile(path[:at]) and path[at + 1 :]:
+            return path[:at], path[at + 1 :]
+        at = path.find(":", at + 1)
+    return path, None
+
+
 @contextlib.contextmanager
 def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Source]:
     """Open a path, or stdin for "-", unwrapping gzip, bzip2, xz and zstd.
@@ -185,8 +209,10 @@ def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Sourc
     limit  bytes a compressed input may unfold to.  empty  a file without a byte is an input too.
     Raises NoInput (66) for what is missing, a directory, unreadable or an empty stdin; BadUsage (2) when stdin is a terminal.
     """
+    path, member = split_member(path)
     with _open(path) as (name, stream, regular):
-        source = Source(name, stream, regular=regular)
+        source = Source(name if member is None else f"{name}:{member}", stream, regular=regular)
+        source.member = member
         if not source.head:
             if path == "-":
                 raise NoInput(EMPTY_STDIN, where="stdin")
@@ -196,14 +222,26 @@ def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Sourc
             raise DataError("the file is empty", where=name, hint="was the command that wrote it interrupted?")
         unfold = _unfolder(source)
         if unfold is None:
-            yield source
+            yield _in_utf8(source, limit)
             return
         inner = Source(name, unfold, regular=False, limit=limit)
         if _unfolder(inner) is not None:
             raise DataError("is compressed twice", where=name, hint="unpack it once")
         if not inner.head:
             raise DataError("the compressed file holds nothing", where=name)
-        yield inner
+        yield _in_utf8(inner, limit)
+
+
+def _in_utf8(source: Source, limit: int) -> Source:
+    """A source of text in UTF-8, whatever encoding is declared or guessed; any other source as it is."""
+    declared = current().encoding
+    known = None if declared in (None, "utf-8") or source.head.startswith(BINARY) else declared
+    found = known or (None if declared else encodings.guessed(source.head))
+    if found is None:
+        return source
+    inner = Source(source.name, encodings.recoded(source.reader(), found, where=source.name), regular=False, limit=limit)
+    inner.encoding = None if declared else found
+    return inner
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""MATLAB 5 to 7 (`save` without -v7.3): arrays of numbers and text by scipy.io; structures, cells and objects are ignored."""
+"""MATLAB 5 to 7 (`save` without -v7.3): arrays of numbers and text, and cells of text, by scipy.io; structures and objects are ignored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from herdcli.errors import DataError, HerdError
 from herdcli.schema import Array
 
 HINT = "in MATLAB: save('data.mat', 'X', 'y'), X with a row for each observation"
-PLAIN = {"double", "single", "logical", "char", "sparse"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+PLAIN = {"double", "single", "logical", "char", "sparse", "cell"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 LARGEST = 8  # bytes of an element
 
 
@@ -25,7 +25,8 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
     from scipy.io import loadmat, whosmat
 
     try:
-        listed = [(name, shape) for name, shape, kind in whosmat(path) if kind in PLAIN and not name.startswith("__")]
+        there = [(name, shape, kind) for name, shape, kind in whosmat(path) if not name.startswith("__")]
+        listed = [(name, shape) for name, shape, kind in there if kind in PLAIN]
         memory.require(sum(math.prod(shape) * LARGEST for _, shape in listed if len(shape) == 2), asked.limit, where=where)
         values: dict[str, Any] = loadmat(path, variable_names=[name for name, _ in listed]) if listed else {}
     except (HerdError, MemoryError):
@@ -33,7 +34,11 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
     except Exception as error:  # scipy.io raises its own, and those of zlib and struct
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"the MATLAB file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
-    found = {name: values[name] for name, _ in listed if name in values}
+    found = {name: values[name] for name, _ in listed if name in values and values[name].dtype.kind != "O"}
+    found |= {name: texts for name, _ in listed if name in values and (texts := _texts(values[name])) is not None}
+    ignored = sorted({name for name, _, _ in there} - set(found))
+    if ignored:
+        asked.note(f"{where}: ignored {', '.join(ignored)} (neither numbers nor text)")
     matrices = [name for name, item in found.items() if min(item.shape) > 1]
     if arrays.row_name(found) is None and not arrays.parted(found) and len(matrices) == 1:
         asked.note(f"{where}: rows are read from {matrices[0]}")
@@ -43,6 +48,16 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
         return _sparse(found, rows, where, asked)
     dense = {name: _plain(item) for name, item in found.items() if not hasattr(item, "tocsr")}
     return arrays.from_arrays(dense, where=where, asked=asked, hint=HINT)
+
+
+def _texts(item: Any) -> Array | None:
+    """The texts of a cell array (n, 1) or (1, n); None for other values, and for cells that hold something else."""
+    if getattr(item, "dtype", np.dtype(float)).kind != "O" or item.ndim != 2 or 1 not in item.shape:
+        return None
+    cells = [np.asarray(cell).ravel() for cell in item.ravel().tolist()]
+    if any(cell.dtype.kind != "U" or len(cell) > 1 for cell in cells):
+        return None
+    return np.array([str(cell[0]) if len(cell) else "" for cell in cells], dtype=str)
 
 
 def _plain(item: Array) -> Array:

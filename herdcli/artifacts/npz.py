@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from herdcli.artifacts import memory
+from herdcli.artifacts import memory, native
 from herdcli.artifacts.arrays import from_arrays, pictured
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.assemble import assemble, named
@@ -22,6 +22,7 @@ from herdcli.schema import Array
 ATTRIBUTES = ("units", "value_range", "image_shape", "source", "licence")
 NAMES = ("feature_names", "class_names")
 CSR = ("data", "indices", "indptr", "shape")
+COO = ("row", "col", "data")
 
 
 def read(path: str, *, where: str, asked: Asked) -> Dataset:
@@ -29,6 +30,8 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
     keep, label, note = asked.keep, asked.label, asked.note
     arrays = load_arrays(path, where=where, limit=asked.limit)
     sparse = "X" not in arrays and set(CSR) <= set(arrays)
+    if not sparse and "X" not in arrays and {*COO, "format", "shape"} <= set(arrays):
+        sparse = True
     if not sparse and "X" not in arrays and {"data", "format", "shape"} <= set(arrays):
         raise _not_csr(where)
     if not sparse and "X" not in arrays:
@@ -36,7 +39,7 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
     X, pictures = (_csr(arrays, where), {}) if sparse else pictured(arrays["X"])
     labels = label_among(arrays, [known for known in LABELS if known not in keep], label, where)
     roles = {role: arrays[role] for role in ("split", "weight", *NAMES) if role in arrays} | ({"y": arrays[labels]} if labels else {})
-    used = {"X", "format", *ATTRIBUTES, *roles, *(CSR if sparse else ()), labels}
+    used = {"X", "format", *ATTRIBUTES, *roles, *((*CSR, *COO) if sparse else ()), labels}
     kept = kept_columns(keep, arrays, used)
     used |= {name for pair in kept.items() for name in pair if name}
     further = {
@@ -119,17 +122,38 @@ def _header(member: Any, name: str, where: str) -> tuple[tuple[int, ...], bool, 
 def _csr(arrays: dict[str, Array], where: str) -> Any:
     from herdcli.artifacts.codec import csr
 
-    shape = arrays["shape"].ravel()
-    if str(_plain(arrays.get("format", np.array("csr")))) not in ("csr", "b'csr'") or shape.shape != (2,) or shape.dtype.kind not in "iu":
+    form, shape = str(_plain(arrays.get("format", np.array("csr")))), arrays["shape"].ravel()
+    if form not in ("csr", "csc", "coo") or shape.shape != (2,) or shape.dtype.kind not in "iu":
         raise _not_csr(where)
+    rows, columns = int(shape[0]), int(shape[1])
     try:
-        return csr(arrays["data"], arrays["indices"], arrays["indptr"], (int(shape[0]), int(shape[1])))
+        if form == "coo":
+            return _coo(arrays, rows, columns)
+        across = (rows, columns) if form == "csr" else (columns, rows)
+        found = csr(arrays["data"], arrays["indices"], arrays["indptr"], across)
+        return found if form == "csr" else native.matrix(found, name="X", where=where).T.tocsr()
     except ValueError as error:
         raise DataError(f"the sparse matrix is damaged: {error}", where=where) from error
 
 
+def _coo(arrays: dict[str, Array], rows: int, columns: int) -> Any:
+    """A CSR matrix of entries by row and column.  Raises ValueError for places outside it."""
+    from scipy.sparse import coo_matrix
+
+    row, column, data = (arrays[name] for name in COO)
+    if {row.dtype.kind, column.dtype.kind} - set("iu") or data.dtype.kind not in "fiub" or not len(row) == len(column) == len(data):
+        raise ValueError("entries have a row, a column and a number")
+    if len(row) and not (0 <= row.min() <= row.max() < rows and 0 <= column.min() <= column.max() < columns):
+        raise ValueError(f"entries lie outside {rows} × {columns}")
+    values = native.array(data, name="data", where="")
+    whole = values.astype(np.int64) if values.dtype.kind in "iub" else values  # sums of repeated entries
+    return coo_matrix((whole, (row.astype(np.int64), column.astype(np.int64))), shape=(rows, columns)).tocsr()
+
+
 def _not_csr(where: str) -> DataError:
-    return DataError("the sparse matrix is not in CSR format", where=where, hint="scipy.sparse.save_npz(FILE, X.tocsr())")
+    return DataError(
+        "the sparse matrix is in none of the formats CSR, CSC and COO", where=where, hint="scipy.sparse.save_npz(FILE, X.tocsr())"
+    )
 
 
 def _plain(value: Array) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts import codec, guard
+from herdcli.artifacts import codec, contents, guard
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.assemble import assemble, flattened, named
 from herdcli.artifacts.dataset import Dataset
@@ -32,15 +32,15 @@ def read(file: Any, name: str, asked: Asked) -> Dataset:
     if asked.layer is not None:
         raise BadUsage("is not an AnnData file, and --layer applies only to those", where=name, hint="leave --layer out")
     limit, note, label, keep = asked.limit, asked.note, asked.label, asked.keep
-    datasets = guard.walk(file, where=name)
+    datasets = {path: item for path, item in guard.walk(file, where=name, soft=True).items() if not contents.is_dimension(item)}
     matlab = "MATLAB_class" in (file["X"].attrs if "X" in file else {})
     sparse = _is_csr(file)
     rows = [f"/X/{part}" for part in ("data", "indices", "indptr")] if sparse else ["/X"]
     if not set(rows) <= set(datasets):
         found = ", ".join(sorted(datasets)[:8]) or "nothing"
-        raise DataError(
-            f"has no dataset /X (it has {found})", where=name, hint="a data set keeps its rows in /X (n, d) and its labels in /y (n)"
-        )
+        matrices = sorted(contents.matrices(datasets))
+        hint = f"name its rows: {name}:{matrices[0]}" if matrices else "a data set keeps its rows in /X (n, d) and its labels in /y (n)"
+        raise DataError(f"has no dataset /X (it has {contents.listed(datasets) if matrices else found})", where=name, hint=hint)
     top = {path[1:] for path in datasets if path.count("/") == 1}
     labels = label_among(top, [known for known in LABELS if known not in keep], label, name)
     columns = {role: f"/{role}" for role in ("split", "weight", *NAMES) if f"/{role}" in datasets}
@@ -55,7 +55,7 @@ def read(file: Any, name: str, asked: Asked) -> Dataset:
     ignored = sorted(path for path in datasets if path not in used)
     if ignored:
         note(f"{name}: ignored {', '.join(ignored)}")
-    X, pictures = (_read_csr(file), {}) if sparse else flattened(_unpacked(codec.read_array(datasets["/X"]), datasets["/X"], name, note))
+    X, pictures = (_read_csr(file), {}) if sparse else flattened(unpacked(codec.read_array(datasets["/X"]), datasets["/X"], name, note))
     read = {role: path for role, path in columns.items() if asked.labels or role != "y"}
     parts = {role: codec.read_array(datasets[path], text=object) for role, path in read.items()}
     if matlab:
@@ -72,7 +72,7 @@ def is_packed(item: Any) -> bool:
     return any(name in item.attrs for name in (*FILLS, "scale_factor", "add_offset"))
 
 
-def _unpacked(X: Array, item: Any, where: str, note: Callable[[str], None]) -> Array:
+def unpacked(X: Array, item: Any, where: str, note: Callable[[str], None]) -> Array:
     """The values that stored ones stand for by the attributes of netCDF: NaN for fill values, else X · scale_factor + add_offset."""
     said: dict[str, float] = {}
     for attribute in (*FILLS, "scale_factor", "add_offset"):

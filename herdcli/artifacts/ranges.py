@@ -24,6 +24,7 @@ from herdcli.artifacts.blocks import plainly
 from herdcli.artifacts.dataset import Dataset, check_finite, reckonable
 from herdcli.artifacts.files import Artifact
 from herdcli.artifacts.inputs import Source, open_source
+from herdcli.artifacts.libhdf5 import h5py
 from herdcli.artifacts.recoding import Recoding
 from herdcli.artifacts.roles import BY_NAME_ROLES, NONE, ColumnRoles, sealed_roles
 from herdcli.errors import DataError
@@ -236,7 +237,7 @@ def _one(path: str, asked: Asked, input_format: str | None, verified: bool, held
     if os.path.isdir(path) or path == "-":
         return None
     source = held.enter_context(open_source(path, limit=memory.default_limit()))
-    if not source.regular:
+    if not source.regular or source.member is not None:
         return None
     form = sniff.checked(input_format) if input_format else sniff.tell(source.head, source.name)
     if form not in READERS:
@@ -389,7 +390,7 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
         return None
     else:
         header.verify(sealed, source.size, source.sha256 if verified else sealed.sha256, where=where)
-    file = held.enter_context(guard.opened(path, where=where))
+    file = held.enter_context(guard.opened(path, where=where, soft=sealed is None))
     X = file.get("X")
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub" or len(X) == 0:
         return None
@@ -437,7 +438,7 @@ def _with_labels(own: dict[str, Any], file: Any, sealed: bool, asked: Asked, whe
         return True
     if file[name].ndim != 1:
         return False
-    if file[name].dtype.kind in "iu":
+    if file[name].dtype.kind in "iu" and h5py.check_enum_dtype(file[name].dtype) is None:
         own["y"] = file[name]
         return True
     names = own.get("class_names")

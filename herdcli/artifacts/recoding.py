@@ -11,7 +11,6 @@ as JSON, so that `apply` and `eval --data` read other files alike.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import field, replace
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset, taken
+from herdcli.artifacts.number_formats import MARKS, number
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
@@ -26,8 +26,6 @@ from herdcli.schema import Array
 
 MOST_LEVELS = 50  # of a column of text: more are names of rows rather than levels
 MOST_SYMBOLS = 10_000  # of a column of symbols in sequences
-MARKS = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "."})  # what people write for nothing
-DECORATED = re.compile(r"[-+\u2212]?[$€£¥]? ?\d[\d.,'\u00a0\u202f ]*[%$€£¥]?")  # 10%, $5, 1 000, 1.234,5
 MISSING = ("drop", "mean")
 CATEGORICAL = ("auto", "none")
 
@@ -77,14 +75,6 @@ class Recoding:
             raise DataError("the recoding of columns cannot be read", where=where) from error
 
 
-def number(text: str) -> float | None:
-    """The number that a text writes; None for other texts, and for 10_1, which Python alone would read as 101."""
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
-
-
 def written(cell: object) -> str:
     """A value as a text: numbers in full, nothing for NaN."""
     if isinstance(cell, float):
@@ -115,8 +105,6 @@ def learned(
     levels: dict[str, tuple[str, ...]] = {}
     for name in texts:
         known = sorted(set((data.columns or {})[name][training].tolist()) - MARKS)
-        if 2 * sum(map(bool, map(DECORATED.fullmatch, known))) > len(known):
-            note(f"{where}: column '{name}' has text such as '{known[0]}', which is not read as a number")
         if 2 <= len(known) <= most and 2 * len(known) <= int(training.sum()):
             levels[name] = tuple(known)
         else:

@@ -133,7 +133,8 @@ class ColumnRoles:
 
     def use(self, names: Sequence[str], left_out: Sequence[str], label: str | None, roles: Mapping[str, str], where: str) -> ColumnUse:
         """What is reported of columns whose roles are these.  left_out  those that are not read."""
-        usual = _usual([name for name in names if name not in (*self.features, *left_out)])
+        gone = {*self.features, *left_out}
+        usual = _usual([name for name in names if name not in gone])
         features = {usual[role]: OPTIONS[role] for role in usual if usual[role] not in roles.values()}
         return ColumnUse(roles, features, BY_NAME_ROLES.assigned(names, label, where) == dict(roles))
 

@@ -1,4 +1,4 @@
-"""Excel: the first sheet, its first line the names of the columns, by openpyxl."""
+"""Excel: the first sheet, or the one of FILE.xlsx:SHEET, its first line the names of the columns, by openpyxl."""
 
 from __future__ import annotations
 
@@ -34,16 +34,29 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
             with zipfile.ZipFile(file) as archive:
                 memory.require(sum(entry.file_size for entry in archive.infolist()), asked.limit, where=where)
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            lines = [list(line) for line in book.worksheets[0].iter_rows(values_only=True) if any(cell is not None for cell in line)]
+            sheet = _sheet(book, where, asked)
+            lines = [list(line) for line in sheet.iter_rows(values_only=True) if any(cell is not None for cell in line)]
     except (HerdError, MemoryError):
         raise
     except Exception as error:  # openpyxl raises whatever its parsers do
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"the workbook cannot be read ({reason})", where=where, hint="it may be damaged; save the sheet as CSV") from error
     if len(lines) < 2:
-        raise DataError("the first sheet has no rows below its names", where=where, hint="names in the first line, rows below")
+        which = "the first sheet" if asked.member is None else f"sheet '{asked.member}'"
+        raise DataError(f"{which} has no rows below its names", where=where, hint="names in the first line, rows below")
     titles = ["" if cell is None else str(cell).strip() for cell in lines[0]]
     return from_table(table(titles, lines[1:]), {}, where=where, asked=asked)
+
+
+def _sheet(book: Any, where: str, asked: Asked) -> Any:
+    """The sheet that is named, or the first; others are told.  Raises BadUsage for a name that no sheet has."""
+    names = [sheet.title for sheet in book.worksheets]
+    listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
+    if asked.member is not None and asked.member not in names:
+        raise BadUsage("has no such sheet", where=where, hint=f"it has {listed}")
+    if asked.member is None and len(names) > 1:
+        asked.note(f"{where}: read sheet '{names[0]}' of {listed}; {where}:{names[1]} reads another")
+    return book.worksheets[0 if asked.member is None else names.index(asked.member)]
 
 
 def table(titles: list[str], lines: list[list[Any]]) -> Any:

@@ -55,6 +55,7 @@ UNREAD = {
     b"CDF\x02": ("netCDF of version 3", "write version 4, which is HDF5: idata.to_netcdf(FILE)"),
     b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
 }
+BAR_LINES = 20  # that are looked at for bars
 FOREIGN_TEXT = {
     "uai": "a UAI network",
     "bif": "a BIF network",
@@ -74,7 +75,7 @@ def tell(head: bytes, name: str) -> str:
         return "hdf5"
     if head.startswith(b"PAR1"):
         return "parquet"
-    if head.startswith(b"ARROW1"):
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
     _refuse_models(head, name)
     if head.startswith(b"PK\x03\x04"):
@@ -228,12 +229,25 @@ def _tell_text(text: str, name: str) -> str:
         return "svmlight"
     if first.startswith(("{", "[")):
         return "json"
+    if has_bars(lines):
+        return "csv"
     if "|" in first and not any(separator in first for separator in ",;\t"):
         raise DataError(f"is {FOREIGN_TEXT['vw']}, which no command of this version reads", where=name)
     if _is_number(first) and by_suffix(name) not in FORMATS and len(lines) > 1 and all(map(_is_number, lines)):
         hint = "say which: --input-format csv or --input-format svmlight"
         raise DataError("one number a line may be a column of values or labels without features", where=name, hint=hint)
     return by_suffix(name) if by_suffix(name) in ("csv", "svmlight") else "csv"  # type: ignore[return-value]
+
+
+def has_bars(lines: list[str]) -> bool:
+    """Do bars separate the cells of a table: as many in every line, none after a blank or first, as those of Vowpal Wabbit are?"""
+    first = lines[: 1 + BAR_LINES]
+    count = first[0].count("|") if first else 0
+    if not count or len(first) < 2 or any(separator in first[0] for separator in ",;\t"):
+        return False
+    if any(line.count("|") != count for line in first[:-1]) or any(re.search(r"(?:^|\s)\|", line) for line in first):
+        return False
+    return not any(re.match(r"[-+.\deE]*\|\S*\s", line) for line in first[:1])
 
 
 def _is_svmlight(line: str) -> bool:

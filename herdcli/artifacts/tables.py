@@ -27,6 +27,7 @@ from herdcli.schema import check
 KEY, DIGEST_KEY = b"herd", b"herd.sha256"
 ZEROS = b"0" * 64
 FORMAT_MARK = b'"format": "herd"'
+STREAM = b"\xff\xff\xff\xff"  # begins a stream of Arrow's
 ROW_GROUP_BYTES = 1 << 26
 
 
@@ -173,6 +174,20 @@ def read(
     asked: Asked,
 ) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
     """Kind, value, history and recoding of columns of a Parquet file that `verify` has passed."""
+    table, metadata = _read_whole(path, sealed, asked.limit, where)
+    if not sealed:
+        value = from_table(table, _declared(metadata), where=where, asked=asked)
+        return "dataset", value, [], Recoding()
+    return _decode(table, metadata[KEY], where)
+
+
+def unsealed(path: str, limit: int, *, where: str) -> Any:
+    """The table of a Parquet file of somebody's; columns alone of a sealed one."""
+    return _read_whole(path, verify(path, where=where) is not None, limit, where)[0]
+
+
+def _read_whole(path: str, sealed: bool, limit: int, where: str) -> tuple[Any, dict[bytes, bytes]]:
+    """The table of a Parquet file, and what its metadata say."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -181,18 +196,15 @@ def read(
             metadata = dict(file.metadata.metadata or {})
             if (KEY in metadata) != sealed:
                 raise DataError("the herd metadata has lost its seal", where=where, hint=header.RESEAL_HINT)
-            _require_memory(file, asked.limit, where)
+            _require_memory(file, limit, where)
             table = file.read(use_threads=False)
-            _require_unfolded(table, asked.limit, where)
+            _require_unfolded(table, limit, where)
     except (HerdError, MemoryError):
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=header.DAMAGED_HINT) from error
-    if not sealed:
-        value = from_table(table, _declared(metadata), where=where, asked=asked)
-        return "dataset", value, [], Recoding()
-    return _decode(table, metadata[KEY], where)
+    return table, metadata
 
 
 def read_arrow(
@@ -201,13 +213,16 @@ def read_arrow(
     where: str,
     asked: Asked,
 ) -> Dataset:
-    """The data set of an Arrow IPC (Feather 2) file."""
+    """The data set of an Arrow IPC (Feather 2) file, or of a stream that was kept in one."""
     import pyarrow as pa
 
     try:
         memory.require(os.path.getsize(path), asked.limit, where=where)
         with pa.OSFile(path) as file:
-            table = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(use_threads=False)).read_all()
+            streamed = file.read(len(STREAM)) == STREAM
+            file.seek(0)
+            opened = pa.ipc.open_stream if streamed else pa.ipc.open_file
+            table = opened(file, options=pa.ipc.IpcReadOptions(use_threads=False)).read_all()
             table.validate(full=True)
     except (HerdError, MemoryError):
         raise

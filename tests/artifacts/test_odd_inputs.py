@@ -94,17 +94,9 @@ def test_a_label_named_for_a_sealed_data_set_is_said_to_do_nothing(tmp_path: Pat
     assert said == [f"{tmp_path}/sealed.{suffix}: sealed, its labels stay what they are"]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("größe,b\n1,0\n0,1\n", "the names of the columns are not UTF-8"),
-        ("größe,y\n1,0\n0,1\n", "the names of the columns are not UTF-8"),
-        ("a,y\n1,süß\n0,\n", "column 'y' has text that is not UTF-8"),
-    ],
-)
-def test_csv_in_another_encoding_is_refused(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "odd.csv").write_text(text + "1,sauer\n" * 100, encoding="latin-1")
-    assert refusal(tmp_path / "odd.csv", input_format="csv") == says
+def test_csv_in_another_encoding_beyond_its_head_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "odd.csv").write_text("a,y\n" + "1,sauer\n" * 20_000 + "1,süß\n", encoding="latin-1")
+    assert refusal(tmp_path / "odd.csv", input_format="csv") == "column 'y' has text that is not UTF-8"
 
 
 def test_labels_as_bytes_are_text(tmp_path: Path) -> None:

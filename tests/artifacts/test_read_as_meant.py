@@ -45,7 +45,6 @@ def read(path: Path, text: str | bytes | None = None, **options: object) -> tupl
         ("a,b,\n1,2,\n3,4,\n", ["a", "b"], [[1, 2], [3, 4]]),
         (",a,,b\n0,1,,2\n1,3,,4\n", ["a", "b"], [[1, 2], [3, 4]]),
         ("a;b\n1;2\n1,5;3\n-2,25;4\n", ["a", "b"], [[1, 2], [1.5, 3], [-2.25, 4]]),  # the first row is whole
-        ("a\tlist\n1.5\t1,3\n2.5\t2,3\n", ["a"], [[1.5], [2.5]]),  # points decide against decimal commas
         ('b,city\n2,"Rome, IT"\n3,"Lima, PE"\n', ["b"], [[2], [3]]),
         ("a,code\n1,10_1\n2,10_2\n", ["a"], [[1], [2]]),  # which Python's float reads
     ],
@@ -93,10 +92,10 @@ def test_an_empty_label_is_not_the_class_minus_one(tmp_path: Path) -> None:
     assert (data.class_names, data.y.tolist()) == (["-1", "1"], [0, 1, -1])
 
 
-@pytest.mark.parametrize("form", ["coo", "dia", "bsr"])
+@pytest.mark.parametrize("form", ["dia", "bsr"])
 def test_sparse_matrices_of_scipy_in_other_formats_are_refused(tmp_path: Path, form: str) -> None:
     scipy.sparse.save_npz(tmp_path / "rows.npz", scipy.sparse.random(4, 4, 0.5, random_state=0).asformat(form))
-    with pytest.raises(DataError, match="the sparse matrix is not in CSR format"):
+    with pytest.raises(DataError, match="the sparse matrix is in none of the formats CSR, CSC and COO"):
         load(str(tmp_path / "rows.npz"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -174,9 +175,50 @@ def test_a_missing_option_says_what_it_is(herd, table):
     )
 
 
-@pytest.mark.parametrize("cells", [("10%", "25.5%"), ("$10", "$1,000"), ("1 000", "20 000"), ("\u22121.5", "2,5")])
-def test_text_that_looks_like_numbers_is_told(herd, tmp_path, cells):
+@pytest.mark.parametrize(
+    ("cells", "wrong", "hint"),
+    [
+        (("10%", "25.5%"), "'10%' in row 0", "--percent reads it as 0.1"),
+        (("$10", "$1,000"), "'$10' in row 0", "--thousands , --currency reads $1,000 as 1000, --decimal , --currency as 1"),
+        (("1 000", "20 000"), "'1 000' in row 0", "--thousands ' ' reads it as 1000"),
+        (
+            ("\u22121.5", "2,5"),
+            "'2,5' in row 1",
+            "--decimal , reads it as 2.5, but not '\u22121.5' in row 0: mend that cell, or remove the column",
+        ),
+    ],
+)
+def test_numbers_as_people_write_them_are_refused_with_the_options_that_read_them(herd, tmp_path, cells, wrong, hint):
     (tmp_path / "t.csv").write_text("a;b\n" + "".join(f"{cells[row % 2]};1.5\n" for row in range(8)))
     ended = herd("convert", "t.csv", "-o", "t.h5")
+    assert (ended.code, ended.err) == (65, f"herd convert: t.csv: column 'a' has {wrong}, which is not a number\nhint: {hint}\n")
+
+
+def test_the_options_read_numbers_as_people_write_them(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("a;b;y\n1.234,5;12 %;l\n(2.000);7 %;r\n")
+    ended = herd("convert", "t.csv", "--thousands", ".", "--percent", "--currency", "-o", "t.csv.gz")
     assert ended.code == 0
-    assert f"t.csv: column 'a' has text such as '{min(cells)}', which is not read as a number\n" in ended.err
+    assert gzip.decompress((tmp_path / "t.csv.gz").read_bytes()) == b'a,b,y\n1234.5,0.12,"l"\n-2000,0.07,"r"\n'
+    assert "numbers read with --thousands . --percent --currency: 'a' (1.234,5 is 1234.5), 'b' (12 % is 0.12)\n" in ended.err
+    same = herd("convert", "t.csv", "--thousands", ",", "--decimal", ",", "-o", "u.h5")
+    assert (same.code, same.err.splitlines()[0]) == (2, "herd convert: --thousands and --decimal name the same mark")
+    unknown = herd("convert", "t.csv", "--encoding", "klingon", "-o", "u.h5")
+    assert (unknown.code, unknown.err.splitlines()[0]) == (2, "herd convert: --encoding: 'klingon' is not an encoding of text")
+
+
+def test_the_history_tells_how_numbers_were_read_and_is_followed(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("a;b\n1.234,5;3\n2.000;4\n")
+    assert herd("convert", "t.csv", "--thousands", ".", "-o", "t.h5").code == 0
+    assert load(str(tmp_path / "t.h5")).history[-1]["parameters"]["thousands"] == "."
+    again = herd("check", "--rerun", "t.h5", "--input", "t.csv")
+    assert (again.code, "reproduced" in again.out.decode() + again.err) == (0, True)
+
+
+def test_the_line_at_the_end_of_reading_names_what_was_not_used(herd, tmp_path):
+    rows = "".join(f"{row},{'uv'[row % 2]},n{row},{'lr'[row % 2]}\n" for row in range(12))
+    (tmp_path / "t.csv").write_text("a,colour,name,y\n" + rows)
+    line = "t.csv: 13 lines, 12 rows, 4 columns: 3 features, labels 'y'; not used: name\n"
+    assert line in herd("convert", "t.csv", "-o", "t.h5").err
+    (tmp_path / "u.csv").write_text("a,y\n1,l\n2,r\n")
+    assert "columns:" not in herd("convert", "u.csv", "-o", "u.h5").err
+    assert "u.csv: 3 lines, 2 rows, 2 columns: 1 features, labels 'y'\n" in herd("convert", "-v", "u.csv", "-o", "u.h5").err

@@ -15,6 +15,7 @@ import numpy as np
 
 from herdcli.artifacts import Artifact, lazy, memory, preparation, ranges
 from herdcli.artifacts.inputs import Source, open_source
+from herdcli.artifacts.sniff import has_bars
 from herdcli.artifacts.svmlight import require_short
 from herdcli.cli.frame import labelled
 from herdcli.cli.frame.session import Session
@@ -67,6 +68,8 @@ def text_format(head: bytes, name: str, wanted: str | None, task: str = "classif
         return next((form for form, line in _OF_SETS.items() if any(map(line.fullmatch, bare))), "")
     if any(_SVMLIGHT.fullmatch(line) for line in lines[:2]) or (len(lines) > 1 and all(map(_NAMED.fullmatch, lines[:2]))):
         return "svmlight"
+    if has_bars([line.decode("utf-8", "replace") for line in lines]):
+        return ""
     return "vw" if lines and _VW.fullmatch(lines[0]) else ""
 
 

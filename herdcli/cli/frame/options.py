@@ -22,6 +22,7 @@ import click
 
 from herdcli.cli.frame.console import Console
 from herdcli.cluster.where import FORMS, Asked, parse, setting
+from herdcli.dialect import DECIMAL, RECORDED, THOUSANDS, declared
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -177,6 +178,33 @@ def column_options(command: Command) -> Command:
     return command
 
 
+def dialect_options(command: Command) -> Command:
+    """--thousands, --decimal, --percent, --currency and --encoding: how text and the numbers in it are written."""
+    for option in (
+        click.option(
+            "--encoding", default=None, metavar="NAME", help="Encoding of text, as latin-1 or utf-16.  [default: utf-8, or guessed]"
+        ),
+        click.option("--currency", is_flag=True, help="Read $1.50 as 1.5, and (1.50) as -1.5."),
+        click.option("--percent", is_flag=True, help="Read 12 % as 0.12."),
+        click.option(
+            "--decimal",
+            type=click.Choice(DECIMAL),
+            default=None,
+            metavar="MARK",
+            help="Mark before the fraction: . or ,  [default: as the text looks]",
+        ),
+        click.option(
+            "--thousands",
+            type=click.Choice(THOUSANDS),
+            default=None,
+            metavar="MARK",
+            help="Mark between groups of digits: , . ' or ' ' for any blank.  [default: there are no groups]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def cleaning_options(command: Command) -> Command:
     """Options of columns; --missing, --categorical and --layer: what becomes of gaps and text, and which layer of AnnData is read."""
     for option in (
@@ -195,6 +223,7 @@ def cleaning_options(command: Command) -> Command:
             default=None,
             help="Rows with missing values: drop them, or fill the gaps with the training rows' column means.",
         ),
+        dialect_options,
     ):
         command = option(command)
     return command
@@ -402,6 +431,7 @@ def parsed(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[
         "drop_columns": options.pop("drop_columns", None) or (),
         "split_column": options.pop("split_column", None),
         "weights_column": options.pop("weights_column", None),
+        "dialect": declared({name: options.pop(name, None) for name in RECORDED}),
         "savable": "checkpoint" in ctx.params,
         "trace_file": options.pop("trace_file", None),
     }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from herdcli import __version__, artifacts
+from herdcli import __version__, artifacts, dialect
 from herdcli.artifacts import compare
 from herdcli.artifacts.identity import digests
 from herdcli.artifacts.preparation import SplitRule
@@ -192,6 +192,7 @@ def _run(session: Session, stage: Stage, placed: Mapping[str, str], target: str,
         shard=getattr(original.value, "place", None),
         rule=SplitRule(by_class="split_rule" not in stage.parameters),
         roles_by_name="column_roles" not in stage.parameters,
+        dialect=dialect.revived(stage.parameters, where=original.name),
         **own,
     )
     try:
@@ -222,7 +223,7 @@ def command_of(name: str, where: str) -> click.Command:
 def _request(stage: Stage, kind: type[DataclassInstance], placed: Mapping[str, str], where: str) -> DataclassInstance:
     """What was asked of the stage, with its files in the places of those it had."""
     names = {each.name for each in fields(kind)}
-    unknown = sorted(set(stage.parameters) - names - {*OF_SESSION, *OF_READING})
+    unknown = sorted(set(stage.parameters) - names - {*OF_SESSION, *OF_READING, *dialect.RECORDED})
     if unknown:
         raise DataError(f"{stage} was made with '{unknown[0]}', which this version does not know", where=where)
     numbers = {"inf": float("inf"), "-inf": -float("inf"), "nan": float("nan")}

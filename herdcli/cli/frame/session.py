@@ -20,6 +20,7 @@ from herdcli.artifacts.wording import readable
 from herdcli.cli.frame import plans
 from herdcli.cli.frame.console import Console
 from herdcli.cli.frame.request import recorded
+from herdcli.dialect import PLAIN, Dialect, reading
 from herdcli.errors import UNRECKONABLE, BadUsage, DataError, Interrupted, NoRoom, Unavailable
 from herdcli.records import dataclass
 from herdcli.shards import Place
@@ -84,6 +85,7 @@ class Session:
     weights_column: str | None = None
     rule: SplitRule = field(default_factory=SplitRule)
     roles_by_name: bool = False  # of a history made before roles were asked for: every command recognises them by usual names
+    dialect: Dialect = PLAIN  # how text is written
     savable: bool = False  # has the command --checkpoint?
     trace_file: str | None = None  # a line of JSON for each step
     stretch: Artifact | None = None  # some rows of the data, where they are read a stretch at a time
@@ -108,6 +110,7 @@ class Session:
                 from herdcli.numerics import real
 
                 held.enter_context(real.exactly())
+            held.enter_context(reading(self.dialect))
             if self.lock is not None:
                 held.enter_context(locks.held(self.lock, "another run holds this lock"))
             if self.checkpoint is not None:
@@ -253,6 +256,7 @@ class Session:
                 labels=labels,
                 roles=self.column_roles(role),
                 prepare=cleaning.prepare(role),
+                account=self._account,
             )
         except DataError as error:
             raise cleaning.hinted(error) from error
@@ -312,6 +316,10 @@ class Session:
         """A closing line with what the columns were used as."""
         return summary + described(self.use)
 
+    def _account(self, line: str, complete: bool) -> None:
+        """Say at the end of reading what a table had, where some of it was not used; under -v always."""
+        (self.console.detail if complete else self.console.note)(line)
+
     def _together(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
         """The rows of several files as one data set.  required  columns that it must have;  asked  as of `ranges.opened`."""
         with ranges.opened(path, note=self.console.note, verified=True, roles=self.column_roles(role), **asked) as found:
@@ -366,6 +374,7 @@ class Session:
             further["column_roles"] = "declared"  # absent: roles were recognised by usual names
         if self.rule.drawn and not self.rule.by_class:
             further["split_rule"] = "rows"  # absent: fractions of every class, and all rows in ica
+        further |= self.dialect.record()
         return provenance.record(self.command, recorded(self.request if request is None else request) | further, self.inputs)
 
     def forget_checkpoint(self) -> None:

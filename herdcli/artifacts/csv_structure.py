@@ -1,0 +1,209 @@
+"""The structure of CSV as it is read: every quote closed, every line counted, every zero in front of a number seen.
+
+pyarrow reads a quote that is never closed as the beginning of a cell that ends anywhere; here the line is named where it stands.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from herdcli.errors import DataError
+
+QUOTE, NEWLINE, RETURN, BLANK = 34, 10, 13, 32
+LOOKED_AT = 1 << 24  # bytes in which zeros in front of numbers, and long whole numbers, are looked for
+PIECE = 1 << 16
+QUOTE_HINT = 'write a quote inside a cell twice, "", and close every cell that begins with one'
+ROWS_HINT = "remove the quote, or write it twice"
+
+
+class Transformed(io.RawIOBase):
+    """A stream with each piece changed.  change  (piece, whether it is the last) -> bytes."""
+
+    def __init__(self, stream: Any, change: Callable[[bytes, bool], bytes]) -> None:
+        self._stream, self._change, self._rest, self._ended = stream, change, memoryview(b""), False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        while not len(self._rest) and not self._ended:
+            piece = self._stream.read1(PIECE)
+            self._ended = not piece
+            self._rest = memoryview(self._change(piece, self._ended))
+        count = min(len(target), len(self._rest))
+        target[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+
+def buffered(stream: io.RawIOBase) -> BinaryIO:
+    """A raw stream with a buffer."""
+    return io.BufferedReader(stream, PIECE)
+
+
+class Structure:
+    """What has been seen of a text so far.  lines  that are no empty ones, from `first` on;  empty  lines without a character.
+
+    Raises DataError, as the text passes, for a quote that is not closed, for text behind a closing one, and for a quoted cell that holds
+    whole rows of numbers.
+    """
+
+    def __init__(self, separator: str, width: int, *, where: str) -> None:
+        self.where, self.width = where, width
+        self.separator = separator.encode()
+        self.lines = self.empty = 0
+        self.odd: bytes | None = None  # the first number with zeros in front, or too long for a float64, and the line it stands in
+        self._seen, self._last, self._line = 0, NEWLINE, 1  # bytes, the last of them, the number of the line
+        self._opened: int | None = None  # the line of the quote that is open
+        self._inside = bytearray()  # the open cell
+        self._skips = False  # the next byte is the second of two quotes
+        self._held = b""  # a quote at the end of a piece, whose neighbour is still to come
+        edges = re.escape(self.separator) + rb"\r\n\""
+        self._odd = re.compile(rb"(?<=[%b])(0\d+|[-+]?[1-9]\d{16,})(?=[%b])" % (edges, edges))
+
+    def change(self, piece: bytes, last: bool) -> bytes:
+        """The piece as it is, looked at."""
+        text = self._held + piece
+        self._held = b""
+        if not last and text[-1:] == b'"':
+            text, self._held = text[:-1], b'"'
+        if text:
+            self._look(text, self._held[:1])
+        if last:
+            self._end()
+        return text
+
+    def _look(self, text: bytes, following: bytes) -> None:
+        if self.odd is None and self._seen < LOOKED_AT and b'"' not in text and (found := self._odd.search(text)):
+            self.odd = found[1]
+        self._seen += len(text)
+        if self._opened is None and b'"' not in text:
+            self._count(text)
+        else:
+            self._quotes(text, following)
+        self._last = text[-1]
+
+    def _count(self, text: bytes) -> None:
+        """Lines of text without quotes."""
+        ends = text.count(b"\n") or text.count(b"\r")
+        self._line += ends
+        self.empty += text.count(b"\n\n") + text.count(b"\n\r\n") + (self._last == NEWLINE and text[:1] in (b"\n", b"\r"))
+
+    def _quotes(self, text: bytes, following: bytes) -> None:
+        """Follow the quotes of a text."""
+        values = np.frombuffer(text, dtype=np.uint8)
+        at = np.flatnonzero(values == QUOTE).tolist()
+        starts = {self.separator[0], NEWLINE, RETURN, BLANK}
+        skip, place = 0 if self._skips else -1, 0
+        self._skips = False
+        for quote in at:
+            if quote == skip:
+                continue
+            if self._opened is None:
+                before = text[quote - 1] if quote else self._last
+                if before in starts:
+                    self._count(text[place:quote])
+                    self._opened, self._inside, place = self._line, bytearray(), quote + 1
+                continue
+            after = text[quote + 1 : quote + 2] or following
+            if after == b'"':
+                skip = quote + 1
+                self._skips = skip == len(text)
+                continue
+            self._inside += text[place:quote]
+            if after and after[0] not in starts:
+                self._refuse(f"the quoted cell that begins in line {self._opened} is followed by other text in its line", QUOTE_HINT)
+            self._close()
+            place = quote + 1
+        if self._opened is None:
+            self._count(text[place:])
+        else:
+            self._inside += text[place:]
+
+    def _close(self) -> None:
+        """A quoted cell has ended: lines inside it are no rows."""
+        inside, opened = bytes(self._inside), self._opened
+        self._opened = None
+        if b"\n" not in inside and b"\r" not in inside:
+            return
+        middle = re.split(rb"\r\n|\n|\r", inside)[1:-1]
+        rows = sum(line.count(self.separator) == self.width - 1 and _of_numbers(line, self.separator) for line in middle)
+        if self.width > 1 and rows and 2 * rows >= len(middle):
+            self._refuse(f"the quoted cell that begins in line {opened} holds whole rows: a quote is not closed", ROWS_HINT)
+        self._line += inside.count(b"\n") or inside.count(b"\r")
+
+    def _end(self) -> None:
+        if self._held:  # a quote is the last character
+            held, self._held = self._held, b""
+            if self._opened is None and self._last not in (self.separator[0], NEWLINE, RETURN, BLANK):
+                return
+            self._look(held, b"")
+        if self._opened is not None:
+            self._refuse(f"the quote that opens in line {self._opened} is never closed", QUOTE_HINT)
+
+    def _refuse(self, message: str, hint: str) -> None:
+        raise DataError(message, where=self.where, hint=hint)
+
+    @property
+    def count(self) -> int:
+        """Lines so far."""
+        return self._line - (self._last in (NEWLINE, RETURN))
+
+
+def _of_numbers(line: bytes, separator: bytes) -> bool:
+    """Has a line a number among its cells?"""
+    for cell in line.split(separator):
+        try:
+            float(cell)
+        except ValueError:
+            continue
+        return True
+    return False
+
+
+class Chained(io.RawIOBase):
+    """Bytes that were read, and the stream that they came from."""
+
+    def __init__(self, first: bytes, stream: Any) -> None:
+        self._first, self._stream = memoryview(first), stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        if not len(self._first):
+            return int(self._stream.readinto(target) or 0)
+        count = min(len(target), len(self._first))
+        target[:count] = self._first[:count]
+        self._first = self._first[count:]
+        return count
+
+
+class Lines:
+    """A change of whole lines; the rest of a piece waits for its end."""
+
+    def __init__(self, changed: Callable[[bytes], bytes]) -> None:
+        self._rest, self._changed = b"", changed
+
+    def change(self, piece: bytes, last: bool) -> bytes:
+        """Whole lines of what has come, changed."""
+        text = self._rest + piece
+        cut = len(text) if last else text.rfind(b"\n") + 1
+        self._rest = text[cut:]
+        return self._changed(text[:cut])
+
+
+def unaligned(lines: bytes) -> bytes:
+    """Lines whose columns blanks align, with one blank between cells and none at the ends."""
+    return re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", lines))
+
+
+def beside_quotes(lines: bytes, separator: str) -> bytes:
+    """Lines without the blanks between a separator and a quote, so that the quote begins a cell."""
+    mark = separator.encode()
+    return re.sub(re.escape(mark) + rb' +"', mark + b'"', lines)

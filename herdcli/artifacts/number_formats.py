@@ -1,0 +1,144 @@
+"""Numbers as people write them: 1,234  1.234,5  12 %  $1.50  (1)  −1  1 234.  They are read where the dialect says so, else proposed.
+
+A minus sign that is no hyphen and blanks around a number mean one thing only and are always understood.  Groups of digits, decimal commas,
+percentages and amounts of money change values, so that the user declares them; `proposal` finds the options that read a column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import product
+
+from herdcli.dialect import Dialect
+from herdcli.records import dataclass
+
+MARKS = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "."})  # what people write for nothing
+BLANKS = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"  # that are no ASCII blank
+_MINUS = str.maketrans({"\u2212": "-", "\u2010": "-", "\u2011": "-", "\ufe63": "-", "\uff0d": "-"} | dict.fromkeys(BLANKS, " "))
+_MONEY = "$\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd\u20ba\u20ab\u0e3f\u20aa\u20b4\u00a2"
+_CODE = "USD|EUR|GBP|JPY|CHF|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|KRW|SGD|HKD|TRY|Fr\\.?|kr\\.?|R\\$|z\u0142"
+_AMOUNT = re.compile(
+    rf"([-+]?)\s*(?:[{_MONEY}]|{_CODE})?\s*([-+]?[\d.,' \u2019]*\d[\d.,' \u2019]*(?:[eE][-+]?\d+)?)\s*(?:[{_MONEY}]|{_CODE})?"
+)
+_GROUPED = {mark: re.compile(rf"[-+]?\d{{1,3}}(?:[{mark}]\d{{2,3}})*[{mark}]\d{{3}}(?![\d{mark}]).*") for mark in (",", ".", " ", "'")}
+_DIGIT = re.compile(r"\d")
+
+
+def number(text: str) -> float | None:
+    """The number that a text writes as Python does; None for other texts, and for 10_1, which Python alone would read as 101."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def read(text: str, dialect: Dialect) -> float | None:
+    """The number that a text writes in a dialect; None for what is none."""
+    text = text.translate(_MINUS).strip()
+    negative = percent = False
+    if dialect.percent and text.endswith("%"):
+        text, percent = text[:-1].rstrip(), True
+    if dialect.currency:
+        if text.startswith("(") and text.endswith(")"):
+            text, negative = text[1:-1].strip(), True
+        if (found := _AMOUNT.fullmatch(text)) is None:
+            return None
+        text = found[1] + found[2].strip()
+    plain = _ungrouped(text, dialect)
+    value = None if plain is None else number(plain)
+    if value is None:
+        return None
+    return (-value if negative else value) / (100 if percent else 1)
+
+
+def _ungrouped(text: str, dialect: Dialect) -> str | None:
+    """A text without marks between groups of digits and with a point before the fraction; None where the marks stand elsewhere."""
+    mark, point = dialect.thousands, dialect.point or "."
+    text = text.replace("\u2019", "'") if mark == "'" else text
+    if mark and mark in text:
+        whole, _, rest = text.partition(point)
+        if not _GROUPED[mark].fullmatch(whole) or mark in rest:
+            return None
+        text = text.replace(mark, "")
+    if point == ",":
+        return None if "." in text else text.replace(",", ".", 1)
+    return text
+
+
+def written_oddly(text: str) -> bool:
+    """Is a text a number in none but typographic ways: another minus sign, blanks that are no ASCII?"""
+    return number(text) is None and number(text.translate(_MINUS)) is not None
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Options that read a column, and how many of its cells they read."""
+
+    dialect: Dialect
+    cells: int
+
+    @property
+    def options(self) -> str:
+        """As they are typed; empty for numbers that need none."""
+        return options(self.dialect)
+
+
+def options(dialect: Dialect) -> str:
+    """The options that declare a dialect's numbers, as they are typed."""
+    typed = []
+    if dialect.thousands:
+        typed.append({"'": '--thousands "\'"', " ": "--thousands ' '"}.get(dialect.thousands, f"--thousands {dialect.thousands}"))
+    if dialect.decimal and not (dialect.thousands and Dialect(thousands=dialect.thousands).point == dialect.decimal):
+        typed.append(f"--decimal {dialect.decimal}")
+    typed += ["--percent"] * dialect.percent + ["--currency"] * dialect.currency
+    return " ".join(typed)
+
+
+def _candidates(known: Dialect) -> list[Dialect]:
+    """Dialects from the plainest on, which agree with what is declared."""
+    found = []
+    for thousands, decimal, percent, currency in product((None, ",", ".", " ", "'"), (None, ","), (False, True), (False, True)):
+        one = Dialect(known.thousands or thousands, known.decimal or decimal, known.percent or percent, known.currency or currency)
+        if (not one.thousands or one.thousands != (one.point or ".")) and one not in found:
+            found.append(one)
+    return sorted(found, key=_plainness)
+
+
+def _plainness(one: Dialect) -> tuple[int, int]:
+    """The number of options, and which marks are the commonest."""
+    count = bool(one.thousands) + bool(one.decimal) + one.percent + one.currency
+    return count, 0 if one.thousands == "," else 1 if one.decimal and not one.thousands else 2
+
+
+def proposal(texts: Sequence[str], known: Dialect) -> Proposal:
+    """The plainest dialect that reads most of the texts, which are not empty.  known  what is declared already."""
+    best = Proposal(known, -1)
+    for one in _candidates(known):
+        cells = sum(read(text, one) is not None for text in texts)
+        if cells > best.cells:
+            best = Proposal(one, cells)
+    return best
+
+
+def looks_like_number(text: str) -> bool:
+    """Does some dialect read a text as a number?"""
+    return _DIGIT.search(text) is not None and any(read(text, one) is not None for one in _EVERY)
+
+
+def ambiguous(texts: Sequence[str], chosen: Dialect) -> Dialect | None:
+    """The other dialect that reads all texts too, with other values: 1,234 is 1234 or 1.234.  None where the reading is the only one."""
+    for one in _candidates(Dialect(percent=chosen.percent, currency=chosen.currency)):
+        if one != chosen and one.numeric and bool(one.thousands) != bool(chosen.thousands):
+            values = [(read(text, one), read(text, chosen)) for text in texts]
+            if all(ours is not None for ours, _ in values) and any(ours != theirs for ours, theirs in values):
+                return one
+    return None
+
+
+_EVERY = tuple(_candidates(Dialect()))
+
+
+def shown(value: float) -> str:
+    """A number in a message."""
+    return f"{value:.12g}"

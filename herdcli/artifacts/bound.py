@@ -77,9 +77,13 @@ def _status(name: str) -> int:
 
 
 def room() -> int:
-    """Bytes that may still be taken; the largest number where there is no bound."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    return sys.maxsize if soft == resource.RLIM_INFINITY or not _allowed else max(0, soft - _status("VmData"))
+    """Bytes that may still be taken, of those that the run and its address space are allowed; the largest number without a bound."""
+    found = sys.maxsize
+    for limit, name, holds in ((resource.RLIMIT_DATA, "VmData", bool(_allowed)), (resource.RLIMIT_AS, "VmSize", sys.platform == "linux")):
+        soft, _ = resource.getrlimit(limit)
+        if soft != resource.RLIM_INFINITY and holds:
+            found = min(found, max(0, soft - _status(name)))
+    return found
 
 
 def stretch() -> int:

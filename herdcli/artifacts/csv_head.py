@@ -14,6 +14,8 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
 SEPARATORS = "\t;,|"
 SEEN = 100  # lines whose cells are looked at before the text is read
+_CLOSED = re.compile(r'(^|[,;\t| ])"(?:[^"]|"")*"(?=[,;\t| \r\n]|$)')  # a cell between quotes
+_OPEN = re.compile(r'(?:^|[,;\t|])"')
 _SEPARATOR_LINE = re.compile(r"sep=.")  # Excel's, above the titles
 
 
@@ -91,8 +93,8 @@ def _records(text: str) -> tuple[int, list[str]]:
 
 
 def _opens(line: str) -> bool:
-    """Does a line end between quotes?"""
-    return line.count('"') % 2 == 1
+    """Does a line end between quotes, which begin a cell?"""
+    return line.count('"') > 0 and _OPEN.search(_CLOSED.sub(r"\1", line)) is not None
 
 
 def separator_of(line: str, below: list[str]) -> str:

@@ -357,7 +357,7 @@ def _quoted(title: str, *, number: bool) -> str:
 
     number  whether one that is a number must be told from an entry.
     """
-    plain = re.fullmatch(r"[^\s\"#,;|][^\";,|\t\r\n]*(?<!\s)", title) and not (number and (is_value(title) or " " in title))
+    plain = re.fullmatch(r"[^\s\"#,;|\ufeff][^\";,|\t\r\n]*(?<!\s)", title) and not (number and (is_value(title) or " " in title))
     return title if plain else '"' + title.replace('"', '""') + '"'
 
 

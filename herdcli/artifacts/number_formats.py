@@ -1,7 +1,8 @@
 """Numbers as people write them: 1,234  1.234,5  12 %  $1.50  (1)  −1  1 234.  They are read where the dialect says so, else proposed.
 
-A minus sign that is no hyphen and blanks around a number mean one thing only and are always understood.  Groups of digits, decimal commas,
-percentages and amounts of money change values, so that the user declares them; `proposal` finds the options that read a column.
+A minus sign that is no hyphen, blanks around a number and Fortran's exponents mean one thing only and are always understood.  Groups of
+digits, decimal commas, percentages and amounts of money change values, so that the user declares them; `proposal` finds the options
+that read a column.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _AMOUNT = re.compile(
     rf"([-+]?)\s*(?:[{_MONEY}]|{_CODE})?\s*([-+]?[\d.,' \u2019]*\d[\d.,' \u2019]*(?:[eE][-+]?\d+)?)\s*(?:[{_MONEY}]|{_CODE})?"
 )
 _GROUPED = {mark: re.compile(rf"[-+]?\d{{1,3}}(?:[{mark}]\d{{2,3}})*[{mark}]\d{{3}}(?![\d{mark}]).*") for mark in (",", ".", " ", "'")}
+_FORTRAN = re.compile(r"^([-+]?(?:\d+\.?\d*|\.\d+))[dD]([-+]?\d+)$")
 _DIGIT = re.compile(r"\d")
 
 
@@ -35,10 +37,10 @@ def number(text: str) -> float | None:
 
 def read(text: str, dialect: Dialect) -> float | None:
     """The number that a text writes in a dialect; None for what is none."""
-    text = text.translate(_MINUS).strip()
-    negative = percent = False
-    if dialect.percent and text.endswith("%"):
-        text, percent = text[:-1].rstrip(), True
+    text = _typed(text)
+    negative, share = False, 1
+    if dialect.percent and text.endswith(("%", "\u2030")):
+        text, share = text[:-1].rstrip(), 100 if text.endswith("%") else 1000
     if dialect.currency:
         if text.startswith("(") and text.endswith(")"):
             text, negative = text[1:-1].strip(), True
@@ -49,7 +51,12 @@ def read(text: str, dialect: Dialect) -> float | None:
     value = None if plain is None else number(plain)
     if value is None:
         return None
-    return (-value if negative else value) / (100 if percent else 1)
+    return (-value if negative else value) / share
+
+
+def _typed(text: str) -> str:
+    """A text with the minus sign, the blanks and the exponent that keyboards have: Fortran's 1.5D+03 is 1.5E+03."""
+    return _FORTRAN.sub(r"\1e\2", text.translate(_MINUS).strip())
 
 
 def _ungrouped(text: str, dialect: Dialect) -> str | None:
@@ -67,8 +74,8 @@ def _ungrouped(text: str, dialect: Dialect) -> str | None:
 
 
 def written_oddly(text: str) -> bool:
-    """Is a text a number in none but typographic ways: another minus sign, blanks that are no ASCII?"""
-    return number(text) is None and number(text.translate(_MINUS)) is not None
+    """Is a text a number in ways that mean one thing only: another minus sign, blanks that are no ASCII, Fortran's exponents?"""
+    return number(text) is None and number(_typed(text)) is not None
 
 
 @dataclass(frozen=True)
@@ -122,8 +129,9 @@ def proposal(texts: Sequence[str], known: Dialect) -> Proposal:
 
 
 def looks_like_number(text: str) -> bool:
-    """Does some dialect read a text as a number?"""
-    return _DIGIT.search(text) is not None and any(read(text, one) is not None for one in _EVERY)
+    """Does some dialect read a text as a number, quotes and Excel's ="…" apart?"""
+    bare = text.strip("'\"= ")
+    return _DIGIT.search(bare) is not None and any(read(bare, one) is not None for one in _EVERY)
 
 
 def ambiguous(texts: Sequence[str], chosen: Dialect) -> Dialect | None:

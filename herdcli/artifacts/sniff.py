@@ -229,10 +229,13 @@ def _tell_text(text: str, name: str) -> str:
         return "svmlight"
     if first.startswith(("{", "[")):
         return "json"
+    if first.lower().startswith("@relation"):
+        raise DataError("is an ARFF file, which is not read", where=name, hint="export the table as CSV")
     if has_bars(lines):
         return "csv"
     if "|" in first and not any(separator in first for separator in ",;\t"):
-        raise DataError(f"is {FOREIGN_TEXT['vw']}, which no command of this version reads", where=name)
+        hint = "herd nherd-train learns from it; a table between bars is read without its frame: a|b|c"
+        raise DataError(f"is {FOREIGN_TEXT['vw']}, which no command of this version reads", where=name, hint=hint)
     if _is_number(first) and by_suffix(name) not in FORMATS and len(lines) > 1 and all(map(_is_number, lines)):
         hint = "say which: --input-format csv or --input-format svmlight"
         raise DataError("one number a line may be a column of values or labels without features", where=name, hint=hint)

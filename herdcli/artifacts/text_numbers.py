@@ -49,7 +49,9 @@ def parsed(columns: Mapping[str, Any], where: str, asked: Asked, *, required: bo
     if read_as:
         asked.note(f"{where}: numbers read with {number_formats.options(asked.dialect)}: {_few(read_as)}")
     if oddly:
-        asked.note(f"{where}: minus signs and blanks that are not ASCII are read in {_few([repr(name) for name in oddly])}")
+        asked.note(
+            f"{where}: minus signs and blanks that are not ASCII, or exponents with D, are read in {_few([repr(name) for name in oddly])}"
+        )
     return found
 
 

@@ -86,6 +86,8 @@ def test_a_quote_inside_a_cell_without_quotes_is_a_character(tmp_path: Path) -> 
     """5" is five inches."""
     data, _ = _load(tmp_path / "a.csv", 'a,size,y\n1,5",l\n2,6",r\n')
     np.testing.assert_array_equal(data.X, [[1], [2]])
+    data, _ = _load(tmp_path / "a.csv", 'a,b\n1,5"2\n3,6"1\n5,7"1\n')
+    np.testing.assert_array_equal(data.X, [[1], [3], [5]])
 
 
 def test_separators_at_the_ends_of_rows_alone_shift_nothing(tmp_path: Path) -> None:

@@ -55,6 +55,9 @@ def _load(path: Path, text: str | None = None, dialect: Dialect = PLAIN) -> tupl
         ("($1,234.50)", Dialect(thousands=",", currency=True), -1234.5),
         ("1.234,50 \u20ac", Dialect(thousands=".", currency=True), 1234.5),
         ("(5 %)", Dialect(percent=True, currency=True), None),
+        ("5 \u2030", Dialect(percent=True), 0.005),
+        ("1.5D+03", PLAIN, 1500),
+        ("2d-1", PLAIN, 0.2),
         ("\u22125", PLAIN, -5),
         ("\u00a05\u2009", PLAIN, 5),
         ("abc", Dialect(thousands=",", percent=True, currency=True), None),
@@ -96,6 +99,7 @@ def test_the_plainest_options_are_proposed(texts: list[str], wanted: str) -> Non
         ("$1.50", "--currency reads it as 1.5"),
         ("(7)", "--currency reads it as -7"),
         ("1\u202f234", "--thousands ' ' reads it as 1234"),
+        ("'5'", "numbers are written as 1.5 or 1e-3: mend the cell, or the decimal commas, or remove the column"),
     ],
 )
 def test_a_column_that_is_no_plain_number_is_refused_with_what_reads_it(tmp_path: Path, cell: str, hint: str) -> None:

@@ -87,6 +87,13 @@ def labels(y: Array, class_names: list[str] | None, *, where: str) -> tuple[Arra
     return (y.astype(np.uint8) if y.dtype.kind == "b" else y), class_names
 
 
+def as_labels(index: Array, names: list[str]) -> tuple[Array, list[str] | None]:
+    """Labels by their places among names as the numbers that they were, where all names are whole numbers from 0 on."""
+    if not all(name.isascii() and name.isdecimal() and str(int(name)) == name and len(name) < 19 for name in names):
+        return index, names
+    return np.array([int(name) for name in names], dtype=np.int64)[index], None
+
+
 def _sets(y: Array, names: list[str] | None, where: str, note: Callable[[str], None]) -> tuple[Array, list[str] | None]:
     """A matrix (n, C) of 0 and 1, a column for each label, as one label a row: the list of its own, [a,b]."""
     if not np.isin(y, (0, 1)).all():

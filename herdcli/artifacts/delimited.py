@@ -18,6 +18,7 @@ import numpy as np
 from herdcli.artifacts import csv_head, csv_wide, padded
 from herdcli.artifacts.arrow import array
 from herdcli.artifacts.asked import Asked
+from herdcli.artifacts.assemble import as_labels
 from herdcli.artifacts.columns import UTF8_HINT, from_table, roles_of
 from herdcli.artifacts.csv_head import DECIMAL_COMMA, DECIMAL_POINT, Head, is_value
 from herdcli.artifacts.csv_structure import Chained, Lines, Structure, Transformed, beside_quotes, buffered, unaligned
@@ -344,7 +345,9 @@ def _gaps(values: Array) -> Array | None:
 def _roles(data: Dataset) -> dict[str, Any]:
     roles: dict[str, Any] = {}
     if data.y is not None:
-        roles["y"] = np.array(data.class_names, dtype=object)[data.y] if data.class_names else data.y
+        known = bool(data.class_names) and data.y.min(initial=0) >= 0
+        y, names = as_labels(data.y, data.class_names or []) if known else (data.y, data.class_names)
+        roles["y"] = np.array(names, dtype=object)[y] if names else y
     if data.split is not None:
         roles["split"] = np.array(SPLIT_TEXTS, dtype=object)[data.split]
     if data.weight is not None:

@@ -8,7 +8,7 @@ mean       plain means of μ_k and Σ_k.  Models without variances (pa, perceptr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from herdcli.online.coverage import Coverage
 from herdcli.online.model import FIRST_ORDER, Classifier, Progress, Running
 from herdcli.online.numbers import Predictor
 from herdcli.online.tags import Tagger, by_number, in_order
-from herdcli.schema import Array
+from herdcli.schema import Array, spec_of
 
 RULES = ("precision", "evidence", "mean")
 
@@ -29,6 +29,7 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
     if any(model.documents is not None for model in models):
         hint = "learn from all of them: herd nherd-train --continue MODEL FURTHER"
         raise BadUsage("models of documents cannot be merged: words are weighted by all documents of a model", hint=hint)
+    models = _matched(models)
     _check(models)
     if models[0].settings.algorithm in FIRST_ORDER:
         rule = "mean"
@@ -56,6 +57,37 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
         scale=_scale(wide),
         **_more(wide),  # type: ignore[arg-type]
     )
+
+
+def _matched(models: Sequence[Classifier]) -> Sequence[Classifier]:
+    """The models with their columns in the order of the first, matched by name; those of other names as they are."""
+    names = models[0].feature_names
+    if names is None or len(set(names)) < len(names):
+        return models
+    return [model if model.feature_names in (None, names) else in_column_order(model, names) for model in models]
+
+
+def in_column_order(model: Classifier, names: list[str]) -> Classifier:
+    """A model with its features in the order of names; one that has others, or joint covariances of all classes, as it is.
+
+    Every array whose declaration has a dimension of features is put into order, the column of the bias stays first.
+    """
+    own = model.feature_names or []
+    if sorted(own) != sorted(names) or model.machines:
+        return model
+    place = {name: column for column, name in enumerate(own)}
+    bias = model.columns - len(own)
+    order = np.concatenate([np.arange(bias), bias + np.array([place[name] for name in names])]).astype(np.int64)
+    changed: dict[str, object] = {"feature_names": list(names)}
+    for declared in fields(model):
+        spec, values = spec_of(declared), getattr(model, declared.name)
+        for axis, dim in enumerate(spec.dims if spec is not None and values is not None else ()):
+            if dim in ("d", "D"):
+                if values.shape[axis] != len(order):
+                    return model
+                values = np.take(values, order, axis=axis)
+                changed[declared.name] = values
+    return replace(model, **changed)  # type: ignore[arg-type]
 
 
 def _with_all_labels(models: Sequence[Classifier]) -> Sequence[Classifier]:
@@ -130,8 +162,8 @@ def _check(models: Sequence[Classifier]) -> None:
         if not first.bits and first.text == "" and other.columns != first.columns:
             raise DataError(f"model {number} has {other.columns} features, model 1 has {first.columns}")
         if not first.bits and _named_apart(first, other):
-            hint = "train both on columns in one order"
-            raise DataError(f"model {number} has columns of other names, or in another order, than model 1", hint=hint)
+            hint = "train both on the same columns"
+            raise DataError(f"model {number} has columns of other names than model 1", hint=hint)
     if any(model.machines for model in models):
         raise BadUsage("models of a kernel cannot be merged", hint="they have no common weights; train one on all data")
 

@@ -200,10 +200,30 @@ def test_models_that_do_not_match_are_refused(change, message):
 
 
 def test_models_of_other_columns_are_refused_where_both_have_names():
-    parts = [replace(part, feature_names=names) for part, names in zip(shards(False), (list("abcd"), list("abdc"), None), strict=True)]
-    with pytest.raises(DataError, match="model 2 has columns of other names, or in another order, than model 1"):
+    parts = [replace(part, feature_names=names) for part, names in zip(shards(False), (list("abcd"), list("abdx"), None), strict=True)]
+    with pytest.raises(DataError, match="model 2 has columns of other names than model 1"):
         merge(parts[:2], "mean")
     assert merge([parts[0], parts[2]], "mean").columns == 4
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("rule", ["precision", "mean"])
+def test_models_with_their_columns_in_another_order_are_merged_by_name(full, rule):
+    """The merged model is that of the same columns in one order, to the bit, and every array over features is put into order."""
+    order = [2, 0, 3, 1]
+    first, second, _ = (replace(part, feature_names=list("abcd")) for part in shards(full))
+    axes = {"mean": 1, "variance": 1, "covariance": None, "seen": 0, "size": 0}
+    moved = {"feature_names": [second.feature_names[place] for place in order]}
+    for name, axis in axes.items():
+        values = getattr(second, name)
+        if values is not None:
+            moved[name] = values[:, order][:, :, order] if axis is None else np.take(values, order, axis=axis)
+    expected, found = merge([first, second], rule), merge([first, replace(second, **moved)], rule)
+    for name in axes:
+        assert (getattr(found, name) is None) == (getattr(expected, name) is None)
+        if getattr(found, name) is not None:
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert found.feature_names == list("abcd")
 
 
 @pytest.mark.parametrize("groups", [1, 2])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts import roles
+from herdcli.artifacts.assemble import as_labels
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame.scores import scored
 from herdcli.errors import BadUsage, DataError
@@ -38,7 +39,8 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
         what = f"classes, {p.sum(axis=1).mean():.4g} in a set"
     else:
         p, what = probabilities(score, variance, model.scale, model.link), "class probabilities"
-    made = Dataset(p, y=winners(score), split=split, feature_names=list(model.classes), class_names=list(model.classes))
+    y, names = as_labels(winners(score), list(model.classes))
+    made = Dataset(p, y=y, split=split, feature_names=list(model.classes), class_names=names)
     return made, f"{len(p)} rows × {p.shape[1]} {what}"
 
 

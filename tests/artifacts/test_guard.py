@@ -18,10 +18,6 @@ from herdcli.errors import DataError
 X = np.arange(12, dtype=np.uint8).reshape(4, 3)
 
 
-def soft(file: Any) -> None:
-    file["X"], file["other"] = X, h5py.SoftLink("/X")
-
-
 def dangling(file: Any) -> None:
     file["X"] = h5py.SoftLink("/nowhere")
 
@@ -94,7 +90,6 @@ def group_instead(file: Any) -> None:
 
 
 HOSTILE: dict[Callable[[Any], None], str] = {
-    soft: "/other is a soft link",
     dangling: "/X is a soft link",
     external_link: "/X is a link to another file",
     external_storage: "/X keeps its data in another file",

@@ -198,7 +198,7 @@ def dialect_options(command: Command) -> Command:
             type=click.Choice(THOUSANDS),
             default=None,
             metavar="MARK",
-            help="Mark between groups of digits: , . ' or ' ' for any blank.  [default: there are no groups]",
+            help="Mark between groups of digits: , . ' or ' ' for any blank.  [default: none]",
         ),
     ):
         command = option(command)

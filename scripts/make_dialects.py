@@ -307,7 +307,7 @@ def main() -> int:
             lines.append(line)
             wrong += [f"{case.kind}: {case.name}"] * silent
     out.write(
-        "# Dialects\n\nWhat readers make of files as other programs and people write them, without options and, for herd, with the options that\n"
+        "# Dialects\n\nWhat readers make of files as other programs and people write them, without options, and herd with those that\n"
     )
     out.write("its message names. `right`: the numbers that a person reads; `text`: a column is left as text; `refused`: an error.\n")
     out.write(f"Files without a right reading are to be refused. {len(lines)} files, {len(wrong)} that herd reads wrongly in silence.\n\n")

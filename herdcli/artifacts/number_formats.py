@@ -24,6 +24,7 @@ _AMOUNT = re.compile(
 )
 _GROUPED = {mark: re.compile(rf"[-+]?\d{{1,3}}(?:[{mark}]\d{{2,3}})*[{mark}]\d{{3}}(?![\d{mark}]).*") for mark in (",", ".", " ", "'")}
 _FORTRAN = re.compile(r"^([-+]?(?:\d+\.?\d*|\.\d+))[dD]([-+]?\d+)$")
+_QUOTED = re.compile(r"=?(['\"])(.*)\1")
 _DIGIT = re.compile(r"\d")
 
 
@@ -130,7 +131,8 @@ def proposal(texts: Sequence[str], known: Dialect) -> Proposal:
 
 def looks_like_number(text: str) -> bool:
     """Does some dialect read a text as a number, quotes and Excel's ="…" apart?"""
-    bare = text.strip("'\"= ")
+    found = _QUOTED.fullmatch(text.strip())
+    bare = found[2] if found else text
     return _DIGIT.search(bare) is not None and any(read(bare, one) is not None for one in _EVERY)
 
 

@@ -23,18 +23,14 @@ FORBIDDEN = -1e3  # stands for log 0 while q is sought
 
 @dataclass(frozen=True)
 class _Alike:
-    """Factors with tables of one shape: where their variables' states begin in q (G, k), and log tables (G, s_1, …, s_k)."""
+    """Factors with tables of one shape: where the states of their k variables are in q, [(G, s_1), …], and log tables (G, s_1, …, s_k)."""
 
-    first: Array
+    places: list[Array]
     logs: Array
 
     def states(self, q: Array, axis: int) -> Array:
         """(G, s) q of the variable on one axis."""
-        return np.asarray(q[self.places(axis)])
-
-    def places(self, axis: int) -> Array:
-        """(G, s) where those states are in q."""
-        return np.asarray(self.first[:, axis, None] + np.arange(self.logs.shape[axis + 1]))
+        return np.asarray(q[self.places[axis]])
 
     def expected(self, q: Array, logs: Array, *, without: int | None = None) -> Array:
         """E_Q of finite logs over all axes (G,), or over all but one (G, s)."""
@@ -80,18 +76,20 @@ def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
         return None
     q = 1.0 / network.cardinality[owner].astype(np.float64)
     log_q, best = np.log(q), -math.inf
-    work = [(group, group.soft(), [group.places(axis).ravel() for axis in range(group.logs.ndim - 1)]) for group in groups]
+    work = [(group, group.soft()) for group in groups]
     for _ in range(SWEEPS):
-        field = np.zeros(len(q))
-        for group, soft, places in work:
-            for axis, place in enumerate(places):
-                field += np.bincount(place, group.expected(q, soft, without=axis).ravel(), len(q))
-        log_q = _normalised(KEPT * log_q + (1.0 - KEPT) * _normalised(field, start, owner), start, owner)
-        q = np.exp(log_q)
-        found = _entropy(q) + sum(float(group.expected(q, soft).sum()) for group, soft, _ in work)
+        field, found = np.zeros(len(q)), _entropy(q)
+        for group, soft in work:
+            for axis, place in enumerate(group.places):
+                expected = group.expected(q, soft, without=axis)
+                if axis == 0:  # E_Q log f_a = Σ_x q_i(x) E_Q[log f_a | x_i = x], for any variable i of the factor
+                    found += float((q[place] * expected).sum())
+                field += np.bincount(place.ravel(), expected.ravel(), len(q))
         if found <= best + GAIN:
             break
         best = found
+        log_q = _normalised(KEPT * log_q + (1.0 - KEPT) * _normalised(field, start, owner), start, owner)
+        q = np.exp(log_q)
     best = max(_bound(groups, q), _bound(groups, _likeliest(q, start)))
     return float(best + constant) if np.isfinite(best) else None
 
@@ -106,7 +104,11 @@ def _alike(network: Network, start: Array) -> tuple[list[_Alike], float]:
                 found.setdefault(table.shape, []).append(([int(start[i]) for i in scope], np.log(table)))
             else:
                 constant += float(np.log(table).sum())
-    return [_Alike(np.array([at for at, _ in part]), np.stack([logs for _, logs in part])) for part in found.values()], constant
+    made = []
+    for part in found.values():
+        logs, first = np.stack([table for _, table in part]), np.array([at for at, _ in part])
+        made.append(_Alike([first[:, axis, None] + np.arange(size) for axis, size in enumerate(logs.shape[1:])], logs))
+    return made, constant
 
 
 def _normalised(logs: Array, start: Array, owner: Array) -> Array:

@@ -49,6 +49,15 @@ def test_the_umbrella_world(herd, weather, task, rain):
     assert sum(float(row["log_z"]) for row in found) == pytest.approx(np.log(both), rel=1e-12)
 
 
+def test_a_slice_without_evidence_is_minus_one_where_there_is_one_column(herd, weather, tmp_path):
+    (tmp_path / "gap.csv").write_text("umbrella\nyes\n-1\nyes\n")
+    done = herd("ups-infer", "w.bif", "--evidence-rows", "gap.csv", "--slices", "filtering", "--format", "csv")
+    assert "empty lines of a table of one column are no rows: write -1 for a slice without evidence" in done.err
+    found = [float(row["rain=yes"]) for row in rows_of(done.out)]
+    np.testing.assert_allclose(found[:2], [0.9 / 1.1, 0.3 + 0.4 * 0.9 / 1.1], rtol=1e-12)
+    assert float(rows_of(done.out)[1]["log_z"]) == pytest.approx(0.0, abs=1e-12)
+
+
 def test_unroll_makes_the_network_of_all_slices(herd, weather, tmp_path):
     assert herd("network", "unroll", "w.bif", "--steps", "2", "-o", "u.bif").code == 0
     evidence = ("--evidence", "umbrella_0=yes", "--evidence", "umbrella_1=yes")

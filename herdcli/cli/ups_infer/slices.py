@@ -32,6 +32,8 @@ def infer(session: Session, loaded: Artifact, request: Request) -> None:
         raise
     one = given.one_slice()
     variables, dense, _ = evidence_rows.read(session, request, one)
+    if dense.shape[1] == 1:
+        session.console.note("empty lines of a table of one column are no rows: write -1 for a slice without evidence")
     rows = np.full((len(dense), given.count), slices.NONE, dtype=np.int64)
     rows[:, variables] = dense
     assert request.slices is not None

@@ -12,6 +12,7 @@ from herdcli import iterate
 from herdcli.algorithm import solve
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate
+from herdcli.markov.model.restricted import among
 from herdcli.markov.query import best_states, mini_bucket
 from herdcli.markov.query.exact import likeliest, search
 from herdcli.markov.query.max_product import MaxProduct
@@ -81,3 +82,44 @@ def test_mini_buckets_are_as_large_as_they_may_be_together():
     made = mini_bucket.eliminated(given, order, found, frozenset(order), cells)
     assert sum(part.logs.size for _, parts in made.parts for part in parts) == mini_bucket.total(given, order, found, cells)
     assert math.isfinite(made.bound)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_states_that_the_bound_closes_are_in_no_better_assignment(seed, zeros):
+    """Every assignment at least as good as the best one found has open states alone, and elimination of what is open gives the optimum."""
+    given = random_network(seed, zeros)
+    work = MaxProduct(given, Settings(iterations=30), 0)
+    state = iterate.run(work.step, work.init(), until=work.done)
+    kept = work.open_states(state)
+    assert all(state.states[i] in part for i, part in enumerate(kept))
+    small = work.inner.network
+    for x in np.ndindex(*small.cardinality.tolist()):
+        if log_value(small, x) > state.value + 1e-6:
+            assert all(x[i] in part for i, part in enumerate(kept))
+    left = among(small, kept)
+    assert optimum(left.network) + left.constant == pytest.approx(optimum(small), abs=1e-9)
+
+
+def test_of_a_lattice_with_weak_couplings_little_is_left_open():
+    given = generate.make("grid", rows=12, columns=12, sigma_w=1.0, seed=0)
+    work = MaxProduct(given, Settings(iterations=200), 20)
+    state = iterate.run(work.step, work.init(), until=work.done)
+    kept = work.open_states(state)
+    assert sum(len(part) > 1 for part in kept) < 72
+    left = among(work.inner.network, kept)
+    assert optimum(left.network) + left.constant == pytest.approx(optimum(work.inner.network), abs=1e-9)
+
+
+def test_a_search_with_patience_ends_after_as_many_steps_without_anything_better():
+    given = generate.make("grid", rows=16, columns=16, sigma_w=5.0, seed=1)
+    work = MaxProduct(given, Settings(iterations=5), 60, patience=3)
+    state, values = work.init(), []
+    while not work.done(state):
+        state = work.step(state)
+        if state.step > 5:
+            values.append(state.value)
+    assert len(values) < 60
+    assert values[-4] == values[-1]
+    assert state.idle == 3
+    assert MaxProduct(given, Settings(iterations=5), 60).patience is None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from herdcli.markov.model.network import Network
     from herdcli.markov.query.asked import Query
     from herdcli.markov.query.exact import Likeliest
+    from herdcli.markov.query.max_product import MaxProduct, State
     from herdcli.markov.query.orders import Orders, Staged
     from herdcli.schema import Array
 
@@ -44,6 +45,7 @@ FEW_CELLS = 1 << 24  # of elimination that takes no time worth saving
 MANY_TIMES = 8  # as many cells as elimination in any order takes: beyond, branch and bound comes first
 BRANCHING, MILLION = 10, 1_000_000  # cells that it may visit for each million of --effort, which elimination does faster
 
+PATIENCE = 10  # steps around the best states without anything better, before that
 MOST_SEARCHED = 10_000  # variables of a network whose likeliest states are searched for under mini-buckets
 MOST_BUCKETS = 1 << 30  # bytes of that
 SECONDS, NUMBERS = 25e-9, 2.4  # and bytes of it for each unit of effort, at most
@@ -260,19 +262,21 @@ def _approximate(session: Session, network: Network, request: Request) -> Likeli
     from herdcli.markov.method import Settings
     from herdcli.markov.query.best_states import BestStates
     from herdcli.markov.query.exact import Likeliest
-    from herdcli.markov.query.max_product import MaxProduct, State
+    from herdcli.markov.query.max_product import MaxProduct
 
     if request.algorithm == AUTO:
         session.console.note("auto: max-product, as the tables of elimination do not fit the memory allowed")
-    work = MaxProduct(network, settings(Settings, request), request.search_steps)
+    searched = request.algorithm == AUTO and network.count <= MOST_SEARCHED
+    work = MaxProduct(network, settings(Settings, request), request.search_steps, PATIENCE if searched else None)
     room, effort = min(_limit(session), MOST_BUCKETS), request.effort * MILLION
-    searched = request.algorithm == AUTO and work.inner.network.count <= MOST_SEARCHED
     told = (SECONDS * effort, min(room, int(NUMBERS * effort))) if searched else (0.0, 0)
     ended: list[State] = []
     found = session.run(work, label="max-product", after=lambda _: told, ended=ended.append)
     if found.exact or not searched:
         return found
     (state,) = ended
+    if (fixed := _fixed(session, work, state, request)) is not None:
+        return replace(fixed, iterations=found.iterations)
     search = BestStates(work.inner.network, work.order.tolist(), work.reparametrised(state), state.states, effort, room)
     session.console.note(f"auto: branch and bound with mini-buckets of 2^{math.log2(search.cells):.0f} cells, as it leaves a gap")
     x, value, upper = session.run(search, label="branch and bound")
@@ -281,6 +285,28 @@ def _approximate(session: Session, network: Network, request: Request) -> Likeli
     exact = bound - value - constant <= 1e-9 * (1 + abs(bound))
     states = work.inner.restored(dict(enumerate(x.tolist())))
     return Likeliest(states, value + constant, bound, exact, "branch-and-bound", found.iterations)
+
+
+def _fixed(session: Session, work: MaxProduct, state: State, request: Request) -> Likeliest | None:
+    """The likeliest states by elimination of what the bound of max-product leaves open, where that fits."""
+    from herdcli.markov.model.restricted import among
+    from herdcli.markov.query import exact
+
+    if work.search.value(state.states) == -math.inf:
+        return None
+    left = among(work.inner.network, work.open_states(state))
+    every = range(left.network.count)
+    orders, staged = _order(session, left.network, request, maximised=every)
+    found = _by_order(session, orders, staged, maximised=every)
+    if found[0] is None or found[1] > _limit(session) or staged.cells > request.effort * MILLION:
+        return None
+    free, before = (int((network.cardinality > 1).sum()) for network in (left.network, work.inner.network))
+    session.console.note(f"auto: elimination of the {free} of {before} variables whose states the bound of max-product leaves open")
+    best = session.run(exact.Maximising(found[0], session.map), label="elimination")
+    value = best.value + left.constant + work.inner.constant
+    return replace(
+        best, states=work.inner.restored(left.restored(best.states)), value=value, bound=value, exact=True, algorithm="reduced-cost-fixing"
+    )
 
 
 def _climbed(session: Session, network: Network, names: list[int], request: Request, least: Likeliest | None) -> Likeliest:

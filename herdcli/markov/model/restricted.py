@@ -40,7 +40,11 @@ class Restricted:
 
 def restrict(network: Network) -> Restricted:
     """By generalised arc consistency.  Raises NegativeResult where it leaves a variable no state."""
-    kept = [np.flatnonzero(stays) for stays in support.domains(network)]
+    return among(network, [np.flatnonzero(stays) for stays in support.domains(network)])
+
+
+def among(network: Network, kept: list[Array]) -> Restricted:
+    """The network with some states of each variable, at least one; factors of one state are constants."""
     small = build(
         [len(states) for states in kept], [(scope, table[np.ix_(*(kept[i] for i in scope))]) for scope, table in network.factors()]
     )

@@ -36,7 +36,10 @@ READ = 10  # sweeps between two readings of states
 
 @dataclass
 class State:
-    """Messages, one after the other; the best states and their log value; the bound after each sweep; sweeps of little gain."""
+    """Messages, one after the other; the best states and their log value; the bound after each sweep.
+
+    idle  sweeps of little gain, then steps of none.
+    """
 
     message: Array
     states: Array
@@ -51,8 +54,9 @@ class MaxProduct(Stepwise[State]):
 
     state = State
 
-    def __init__(self, network: Network, settings: Settings, effort: int) -> None:
-        self.network, self.settings = network, settings
+    def __init__(self, network: Network, settings: Settings, effort: int, patience: int | None = None) -> None:
+        """effort  steps of the search around the best states; patience  of these that find nothing better, after which it ends."""
+        self.network, self.settings, self.patience = network, settings, patience
         self.inner = restrict(network)
         small = self.inner.network
         self.first = starts(small)
@@ -78,6 +82,8 @@ class MaxProduct(Stepwise[State]):
 
     def done(self, state: State) -> bool:
         """All steps are behind it, or the states reach the bound."""
+        if self.patience is not None and state.step > self.sweeps and state.idle >= self.patience:
+            return True
         return state.step >= self.steps or state.value >= state.bound.min() - 1e-9 * (1 + abs(state.value))
 
     def progress(self, state: State) -> Progress:
@@ -89,8 +95,9 @@ class MaxProduct(Stepwise[State]):
         if state.step < self.sweeps:
             self._sweep(state)
         else:
-            found = improved(self.search, state.states, state.step)
+            found, before = improved(self.search, state.states, state.step), state.value
             state.states, state.value = found, score(self.search, found)
+            state.idle = 0 if state.value > before or state.step == self.sweeps else state.idle + 1
         state.step += 1
         return state
 
@@ -149,6 +156,31 @@ class MaxProduct(Stepwise[State]):
         value = score(self.search, found)
         if value > state.value:
             state.states, state.value = found, value
+
+    def open_states(self, state: State) -> list[Array]:
+        """For each variable the states that better ones than the best so far may have, with those of the best.
+
+        Σ_i max b_i + Σ_a max (log f_a − Σ_i λ_ai) is a bound for every choice of states; with x_i held it falls by what b_i(x_i) and the
+        factors over i lose against their maxima.  Where that is below the value of the best states, x_i is in none that is better
+        (reduced-cost fixing, as of linear programs: Cooper et al. 2010, sec. 3).
+        """
+        belief, views = np.zeros(int(self.first[-1])), self._views(state.message)
+        for group, rows in zip(self.groups, views, strict=True):
+            for axis, row in enumerate(rows):
+                np.add.at(belief, group.places(axis), row)
+        tops = np.maximum.reduceat(belief, self.first[:-1])
+        lost, bound = np.repeat(tops, np.diff(self.first)) - belief, float(tops.sum())
+        for group, logs, rows in zip(self.groups, self.logs, views, strict=True):
+            left = logs
+            for axis, row in enumerate(rows):
+                left = left - group.along(row, axis)
+            peak = left.reshape(len(left), -1).max(axis=1)
+            bound += float(peak.sum())
+            for axis in range(group.width):
+                np.add.at(lost, group.places(axis), peak[:, None] - left.max(axis=group.others(axis)))
+        stays = bound - lost >= state.value - 1e-9 * (1 + abs(bound))
+        stays[self.first[:-1] + state.states] = True
+        return [np.flatnonzero(part) for part in np.split(stays, self.first[1:-1])]
 
     def reparametrised(self, state: State) -> list[Table]:
         """Log tables with the sum of the factors', log f_a − Σ_i λ_ai and Σ_a λ_ai, by place in the order of elimination."""

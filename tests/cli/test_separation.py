@@ -100,6 +100,20 @@ def test_a_rare_level_of_text_is_named_with_its_class(herd, tmp_path):
     assert all(row["standard_error"] > 0.1 for row in rows if not row["note"])
 
 
+def test_a_base_level_that_separates_is_named(herd, tmp_path):
+    """The intercept stands for it, and the other levels are differences to it."""
+    random = np.random.default_rng(1)
+    town = np.array(["ayr", "bath", "cork"])[np.arange(150) % 3]
+    y = np.where(town == "ayr", 1, random.integers(0, 2, 150))
+    table(tmp_path / "t.csv", zip(town, random.normal(size=150).round(3), y, strict=True), "town,x,y")
+    ended = herd("regress", "t.csv", "--split", "1,0,0", "-o", "c.json")
+    assert ended.code == 0
+    assert "no finite estimate of town=bath, town=cork, intercept: " in ended.err
+    assert "errors and intervals are withheld (the rows of the base level town=ayr say so); --penalty firth" in ended.err
+    found = {row["term"]: row["standard_error"] for row in json.loads((tmp_path / "c.json").read_text())}
+    assert found["x"] > 0.1
+
+
 def test_a_level_whose_counts_are_all_0_is_named(herd, tmp_path):
     random = np.random.default_rng(2)
     level = np.arange(150) % 5

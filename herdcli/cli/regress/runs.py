@@ -249,6 +249,7 @@ def warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
     elif value.separated:
         listed = ", ".join(names[:MOST_NAMES]) + (f", … ({len(names)} coefficients)" if len(names) > MOST_NAMES else "")
         message = f"no finite estimate of {listed}: the likelihood rises without bound, so errors and intervals are withheld"
+        message += _separated_bases(session, value)
         hint = _finite(value)
     elif not value.converged:
         steps = "1 step" if request.iterations == 1 else f"{request.iterations} steps"
@@ -264,3 +265,15 @@ def _finite(value: GeneralisedLinear) -> str:
     """The options that give finite estimates."""
     firth = "--penalty firth or " if value.family in FIRTH else ""
     return f"{firth}--l2 1e-3 gives finite ones"
+
+
+def _separated_bases(session: Session, value: GeneralisedLinear) -> str:
+    """The base levels whose rows separate, since the intercept and all other levels of such a column have no finite estimate."""
+    assert value.unbounded is not None
+    endless = {name: bool(value.unbounded[:, j].any()) for j, name in enumerate(value.names())}
+    found = []
+    for column, base in (session.recoding.bases if session.recoding else {}).items():
+        levels = [hit for name, hit in endless.items() if name.startswith(f"{column}=")]
+        if endless["intercept"] and levels and all(levels):
+            found.append(f"{column}={base}")
+    return f" (the rows of the base level {', '.join(found)} say so)" if found else ""

@@ -12,7 +12,7 @@ from small_networks import weights
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.markov.formats import bif
-from herdcli.markov.learning import directed, sparse
+from herdcli.markov.learning import directed, scores, sparse
 from herdcli.markov.learning.directed import Cases
 from herdcli.markov.learning.expectation import ExpectationMaximisation
 from herdcli.markov.learning.hill_climbing import HillClimbing, reachable
@@ -128,8 +128,10 @@ def test_bic_is_the_likelihood_less_half_a_log_for_each_free_parameter():
     n = cases.weight.sum()
     found = directed.counts(cases, (0, 2))
     by_hand = sum(found[a, c] * math.log(found[a, c] / found[a].sum()) for a in range(2) for c in range(2)) - 0.5 * math.log(n) * 2
-    assert directed.bic(cases, 2, (0,)) == pytest.approx(by_hand)
-    assert directed.bic(cases, 1, ()) == pytest.approx(directed.family_likelihood(directed.counts(cases, (1,))) - math.log(n))
+    assert scores.family(scores.Score(), cases, 2, (0,)) == pytest.approx(by_hand)
+    assert scores.family(scores.Score(), cases, 1, ()) == pytest.approx(
+        directed.family_likelihood(directed.counts(cases, (1,))) - math.log(n)
+    )
 
 
 def every_graph(nodes: int):
@@ -155,7 +157,7 @@ def test_hill_climbing_ends_where_no_single_change_is_better():
     found = method.result(state)
     assert directed.acyclic(found)
     assert {frozenset((i, j)) for j, of in enumerate(found) for i in of} >= {frozenset((0, 1)), frozenset((2, 3))}
-    best = max(sum(directed.bic(cases, j, of) for j, of in enumerate(graph)) for graph in every_graph(4))
+    best = max(sum(scores.family(scores.Score(), cases, j, of) for j, of in enumerate(graph)) for graph in every_graph(4))
     assert state.score[-1] == pytest.approx(best, abs=1e-6)
 
 
@@ -207,7 +209,7 @@ def test_pgmpy_has_the_same_tables_and_bic():
         theirs = factor.values.transpose([factor.variables.index(names[i]) for i in (*of, j)])
         np.testing.assert_allclose(tables[j], theirs, atol=1e-12)
     score = getattr(estimators, "BIC", None) or estimators.BicScore
-    assert score(frame).local_score("c", ["a", "b"]) == pytest.approx(directed.bic(cases, 2, (0, 1)), abs=1e-6)
+    assert score(frame).local_score("c", ["a", "b"]) == pytest.approx(scores.family(scores.Score(), cases, 2, (0, 1)), abs=1e-6)
 
 
 def loss(x, share, weight, offset, penalty, i):

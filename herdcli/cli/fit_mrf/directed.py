@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.fit_mrf import codes
+from herdcli.cli.fit_mrf import codes, structure_search
 from herdcli.cli.fit_mrf.inputs import States, read_states, require_places, state_names, tell_codes, text_columns
 from herdcli.cli.frame.networks import load_network, states_named, write_network
 from herdcli.errors import BadUsage, DataError, NotConverged
@@ -199,7 +199,6 @@ def _matched(x: Array, cardinality: Array, names: list[str] | None, model: Netwo
 def _parents(session: Session, given: Given, request: Request) -> Parents:
     """Of the network that is given, else a tree or what hill climbing finds."""
     from herdcli.markov.learning import directed
-    from herdcli.markov.learning.hill_climbing import HillClimbing
     from herdcli.markov.model.dag import parents_of
 
     if given.model is not None:
@@ -216,12 +215,9 @@ def _parents(session: Session, given: Given, request: Request) -> Parents:
     count = len(given.cases.cardinality)
     if kind == "independent":
         return tuple(() for _ in range(count))
-    tree = directed.tree(given.cases)
     if kind == "chow-liu":
-        return tree
-    made = session.aside(HillClimbing(given.cases, tree, request.max_parents), label="hill-climb")
-    session.console.note(f"hill-climb: {sum(map(len, made))} edges")
-    return made
+        return directed.tree(given.cases)
+    return structure_search.parents(session, given.cases, given.names, request)
 
 
 def _fit(given: Given, learned: Learned, request: Request) -> Fit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from herdcli.cli.frame.options import Command, Parsed
-from herdcli.markov.learning.table import ALGORITHMS, DIRECTED
+from herdcli.markov.learning.table import ALGORITHMS, DIRECTED, SCORES
 
 
 def _parse_structure(text: str) -> tuple[str, float, int]:
@@ -29,6 +29,27 @@ def structure_options(command: Command) -> Command:
         click.option("--moments", metavar="FILE", default=None, help="Marginals and expectations to fit, as JSON, instead of DATA."),
         click.option("--network", metavar="FILE", default=None, help="A Bayesian network that gives the parents of --algorithm bayes."),
         click.option("--max-parents", type=click.IntRange(1), default=3, show_default=True, help="Most parents that hill-climb gives."),
+        click.option("--score", type=click.Choice(SCORES), default="bic", show_default=True, help="What hill-climb maximises."),
+        click.option(
+            "--equivalent-rows", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Prior rows of --score bdeu."
+        ),
+        click.option(
+            "--tabu",
+            type=click.IntRange(0),
+            default=10,
+            show_default=True,
+            help="Edges that hill-climb does not change again for as many steps, in which it goes on without a better network.",
+        ),
+        click.option("--required-edges", metavar="FILE", default=None, help="Edges that hill-climb keeps, a parent and a child per line."),
+        click.option("--forbidden-edges", metavar="FILE", default=None, help="Edges that hill-climb leaves out, likewise."),
+        click.option(
+            "--bootstrap",
+            type=click.IntRange(0),
+            default=0,
+            metavar="N",
+            help="Learn from N bootstrap samples too, for the support of edges.",
+        ),
+        click.option("--support", metavar="FILE", default=None, help="Write the share of the samples that have each edge, CSV."),
         click.option("--path", metavar="FILE", default=None, help="Write the path of --structure l1 or stability as a table, CSV."),
         click.option(
             "--smoothing",
@@ -49,7 +70,7 @@ def structure_options(command: Command) -> Command:
             help="chow-liu, chow-liu+random:P,R (and each pair at most R steps apart on the tree with probability P), grid, full, "
             "independent; l1[:PENALTY] (pairs that l1-penalised regressions of two-state variables choose, by extended BIC where no "
             "penalty is given), stability[:HALVES] (pairs chosen in three quarters of random halves of the rows); hill-climb (of "
-            "--algorithm bayes, by BIC).  [default: chow-liu]",
+            "--algorithm bayes, by --score).  [default: chow-liu]",
         ),
         click.option(
             "--values",

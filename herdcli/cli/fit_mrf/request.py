@@ -25,6 +25,8 @@ USERS = {
     ),
 }
 
+OF_SEARCH = ("max_parents", "score", "equivalent_rows", "tabu", "required_edges", "forbidden_edges", "bootstrap", "support")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -44,6 +46,13 @@ class Request:
     base: str | None = as_file()
     network: str | None = where_changed(None, lambda value: "file")
     max_parents: int = where_changed(3)
+    score: str = where_changed("bic")
+    equivalent_rows: float = where_changed(1.0)
+    tabu: int = where_changed(10)
+    required_edges: str | None = where_changed(None, lambda value: "file")
+    forbidden_edges: str | None = where_changed(None, lambda value: "file")
+    bootstrap: int = where_changed(0)
+    support: str | None = unrecorded()
     path: str | None = unrecorded()
     algorithm: str
     tolerance: float
@@ -75,7 +84,12 @@ class Request:
         """Warnings for options that do nothing with the algorithm chosen.  Raises BadUsage for what only another one can do."""
         self._refuse_strange()
         if self.algorithm != "bayes" or self.structure is None or self.structure[0] != "hill-climb":
-            session.ignored("max_parents", "without --structure hill-climb")
+            for option in OF_SEARCH:
+                session.ignored(option, "without --structure hill-climb")
+        elif self.score != "bdeu":
+            session.ignored("equivalent_rows", f"with --score {self.score}")
+        if self.support is not None and not self.bootstrap:
+            raise BadUsage("--support writes how often bootstrap samples have each edge", hint="--bootstrap 100")
         for option, users in USERS.items():
             if self.algorithm not in users:
                 session.ignored(option, f"with --algorithm {self.algorithm}")

@@ -1,9 +1,9 @@
-"""Bayesian networks from rows: tables of families with Dirichlet smoothing, their likelihood, and structures by BIC.
+"""Bayesian networks from rows: tables of families with Dirichlet smoothing, their likelihood, and trees.
 
     P(x_i = k | parents in state u) = (N_uk + α_uk)/(N_u + α_u),    α_uk = S/(q r)
 
 with r states of the child, q of its parents, and S pseudo-rows of the uniform distribution (BDeu's equivalent sample size).
-Source: Heckerman, Geiger & Chickering (1995), eq. 28; Schwarz (1978) for BIC; Chow & Liu (1968) for trees.
+Source: Heckerman, Geiger & Chickering (1995), eq. 28; Chow & Liu (1968) for trees.
 """
 
 from __future__ import annotations
@@ -71,16 +71,6 @@ def family_likelihood(found: Array) -> float:
     total = np.broadcast_to(found.sum(axis=-1, keepdims=True), found.shape)
     on = found > 0
     return float((found[on] * np.log(found[on] / total[on])).sum())
-
-
-def bic(cases: Cases, i: int, parents: Sequence[int]) -> float:
-    """Log-likelihood of a family less ½ log n for each free parameter; rows that lack a value are made up for by the others."""
-    found = counts(cases, [*parents, i])
-    rows, total = float(found.sum()), float(cases.weight.sum())
-    if rows == 0:
-        return -math.inf
-    free = found.size // found.shape[-1] * (found.shape[-1] - 1)
-    return float(family_likelihood(found) * total / rows - 0.5 * math.log(total) * free)
 
 
 def rooted(tree: Sequence[Pair], nodes: int) -> Parents:

@@ -19,3 +19,4 @@ NEEDS_ROWS = {"pseudo-likelihood"}
 NO_FEATURES = {"loopy-is", "cvm", "linear-response"}
 NO_BASE = {"linear-response"}
 DIRECTED = ("bayes",)  # learned from families, not clusters: of no Problem
+SCORES = ("bic", "bdeu", "k2")  # of structures of Bayesian networks

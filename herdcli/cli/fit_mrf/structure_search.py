@@ -1,0 +1,82 @@
+"""`herd fit-mrf --structure hill-climb`: the search for parents, what is known of edges, and how often bootstrap samples have each edge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import outputs
+from herdcli.cli.frame.networks import load_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from herdcli.cli.fit_mrf.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.learning.directed import Cases
+    from herdcli.markov.learning.hill_climbing import HillClimbing
+    from herdcli.markov.model.dag import Parents
+    from herdcli.schema import Array
+
+
+def parents(session: Session, cases: Cases, names: list[str] | None, request: Request) -> Parents:
+    """The best structure found; with --bootstrap the support of each edge goes to --support, or to a note."""
+    from herdcli.markov.learning.hill_climbing import resampled
+
+    required, forbidden = (_edges(session, path, role, names, len(cases.cardinality)) for path, role in (
+        (request.required_edges, "required_edges"), (request.forbidden_edges, "forbidden_edges")))  # fmt: skip
+    made = session.aside(_search(cases, request, required, forbidden), label="hill-climb")
+    session.console.note(f"hill-climb: {sum(map(len, made))} edges, by {request.score}")
+    if request.bootstrap:
+        count = np.zeros((len(made), len(made)))
+        for unit in range(request.bootstrap):
+            sample = resampled(cases, request.seed, unit)
+            for j, of in enumerate(session.aside(_search(sample, request, required, forbidden), label=f"bootstrap {unit + 1}")):
+                count[list(of), j] += 1
+        _report_support(session, made, count / request.bootstrap, names, request)
+    return made
+
+
+def _search(cases: Cases, request: Request, required: list[tuple[int, int]], forbidden: list[tuple[int, int]]) -> HillClimbing:
+    from herdcli.markov.learning.hill_climbing import HillClimbing
+    from herdcli.markov.learning.scores import Score
+
+    score = Score(request.score, request.equivalent_rows)
+    start = ((),) * len(cases.cardinality)
+    return HillClimbing(cases, start, request.max_parents, score=score, tabu=request.tabu, required=required, forbidden=forbidden)
+
+
+def _edges(session: Session, path: str | None, role: str, names: list[str] | None, nodes: int) -> list[tuple[int, int]]:
+    """The edges of a file, a parent and a child a line, with or without an arrow between them."""
+    from herdcli.markov.model import structure
+
+    if path is None:
+        return []
+    found = load_text(session, path, role, lambda text: structure.read_scopes(text.replace("->", " ").replace("→", " "), names, nodes, 2))
+    return [(i, j) for i, j in found]
+
+
+def _report_support(session: Session, made: Parents, support: Array, names: list[str] | None, request: Request) -> None:
+    """Shares of the samples that have each edge, and its two variables joined in either direction."""
+    titles = names or [f"x{i}" for i in range(len(made))]
+    weak = [(i, j) for j, of in enumerate(made) for i in of if support[i, j] + support[j, i] < 0.5]
+    few = ", ".join(f"{titles[i]} → {titles[j]}" for i, j in weak[:5]) + (" …" if len(weak) > 5 else "")
+    told = f"; {len(weak)} of the edges are in fewer than half of them: {few}" if weak else "; every edge is in half of them or more"
+    session.console.note(f"bootstrap: {request.bootstrap} samples{told}")
+    if request.support is None:
+        return
+    rows = [
+        f"{_cell(titles[i])},{_cell(titles[j])},{support[i, j]:.17g},{support[i, j] + support[j, i]:.17g},{int(i in made[j])}"
+        for i, j in sorted(zip(*np.nonzero(support), strict=True), key=lambda edge: (-support[edge], edge))
+    ]
+    content = "\n".join(["parent,child,support,either_direction,in_network", *rows]) + "\n"
+
+    def write(target: Path) -> None:
+        outputs.write_text(target, content)
+
+    outputs.beside(session, request.support, write, binary=False)
+
+
+def _cell(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

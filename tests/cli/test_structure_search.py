@@ -1,0 +1,65 @@
+"""fit-mrf --structure hill-climb: scores, known edges and the support of edges in bootstrap samples."""
+
+from __future__ import annotations
+
+import csv
+import random
+
+import pytest
+
+BAYES = ("fit-mrf", "t.csv", "--algorithm", "bayes", "--structure", "hill-climb", "--split", "1,0,0")
+
+
+@pytest.fixture
+def table(tmp_path):
+    draw = random.Random(1)
+    lines = ["a,b,c"]
+    for _ in range(300):
+        a = draw.randrange(2)
+        b = a if draw.random() < 0.85 else 1 - a
+        lines.append(f"{a},{b},{draw.randrange(2)}")
+    (tmp_path / "t.csv").write_text("\n".join([*lines, ""]))
+
+
+@pytest.mark.parametrize("score", ["bic", "bdeu", "k2"])
+def test_scores_of_structures(herd, table, score):
+    ended = herd(*BAYES, "--score", score, "-o", "t.h5")
+    assert ended.code == 0, ended.err
+    assert f"fit-mrf: hill-climb: 1 edges, by {score}\n" in ended.err
+
+
+def test_known_edges(herd, table, tmp_path):
+    (tmp_path / "req.txt").write_text("c -> a\n")
+    (tmp_path / "forb.txt").write_text("a b\nb a\n")
+    ended = herd(*BAYES, "--required-edges", "req.txt", "--forbidden-edges", "forb.txt", "-o", "t.bif")
+    assert ended.code == 0, ended.err
+    text = (tmp_path / "t.bif").read_text()
+    assert "probability ( a | c )" in text
+    assert "probability ( b )" in text
+
+
+def test_support_of_edges(herd, table, tmp_path):
+    ended = herd(*BAYES, "--bootstrap", "20", "--support", "s.csv", "-o", "t.h5")
+    assert ended.code == 0, ended.err
+    assert "bootstrap: 20 samples; every edge is in half of them or more\n" in ended.err
+    first, *_ = csv.DictReader((tmp_path / "s.csv").open())
+    assert {first["parent"], first["child"]} == {"a", "b"}
+    assert float(first["either_direction"]) == 1.0
+    again = herd(*BAYES, "--bootstrap", "20", "--support", "s2.csv", "-o", "t2.h5")
+    assert again.code == 0
+    assert (tmp_path / "s.csv").read_bytes() == (tmp_path / "s2.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "code"),
+    [
+        (("--support", "s.csv"), "--support writes how often bootstrap samples have each edge", 2),
+        (("--required-edges", "bad.txt"), "bad.txt: line 1: there is no variable 'z'", 65),
+        (("--equivalent-rows", "5"), "--equivalent-rows", 0),
+    ],
+)
+def test_what_does_not_fit(herd, table, tmp_path, words, told, code):
+    (tmp_path / "bad.txt").write_text("z a\n")
+    ended = herd(*BAYES, *words, "-o", "t.h5")
+    assert ended.code == code
+    assert told in ended.err

@@ -1,0 +1,107 @@
+"""Scores of families by their closed forms, and what a search does with edges that are known and with a tabu list."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from herdcli.algorithm import solve
+from herdcli.errors import DataError
+from herdcli.markov.learning.directed import Cases
+from herdcli.markov.learning.hill_climbing import HillClimbing, resampled
+from herdcli.markov.learning.scores import Families, Score, family
+from herdcli.markov.model.dag import cycle
+
+
+def rows(seed: int = 0, count: int = 300, missing: float = 0.0) -> Cases:
+    """a → b → c and d by itself, of 2, 3, 2 and 2 states."""
+    random = np.random.default_rng(seed)
+    a = random.integers(0, 2, count)
+    b = np.where(random.random(count) < 0.7, 2 * a, random.integers(0, 3, count))
+    c = np.where(random.random(count) < 0.8, b > 0, random.integers(0, 2, count))
+    x = np.column_stack([a, b, c, random.integers(0, 2, count)]).astype(np.int64)
+    x[random.random(x.shape) < missing] = -1
+    return Cases(x, np.ones(count), np.array([2, 3, 2, 2]))
+
+
+def sequential(cases: Cases, i: int, parents: tuple[int, ...], alpha: float) -> float:
+    """log P of the column given its parents, row by row: (N_uk + α)/(N_u + r α), which is what a Dirichlet prior predicts."""
+    seen: dict[tuple[int, ...], np.ndarray] = {}
+    total, states = 0.0, int(cases.cardinality[i])
+    for row in cases.x:
+        counts = seen.setdefault(tuple(row[list(parents)]), np.zeros(states))
+        total += math.log((counts[row[i]] + alpha) / (counts.sum() + states * alpha))
+        counts[row[i]] += 1
+    return total
+
+
+@pytest.mark.parametrize(("i", "parents"), [(1, ()), (1, (0,)), (2, (0, 1)), (3, (0, 1, 2))])
+def test_dirichlet_scores_are_predictions_one_after_the_other(i, parents):
+    cases = rows()
+    states, of_parents = int(cases.cardinality[i]), math.prod(int(cases.cardinality[j]) for j in parents)
+    assert family(Score("k2"), cases, i, parents) == pytest.approx(sequential(cases, i, parents, 1.0), rel=1e-12)
+    for rows_of_prior in (1.0, 7.5):
+        alpha = rows_of_prior / (states * of_parents)
+        found = family(Score("bdeu", rows_of_prior), cases, i, parents)
+        assert found == pytest.approx(sequential(cases, i, parents, alpha), rel=1e-12)
+
+
+def test_bdeu_is_alike_for_equivalent_graphs():
+    cases, score = rows(), Score("bdeu", 3.0)
+    forwards = family(score, cases, 0, ()) + family(score, cases, 1, (0,))
+    backwards = family(score, cases, 1, ()) + family(score, cases, 0, (1,))
+    assert forwards == pytest.approx(backwards, rel=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("kind", ["bic", "bdeu", "k2"])
+def test_families_counted_together_have_the_same_scores(kind, missing):
+    cases = rows(missing=missing)
+    score = Score(kind, 2.0)
+    found = Families(cases, score).extended(1, (0,), [2, 3])
+    np.testing.assert_allclose(found, [family(score, cases, 1, (0, k)) for k in (2, 3)], rtol=1e-12)
+
+
+def search(**more: object) -> tuple[tuple[int, ...], ...]:
+    return solve(HillClimbing(rows(count=2000), ((),) * 4, 3, **more))
+
+
+@pytest.mark.parametrize("kind", ["bic", "bdeu", "k2"])
+def test_the_chain_is_found(kind):
+    found = search(score=Score(kind))
+    assert {frozenset((i, j)) for j, of in enumerate(found) for i in of} == {frozenset((0, 1)), frozenset((1, 2))}
+
+
+def test_known_edges_are_kept_and_left_out():
+    found = search(required=[(3, 0), (2, 1)], forbidden=[(0, 1), (1, 0)])
+    assert 3 in found[0]
+    assert 2 in found[1]
+    assert 0 not in found[1]
+    assert 1 not in found[0]
+    assert not cycle(dict(enumerate(found)))
+    with pytest.raises(DataError, match="the required edges go round in a circle of 2 variables"):
+        search(required=[(0, 1), (1, 0)])
+    with pytest.raises(DataError, match="an edge is required and forbidden"):
+        search(required=[(0, 1)], forbidden=[(0, 1)])
+
+
+def test_a_tabu_list_never_ends_below_the_greedy_search():
+    for seed in range(4):
+        cases = rows(seed, 80)
+        ends = []
+        for tabu in (0, 5):
+            method = HillClimbing(cases, ((),) * 4, 3, score=Score("k2"), tabu=tabu)
+            found = solve(method)
+            ends.append(sum(method.families.of(j, of) for j, of in enumerate(found)))
+            assert not cycle(dict(enumerate(found)))
+        assert ends[1] >= ends[0] - 1e-9
+
+
+def test_bootstrap_samples_have_as_many_rows():
+    cases = rows(count=500)
+    sample, again = resampled(cases, 3, 0), resampled(cases, 3, 0)
+    assert sample.weight.sum() == 500
+    assert np.array_equal(sample.x, again.x)
+    assert not np.array_equal(sample.weight, resampled(cases, 3, 1).weight[: len(sample.weight)])

@@ -89,3 +89,11 @@ def test_rows_that_are_of_something_else_are_refused(herd, tmp_path):
     ended = herd("eval", "n.bif", "--data", "rows.csv")
     assert ended.code == 65
     assert "'maybe' of column 'a' (1 row) is none of its states: yes, no" in ended.err
+
+
+def test_a_variable_called_y_is_a_variable(herd, tmp_path):
+    (tmp_path / "n.bif").write_text(BIF.replace("variable b", "variable y").replace("( b |", "( y |").replace("| b )", "| y )"))
+    (tmp_path / "rows.csv").write_text("a,y,c\nyes,yes,x\n")
+    assert row(herd, "n.bif", "--data", "rows.csv")["log_likelihood"] == pytest.approx(math.log(p(a="yes", b="yes", c="x")), abs=1e-12)
+    ended = herd("ups-infer", "n.bif", "--evidence-rows", "rows.csv", "--format", "csv")
+    assert float(ended.out.decode().splitlines()[1].split(",")[-1]) == pytest.approx(math.log(p(a="yes", b="yes", c="x")), abs=1e-12)

@@ -65,6 +65,7 @@ def _text(session: Session, source: Source, form: str, role: str, missing_rows: 
     if (told := formats.unlike_distributions(found.value)) is not None:
         session.console.warn(f"{source.name}: is marked BAYES, but {told}: its factors are multiplied as they are, as those of MARKOV")
         found = replace(found, value=replace(found.value, directed=False))
+    session.remember_features(found)
     return found
 
 
@@ -77,7 +78,9 @@ def _with_names(session: Session, found: Artifact, path: str) -> Artifact:
         return found
     network = load_text(session, beside, "names", lambda text: read_names(text, found.value))
     session.console.note(f"{found.name}: names of variables and states are those of {Path(beside).name}")
-    return replace(found, value=network)
+    named = replace(found, value=network)
+    session.remember_features(named)
+    return named
 
 
 def names_path(path: str) -> str:

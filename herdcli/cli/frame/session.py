@@ -263,7 +263,7 @@ class Session:
         if artifact.kind != "dataset" or artifact.recoding:
             self.recoding = artifact.recoding
         if artifact.kind != "dataset":
-            self._remember_features(artifact)
+            self.remember_features(artifact)
         if isinstance(artifact.value, Dataset) and not as_stored:
             artifact = replace(artifact, value=reckonable(artifact.value, where=artifact.name))
         if isinstance(artifact.value, Dataset) and role in SELECTED:
@@ -302,7 +302,7 @@ class Session:
             self.console.note(line)
         self.use = use
 
-    def _remember_features(self, artifact: Artifact) -> None:
+    def remember_features(self, artifact: Artifact) -> None:
         """The columns of a model, which are features whatever they are called."""
         value, self.has_model = artifact.value, True
         holders = [value, getattr(value, "known", None), *getattr(value, "layers", ())[:1]]

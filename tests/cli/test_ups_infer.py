@@ -422,7 +422,8 @@ def test_chains_that_disagree_are_advised_more_of_them(herd):
     assert herd("network", "grid", "--rows", "6", "--columns", "6", "--sigma-w", "4", "-o", "g.h5").code == 0
     ended = herd("ups-infer", "g.h5", "--algorithm", "gibbs", "--sweeps", "16", "--burn-in", "0", "-o", "m.h5")
     assert "; raise --sweeps, or --algorithm tempered-gibbs; --on-nonconvergence error ends with 1\n" in ended.err
-    assert json.loads(herd("eval", "m.h5", "--format", "json").out)[0]["verdict"] == "chains disagree"
+    verdict = json.loads(herd("eval", "m.h5", "--format", "json").out)[0]["verdict"]
+    assert verdict == "inaccurate marginals; chains disagree; sampling error"
 
 
 @pytest.mark.parametrize(

@@ -74,14 +74,21 @@ def _checked(session: Session, network: Network, asked: Settings, inferred: Sequ
     from herdcli.markov.mean.bound import mean_field_bound
     from herdcli.markov.query import reliability
 
+    if not inferred:  # a shard without a start
+        return []
     bound = mean_field_bound(network)
     baseline = {"log_z_mean_field": None if inferred[0][1] in NO_LOG_Z else bound}
     if inferred[0][1] in reliability.EXACT:
         return [dict(baseline)] * len(inferred)
-    iterations = sum(int(found.attributes.get("iterations", 1)) for found, _ in inferred)
     limit = session.max_memory or memory.default_limit()
-    known = reliability.reference(network, iterations, bound, seed=asked.seed, limit=limit)
-    return [reliability.assess(found, name, known).attributes() | baseline for found, name in inferred]
+
+    def checked(found: Result, name: str) -> dict[str, object]:
+        # Each by its own iterations, so that shards of several starts say what one run says.
+        iterations = int(found.attributes.get("iterations", 1))
+        known = reliability.reference(network, iterations, bound, seed=asked.seed, limit=limit)
+        return reliability.assess(found, name, known).attributes() | baseline
+
+    return [checked(found, name) for found, name in inferred]
 
 
 def finish(session: Session, whole: BeliefsShard, history: History, request: Request) -> None:

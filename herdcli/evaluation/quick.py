@@ -14,7 +14,7 @@ import numpy as np
 from herdcli.algorithm import solve
 from herdcli.evaluation import dbn
 from herdcli.evaluation.classes import errors
-from herdcli.evaluation.rbm import beside_independent, by_model, of_words
+from herdcli.evaluation.rbm import beside_gaussian, beside_independent, by_model, of_words
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import annealing
 from herdcli.rbm.enumeration import log_partition_exact, states_of
@@ -65,7 +65,7 @@ def _likelihood(value: RBM, groups: dict[int, Any], map: Map) -> Row:
             gap += float((energies([h], part, map) - value.training_energy[m]).sum())
     scale = 0.0 if value.column_scale is None else float(np.log(value.column_scale, dtype=np.float64).sum())
     base, error = beside_independent(value, groups, each)
-    row: Row = {"log_likelihood": own / count - scale, "independent": base, "gain_se": error}
+    row: Row = {"log_likelihood": own / count - scale, "independent": base, "gain_se": error} | beside_gaussian(value, groups, each)
     return row if value.training_energy is None else row | {"free_energy_gap": gap / count}
 
 

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from herdcli.algorithm import Watch
+from herdcli.em.floors import FLOOR
 from herdcli.errors import DataError
 from herdcli.evaluation.classes import errors
+from herdcli.evaluation.gaussian_baseline import log_density, predictive_covariance, predictive_variances
 from herdcli.evaluation.partition import log_partitions
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import Value
@@ -44,6 +46,8 @@ COLUMNS = (
     "temperatures",
     "independent",
     "gain_se",
+    "gaussian",
+    "gaussian_gain_se",
     "pseudo_likelihood",
     "reconstruction",
     "free_energy_gap",
@@ -70,6 +74,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     effective_chains, temperatures  of annealing; None if exact.
     independent        log-likelihood of the test rows under independent columns with the training rows' means.
     gain_se            standard error, over the test rows, of log_likelihood − independent; that of log Z is not in it.
+    gaussian, gaussian_gain_se  of real columns, the same of one Gaussian for the training rows, full or of each column.
     log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
     log_likelihood_tracked  with its standard error: the same by the log Z that was kept along the updates, of fit-rbm --track-likelihood.
     free_energy_gap    mean free energy of test rows minus that of training rows: what training rows are better explained by.
@@ -202,6 +207,7 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
     sums["log_likelihood"] -= total * _scale(value)
     result: dict[str, Value] = {name: float(figure / total) for name, figure in sums.items()}
     result["independent"], result["gain_se"] = beside_independent(value, groups, own)
+    result |= beside_gaussian(value, groups, own)
     for suffix, found in ways.items():
         shift = sum(rows.shape[0] * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
         # The models' log Z are estimated apart; each enters the mean over all rows with its share of them.
@@ -295,6 +301,26 @@ def beside_independent(value: RBM, groups: dict[int, Array], own: Mapping[int, A
     if alone is None:
         return None, None
     return _mean(alone) - _scale(value), error_of_mean([own[m] - np.concatenate(alone[m]) for m in groups])
+
+
+def beside_gaussian(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> dict[str, Value]:
+    """`gaussian`: the rows under one Gaussian for each model's training rows, full or of each column, whichever is better, and the standard
+    error over rows of what the model's own log-likelihoods (n_m,) gain over it; nothing where the rows' moments are not known."""
+    known = value.gaussian
+    if known is None:
+        return {}
+    ways: list[dict[int, Array]] = [{}, {}, {}]
+    for m, rows in groups.items():
+        X, n, mean, S = np.asarray(rows, dtype=np.float64), int(known.rows[m]), known.mean[m], known.covariance[m]
+        variance = np.diagonal(S)
+        scale = np.sqrt(np.where(variance > 0, variance, 1.0))
+        spreads = [predictive_variances(variance, n, FLOOR * np.square(scale))]
+        spreads += [predictive_covariance(S, n, FLOOR, scale, shrunk=shrunk) for shrunk in (True, False)]
+        for way, spread in zip(ways, spreads, strict=True):
+            way[m] = log_density(X, mean, spread)
+    best = max(ways, key=lambda way: sum(float(each.sum()) for each in way.values()))
+    mean_of = _mean({m: [each] for m, each in best.items()})
+    return {"gaussian": mean_of - _scale(value), "gaussian_gain_se": error_of_mean([own[m] - best[m] for m in groups])}
 
 
 def error_of_mean(parts: Sequence[Array]) -> float | None:

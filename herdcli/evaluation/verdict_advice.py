@@ -44,7 +44,7 @@ ADVICE_OF = {
     ("ica", "overfits"): "fewer --components, or more rows",
     ("ica", "gaussian outputs"): "their rotation is not identifiable: more rows, or --algorithm sobi for rows in order of time",
     ("mixture", "worse than baseline"): "fewer --components, --covariance diagonal, or more rows",
-    ("rbm", "worse than one Gaussian"): "--model gmm or fa of herd em, --standardize, more --hidden or more --epochs",
+    ("rbm", "worse than one Gaussian"): "--learn-variances, --standardize, more --hidden or more --epochs; or herd em",
     ("rbm", "learned nothing"): (
         "more --epochs, a higher --learning-rate, or --standardize for gaussian units; what no pair of columns shows, as a parity, needs "
         "--algorithm exact --learning-rate 0.3 --epochs 600; columns may be independent"

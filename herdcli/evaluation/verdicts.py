@@ -166,6 +166,11 @@ def _loss_of_rbm(row: Row, value: Any, *, classes: bool) -> str | None:
         return "worse than independent"
     error = row.get("log_likelihood_se") or 0.0
     found = of_loss(own, base, worse="worse than independent", error=error, spread=row.get("gain_se"))
+    one = row.get("gaussian")
+    if own is not None and one is not None and found != "worse than independent":
+        spread = math.hypot(error, row.get("gaussian_gain_se") or 0.0)
+        if own + ERRORS * spread < one - LITTLE:
+            return "worse than one Gaussian"
     if own is not None and not np.any(value.W):
         return "learned nothing"
     return None if found == "learned nothing" and classes else found
@@ -498,8 +503,10 @@ def said(wrong: str, row: Row, kind: str = "") -> str:
 
         return worse_than_independent(row)
     told = f"verdict: {wrong}"
-    if wrong == "learned nothing" and own is not None and base is not None and spread is not None:
+    if wrong.split(SEPARATOR)[0] == "learned nothing" and own is not None and base is not None and spread is not None:
         told += f": {own - base:.2g} ± {spread:.2g} nats a held-out row more than {BESIDE.get(kind, 'independent columns')}"
+    elif wrong.startswith("worse than one Gaussian") and own is not None and row.get("gaussian") is not None:
+        told += f": {own:.4g} against {row['gaussian']:.4g} nats a held-out row"
     elif (found := _in_figures(wrong, row)) is not None:
         told += f": {found}"
     helps = advice(wrong, kind)

@@ -15,7 +15,7 @@ from herdcli.numerics.neighbours import nearest_euclidean, nearest_in_parts
 from herdcli.numerics.rows import Selected, is_sparse
 from herdcli.numerics.scores import Scores, align
 from herdcli.numerics.streamed import Streamed
-from herdcli.rbm import heldout, transform
+from herdcli.rbm import gaussian_moments, heldout, transform
 from herdcli.rbm.groups import Groups, evenly
 from herdcli.rbm.learning import Settings, State
 from herdcli.rbm.model import RBM, Elsewhere, Harmonium, Kept, Rows, Sizes, Trace
@@ -45,6 +45,9 @@ class Learned:
     reference: Array | None = array("v", "with folds: of the validation rows", kind="f", optional=True)
     training_energy: float | None = None  # mean free energy of the rows it learned from; of folds none
     base_rates: Array | None = array("D", "natural parameters of independent columns with those rows' means", kind="f", optional=True)
+    gaussian_mean: Array | None = array("D", "of real columns: mean of those rows", kind="f", optional=True)
+    gaussian_covariance: Array | None = array("D D", "their covariance", kind="f", optional=True)
+    gaussian_rows: int = 0
     nearest: Array | None = array("r", "classes of the training rows nearest to its share of the rows", kind="iu", optional=True)
     validation: Array | None = array("V 3", "validation.FIGURES of each look at validation rows", kind="f", optional=True)
     best_epoch: int | None = None
@@ -106,6 +109,7 @@ def learned(
             own = groups.held if fold < 0 else np.flatnonzero(groups.fold == fold)
             found = energy(Selected(groups.X, own)) if state.energy is None else state.energy[:, m] / settings.average_scores
             near = _nearest(groups, np.array_split(own, count)[unit % count], fold, map)
+        moments = gaussian_moments.of_rows(rows[unit]) if fold < 0 and settings.visible_units == "gaussian" else None
         return Learned(
             W=W,
             b=b,
@@ -115,6 +119,9 @@ def learned(
             reference=energy(Selected(groups.X, groups.valid)) if scored and groups.folds else None,
             training_energy=_mean_energy(model, rows[unit], map) if fold < 0 else None,
             base_rates=layers[0].base_rate(rows[unit]) if fold < 0 else None,
+            gaussian_mean=None if moments is None else moments[0],
+            gaussian_covariance=None if moments is None else moments[1],
+            gaussian_rows=0 if moments is None else len(rows[unit]),
             nearest=near,
             validation=None if state.best is None else state.best.figures[:, m],
             best_epoch=int(state.best.epoch[m]) if state.best is not None and settings.patience else None,
@@ -203,6 +210,13 @@ def _first_rows(X: Any, chosen: Array) -> Any:
     return X[: len(chosen)]
 
 
+def _gaussian(model: Learned) -> tuple[int, Array, Array] | None:
+    """What one Gaussian for a model's rows is made of."""
+    if model.gaussian_mean is None or model.gaussian_covariance is None:
+        return None
+    return model.gaussian_rows, model.gaussian_mean, model.gaussian_covariance
+
+
 def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
     """The artifact of all models in their order and of what else it holds; models of folds serve the scores and are dropped."""
     count = len(models) // (rest.folds + 1)
@@ -233,6 +247,7 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
         scores=None if rest.scores is None else _scores(rest.scores, models, rest.folds),
         training_energy=None if None in energies else np.array(energies, dtype=np.float64),
         base_rates=np.stack(known) if len(known) == count else None,
+        gaussian=gaussian_moments.joined([_gaussian(model) for model in final]),
         labels=rest.label_names,
         **settings,
         **{name: getattr(rest, name) for name in seen},

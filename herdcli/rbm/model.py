@@ -14,6 +14,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import real
 from herdcli.numerics.rows import dense, is_sparse
 from herdcli.numerics.scores import Scores
+from herdcli.rbm.gaussian_moments import GaussianMoments
 from herdcli.rbm.units import Family, Labelled, family, log_base, require_rows
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_picture, require_place
@@ -217,6 +218,7 @@ class RBM(RBM1):
     base_rates: Array | None = array(
         "C D", "natural parameters of independent columns with the training rows' means", kind="f", optional=True
     )
+    gaussian: GaussianMoments | None = None  # of real columns: what one Gaussian for the training rows is made of
 
     def validate(self) -> None:
         """Raise DataError unless parameters are finite and the rows and scores belong to these models."""
@@ -231,6 +233,8 @@ class RBM(RBM1):
             if columns % units.group:
                 raise DataError(f"{name} are {units.name}, which do not fit into {columns} columns")
         require_picture(self.image_shape, self.columns)
+        if self.gaussian is not None and self.gaussian.mean.shape[1] != self.columns:
+            raise DataError(f"/gaussian/mean has {self.gaussian.mean.shape[1]} columns, the model {self.columns}")
         if self.column_scale is not None and not (self.column_scale > 0).all():
             raise DataError("/column_scale must be above 0")
         known = self.W.shape[1] - self.columns

@@ -19,7 +19,7 @@ FITS = [
         {},
     ),
     ("fit-rbm --hidden 8 --epochs 1 --learning-rate 1e-6", "learned nothing", {}),
-    ("fit-rbm --hidden 8 --epochs 2 --visible-units gaussian", "dead units", {}),
+    ("fit-rbm --hidden 8 --epochs 2 --visible-units gaussian", "worse than one Gaussian; dead units", {}),
     ("fit-rbm --layers 6,4 --epochs 1 --learning-rate 1e-6", "learned nothing", {}),
     ("fit-rbm --pairs --hidden 8 --epochs 1 --learning-rate 1e-9", "learned nothing", {}),
     ("nherd-train --label-noise 0.95", "no better than chance; misleading probabilities", {}),

@@ -82,3 +82,47 @@ def test_errors_of_means_are_those_of_repetitions():
     several = np.arange(0, 401, 10)
     assert standard_errors.in_time(one, several) == pytest.approx(one.std() / 20, rel=0.3)
     assert standard_errors.in_time(one[:1], np.array([0, 1])) is None
+
+
+def test_a_gaussian_rbm_is_held_against_one_gaussian():
+    """Its `gaussian` is the likeliest Gaussian's density of the same rows, in the units that they came in."""
+    from dataclasses import replace
+
+    from herdcli.evaluation import rbm
+    from herdcli.evaluation.settings import EvaluationSettings
+    from herdcli.evaluation.verdicts import verdict
+    from herdcli.rbm.gaussian_moments import GaussianMoments, of_rows
+    from herdcli.rbm.model import RBM, Rows
+
+    random = np.random.default_rng(4)
+    A = np.array([[1.0, 0.9, 0.0], [0.0, 0.4, 0.0], [0.3, 0.0, 2.0]])
+    train, test = random.normal(size=(3000, 3)) @ A, random.normal(size=(500, 3)) @ A
+    mean, S = of_rows(train)
+    np.testing.assert_allclose(S, np.cov(train.T, ddof=0), atol=1e-12)
+    value = RBM(
+        W=random.normal(scale=0.01, size=(1, 3, 2)),
+        b=np.zeros((1, 3)),
+        c=np.zeros((1, 2)),
+        visible_units="gaussian",
+        hidden_units="binary",
+        algorithm="cd",
+        steps=1,
+        epochs=1,
+        batch_size=1,
+        learning_rate=0.1,
+        momentum=0.0,
+        weight_decay=0.0,
+        chains=0,
+        seed=0,
+        holdout=Rows(test, np.full(500, 2, dtype=np.uint8)),
+        base_rates=mean[None],
+        gaussian=GaussianMoments(np.array([3000]), mean[None], S[None]),
+    )
+    found = rbm.metrics(value, EvaluationSettings())
+    expected = multivariate_normal(mean, S).logpdf(test)
+    assert found["gaussian"] == pytest.approx(expected.mean(), abs=2e-3)
+    assert verdict("rbm", found, value).startswith("worse than one Gaussian")
+    scaled = rbm.metrics(
+        replace(value, column_mean=np.zeros(3, np.float32), column_scale=np.full(3, 2.0, np.float32)), EvaluationSettings()
+    )
+    assert scaled["gaussian"] == pytest.approx(found["gaussian"] - 3 * np.log(2.0))

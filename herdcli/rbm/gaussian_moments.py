@@ -1,0 +1,48 @@
+"""Mean and covariance of rows in unit values, which a Gaussian baseline of models with real columns is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.numerics import real
+from herdcli.numerics.rows import blocks
+from herdcli.records import dataclass
+from herdcli.schema import Array, array
+
+MOST_COLUMNS = 500  # of a covariance that is kept
+
+
+@dataclass(frozen=True)
+class GaussianMoments:
+    """Of the training rows of each of C models."""
+
+    rows: Array = array("C", "how many they were", kind="i")
+    mean: Array = array("C D", "their mean", kind="f", finite=True)
+    covariance: Array = array("C D D", "their covariance", kind="f", finite=True)
+
+
+def of_rows(rows: Any) -> tuple[Array, Array] | None:
+    """Mean (D,) and covariance (D, D), divisor n, of rows (n, D); None of more than MOST_COLUMNS."""
+    n, D = rows.shape
+    if D > MOST_COLUMNS or n < 2:
+        return None
+    mean, total = np.zeros(D), np.zeros((D, D))
+    for part in blocks(rows):
+        mean += rows[part].astype(np.float64).sum(axis=0)
+    mean /= n
+    for part in blocks(rows):
+        Z = rows[part].astype(np.float64) - mean
+        total += real.product(np.ascontiguousarray(Z.T), Z)
+    return mean, total / n
+
+
+def joined(parts: list[tuple[int, Array, Array] | None]) -> GaussianMoments | None:
+    """Those of all models (rows, mean, covariance); None where one has none."""
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    return GaussianMoments(
+        np.array([count for count, _, _ in known]), np.stack([mean for _, mean, _ in known]), np.stack([S for *_, S in known])
+    )

@@ -99,3 +99,28 @@ def test_bits_are_columns_of_two_words(herd, files):
     ended = herd("em", "text.csv", "--model", "hmm", "--emission", "bernoulli", "-o", "x.h5")
     assert ended.code == 65
     assert ended.err.endswith("column 'o' has 3 states, and bits have two\nhint: --emission categorical\n")
+
+
+def test_softmax_units_of_text_are_drawn_by_the_names_of_their_states(herd, tmp_path):
+    """Two columns of three words each are two softmax units: rows that are drawn have one word a column, which the model reads again."""
+    random = np.random.default_rng(0)
+    first = random.integers(3, size=300)
+    second = np.where(random.random(300) < 0.9, first, random.integers(3, size=300))
+    words = ("low", "mid", "top")
+    rows = [f"{NAMES[i]},{words[j]}" for i, j in zip(first, second, strict=True)]
+    (tmp_path / "words.csv").write_text("\n".join(["o,p", *rows]) + "\n")
+    fitted = herd("fit-rbm", "words.csv", "--visible-units", "softmax:3", "--hidden", "4", "--epochs", "60", "-o", "m.h5")
+    assert fitted.code == 0, fitted.err
+    assert herd("sample", "m.h5", "-m", "200", "-o", "drawn.csv").code == 0
+    head, *drawn = (tmp_path / "drawn.csv").read_text().replace('"', "").splitlines()
+    assert head == "o,p"
+    pairs = [line.split(",") for line in drawn]
+    assert {pair[0] for pair in pairs} == set(NAMES)
+    assert {pair[1] for pair in pairs} == set(words)
+    assert np.mean([NAMES.index(a) == words.index(b) for a, b in pairs]) > 0.6
+    for line in (("apply", "m.h5", "drawn.csv", "-o", "f.csv"), ("eval", "m.h5", "--data", "drawn.csv")):
+        ended = herd(*line)
+        assert ended.code == 0, ended.err
+    means = herd("sample", "m.h5", "-m", "3", "--means", "-o", "means.csv")
+    assert means.code == 0
+    assert (tmp_path / "means.csv").read_text().startswith("o=A,o=C,o=G,p=low,p=mid,p=top\n"), "means are of columns"

@@ -105,6 +105,7 @@ def command(session: Session, request: Request) -> None:
 def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Rows of an rbm, or of the layers of a dbn, of which the highest is sampled and the others turn its rows into the lowest's."""
     from herdcli.cli.small.drawn import dataset, drawn
+    from herdcli.cli.small.named_states import by_state_names
     from herdcli.errors import BadUsage
     from herdcli.rbm.layers import layers_of
     from herdcli.rbm.proper import require_proper
@@ -120,7 +121,11 @@ def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple
     of_given = {"given": None} if held is None else {"given": held, "count": len(held), "chains": 0}
     asked, swept = request.burn_in or request.chains, replace(request, burn_in=request.burn_in or 1000)
     rows, how = drawn(session, settings(Problem, swept, models=models, below=lower, **of_given), chains=bool(asked))
-    result = dataset([*below, top][0], rows, means=request.means)
+    lowest = [*below, top][0]
+    result = dataset(lowest, rows, means=request.means)
+    if not request.means:
+        result, states = by_state_names(result, lowest.visible_units, session.recoding)
+        session.recoding = states or session.recoding
     return result, f"{len(result.X)} rows × {result.X.shape[1]} columns, {how}"
 
 

@@ -135,7 +135,10 @@ def test_the_epoch_whose_model_is_kept_is_told(small: Path, run: Run) -> None:
 def test_going_on_with_a_model_says_what_begins_anew(small: Path, run: Run) -> None:
     quiet = ("--learning-rate", ".01", "--rate-decay", "none", "--batch-size", "5")
     (line,) = fit(run, small, *quiet, "--epochs", "2")
-    assert re.fullmatch(re.escape(NOTHING) + r"; overfits: \S+ ± \S+ nats a held-out row more than independent columns " + re.escape(ADVICE[:-1]) + ".*", line)
+    assert re.fullmatch(
+        re.escape(NOTHING) + r"; overfits: \S+ ± \S+ nats a held-out row more than independent columns " + re.escape(ADVICE[:-1]) + ".*",
+        line,
+    )
     told = run("fit-rbm", "--continue", "m.h5", small, "--hidden", "5", "--epochs", "1", "-o", "more.h5")
     assert [line for line in told.err.splitlines() if " → " not in line and "verdict: learned nothing" not in line] == [
         "fit-rbm: warning: --hidden has no effect with --continue: the model decides",

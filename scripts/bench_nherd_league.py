@@ -1,6 +1,6 @@
-"""`herd nherd-train` without options beside scikit-learn's linear classifiers and Vowpal Wabbit, over seeds: results/nherd-league.csv.
+"""`herd nherd-train` without options beside scikit-learn's linear classifiers and Vowpal Wabbit, over seeds.
 
-    python scripts/bench_nherd_league.py --sets sets.py [--seeds 20] [--vw PYTHON] [--only NAME …] [-o results/nherd-league.csv]
+    python scripts/bench_nherd_league.py --sets sets.py [--seeds 20] [--vw PYTHON] [--only NAME …] [-o league.csv]
 
 `sets.py` has a function `sets()` that yields (name, X, y, test rows or None).  Where a set has no test rows, a seed draws three tenths of
 the rows; else it draws the order of the others, but for sets whose names begin with `drift`.  herd gets the training rows as a data set
@@ -60,7 +60,8 @@ def further():
     """Five sets more: a checkered tenth of noise, a wide one, counts, correlated columns far from 0, and moons."""
     random = np.random.default_rng(11)
     X = random.poisson(np.exp(random.normal(size=(2500, 30)) * 0.5 + 1)).astype(float)
-    yield "counts", X, (np.log1p(X) @ random.normal(size=30) + random.normal(size=2500) > 0).astype(int), None
+    logs = np.log1p(X) - np.log1p(X).mean(axis=0)
+    yield "counts", X, (logs @ random.normal(size=30) + random.normal(size=2500) > 0).astype(int), None
     X, y = make_classification(900, 400, n_informative=20, n_redundant=0, random_state=1)
     yield "400 columns, 900 rows", X, y, None
     A = random.normal(size=(20, 20)) * np.logspace(0, -1.5, 20)
@@ -135,7 +136,7 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=20)
     options.add_argument("--vw")
     options.add_argument("--only", nargs="*")
-    options.add_argument("-o", "--output", default="results/nherd-league.csv")
+    options.add_argument("-o", "--output", default="league.csv")
     given = options.parse_args()
     warnings.filterwarnings("ignore")
     spec = importlib.util.spec_from_file_location("sets", given.sets)

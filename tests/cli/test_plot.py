@@ -22,7 +22,7 @@ def test_pictures_of_an_rbm(herd: Callable, model: Path) -> None:
 
 MADE = {  # kind: what makes it of small.h5, and its plots that it has data for
     "herding": ("herd small.h5 --hidden 2 --iterations 20", "rates gap samples"),
-    "classifier": ("nherd-train small.h5 --label y", "confusion calibration weights precision-recall"),
+    "classifier": ("nherd-train small.h5 --label y", "confusion calibration weights trace precision-recall"),
     "samples": ("kernel-herd small.h5 -m 6 --by y", "atoms mmd"),
     "network": ("fit-mrf small.h5 --smoothing 1", "graph given trace"),
     "beliefs": ("ups-infer net.uai --algorithm bp", "marginals trace"),
@@ -62,7 +62,7 @@ def test_names_are_drawn_as_they_are(herd: Callable, tmp_path: Path) -> None:
     ended = herd("eval", "m.h5", "--plot", "all", "out.svg", "--report", "page.html", "-q")
     assert (ended.code, ended.err) == (0, "")
     drawn = {path.stem: ElementTree.parse(path) for path in tmp_path.glob("out-*.svg")}  # each is XML
-    assert len(drawn) == 4
+    assert len(drawn) == 5
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert all(f">{name}<" in page for name in ("$a$^", "日本", "&lt;b&gt;&amp;", "_under", "cd", "$x^{$", "&lt;i&gt;y"))
     assert re.search(r"> ?_z: [01]\.\d+<", page)  # in a legend too

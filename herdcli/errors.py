@@ -22,6 +22,11 @@ def escaped(text: str, keep: str = "") -> str:
     return UNPRINTABLE.sub(lambda found: found[0] if found[0] in keep else NAMED.get(found[0], f"\\u{ord(found[0]):04x}"), text)
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: other bytes of a command line are half characters in Python, as escapes of JSON can be."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
 class HerdError(Exception):
     """Base of all expected failures.
 

@@ -12,7 +12,8 @@ import pytest
     ("place", "code", "says"),
     [
         ("missing/run.state", 73, "missing/run.state: the folder missing does not exist\nhint: mkdir -p missing\n"),
-        ("small.h5", 73, "small.h5: exists and is not a checkpoint\nhint: name another file with --checkpoint\n"),
+        ("other.h5", 73, "other.h5: exists and is not a checkpoint\nhint: name another file with --checkpoint\n"),
+        ("small.h5", 2, "small.h5: --checkpoint would overwrite this input\nhint: name another file: --checkpoint FILE\n"),
         ("-", 73, "-: is not a regular file, so it cannot hold a checkpoint\nhint: --checkpoint FILE\n"),
         ("/dev/null", 73, "/dev/null: is not a regular file, so it cannot hold a checkpoint\nhint: --checkpoint FILE\n"),
         ("./out.h5", 2, "out.h5: is named by both -o and --checkpoint\nhint: give the checkpoint a name of its own\n"),
@@ -22,6 +23,7 @@ def test_a_place_for_checkpoints_that_cannot_be_used_is_refused_before_learning(
     herd: Callable, quick: Callable, small: Path, place: str, code: int, says: str
 ) -> None:
     before = small.read_bytes()
+    small.with_name("other.h5").write_bytes(before)
     ended = herd(*quick("small.h5", "-o", "out.h5", "--checkpoint", place, "--every", "1"))
     assert (ended.code, ended.out) == (code, b"")
     assert ended.err.endswith(f"herd fit-rbm: {says}")

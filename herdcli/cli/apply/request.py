@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.request import unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import input_file, unrecorded, where_changed, where_given
 from herdcli.records import dataclass
 
 
@@ -10,8 +10,8 @@ from herdcli.records import dataclass
 class Request:
     """The options of `herd apply`; names and meanings are those of its --help."""
 
-    model: str = unrecorded()
-    source: str = unrecorded()
+    model: str = input_file()
+    source: str = input_file()
     input_format: str | None = unrecorded()
     want: str | None
     split: str | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_recorded, unrecorded, where_given
+from herdcli.cli.frame.request import as_recorded, input_file, unrecorded, where_given
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def is_ellipse(text: str) -> bool:
 class Request:
     """The options of `herd convert`; names and meanings are those of its --help."""
 
-    source: str = unrecorded()
+    source: str = input_file()
     input_format: str | None = unrecorded()
     format: str | None = unrecorded()
     label: str | None

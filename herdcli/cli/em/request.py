@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts.roles import ROLES
-from herdcli.cli.frame.request import as_recorded, unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import as_recorded, input_file, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
@@ -42,7 +42,7 @@ STARTS = {"fa": ("newton", "pca", "random")} | dict.fromkeys(("ppca", "pca", "ld
 class Request:
     """The options of `herd em`; names and meanings are those of its --help."""
 
-    source: str = unrecorded()
+    source: str = input_file()
     input_format: str | None = unrecorded()
     model: str
     components: tuple[int, int] | None

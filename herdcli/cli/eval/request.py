@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_changed
+from herdcli.cli.frame.request import as_file, as_recorded, input_file, output_file, shown_as_file, unrecorded, where_changed
 from herdcli.cli.frame.targets import recorded_scores
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -20,9 +20,9 @@ def _target(text: str | None) -> str | None:
 class Request:
     """The options of `herd eval`; names and meanings are those of its --help."""
 
-    sources: tuple[str, ...] = unrecorded()
+    sources: tuple[str, ...] = input_file()
     format: str | None = unrecorded()
-    plots: tuple[tuple[str, str], ...] = unrecorded()
+    plots: tuple[tuple[str, str], ...] = output_file()
     requirements: tuple[str, ...]
     unit: str
     calibrate: str
@@ -31,7 +31,7 @@ class Request:
     chains: int
     temperatures: int | None
     reverse: bool
-    report: str | None = as_file()
+    report: str | None = output_file(shown_as_file)
     keep_going: bool
     confusion: bool
     mcnemar: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, unrecorded, where_changed
+from herdcli.cli.frame.request import as_file, input_file, output_file, unrecorded, where_changed
 from herdcli.errors import BadUsage
 from herdcli.markov.learning.table import ALGORITHMS, DIRECTED
 from herdcli.records import dataclass
@@ -32,7 +32,7 @@ OF_SEARCH = ("max_parents", "score", "equivalent_rows", "tabu", "required_edges"
 class Request:
     """The options of `herd fit-mrf`; names and meanings are those of its --help."""
 
-    source: str = unrecorded()
+    source: str = input_file()
     format: str | None = unrecorded()
     input_format: str | None = unrecorded()
     values: str
@@ -52,8 +52,8 @@ class Request:
     required_edges: str | None = where_changed(None, lambda value: "file")
     forbidden_edges: str | None = where_changed(None, lambda value: "file")
     bootstrap: int = where_changed(0)
-    support: str | None = unrecorded()
-    path: str | None = unrecorded()
+    support: str | None = output_file()
+    path: str | None = output_file()
     algorithm: str
     tolerance: float
     orders: int

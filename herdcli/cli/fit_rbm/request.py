@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
 from herdcli.artifacts.roles import ROLES
-from herdcli.cli.frame.request import as_file, noted, settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import as_file, input_file, noted, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
@@ -66,6 +66,16 @@ def _typed(name: str) -> str:
     return "--continue" if name == "model" else f"--{name.replace('_', '-')}"
 
 
+def _are_options(value: object) -> bool:
+    """Whether a recorded value is a list of names of options."""
+    known = {each.name for each in fields(Request)}
+    return isinstance(value, (list, tuple)) and all(isinstance(name, str) and name in known for name in value)
+
+
+NOT_ASKED = (  # which settings have as 0 where they are not asked for
+    *("average", "average_scores", "bias_rate", "chains", "fast_rate", "final_steps", "patience", "replicas", "sparsity_target"),
+    *("units", "validate_every"),
+)
 FEW = 32  # hidden units of which auto learns by rpcd
 
 
@@ -74,7 +84,7 @@ class Request:
     """The options of `herd fit-rbm`; names and meanings are those of its --help.  The record holds the rate, the centring and the
     weight decay as chosen."""
 
-    source: str = unrecorded()
+    source: str = input_file()
     input_format: str | None = unrecorded()
     hidden: int | Literal["auto"]
     algorithm: str
@@ -122,9 +132,11 @@ class Request:
     keep_state: bool | None = where_given()
     draw_missing: bool | None = where_given()
     track_likelihood: bool | None = where_given()
-    model: str | None = unrecorded()
+    model: str | None = input_file()
     on_disk: bool | None = where_given()
-    typed: tuple[str, ...] | None = where_given()  # with --continue: the options in place of the model's own settings
+    typed: tuple[str, ...] | None = where_given(
+        lambda value: _are_options(value)
+    )  # with --continue: the options in place of the model's own settings
     split: str | None
     threshold: float | None
     value_range: tuple[float, float] | None
@@ -157,6 +169,14 @@ class Request:
         if self.layers or self.below:
             return Layered(**vars(self))
         return self if self.model is None else replace(self, typed=tuple(sorted(given & vars(self).keys())))
+
+    @staticmethod
+    def not_asked(parameters: Mapping[str, object]) -> Collection[str]:
+        """The options for which 0 or null in a record stands for none: settings of pairs, of sequences and of a model that is continued are
+        recorded as they are."""
+        typed = parameters.get("typed")
+        settled = parameters.get("pairs") is True or parameters.get("recurrent") is True or isinstance(typed, list)
+        return [name for name in NOT_ASKED if not (isinstance(typed, list) and name in typed)] if settled else ()
 
     def _suited(self) -> str:
         """The algorithm for what is asked for: rpcd, or pt of words, where it was found to be the best and nothing asks for another."""
@@ -303,7 +323,7 @@ class Request:
 class Layered(Request):
     """A request for layers: the model below is among the inputs of the record, and not among its options."""
 
-    below: str | None = unrecorded()
+    below: str | None = input_file()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +334,7 @@ class OfSequences(Request):
     folds: int | None = unrecorded()
     average_scores: int | None = unrecorded()
     layers: tuple[int, ...] | None = unrecorded()
-    below: str | None = unrecorded()
+    below: str | None = input_file()
     pairs: bool = unrecorded()
     chains: int | None = unrecorded()
     bias_rate: float | None = unrecorded()
@@ -336,7 +356,7 @@ class OfSequences(Request):
     keep_state: bool | None = unrecorded()
     draw_missing: bool | None = unrecorded()
     track_likelihood: bool | None = unrecorded()
-    model: str | None = unrecorded()
+    model: str | None = input_file()
 
     def settled(self, given: Collection[str]) -> OfSequences:
         """With the settings for sequences where none were typed.  Raises BadUsage for options of other models."""

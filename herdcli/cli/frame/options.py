@@ -15,15 +15,16 @@ import csv
 import functools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from herdcli.cli.frame.console import Console
+from herdcli.cli.frame.request import recorded
 from herdcli.cluster.where import FORMS, Asked, parse, setting
 from herdcli.dialect import DECIMAL, RECORDED, THOUSANDS, declared
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, is_unicode
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -400,6 +401,14 @@ def _cluster(options: dict[str, Any]) -> Asked | None:
     return Asked(where, more, retries, mixed)
 
 
+def _require_unicode(parameters: Mapping[str, object]) -> None:
+    """Raise BadUsage for a text that no history can hold."""
+    for name, value in parameters.items():
+        several = value if isinstance(value, (tuple, list)) else (value,)
+        if not all(is_unicode(each) for each in several if isinstance(each, str)):
+            raise BadUsage(f"--{name.replace('_', '-')}: holds bytes that are not UTF-8", hint="set a UTF-8 locale, or type it anew")
+
+
 def parsed(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[Session, R]:
     """The session and the request of typed options.  Raises click.BadParameter for nan, which is within any range."""
     from herdcli.cli.frame.session import Session
@@ -438,6 +447,7 @@ def parsed(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[
     asked = kind(**options)
     if hasattr(asked, "resolved"):
         asked = asked.resolved(frozenset(given))
+    _require_unicode(recorded(asked) | {name: common[name] for name in ("missing", "categorical", "layer")})
     console = Console(command, -1 if quiet else int(verbose))
     if isinstance(ctx.obj, list):
         console.warned = ctx.obj  # of a caller in this process
@@ -454,7 +464,12 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
     def decorate(function: Command) -> Command:
         @functools.wraps(function)
         def wrapped(**options: object) -> object:
-            session, asked = parsed(click.get_current_context(), request, options)
+            from herdcli.cli.frame import paths
+
+            context = click.get_current_context()
+            session, asked = parsed(context, request, options)
+            common = {name: getattr(session, name) for name in paths.OF_EVERY_RUN if name in context.params}
+            paths.refuse_conflicts(paths.registered(context.command, asked, common))
             with session:
                 return function(session, asked)
 

@@ -2,7 +2,7 @@
 
     @dataclass(frozen=True, kw_only=True)
     class Request:
-        source: str = unrecorded()
+        source: str = input_file()
         hidden: int
         below: str | None = as_file()
 
@@ -12,7 +12,7 @@ other options filled in; nothing rewrites it later.  The history holds `recorded
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, field, fields
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -24,45 +24,71 @@ else:
     T = TypeVar("T")
 
 D = TypeVar("D")  # of a field
+USE, INPUT, UPDATED, OUTPUT = "use", "input", "updated", "output"  # what a run does with the file that a field names
+FILE = "file"  # a file in a record
+SOMETIMES, ALLOWED = "sometimes", "allowed"  # marks of a field that only some records have, and of one that is no option
 _LEFT_OUT = object()
 
 
 class Resolvable(Protocol):
     """A request whose defaults depend on what else was typed."""
 
-    def resolved(self, given: frozenset[str]) -> Any:
+    def resolved(self, given: frozenset[str]) -> DataclassInstance:
         """The request as it is run.  given: names of the options that the user typed."""
         ...
 
 
+def _never(value: object) -> object:
+    return _LEFT_OUT
+
+
 def unrecorded() -> Any:
     """A field that is not part of the record: where inputs lie and outputs go, which cannot change a result."""
-    return field(metadata={"record": lambda value: _LEFT_OUT})
+    return field(metadata={"record": _never})
+
+
+def input_file() -> Any:
+    """A field that names what is read and is not part of the record, whose inputs have the digest of the content."""
+    return field(metadata={"record": _never, USE: INPUT})
+
+
+def output_file(shown: Callable[[D], object] = _never) -> Any:
+    """A field that names what is written besides the result; the record has nothing of it, or what `shown` makes of it."""
+    return field(metadata={"record": shown, USE: OUTPUT})
 
 
 def noted(default: D) -> D:
     """A field that is no option and not part of the record: what `resolved` has seen."""
-    return field(default=default, metadata={"record": lambda value: _LEFT_OUT})
+    return field(default=default, metadata={"record": _never})
 
 
-def as_file() -> Any:
-    """A field that names a file: the record says `file`, since its content is among the inputs."""
-    return field(metadata={"record": lambda value: None if value is None else "file"})
+def shown_as_file(value: object) -> str | None:
+    """The record of a file: `file`, since its content is among the inputs."""
+    return None if value is None else FILE
 
 
-def as_recorded(shown: Callable[[Any], object]) -> Any:
+def as_file(*, updated: bool = False) -> Any:
+    """A field that names a file to read: the record says `file`.  updated: the result may go to the same file."""
+    return field(metadata={"record": shown_as_file, USE: UPDATED if updated else INPUT})
+
+
+def as_recorded(shown: Callable[[D], object]) -> Any:
     """A field whose record is what `shown` makes of the value."""
     return field(metadata={"record": shown})
 
 
-def where_given() -> Any:
-    """A field that the record has only where it is not None: what most runs know nothing of."""
-    return field(default=None, metadata={"record": lambda value: _LEFT_OUT if value is None else value})
+def where_given(allowed: Callable[[object], bool] | None = None) -> Any:
+    """A field that the record has only where it is not None: what most runs know nothing of.
+
+    allowed  of a field that is no option: which values a record can have.
+    """
+    shown: dict[str, object] = {"record": lambda value: _LEFT_OUT if value is None else value, SOMETIMES: True}
+    return field(default=None, metadata=shown if allowed is None else shown | {ALLOWED: allowed})
 
 
 def where_changed(default: D, shown: Callable[[D], object] = lambda value: value) -> D:
     """A field that the record has only where it is not the default: options of one model among several."""
-    return field(default=default, metadata={"record": lambda value: _LEFT_OUT if value == default else shown(value)})
+    return field(default=default, metadata={"record": lambda value: _LEFT_OUT if value == default else shown(value), SOMETIMES: True})
 
 
 def recorded(request: DataclassInstance) -> dict[str, object]:
@@ -76,21 +102,71 @@ def recorded(request: DataclassInstance) -> dict[str, object]:
     return found
 
 
+def of_record(kind: type[T], names: Collection[str]) -> type[T]:
+    """The request that a record of these names is of: where `resolved` makes one of another type, which records other names, that type."""
+    kinds = [kind, *kind.__subclasses__()]
+    for each in kinds:
+        always, sometimes = _recorded_names(each)
+        if always <= set(names) <= always | sometimes:
+            return each
+    return next((each for each in kinds if set(names) <= recordable_names(each)), kind)  # a record of an earlier version
+
+
+def recordable_names(kind: type[DataclassInstance]) -> set[str]:
+    """The fields that a record can have."""
+    always, sometimes = _recorded_names(kind)
+    return always | sometimes
+
+
+def _recorded_names(kind: type[DataclassInstance]) -> tuple[set[str], set[str]]:
+    """The fields that every record has, and those that some have."""
+    shown = [each for each in fields(kind) if each.metadata.get("record") is not _never]
+    return {each.name for each in shown if SOMETIMES not in each.metadata}, {each.name for each in shown if SOMETIMES in each.metadata}
+
+
+def recordable(declared: Field[object], value: object) -> bool:
+    """Whether a record can hold this value of a field."""
+    shown = declared.metadata.get("record", _itself)
+    return shown is not _never and (value == absent_of(declared) or bool(shown(value) == value))
+
+
+def file_in(declared: Field[object], value: object) -> str | None:
+    """The file that the value of a field names: all of it, or what follows the name of a form, as in mixture:FILE."""
+    if not isinstance(value, str):
+        return None
+    if declared.metadata.get(USE) is not None:
+        return value
+    shown = declared.metadata.get("record", _itself)(value)
+    if shown == FILE:
+        return value
+    form = f"{shown}:"
+    return value[len(form) :] if isinstance(shown, str) and value.startswith(form) else None
+
+
+def names_files(declared: Field[object]) -> bool:
+    """Whether a field can name a file to read."""
+    if USE in declared.metadata:
+        return bool(declared.metadata[USE] != OUTPUT)
+    return file_in(declared, "\0/") is not None or file_in(declared, "mixture:\0/") is not None
+
+
 def _itself(value: object) -> object:
     return value
 
 
 def revived(kind: type[T], parameters: Mapping[str, object]) -> T:
     """The request of a record: lists are tuples again, what was left out or is newer than the record is None or its default."""
-    return kind(**{each.name: _tuples(parameters[each.name]) if each.name in parameters else _absent(each) for each in fields(kind)})
+    return kind(**{each.name: as_tuples(parameters[each.name]) if each.name in parameters else absent_of(each) for each in fields(kind)})
 
 
-def _absent(declared: Field[object]) -> object:
+def absent_of(declared: Field[object]) -> object:
+    """What a field is where a record has nothing of it."""
     return None if declared.default is MISSING else declared.default
 
 
-def _tuples(value: object) -> object:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def as_tuples(value: object) -> object:
+    """A value of a record: its lists are tuples again."""
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
 
 
 def settings(kind: type[T], request: DataclassInstance, **more: object) -> T:

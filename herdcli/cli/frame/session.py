@@ -126,8 +126,6 @@ class Session:
 
     def _own_checkpoint(self, path: str, held: ExitStack) -> None:
         """Be the only run with this checkpoint, for the length of the command."""
-        if self.output != "-" and os.path.realpath(self.output) == os.path.realpath(path):
-            raise BadUsage("is named by both -o and --checkpoint", where=self.output, hint="give the checkpoint a name of its own")
         artifacts.check_checkpoint(path)
         held.enter_context(locks.owned(path, "is the checkpoint of a run that is still going", hint="name another file with --checkpoint"))
 

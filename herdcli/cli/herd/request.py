@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts.roles import ROLES
-from herdcli.cli.frame.request import as_file, unrecorded
+from herdcli.cli.frame.request import as_file, input_file, unrecorded
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
@@ -19,7 +19,7 @@ HIDDEN_ONLY = ("hidden", "variant", "flip", "hidden_bias", "sweeps", "step_sizes
 class Request:
     """The options of `herd herd`; names and meanings are those of its --help."""
 
-    source: str = unrecorded()
+    source: str = input_file()
     input_format: str | None = unrecorded()
     model: str
     features: str | None

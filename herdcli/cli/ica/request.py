@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import as_file, input_file, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
@@ -35,7 +35,7 @@ OF = {  # option -> the algorithms that it means something to
 class Request:
     """The options of `herd ica`; names and meanings are those of its --help."""
 
-    source: str = unrecorded()
+    source: str = input_file()
     input_format: str | None = unrecorded()
     algorithm: str
     filters: int | None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from herdcli.artifacts.roles import ROLES
-from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import as_file, as_recorded, input_file, unrecorded, where_changed, where_given
 from herdcli.cli.frame.targets import recorded_scores, recorded_target
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -35,7 +35,7 @@ def _recorded_candidates(text: str | None) -> str | None:
 class Request:
     """The options of `herd kernel-herd`; names and meanings are those of its --help."""
 
-    source: str = unrecorded()
+    source: str = input_file()
     input_format: str | None = unrecorded()
     count: int
     rule: str
@@ -61,7 +61,7 @@ class Request:
     extend: str | None = as_file()
     no_state: bool
     seed: int
-    simd: str | None = where_given()
+    simd: str | None = where_given(lambda value: value == "avx2+fma")
     embedding: str | None = where_given()
     thin_by_chain: bool = where_changed(False)
     scores: str | None = where_changed(None, recorded_scores)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import unrecorded, where_changed
+from herdcli.cli.frame.request import input_file, unrecorded, where_changed
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class Request:
     """The options of `herd network`; names and meanings are those of its --help."""
 
     structure: str
-    source: str = unrecorded()
+    source: str = input_file()
     format: str | None = unrecorded()
     input_format: str | None = unrecorded()
     rows: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.request import as_file, settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import as_file, input_file, output_file, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 
@@ -27,9 +27,9 @@ VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says
 class Request:
     """The options of `herd nherd-train`; names and meanings are those of its --help."""
 
-    source: str = unrecorded()
+    source: str = input_file()
     input_format: str | None = unrecorded()
-    cache: str | None = unrecorded()
+    cache: str | None = output_file()
     algorithm: str
     covariance: str
     form: str
@@ -58,7 +58,7 @@ class Request:
     positive: str | None
     split: str | None
     label: str | None
-    model: str | None = as_file()
+    model: str | None = as_file(updated=True)
     interactions: str = where_changed("")
     task: str = where_changed("classification")
     holdout: int | None = where_given()

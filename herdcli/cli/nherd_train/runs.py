@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -330,7 +329,7 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
             raise BadUsage("--cache keeps one label a line, and --task multilabel has sets", hint="leave --cache out")
         if isinstance(labels, ClassNames):
             raise BadUsage("--cache keeps labels as numbers, and these are names", hint="leave --cache out")
-        _require_own_file(session, request.cache)
+        _require_file(request.cache)
         kept = Cached(request.cache, reader, given.proof, session.console)
     source, classes = _source(session, given, kept, labels, settings)
     columns = (1 << reader.bits) + 1 if reader.bits else 1
@@ -375,12 +374,10 @@ def _labels(task: str, request: Request, model: Classifier | None, *, named: boo
     return (ClassNames if named else Labels)(request.declared(model), most=request.max_classes)
 
 
-def _require_own_file(session: Session, cache: str) -> None:
-    """Raise BadUsage for a cache that is no file, or the one that the model goes to."""
+def _require_file(cache: str) -> None:
+    """Raise BadUsage for a cache that is no file."""
     if cache == "-":
         raise BadUsage("--cache is read as arrays in place, which stdout cannot be", hint="name a file")
-    if os.path.realpath(cache) == os.path.realpath(session.output):
-        raise BadUsage("is named by both -o and --cache", where=cache, hint="give the cache a name of its own")
 
 
 def _source(session: Session, given: Examples, reader: Reader | Cached, labels: AnyLabels, settings: Settings) -> tuple[Source, int]:

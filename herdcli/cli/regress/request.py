@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.request import unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import input_file, unrecorded, where_changed, where_given
 from herdcli.records import dataclass
 
 FAMILIES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape", "softmax")
@@ -15,7 +15,7 @@ FORMS = ("ar1", "variance")  # of the errors' covariance; anything else names a 
 class Request:
     """The options of `herd regress`; names and meanings are those of its --help."""
 
-    source: str = unrecorded()
+    source: str = input_file()
     input_format: str | None = unrecorded()
     target: str | None
     family: str | None

@@ -11,7 +11,7 @@ import click
 from herdcli.cli.frame.console import printable, write_stdout
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage
-from herdcli.cli.frame.request import unrecorded
+from herdcli.cli.frame.request import input_file, unrecorded
 from herdcli.errors import HerdError, escaped
 from herdcli.records import dataclass
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Request:
     """The arguments and options of `herd info`."""
 
-    sources: tuple[str, ...] = unrecorded()
+    sources: tuple[str, ...] = input_file()
     format: str = unrecorded()
     top: int | None = unrecorded()
 

@@ -9,7 +9,7 @@ import click
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import output_options, stage
-from herdcli.cli.frame.request import as_file, unrecorded
+from herdcli.cli.frame.request import as_file, input_file
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS
 from herdcli.records import dataclass
@@ -26,7 +26,7 @@ ONLINE = ("classifier", "predictor", "tagger")
 class Request:
     """The options of `herd merge`; names and meanings are those of its --help."""
 
-    models: tuple[str, ...] = unrecorded()
+    models: tuple[str, ...] = input_file()
     rule: str
     data: str | None = as_file()
 

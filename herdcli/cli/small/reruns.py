@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from herdcli.artifacts import memory
 from herdcli.cli.frame import rerun as history
 from herdcli.cli.frame.console import write_stdout
+from herdcli.cli.frame.remake import Bounds
 from herdcli.errors import HerdError, escaped
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
-def rerun(session: Session, paths: Sequence[str], inputs: Sequence[str]) -> int:
-    """Say of each file how it compares with what its history makes; the worst exit code."""
+def rerun(session: Session, paths: Sequence[str], inputs: Sequence[str], *, seconds: float, disk: int) -> int:
+    """Say of each file how it compares with what its history makes; the worst exit code.  seconds, disk: bounds for each file."""
     given, worst = history.known(inputs), 0
+    memory_limit = session.max_memory or memory.default_limit()
     for path in paths:
+        end = time.monotonic() + seconds
+        bounds = Bounds(seconds, end, memory_limit, disk, session.threads)
         try:
-            write_stdout(escaped(history.verdict(session, path, given)) + "\n")
+            write_stdout(escaped(history.verdict(session, path, given, bounds)) + "\n")
         except HerdError as error:
             session.console.fault(str(error), error.hint)
             worst = max(worst, error.exit_code)

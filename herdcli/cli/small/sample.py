@@ -9,7 +9,7 @@ import click
 
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import checkpoint_options, output_options, seed_option, stage, threads_option
-from herdcli.cli.frame.request import settings, unrecorded, where_given
+from herdcli.cli.frame.request import input_file, settings, where_given
 from herdcli.kinds import KINDS, named
 from herdcli.records import dataclass
 
@@ -27,14 +27,14 @@ BURN_IN = {"rtrbm": 50}  # sweeps where none are typed; of other kinds 1,000
 class Request:
     """The options of `herd sample`; names and meanings are those of its --help."""
 
-    model: str = unrecorded()
+    model: str = input_file()
     count: int
     burn_in: int
     chains: int | None
     thin: int
     means: bool
-    given: str | None = unrecorded()
-    mask: str | None = unrecorded()
+    given: str | None = input_file()
+    mask: str | None = input_file()
     steps: int | None = where_given()
     seed: int
 

@@ -8,7 +8,7 @@ import click
 
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage
-from herdcli.cli.frame.request import unrecorded
+from herdcli.cli.frame.request import input_file
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Request:
     """The arguments and options of `herd seal`."""
 
-    sources: tuple[str, ...] = unrecorded()
+    sources: tuple[str, ...] = input_file()
 
 
 @click.command("seal", cls=Command)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_changed
+from herdcli.cli.frame.request import as_file, as_recorded, input_file, unrecorded, where_changed
 from herdcli.errors import BadUsage
 from herdcli.markov.algorithms import ALGORITHMS
 from herdcli.records import dataclass
@@ -54,7 +54,7 @@ def _regions(value: str) -> str:
 class Request:
     """The options of `herd ups-infer`; names and meanings are those of its --help."""
 
-    source: str = unrecorded()
+    source: str = input_file()
     format: str | None = unrecorded()
     input_format: str | None = unrecorded()
     algorithm: str

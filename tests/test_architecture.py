@@ -33,6 +33,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "numerics": GROUND | {"iterate", "algorithm"},
     "kinds": frozenset({"errors", "records"}),
     "scratch": frozenset(),
+    "sandbox": frozenset(),
     "artifacts": GROUND | {"kinds", "scratch", "dialect"},
     "evaluation": GROUND | TOPICS | {"iterate", "algorithm", "numerics", "kinds"},
     "cluster": GROUND | {"iterate", "algorithm", "numerics", "scratch"},

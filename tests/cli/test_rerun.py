@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
 
 import h5py
@@ -14,7 +18,8 @@ import pytest
 from herdcli import artifacts
 from herdcli.artifacts import compare, header
 from herdcli.artifacts.identity import digests
-from herdcli.cli.frame import spelling
+from herdcli.cli.frame import history, paths, spelling
+from herdcli.errors import DataError
 
 MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to name
     "fit-rbm": ("fit-rbm bits.csv --hidden 3 --epochs 2 -o out.h5", "bits.csv"),
@@ -255,3 +260,188 @@ def test_the_largest_difference_is_relative_and_has_a_place() -> None:
     assert compare.largest_difference(Dataset(X=residual), Dataset(X=2 * residual)) == (pytest.approx(4e-14), "X")
     assert compare.largest_difference(Dataset(X=X[:1]), Dataset(X=X)) == (float("inf"), "X")
     assert compare.largest_difference(Dataset(X=X, source="a"), Dataset(X=X, source="b")) == (float("inf"), "source")
+
+
+ODD = (None, True, -1, 0, 7, 0.5, 1e308, 10**30, "", "x", "auto", "inf", float("nan"), "/etc/passwd", "file", "mixture:/etc/passwd", "a\0b")
+ODD += ("\ud800", "-", "--help", [], [[]], ["a"], [1, 2], [["a", 1]], {}, {"a": 1}, "x" * 5000)
+
+
+OTHERS = ("path", "report", "plots", "cache", "source", "sources", "output", "checkpoint", "model", "trace_file")
+
+
+def hostile(path: str, change: Callable[[list[dict]], None]) -> None:
+    """An artifact whose history was changed, sealed as anyone can seal it."""
+
+    def edit(file: h5py.File) -> None:
+        history = records(file)
+        change(history)
+        file.attrs["provenance"] = json.dumps(history)
+
+    changed(path, edit)
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if "parquet" not in MADE[name][0]])
+def test_odd_values_of_a_history_are_refused_in_one_line(run: Callable, here: Path, name: str) -> None:
+    """None is a fault of herd's, and none that is accepted names a file that is no input."""
+    line, _ = MADE[name]
+    assert run(*line.split(), "-q").code == 0
+    artifact = artifacts.load("out.h5")
+    stage = history.stages_of(artifact)[-1]
+    placed = {each.role: f"INPUT-{each.role}" for each in stage.inputs}
+    history.request_of(stage, placed, "out.h5", "SCRATCH")
+    told: list[str] = []
+    for option in (
+        *stage.parameters,
+        "path",
+        "report",
+        "plots",
+        "cache",
+        "source",
+        "sources",
+        "output",
+        "checkpoint",
+        "model",
+        "trace_file",
+    ):
+        for value in ODD:
+            odd = replace(stage, parameters={**stage.parameters, option: value})
+            try:
+                command, request, _ = history.request_of(odd, placed, "out.h5", "SCRATCH")
+            except DataError as error:
+                told.append(str(error))
+                continue
+            files = [each.path for each in paths.registered(command, request, {})]
+            assert all("INPUT-" in path or path.startswith("SCRATCH") or path == "-" for path in files), (option, value, files)
+    assert max(map(len, told)) < 600
+    assert not any("\n" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("line", "change", "says"),
+    [
+        (
+            "fit-mrf bits.csv --structure l1 -q -o out.h5",
+            lambda history: history[-1]["parameters"].update(path="victim.txt", source="bits.csv"),
+            "stage 1 (fit-mrf) has 'path' as \"victim.txt\" in its history: no command writes that",
+        ),
+        (
+            "eval rbm.h5 -q -o out.h5",
+            lambda history: history[-1]["parameters"].update(report="victim.txt", sources=["rbm.h5"], plots=[["filters", "victim.png"]]),
+            "stage 2 (eval) has 'report' as \"victim.txt\" in its history: no command writes that",
+        ),
+        (
+            "nherd-train text.svm -q -o out.h5",
+            lambda history: history[-1]["parameters"].update(cache="victim.txt"),
+            "stage 1 (nherd-train) has 'cache' as \"victim.txt\" in its history: no command writes that",
+        ),
+        (
+            "fit-mrf bits.csv --structure l1 -q -o out.h5",
+            lambda history: history[-1]["inputs"][0].update(role="path"),
+            "stage 1 (fit-mrf) had an input 'path', for which this version has no place",
+        ),
+        (
+            "kernel-herd real.csv -m 5 -q -o out.h5",
+            lambda history: history[-1]["parameters"].update(candidates="file"),
+            "stage 1 (kernel-herd) reads a file for 'candidates', which is not among the inputs of its history",
+        ),
+        (
+            "apply rbm.h5 bits.csv -q -o out.h5",
+            lambda history: history[-1].update(inputs=history[-1]["inputs"][1:]),
+            "stage 2 (apply) reads 'model', which is not among the inputs of its history",
+        ),
+        (
+            "fit-rbm bits.csv --epochs 1 -q -o out.h5",
+            lambda history: history[-1].update(inputs=[]),
+            "stage 1 (fit-rbm) cannot be made again: it reads an input that is not in its history",
+        ),
+        (
+            "fit-rbm bits.csv --epochs 1 -q -o out.h5",
+            lambda history: history[-1]["parameters"].update(hidden=0),
+            "stage 1 (fit-rbm) has 'hidden' as 0 in its history: it is not of the form n|auto",
+        ),
+        (
+            "fit-rbm bits.csv --epochs 1 -q -o out.h5",
+            lambda history: history[-1]["parameters"].update(epochs=10**9),
+            "stage 1 (fit-rbm) cannot be made again: it takes more than 3 s",
+        ),
+        (
+            "kernel-herd real.csv -m 5 -q -o out.h5",
+            lambda history: history[-1]["parameters"].update(count=10**9),
+            "stage 1 (kernel-herd) cannot be made again: ",
+        ),
+        (
+            "sample rbm.h5 --count 4 -q -o out.h5",
+            lambda history: history[-1]["parameters"].update(count=1_000_000, burn_in=1),
+            "stage 2 (sample) cannot be made again: ",
+        ),
+    ],
+    ids=["path", "report", "cache", "role", "file", "no model", "no data", "range", "time", "memory", "disk"],
+)
+def test_a_hostile_history_harms_nothing(run: Callable, here: Path, line: str, change: Callable, says: str) -> None:
+    for name in ("victim.txt", "victim.png", "file"):
+        Path(name).write_text("precious")
+    assert run(*line.split()).code == 0
+    hostile("out.h5", change)
+    before = {path: path.read_bytes() for path in here.iterdir()}
+    given = with_inputs("bits.csv real.csv rbm.h5 text.svm")
+    ended = run(
+        "check", "--rerun", "out.h5", *given, "--max-time", "3" if "3 s" in says else "60", "--max-disk", "1M", "--max-memory", "400M"
+    )
+    assert (ended.code, ended.out) == (65, "")
+    assert ended.err.startswith(f"herd check: out.h5: {says}")
+    assert len([line for line in ended.err.splitlines() if not line.startswith("hint: ")]) == 1
+    assert {path: path.read_bytes() for path in here.iterdir()} == before
+
+
+def test_a_report_is_made_again_with_its_page_in_the_scratch_folder(run: Callable, here: Path) -> None:
+    assert run("eval", "rbm.h5", "--report", "page.html", "-q", "-o", "out.h5").code == 0
+    before = {path: path.read_bytes() for path in here.iterdir()}
+    ended = run("check", "--rerun", "out.h5", "--input", "rbm.h5")
+    assert (ended.code, ended.out, ended.err) == (0, "out.h5: reproduced: same bytes\n", "")
+    assert {path: path.read_bytes() for path in here.iterdir()} == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Landlock")
+def test_a_stage_cannot_write_outside_its_folder(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "victim").write_text("precious")
+    script = f"""
+import os, sys
+from herdcli.sandbox import write_only_within
+if not write_only_within({str(inside)!r}):
+    sys.exit(77)
+open({str(inside / "file")!r}, "w").write("x")
+os.replace({str(inside / "file")!r}, {str(inside / "other")!r})
+open(os.devnull, "w").write("x")
+for act in (lambda: open({str(outside / "victim")!r}, "w"), lambda: os.unlink({str(outside / "victim")!r}),
+            lambda: os.rename({str(inside / "other")!r}, {str(outside / "other")!r}), lambda: os.truncate({str(outside / "victim")!r}, 0)):
+    try:
+        act()
+    except OSError:
+        continue
+    sys.exit(1)
+"""
+    code = subprocess.run([sys.executable, "-c", script]).returncode
+    if code == 77:
+        pytest.skip("a kernel without Landlock")
+    assert code == 0
+    assert (outside / "victim").read_text() == "precious"
+
+
+def test_every_recorded_field_can_be_checked() -> None:
+    """Each is an option, whose type checks it, or says itself what it can be."""
+    from herdcli.cli.frame.request import ALLOWED, recordable_names
+    from herdcli.cli.main import COMMANDS
+
+    for name, (module, _) in COMMANDS.items():
+        command = import_module(module).command
+        if "request" not in vars(command.callback):
+            continue
+        options = {param.name for param in command.params}
+        kind = vars(command.callback)["request"]
+        for each in (kind, *kind.__subclasses__()):
+            for field in fields(each):
+                if field.name in recordable_names(each):
+                    assert field.name in options or ALLOWED in field.metadata, f"herd {name}: {field.name}"

@@ -7,7 +7,7 @@ is step-N.h5.  Each line is parsed as the command itself would parse it, and is 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from itertools import combinations
 from pathlib import Path
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.artifacts import provenance
+from herdcli.cli.frame.history import SHOWN, Stage, command_of, field_of, stages_of
 from herdcli.cli.frame.options import parsed
-from herdcli.cli.frame.rerun import OF_READING, SHOWN, Stage, command_of, field_of, stages_of
+from herdcli.cli.frame.recorded import OF_READING, as_word, plain, possible_words
 from herdcli.errors import HerdError
 
 if TYPE_CHECKING:
@@ -123,41 +124,17 @@ def _option(param: click.Parameter, value: object) -> list[str] | None:
         return [text] if text else None
     if param.multiple:
         values = value if isinstance(value, list) else [value]
-        return [word for each in values for word in (_long(param), *(map(_text, each) if isinstance(each, list) else (_text(each),)))]
+        return [word for each in values for word in (_long(param), *(map(as_word, each) if isinstance(each, list) else (as_word(each),)))]
     if param.nargs > 1 and isinstance(value, list):
-        return [_long(param), *map(_text, value)]
-    return next(([_long(param), text] for text in _texts(value) if _read(param, text) == _plain(value)), None)
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Ways in which a value may have been typed."""
-    if not isinstance(value, list):
-        yield _text(value)
-        return
-    flat = [_text(each) for each in value if not isinstance(each, list)]
-    if flat:
-        yield flat[0]
-    yield ",".join(flat)
-    for between in ("x", "-", ":", "/"):
-        yield between.join(flat)
-    yield ",".join("x".join(map(_text, each)) if isinstance(each, list) else _text(each) for each in value)
-    yield ",".join("=".join(map(_text, each)) if isinstance(each, list) else _text(each) for each in value)
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+        return [_long(param), *map(as_word, value)]
+    return next(([_long(param), text] for text in possible_words(value) if _read(param, text) == plain(value)), None)
 
 
 def _read(param: click.Parameter, text: str) -> object:
     try:
-        return _plain(param.type.convert(text, param, None))
+        return plain(param.type.convert(text, param, None))
     except (click.ClickException, ValueError, HerdError):
         return None
-
-
-def _plain(value: object) -> object:
-    """As a record holds it: tuples are lists."""
-    return [_plain(each) for each in value] if isinstance(value, (tuple, list)) else value
 
 
 def _record(command: click.Command, stage: Stage, fixed: Fixed, typed: Mapping[str, list[str]]) -> Mapping[str, object] | None:

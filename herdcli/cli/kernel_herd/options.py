@@ -22,6 +22,8 @@ def parse_bandwidth(text: str) -> float | str:
         number = 0.0
     if not 0 < number < float("inf"):
         raise ValueError("is neither 'median' nor a number above 0")
+    if not 1e-100 <= number <= 1e100:
+        raise ValueError("is not from 1e-100 to 1e100, beyond which its powers leave float64")
     return number
 
 

@@ -2,16 +2,17 @@
 
 An algorithm is a frozen dataclass of everything its numbers depend on (rows, settings, seed) and of how it is run (`map`), with
 the methods below.  Its state is a dataclass that holds all that its future depends on; the type of it is known without a start,
-so that a resumed run reads its checkpoint and never repeats `init`; one whose start is work has `like` besides.  Commands run
-every algorithm by the same call, which guards memory, saves and resumes, answers signals, tries the first steps for a dry run,
-and shows how far it is.
+so that a resumed run reads its checkpoint and never repeats `init`; one whose start is work is `Shaped` and has `like` besides.
+What an algorithm can do besides it declares by its base classes, never by the names of its attributes.  Commands run every
+algorithm by the same call, which guards memory, saves and resumes, answers signals, tries the first steps for a dry run, and shows
+how far it is.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar
 
 from herdcli import iterate
 from herdcli.iterate import Steppable
@@ -90,22 +91,20 @@ class Algorithm(Protocol[S, R]):
         ...
 
 
-@runtime_checkable
-class Shaped(Protocol[T]):
-    """An algorithm whose start is work (a pass over the rows, draws, a first propagation), which a resumed run need not do again."""
+class Shaped(ABC, Generic[T]):
+    """Declares an algorithm whose start is work (a pass over the rows, draws, a first propagation): a resumed run need not do it again."""
 
+    @abstractmethod
     def like(self) -> T:
         """A state with the types and shapes of the first one, whatever its numbers."""
-        ...
 
 
-@runtime_checkable
-class Expecting(Protocol[U]):
-    """An algorithm that ends by a criterion, and tells from the steps that are done when it is likely to be met."""
+class Expecting(ABC, Generic[U]):
+    """Declares an algorithm that ends by a criterion, and tells from the steps that are done when it is likely to be met."""
 
+    @abstractmethod
     def expected(self, state: U) -> int | None:
         """Steps in all; None if nothing shows that they will be fewer than there may be."""
-        ...
 
 
 def shapes(algorithm: Algorithm[S, R]) -> S:

@@ -16,7 +16,7 @@ import numpy as np
 from herdcli.cluster import tasks, wire
 from herdcli.cluster.farm import Farm, refuse
 from herdcli.errors import HerdError, Unavailable
-from herdcli.numerics.blocks import Source, Statistics, Sums
+from herdcli.numerics.blocks import Source, Spread, Statistics, Sums
 from herdcli.records import dataclass
 
 CHUNK = 64  # blocks at most
@@ -26,7 +26,7 @@ EACH = 4  # chunks of a worker at least, where there are as many blocks: so the 
 
 
 @dataclass
-class Rounds:
+class Rounds(Spread):
     """The blocks of a source on the workers of a farm, as a `numerics.blocks.Spread`."""
 
     source: Source

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import Progress, Shaped
 from herdcli.em import quasi
 from herdcli.em.quasi import Charted, Leap, Parameters
 from herdcli.errors import BadUsage, Diverged
@@ -157,7 +157,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class EM:
+class EM(Shaped[State]):
     """The algorithm: a model, the blocks of a pass, and when to end."""
 
     model: Model

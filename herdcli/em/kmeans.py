@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from herdcli import fast
-from herdcli.algorithm import Progress
+from herdcli.algorithm import Progress, Shaped
 from herdcli.em import starts
 from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.errors import BadUsage, DataError
@@ -232,7 +232,7 @@ class BatchState:
 
 
 @dataclass(frozen=True)
-class MiniBatch:
+class MiniBatch(Shaped[BatchState]):
     """k-means by minibatches: c_k ← c_k + (w / taken_k)(x − c_k) for the rows of each batch; the last centres are the result.
 
     A batch is RUNS runs of RUN neighbouring rows, so that a file of any size is read at few places.  One pass over all rows follows,

@@ -25,6 +25,7 @@ from herdcli.em.floors import FLOOR, floored
 from herdcli.em.kalman import Gaps, Smoothed, gaps, kalman, noise_root, smooth
 from herdcli.em.lds_chart import LDSChart, chart
 from herdcli.em.lds_start import Opening
+from herdcli.em.quasi import Charted
 from herdcli.em.sequences import SequenceBlock
 from herdcli.errors import Diverged
 from herdcli.numerics.blocks import Statistics, Sums
@@ -73,7 +74,7 @@ class Step(Statistics):
 
 
 @dataclass(frozen=True)
-class LDS:
+class LDS(Charted):
     """The model for `driver.EM`; `lds` makes one.  Parameters: transition, control, drift, process, loading, mean, noise, start_mean,
     start_covariance.
 

@@ -9,7 +9,8 @@ Source: Jamshidian & Jennrich (1997), Acceleration of the EM algorithm by using 
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import Protocol
 
 import numpy as np
 
@@ -43,13 +44,12 @@ class Chart(Protocol):
         ...
 
 
-@runtime_checkable
-class Charted(Protocol):
-    """A model with coordinates."""
+class Charted(ABC):
+    """Declares a model with coordinates."""
 
+    @abstractmethod
     def chart(self, parameters: Parameters, sums: Sums) -> Chart:
         """Coordinates around these parameters, of which `sums` are the statistics."""
-        ...
 
 
 @dataclass

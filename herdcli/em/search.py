@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import field
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import Progress, Shaped
 from herdcli.em.driver import EM, Fit, State
 from herdcli.records import dataclass
 
@@ -34,7 +34,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(Shaped[SearchState]):
     """Runs of EM for each of `sizes` components.
 
     score     the criterion of a fit, None where there is one candidate.

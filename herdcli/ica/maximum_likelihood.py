@@ -22,7 +22,7 @@ from functools import partial
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import Progress, Shaped
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import likelihood
 from herdcli.ica.experts import AUTO, check_integrable, named, signs
@@ -226,7 +226,7 @@ def _solve(h: Array, G: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class MaximumLikelihood:
+class MaximumLikelihood(Shaped[State]):
     """ml as an algorithm.  map: goes over blocks of rows; it may use threads."""
 
     problem: Problem

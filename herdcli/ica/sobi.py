@@ -15,7 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import Progress, Shaped
 from herdcli.errors import BadUsage
 from herdcli.ica.experts import named, signs
 from herdcli.ica.model import Trace
@@ -118,7 +118,7 @@ def alike(problem: Problem, state: State, sigmas: float = 4.0) -> list[tuple[int
 
 
 @dataclass(frozen=True)
-class JointDiagonalisation:
+class JointDiagonalisation(Shaped[State]):
     """sobi as an algorithm."""
 
     problem: Problem

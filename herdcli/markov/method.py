@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Generic, Protocol, TypeVar
 
-from herdcli.algorithm import Algorithm, Progress
+from herdcli.algorithm import Algorithm, Expecting, Progress
 from herdcli.iterate import Steppable
 from herdcli.markov.model.network import Factor
 from herdcli.records import dataclass
@@ -115,7 +115,7 @@ class Stepwise(Generic[S]):
         return Progress(state.step, self.steps, self.figure(state) if state.step else "")
 
 
-class ToTolerance(Stepwise[T], Generic[T, C]):
+class ToTolerance(Stepwise[T], Expecting[T], Generic[T, C]):
     """Those that end where the residual is at the tolerance of the settings."""
 
     settings: C

@@ -13,7 +13,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -83,13 +83,12 @@ class Statistics(ABC):
         """The sums of one block."""
 
 
-@runtime_checkable
-class Spread(Protocol):
-    """A source whose blocks are with other processes."""
+class Spread(ABC):
+    """Declares a source whose blocks are with other processes."""
 
+    @abstractmethod
     def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
         """(blocks, their sums), entries of the tree in their order, of as many blocks from `first` on as are dealt at a time."""
-        ...
 
 
 Spreading = Callable[[Source], Source]

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import Progress, Shaped
 from herdcli.errors import BadUsage, Diverged
 from herdcli.numerics import real
 from herdcli.rbm import learning, lengthening, words
@@ -79,7 +79,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Climb:
+class Climb(Shaped[State]):
     """The algorithm; a step is one of `learning.Learning` of one size, or its judgement.
 
     problem  with the validation rows of every model; its number of hidden units is of no account.

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Counted, Progress
+from herdcli.algorithm import Counted, Progress, Shaped
 from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.numerics.streamed import Streamed
@@ -44,7 +44,7 @@ __all__ = ["Learning", "Problem", "Selected", "Settings", "State"]
 
 
 @dataclass(frozen=True)
-class Learning(Counted[State]):
+class Learning(Counted[State], Shaped[State]):
     """The algorithm that learns the models of a problem; a step is one minibatch of every model that is not done yet.
 
     map  runs the models of the step, which touch disjoint parts of the state, or the blocks of a single one; it may use threads.

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from herdcli.algorithm import Counted, Progress
+from herdcli.algorithm import Counted, Progress, Shaped
 from herdcli.errors import BadUsage
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.likelihood import Map
@@ -90,7 +90,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Sampling(Counted[State]):
+class Sampling(Counted[State], Shaped[State]):
     """The algorithm; its result are the rows of each model, and whether chains agree.  map: runs over the models."""
 
     problem: Problem

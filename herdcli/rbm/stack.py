@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from herdcli.algorithm import Counted, Progress
+from herdcli.algorithm import Counted, Progress, Shaped
 from herdcli.errors import BadUsage
 from herdcli.numerics import real
 from herdcli.rbm import learning
@@ -131,7 +131,7 @@ def transposed_start(h: Harmonium, settings: Settings) -> tuple[Array, Array, Ar
 
 
 @dataclass(frozen=True)
-class Stacking(Counted[State]):
+class Stacking(Counted[State], Shaped[State]):
     """The algorithm that learns the layers one after the other; its result are their models, without rows.
 
     map  as of `learning.Learning`.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.blocks import Statistics, Sums
+from herdcli.numerics.blocks import Spread, Statistics, Sums
 from herdcli.records import dataclass
 from herdcli.regression import weights
 from herdcli.regression.centring import back, moved
@@ -29,7 +29,7 @@ from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class Summed:
+class Summed(Spread):
     """All training rows as their sums M: a source of the derivatives at any θ, as `numerics.blocks.Spread`.
 
     θ has the intercept at the centre last.

@@ -242,6 +242,8 @@ LONG: dict[str, str] = {
     "ups-infer observed": "ups-infer network.h5 --algorithm ups",
     "nherd-train rows": "nherd-train real.h5 --passes 2",
     "ups-infer rows": "ups-infer network.h5 --ignore-observed --evidence-rows evidence.csv",
+    "ups-infer tempered": "ups-infer free.h5 --algorithm tempered-gibbs --burn-in 5 --sweeps 30",
+    "ups-infer gibbs chains": "ups-infer free.h5 --algorithm gibbs --burn-in 5 --sweeps 30 --chains 3",
     "sample": "sample rbm.h5 --count 6 --burn-in 4 --thin 2",
 }
 

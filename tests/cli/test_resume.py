@@ -19,6 +19,7 @@ FINISHED = [
     "fit-mrf binary.csv --smoothing 1",
     "ups-infer grid.h5 --algorithm bp",
     "ups-infer grid.h5 --algorithm ups",
+    *(f"ups-infer free.h5 --algorithm {name} --burn-in 5 --sweeps 20" for name in ("gibbs", "tempered-gibbs")),
     "sample small.rbm.h5 --count 3 --burn-in 2",
     "nherd-train rows.svm",
     "nherd-train rows.svm --C 1 --passes 2",
@@ -46,6 +47,7 @@ def inputs(herd, small, tmp_path):
     np.savetxt(tmp_path / "binary.csv", RANDOM.integers(0, 2, (60, 3)), delimiter=",", header="a,b,c", comments="", fmt="%d")
     (tmp_path / "rows.svm").write_bytes(lines(300))
     assert herd("network", "grid", "--rows", "3", "--columns", "3", "-o", "grid.h5").code == 0
+    assert herd("network", "random", "--nodes", "8", "--degree", "3", "-o", "free.h5").code == 0
     assert herd("fit-rbm", "small.h5", "--hidden", "3", "--epochs", "1", "-q", "-o", "small.rbm.h5").code == 0
     return tmp_path
 
@@ -112,6 +114,26 @@ def test_a_resumed_run_does_not_begin_again(inputs, monkeypatch, line):
             main([*command, *more])
         assert (ended.value.code or 0) == code
     assert begun == [False, True]
+
+
+@pytest.mark.parametrize("where", ["like", "step", "result"])
+def test_a_fault_of_the_program_is_not_put_down_to_the_checkpoint(herd, inputs, monkeypatch, where):
+    """An error after --resume is bad data only where the checkpoint holds a state that the run does not come to from its start."""
+    from herdcli.cli.main import main
+    from herdcli.markov.bethe.propagation import BeliefPropagation
+
+    monkeypatch.chdir(inputs)
+    command = ["ups-infer", "grid.h5", "--algorithm", "bp", "-q", "--checkpoint", "c.state", "--every", "1"]
+    assert herd(*command, "-o", "/dev/full").code == 74
+
+    def broken(self, *given):
+        raise TypeError("'numpy.ndarray' object is not callable")
+
+    monkeypatch.setattr(BeliefPropagation, where, broken)
+    if where == "step":
+        monkeypatch.setattr(BeliefPropagation, "done", lambda self, state: False)
+    with pytest.raises(TypeError, match="not callable"):  # which the console script ends with 70, and tests see as it is
+        main([*command, "--resume", "-o", "out.h5"])
 
 
 def flipped(text: bytes) -> bytes:

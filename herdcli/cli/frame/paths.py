@@ -72,6 +72,8 @@ def refuse_conflicts(named: Sequence[NamedFile]) -> None:
             continue
         for path in _written_with(each):
             _refuse_input(each, path, inputs, folders)
+        if each.path == "-" and each.label != "-o":
+            continue  # each command says itself what of it stdout can take
         identity = _existing(each.path, written=True, streams=True) or _missing(each.path)
         if identity is None:
             continue

@@ -17,7 +17,7 @@ from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.preparation import SplitRule
 from herdcli.artifacts.roles import ROLES, ColumnRoles, ColumnUse, described, remark, target_of, with_column_names
 from herdcli.artifacts.wording import readable
-from herdcli.cli.frame import plans
+from herdcli.cli.frame import plans, replay
 from herdcli.cli.frame.console import Console
 from herdcli.cli.frame.request import recorded
 from herdcli.dialect import PLAIN, Dialect, reading
@@ -100,6 +100,7 @@ class Session:
     _saved: bool = False  # is there a checkpoint of this run?
     _from: str | None = None  # the checkpoint that it goes on from
     _last: list[Callable[[], None]] = field(default_factory=list)
+    _repeated: Callable[[], bool] = lambda: True  # whether the checkpoint holds what its run comes to from its start
     _keep: Callable[[], None] | None = None  # saves the last state of a loop that has ended, until the command has
 
     def __enter__(self) -> Session:
@@ -134,6 +135,9 @@ class Session:
             error.where = list(self.inputs.values())[-1].name  # topics see values and know no files
         if isinstance(error, DataError) and self.column_names:
             error.message = with_column_names(error.message, self.column_names)
+        foreign = None
+        if self._from is not None and isinstance(error, UNRECKONABLE) and not self._repeated():
+            foreign = self._no_state(self._from, error)
         refusal = None if error is None else bound.refusal_of(error, [artifact.name for artifact in self.inputs.values()])
         if isinstance(error, Interrupted) and self.checkpoint is not None:
             if self._keep is not None:
@@ -152,13 +156,13 @@ class Session:
             self._held.close()
         if refusal is not None:
             raise refusal from error
-        if self._from is not None and isinstance(error, UNRECKONABLE):
-            raise self._no_state(self._from, error) from error
+        if foreign is not None:
+            raise foreign from error
 
     def _no_state(self, path: str, error: BaseException) -> DataError:
-        """What cannot be reckoned with after a checkpoint was read is what that held.
+        """What cannot be reckoned with after a checkpoint was read, where that held a state which its run has never been in.
 
-        Types, shapes and ranges were checked; a state can have them all and still be none that a run has ever been in.
+        Types, shapes and ranges were checked before; a state can have them all and still be none of the run's.
         """
         what = " ".join(str(error).split())[:200] or type(error).__name__
         hint = "start afresh without --resume"
@@ -465,13 +469,12 @@ class Session:
             return None
         from herdcli.algorithm import shapes
 
-        self._from = self.checkpoint
-        saved = artifacts.load_checkpoint(self.checkpoint, algorithm.state, digest, like=partial(shapes, algorithm), longer=longer)
+        read = partial(artifacts.load_checkpoint, self.checkpoint, algorithm.state, digest, like=partial(shapes, algorithm), longer=longer)
+        saved = read()
         if saved is None:
-            self._from = None
             self.console.note(f"no checkpoint at {self.checkpoint} yet: starting afresh")
             return None
-        self._saved = True
+        self._saved, self._from, self._repeated = True, self.checkpoint, partial(replay.is_own, algorithm, read)
         if saved.step < 0:
             raise DataError(f"is at step {saved.step}", where=self.checkpoint)
         bound = algorithm.progress(saved).bound

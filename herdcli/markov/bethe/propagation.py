@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Shaped
 from herdcli.errors import Diverged
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import starts
@@ -51,7 +52,7 @@ class Run(Protocol):
     step: int
 
 
-class BeliefPropagation(ToTolerance[State, Settings]):
+class BeliefPropagation(ToTolerance[State, Settings], Shaped[State]):
     """`bp` and `loopy-is` on the pairwise reduction of a network."""
 
     state = State

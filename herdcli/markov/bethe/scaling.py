@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Shaped
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import propagation
 from herdcli.markov.method import Result, Settings, ToTolerance
@@ -29,7 +30,7 @@ class State(propagation.State):
     potential: Array | None = None
 
 
-class ScalingByPropagation(ToTolerance[State, Settings]):
+class ScalingByPropagation(ToTolerance[State, Settings], Shaped[State]):
     """`is-bp` and `gis-bp` on the pairwise reduction of a network."""
 
     state = State

@@ -16,6 +16,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Shaped
 from herdcli.errors import BadUsage
 from herdcli.markov.bethe import clamp, feasible, newton, starts, two_state
 from herdcli.markov.bethe import free_energy as bethe
@@ -55,7 +56,7 @@ class UPSState(State):
     clamped: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
-class UPS(ToTolerance[UPSState, Settings]):
+class UPS(ToTolerance[UPSState, Settings], Shaped[UPSState]):
     """`ups` on the pairwise reduction of a network."""
 
     state = UPSState

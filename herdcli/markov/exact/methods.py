@@ -7,7 +7,7 @@ from copy import copy
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import Progress, Shaped
 from herdcli.markov.exact import arithmetic, elimination, enumeration, forecast, junction_tree, messages, propagation, sparse
 from herdcli.markov.exact.arithmetic import Linear
 from herdcli.markov.exact.columns import Columns
@@ -210,7 +210,7 @@ class Orders:
         return state
 
 
-class Enumerate(ToTolerance[State, Settings]):
+class Enumerate(ToTolerance[State, Settings], Shaped[State]):
     """The joint table; with observed marginals the steps are sweeps of proportional fitting."""
 
     state = State

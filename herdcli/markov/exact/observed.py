@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Shaped
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.exact.cliques import CliqueGraph, Layout
@@ -38,7 +39,7 @@ class State:
     step: int
 
 
-class ObservedTree(ToTolerance[State, Settings]):
+class ObservedTree(ToTolerance[State, Settings], Shaped[State]):
     """`junction-tree` where marginals are observed: a step is a sweep over all of them."""
 
     state = State

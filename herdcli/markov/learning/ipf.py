@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Shaped
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.exact import cliques, enumeration, junction_tree
 from herdcli.markov.exact.cliques import CliqueGraph, Layout, Row, depth_first
@@ -40,7 +41,7 @@ class State:
     step: int
 
 
-class IterativeScaling(Sized, ToTolerance[State, Settings]):
+class IterativeScaling(Sized, ToTolerance[State, Settings], Shaped[State]):
     """`ipf`, `effective-ipf` and `ups-jt`: a step is a sweep over all clusters."""
 
     state = State

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from herdcli import fast
-from herdcli.algorithm import Counted, Progress
+from herdcli.algorithm import Counted, Progress, Shaped
 from herdcli.errors import DataError, Diverged
 from herdcli.rbm.gibbs import Layer, layer
 from herdcli.rbm.recurrent.exact import Map, require_few
@@ -140,7 +140,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Learning(Counted[State]):
+class Learning(Counted[State], Shaped[State]):
     """The algorithm; its result is the last state, with the best parameters in place of the last where sequences were held out."""
 
     problem: Problem

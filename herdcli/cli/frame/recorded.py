@@ -79,6 +79,8 @@ def _checked(declared: Field[object] | None, param: click.Parameter | None, valu
     if declared is not None:
         if value == FILE and names_files(declared):
             return value
+        if value is None and declared.metadata.get(USE) is not None and _can_hold(declared, value):
+            return None
         if not _can_hold(declared, value):
             raise Refused("no command writes that")
         if off and value in (None, 0):

@@ -86,9 +86,10 @@ def where_given(allowed: Callable[[object], bool] | None = None) -> Any:
     return field(default=None, metadata=shown if allowed is None else shown | {ALLOWED: allowed})
 
 
-def where_changed(default: D, shown: Callable[[D], object] = lambda value: value) -> D:
-    """A field that the record has only where it is not the default: options of one model among several."""
-    return field(default=default, metadata={"record": lambda value: _LEFT_OUT if value == default else shown(value), SOMETIMES: True})
+def where_changed(default: D, shown: Callable[[D], object] = lambda value: value, allowed: Callable[[object], bool] | None = None) -> D:
+    """A field that the record has only where it is not the default: options of one model among several.  allowed  as of `where_given`."""
+    marks: dict[str, object] = {"record": lambda value: _LEFT_OUT if value == default else shown(value), SOMETIMES: True}
+    return field(default=default, metadata=marks if allowed is None else marks | {ALLOWED: allowed})
 
 
 def recorded(request: DataclassInstance) -> dict[str, object]:
@@ -127,7 +128,7 @@ def _recorded_names(kind: type[DataclassInstance]) -> tuple[set[str], set[str]]:
 def recordable(declared: Field[object], value: object) -> bool:
     """Whether a record can hold this value of a field."""
     shown = declared.metadata.get("record", _itself)
-    return shown is not _never and (value == absent_of(declared) or bool(shown(value) == value))
+    return shown is not _never and (value == absent_of(declared) or bool(shown(value) == value) or ALLOWED in declared.metadata)
 
 
 def file_in(declared: Field[object], value: object) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from herdcli.artifacts.roles import ROLES
-from herdcli.cli.frame.request import as_file, as_recorded, input_file, unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import as_file, as_recorded, input_file, output_file, unrecorded, where_changed, where_given
 from herdcli.cli.frame.targets import recorded_scores, recorded_target
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -67,7 +67,7 @@ class Request:
     scores: str | None = where_changed(None, recorded_scores)
     exact: bool = where_changed(False)
     label: str | None = where_changed(None)
-    report: str | None = unrecorded()
+    report: str | None = output_file()
 
     def resolved(self, given: frozenset[str]) -> Request:
         """With the rule of Stein's kernels, --by of chains, and the instruction set where its sums differ in their last bits."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.request import as_file, as_recorded, input_file, unrecorded, where_changed
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, is_unicode
 from herdcli.markov.algorithms import ALGORITHMS
 from herdcli.records import dataclass
 
@@ -38,6 +38,11 @@ USERS = {
     **dict.fromkeys(("tolerance", "iterations"), (AUTO, "junction-tree", "enumerate", *FIXED_POINT)),
     "on_nonconvergence": (AUTO, "junction-tree", "enumerate", *SAMPLED, *FIXED_POINT),
 }
+
+
+def _are_states(value: object) -> bool:
+    """Whether a recorded value is a list of NAME=STATE."""
+    return isinstance(value, list) and all(isinstance(each, str) and "=" in each and is_unicode(each) for each in value)
 
 
 def _clamp(value: str) -> str:
@@ -77,7 +82,7 @@ class Request:
     chains: int
     evidence_rows: str | None = as_file()
     evidence: str | tuple[str, ...] | None = as_file()  # typed as files and states, resolved as the one file
-    evidence_states: tuple[str, ...] = where_changed(())
+    evidence_states: tuple[str, ...] = where_changed((), allowed=lambda value: _are_states(value))
     observe: tuple[str, ...]
     likelihood: tuple[str, ...]
     ignore_observed: bool

@@ -234,6 +234,7 @@ def _has_dashboard() -> bool:
 def _process(address: str, host: str, number: int, size: Size, folder: str, asked: Asked) -> subprocess.Popen[bytes]:
     """A worker process of this machine.  It has a session of its own: a Ctrl-C is the command's to answer."""
     words = [address, "--no-nanny", "--nthreads", "1", "--host", host, "--no-dashboard", "--memory-limit", "0", "--death-timeout", "20"]
+    words += ["--dashboard-address", f"{host}:0"]  # of its HTTP server, which is there without a dashboard too, and would listen everywhere
     words += ["--local-directory", folder]
     for name in SECURITY if option(asked, "tls_ca_file") else ():
         words += [f"--{name.replace('_', '-')}", str(option(asked, name))]

@@ -351,3 +351,38 @@ def test_thirty_kills(rows, tmp_path, run, answer, workers):
         assert done.code == 0, done.err
         assert (tmp_path / "a.h5").read_bytes() == (rows / answer).read_bytes()
         (tmp_path / "a.h5").unlink()
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="/proc")
+def test_workers_on_this_machine_listen_to_it_alone(tmp_path: Path) -> None:
+    """Their HTTP server too, which is there without a dashboard."""
+    from distributed import LocalCluster
+
+    from herdcli.cluster.begun import Size, _process
+    from herdcli.cluster.where import Asked, parse
+
+    with LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster:
+        worker = _process(cluster.scheduler_address, "127.0.0.1", 0, Size(1, None), str(tmp_path), Asked(parse("local:1")))
+        try:
+            end = time.monotonic() + 60
+            while len(found := _listening(worker.pid)) < 2 and time.monotonic() < end:
+                time.sleep(0.1)
+            time.sleep(0.5)
+            assert len(found := _listening(worker.pid)) >= 2
+            assert set(found) == {"127.0.0.1"}
+        finally:
+            worker.kill()
+            worker.wait()
+
+
+def _listening(process: int) -> list[str]:
+    """The addresses that a process listens on."""
+    own = {os.readlink(path) for path in Path(f"/proc/{process}/fd").iterdir() if path.is_symlink()}
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and f"socket:[{words[9]}]" in own:
+                address = words[1].partition(":")[0]
+                found.append(".".join(str(byte) for byte in reversed(bytes.fromhex(address))) if table == "tcp" else address)
+    return found

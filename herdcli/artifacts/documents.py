@@ -99,6 +99,8 @@ def _table(raw: bytes, name: str) -> dict[str, list[Any]]:
 def _objects(text: str, name: str) -> Iterator[dict[str, Any]]:
     try:
         rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.split("\n") if line.strip()]
+        if "\\u" in text:
+            json.dumps(rows, ensure_ascii=False).encode()  # which half a character cannot be
     except (ValueError, RecursionError) as error:
         raise DataError(f"is not valid JSON lines ({' '.join(str(error).split())})", where=name) from None
     if not all(isinstance(row, dict) for row in rows):

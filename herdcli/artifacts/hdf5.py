@@ -90,7 +90,8 @@ def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:
     """The provenance list of an artifact from its JSON text."""
     try:
         history = json.loads(text)
-        json.dumps(history, allow_nan=False)  # 1e999 is read as an infinity, which no record can be written with
+        # 1e999 is read as an infinity, \\ud800 as half a character: no record can be written with them
+        json.dumps(history, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         history = None
     if not isinstance(history, list) or not all(map(_is_record, history)):

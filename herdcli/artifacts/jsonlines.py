@@ -34,6 +34,8 @@ def _records(text: str, where: str) -> list[dict[str, Any]]:
     """A dict for each row."""
     try:
         rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line.strip()]
+        if "\\u" in text:
+            json.dumps(rows, ensure_ascii=False).encode()  # which half a character cannot be
     except (ValueError, RecursionError) as error:
         raise DataError(f"is not valid JSON lines ({' '.join(str(error).split())})", where=where, hint=HINT) from error
     if rows and all(isinstance(row, list) for row in rows):

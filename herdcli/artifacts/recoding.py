@@ -67,6 +67,7 @@ class Recoding:
         """Read back.  Raises DataError for anything else."""
         try:
             found = json.loads(text)
+            json.dumps(found, ensure_ascii=False).encode()  # which half a character cannot be
             levels = {str(name): tuple(map(str, known)) for name, known in found["levels"].items()}
             means = {str(name): float(mean) for name, mean in found["means"].items()}
             bases = {str(name): levels[name][levels[name].index(level)] for name, level in found.get("bases", {}).items()}

@@ -200,11 +200,9 @@ def _own(descriptor: int) -> bool:
 
 
 def _finish(temporary: Path, descriptor: int, target: str, path: str, clobber: bool) -> None:
-    """Sync the finished file, give it its mode and its name, sync the folder."""
-    umask = os.umask(0o077)
-    os.umask(umask)
+    """Sync the finished file, give it its mode and its name, sync the folder.  What is replaced hands its mode on."""
     try:
-        os.fchmod(descriptor, 0o666 & ~umask)
+        os.fchmod(descriptor, _mode(target))
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):  # file systems without modes: FAT, CIFS
             raise
@@ -221,6 +219,15 @@ def _finish(temporary: Path, descriptor: int, target: str, path: str, clobber: b
             raise
     finally:
         _close(folder)
+
+
+def _mode(target: str) -> int:
+    """The permissions of the file that is replaced, else those that the umask gives to a new one."""
+    with contextlib.suppress(OSError):
+        return stat.S_IMODE(os.stat(target).st_mode) & 0o777
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def _close(descriptor: int) -> None:

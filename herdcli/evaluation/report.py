@@ -5,11 +5,12 @@ Nothing in it is fetched: style, script and pictures are inside, and colours fol
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import field
-from html import escape
 from typing import Any
 
+from herdcli.errors import escaped
 from herdcli.evaluation import inline, table
 from herdcli.evaluation.columns import meaning
 from herdcli.evaluation.report_look import SCRIPT, STYLE
@@ -19,6 +20,11 @@ from herdcli.records import dataclass
 HIDDEN = ("file", "kind")
 FIRST = ("verdict", "error", "log_likelihood", "mmd", "moment_gap")  # columns that stand first where they are
 SHOWN = 12  # digits of a digest
+
+
+def escape(text: str) -> str:
+    """Text as HTML shows it, without the characters that steer a terminal or turn the direction of writing."""
+    return html.escape(escaped(text, keep="\n"))
 
 
 @dataclass(frozen=True)

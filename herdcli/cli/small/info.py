@@ -100,13 +100,15 @@ def _as_text(item: dict[str, Any]) -> str:
 
     seal = f"sealed, sha256 {item['sha256'][:16]}…" if item["sealed"] else "unsealed"
     lines = [f"{escaped(item['file'])}: {item['kind']}, {readable(item['bytes'])}, {seal}"]
-    width = max(map(len, item["content"]), default=0)
-    lines += [f"  {name:{width}}  {_short(value)}" for name, value in item["content"].items()]
+    content = {escaped(name): value for name, value in item["content"].items()}
+    width = max(map(len, content), default=0)
+    lines += [f"  {name:{width}}  {_short(value)}" for name, value in content.items()]
     lines += _table(item.get("strongest", []))
     for number, record in enumerate(item["history"], 1):
-        options = "".join(f" {name}={_short(value)}" for name, value in record.get("parameters", {}).items() if value is not None)
+        options = "".join(f" {escaped(name)}={_short(value)}" for name, value in record.get("parameters", {}).items() if value is not None)
         inputs = ", ".join(f"{each['role']} {each['kind']} {each['sha256'][:12]}" for each in record.get("inputs", []))
-        lines.append(f"  {number}. {record.get('command', 'unknown')}{options}" + (f"  ← {inputs}" if inputs else ""))
+        command = escaped(str(record.get("command", "unknown")))
+        lines.append(f"  {number}. {command}{options}" + (f"  ← {escaped(inputs)}" if inputs else ""))
     return "\n".join(lines) + "\n"
 
 

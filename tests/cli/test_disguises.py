@@ -1,0 +1,60 @@
+"""Texts that steer a terminal, turn the direction of writing or are half characters; files that keep who may read them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import pytest
+
+from herdcli.artifacts import header
+
+STEERING = "a\x1b[31m\u202eb\nc"
+
+
+def disguised(path: Path) -> None:
+    """A model whose history has such texts, sealed as anyone can seal it."""
+    with h5py.File(path, "r+") as file:
+        history = json.loads(file.attrs["provenance"])
+        history[-1]["command"] = STEERING
+        history[-1]["parameters"][STEERING] = STEERING
+        file.attrs["provenance"] = json.dumps(history)
+    header.seal_file(str(path), "rbm")
+
+
+@pytest.fixture
+def model(run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("bits.csv").write_text("a,b\n1,0\n0,1\n1,1\n0,0\n")
+    assert run("fit-rbm", "bits.csv", "--hidden", "2", "--epochs", "1", "-q", "-o", "rbm.h5").code == 0
+    return tmp_path / "rbm.h5"
+
+
+def test_a_report_and_info_show_no_character_that_steers(run: Callable, model: Path) -> None:
+    disguised(model)
+    assert run("eval", "rbm.h5", "--report", "page.html", "-q", "-o", "table.tsv").code == 0
+    told = run("info", "rbm.h5")
+    assert told.code == 0
+    for text in (Path("page.html").read_text(encoding="utf-8"), told.out):
+        assert "a\\u001b[31m\\u202eb" in text
+        assert not {"\x1b", "\u202e"} & set(text)
+    assert any(line.startswith("  1. a\\u001b[31m\\u202eb\\nc ") for line in told.out.splitlines())
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "b": "\\ud800"}\n{"a": 2, "b": "x"}\n', '{"a": 1, "\\udc00": 2}\n'])
+def test_half_a_character_in_json_is_refused(run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.json").write_text(text)
+    ended = run("convert", "rows.json", "-o", "out.h5")
+    assert ended.code == 65
+    assert "herd convert: rows.json: is not valid JSON lines (" in ended.err
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_that_is_replaced_keeps_its_mode(run: Callable, model: Path, mode: int) -> None:
+    os.chmod(model, mode)
+    assert run("fit-rbm", "bits.csv", "--hidden", "2", "--epochs", "2", "-q", "-o", "rbm.h5").code == 0
+    assert model.stat().st_mode & 0o777 == mode

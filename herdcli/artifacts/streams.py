@@ -14,6 +14,7 @@ import gzip
 import os
 import re
 import select
+import shlex
 import shutil
 import stat
 import sys
@@ -163,7 +164,7 @@ def _check_target(target: str, path: str, clobber: bool) -> None:
     if os.path.isdir(target):
         raise CannotCreate("is a directory", where=path, hint="name a file in it")
     if not os.path.isdir(folder):
-        raise CannotCreate(f"the folder {folder} does not exist", where=path, hint=f"mkdir -p {folder}")
+        raise CannotCreate(f"the folder {folder} does not exist", where=path, hint=f"mkdir -p {shlex.quote(folder)}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise CannotCreate(f"the folder {folder} cannot be written to", where=path, hint="choose another folder, or change its permissions")
     if not clobber and os.path.exists(target):

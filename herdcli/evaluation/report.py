@@ -6,6 +6,7 @@ Nothing in it is fetched: style, script and pictures are inside, and colours fol
 from __future__ import annotations
 
 import html
+import shlex
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
@@ -203,7 +204,8 @@ def _flow(part: Part) -> str:
 
 def _again(part: Part) -> str:
     """The command lines, with a button that copies them, and what their placeholders stand for."""
-    lines = "\n".join(part.commands) or f"herd check --rerun {part.name} --input INPUT"
+    file = f"./{part.name}" if part.name.startswith("-") else part.name
+    lines = "\n".join(part.commands) or f"herd check --rerun {shlex.quote(file)} --input INPUT"
     names = {
         f"{str(each.get('kind')).upper()}-{str(each.get('sha256'))[:SHOWN]}": str(each.get("sha256"))
         for record in part.history

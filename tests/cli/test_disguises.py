@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,3 +61,30 @@ def test_a_file_that_is_replaced_keeps_its_mode(run: Callable, model: Path, mode
     os.chmod(model, mode)
     assert run("fit-rbm", "bits.csv", "--hidden", "2", "--epochs", "2", "-q", "-o", "rbm.h5").code == 0
     assert model.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("name", ["$(touch pwned).h5", "-x.h5", "a;touch pwned.h5", "a'b\"c.h5", "a\nb.h5"])
+@pytest.mark.parametrize("followed", [True, False])
+def test_commands_on_a_page_do_what_they_say_whatever_files_are_called(run: Callable, model: Path, name: str, followed: bool) -> None:
+    """Pasted into a shell they make or check the file of that name, and nothing else."""
+    if not followed:  # whose history no command line has, so that the page names the file to check
+        with h5py.File(model, "r+") as file:
+            history = json.loads(file.attrs["provenance"])
+            history[-1]["parameters"]["epochs"] = -1
+            file.attrs["provenance"] = json.dumps(history)
+        header.seal_file(str(model), "rbm")
+    os.rename("rbm.h5", name)
+    assert run("eval", "--report", "page.html", "-q", "-o", "table.tsv", "--", f"./{name}" if followed else name).code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    lines = html.unescape(re.search(r'<pre tabindex="0">(.*?)</pre>', page, re.DOTALL)[1])
+    seen = subprocess.run(
+        ["bash", "-c", f"herd() {{ printf '%s\\0' \"$@\"; }}\n{lines}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    words = [os.path.normpath(word) for word in seen.stdout.split("\0")]
+    assert name in words
+    assert not Path("pwned").exists()
+    assert not Path("pwned.h5").exists()

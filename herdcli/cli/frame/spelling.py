@@ -53,6 +53,7 @@ def _line(stages: list[Stage], index: int, artifact: Artifact) -> str:
             typed = fewer
     last = index == len(stages) - 1
     out = Path(artifact.name).name if last and artifact.name != "stdin" else f"step-{stage.number}.h5"
+    out = f"./{out}" if out.startswith("-") else out
     words = ["herd", stage.command, *fixed[0], *(word for words in typed.values() for word in words), *fixed[1], "-o", out]
     return shlex.join(words)
 

@@ -147,3 +147,44 @@ def test_the_record_says_how_columns_were_read_where_that_is_new(run, tmp_path):
         ended = run("check", "--rerun", f"{name}.h5", "--input", f"{name}.csv")
         assert ended.code == 0
         assert "same bytes" in ended.out
+
+
+def test_predictions_are_named_after_their_target_which_is_no_unknown_column(run, tmp_path):
+    table(tmp_path / "t.csv", ["size", "price", "tax"])
+    assert run("regress", "t.csv", "--target", "price", "--family", "gaussian", "-o", "m.h5").code == 0
+    ended = run("apply", "m.h5", "t.csv", "-o", "p.csv")
+    assert ended.code == 0, ended.err
+    assert "unknown to the model" not in ended.err
+    assert (tmp_path / "p.csv").read_text().splitlines()[0] == "predicted_price"
+    ended = run("nherd-train", "t.csv", "--label", "price", "--task", "regression", "-o", "n.h5")
+    assert ended.code == 0, ended.err
+    ended = run("apply", "n.h5", "t.csv", "-o", "p.csv")
+    assert ended.code == 0, ended.err
+    assert "unknown to the model" not in ended.err
+    assert (tmp_path / "p.csv").read_text().splitlines()[0] == "predicted_price,deviation"
+
+
+def test_columns_that_identify_rows_are_reported(run, tmp_path):
+    random = np.random.default_rng(1)
+    rows = [(1000 + 7 * k, k, f"n{k}", *random.normal(size=2).round(3)) for k in range(30)]
+    (tmp_path / "t.csv").write_text("customer_id,row,name,a,b\n" + "\n".join(",".join(map(str, row)) for row in rows) + "\n")
+    ended = run("em", "t.csv", "--components", "1", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    for name, why in (
+        ("customer_id", "has another number in each row"),
+        ("row", "counts the rows"),
+        ("name", "has another text in each row"),
+    ):
+        assert f"em: t.csv: column '{name}' {why}, as an identifier: --drop {name} leaves it out\n" in ended.err
+    quiet = run("em", "t.csv", "--components", "1", "--drop", "customer_id:name", "-o", "m.h5")
+    assert "identifier" not in quiet.err
+
+
+def test_levels_that_training_never_saw_are_reported_by_apply_and_eval(run, tmp_path):
+    lines = [f"{'red' if k % 2 else 'blue'},{k % 7},{k % 5}" for k in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["colour,x,z", *lines]) + "\n")
+    (tmp_path / "n.csv").write_text("colour,x,z\ngreen,1,2\nred,2,3\nblue,0,1\n")
+    assert run("em", "t.csv", "--components", "1", "-o", "m.h5").code == 0
+    said = "warning: n.csv: 'green' of column 'colour' (1 row) occurs in no training row"
+    assert said in run("apply", "m.h5", "n.csv", "-o", "out.h5").err
+    assert said in run("eval", "m.h5", "--data", "n.csv").err

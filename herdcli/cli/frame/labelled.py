@@ -27,7 +27,7 @@ def loaded(session: Session, path: str, task: str, input_format: str | None, lab
     try:
         if label is not None:
             return session.load(path, "data", kinds={"dataset"}, input_format=input_format, keep=[label])
-        return session.load(path, "data", kinds={"dataset"}, input_format=input_format, also=USUAL)
+        return session.load(path, "data", kinds={"dataset"}, input_format=input_format, also=USUAL, labels=labels)
     except BadUsage as error:
         if label is None or "further column" not in error.message:
             raise

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=iterate.Steppable)
 R = TypeVar("R")
 H = TypeVar("H")
+OF_NUMBERS = ("regression", "predictor", "tagger")  # kinds whose targets are no labels
 SELECTED = ("data", "evidence")  # roles of inputs whose columns the options are about
 COLUMN_OPTIONS = ("read_columns", "drop_columns", "split_column", "weights_column")
 SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
@@ -312,7 +313,8 @@ class Session:
         if artifact.kind in ("network", "beliefs"):
             names += list(value.names or ())
         self.features |= {str(name) for name in names} | set(artifact.recoding.levels)
-        self.target = target_of(artifact) or self.target
+        if artifact.kind not in OF_NUMBERS or self.command == "apply":  # what is judged asks for its columns by name itself
+            self.target = target_of(artifact) or self.target
 
     def with_columns(self, summary: str) -> str:
         """A closing line with what the columns were used as."""

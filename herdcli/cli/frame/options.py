@@ -138,13 +138,13 @@ _split_option = click.option(
     "--split",
     metavar="TRAIN,VALID,TEST",
     default=None,
-    help="Rows per class, as counts or fractions, drawn with the seed.  [default: the data set's own split, else .6,.2,.2]",
+    help="Fractions of the rows, or counts of each class, drawn with the seed.  [default: the data set's own split, else .6,.2,.2]",
 )
 _label_option = click.option(
     "--label",
     default=None,
     metavar="COLUMN",
-    help="Column of labels; none: no labels.  [default: y, where they are learned from]",
+    help="Column of labels, or none.  [default: y or none]",
 )
 
 

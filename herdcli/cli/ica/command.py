@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     "--label",
     default=None,
     metavar="COLUMN",
-    help="Column of labels; none: no labels.  [default: y, where they are learned from]",
+    help="Column of labels, or none.  [default: y or none]",
 )
 @stage(
     Request,

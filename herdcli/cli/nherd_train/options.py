@@ -227,7 +227,10 @@ OPTIONS: tuple[Decorator, ...] = (
     click.option("--only", metavar="A,B,…", default=None, help="Use only the rows of these classes (data sets; * and ? match)."),
     click.option("--positive", metavar="A,B,…", default=None, help="Two classes: these against the rest (data sets; * and ? match)."),
     click.option(
-        "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows per class of a data set.  [default: its own, else .6,.2,.2]"
+        "--split",
+        metavar="TRAIN,VALID,TEST",
+        default=None,
+        help="Fractions of the rows, or counts of each class.  [default: the data set's own, else .6,.2,.2]",
     ),
     click.option(
         "--label",

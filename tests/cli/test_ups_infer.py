@@ -491,3 +491,8 @@ def test_tap_outside_its_range_is_not_reliable_in_its_file_either():
         "log Z above its bound", "inaccurate marginals", "not converged",
     ]  # fmt: skip
     assert verdicts.of_beliefs(above, SimpleNamespace(algorithm="tree-reweighted", warnings=None)) == []
+    for by, error, findings in (
+        ("exact inference", 0.005, []), ("exact inference", 0.02, ["not converged"]), ("short chains", 0.005, ["not converged"]),
+    ):  # fmt: skip
+        stopped = SimpleNamespace(algorithm="bp", warnings=None, estimated_by=by)
+        assert verdicts.of_beliefs({"converged": 0, "estimated_error": error}, stopped) == findings

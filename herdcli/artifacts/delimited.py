@@ -31,6 +31,7 @@ from herdcli.schema import Array
 _WHOLE = re.compile(r"[-+]?\d+")
 _PADDED = re.compile(r"0\d+")
 _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
+_POINTED = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
 WIDTH_HINT = "each line needs as many values as the first"
 WHOLE_HINT = "herd convert FILE -o FILE.h5 reads all rows as one"
 MOST_HEAD = 1 << 28  # bytes of titles
@@ -210,6 +211,9 @@ def _decimal_commas(head: Head, where: str, asked: Asked) -> bool:
     if asked.dialect.numeric and asked.dialect.point is not None:
         return asked.dialect.point == ","
     rows = head.below
+    points = [cell for cells in rows for cell in cells if DECIMAL_POINT.fullmatch(cell)] if head.separator == ";" else []
+    if points and all(map(_POINTED.fullmatch, points)):
+        asked.note(f"{where}: numbers such as {points[0]} are read as fractions; --thousands . reads {points[0].replace('.', '')}")
     if head.separator == "," or not _any(rows, DECIMAL_COMMA) or _any(rows, DECIMAL_POINT):
         return False
     found = [cell for cells in rows for cell in cells if DECIMAL_COMMA.fullmatch(cell)]

@@ -163,6 +163,9 @@ def test_a_point_of_thousands_is_no_decimal_point(tmp_path: Path) -> None:
     """1.234 under --thousands . is 1234 also where every cell looks like a number."""
     X, _ = _load(tmp_path / "a.csv", "a;b\n1.234;2\n5.678;3\n", Dialect(thousands="."))
     np.testing.assert_array_equal(X[:, 0], [1234, 5678])
+    X, told = _load(tmp_path / "a.csv")
+    np.testing.assert_array_equal(X[:, 0], [1.234, 5.678])
+    assert "numbers such as 1.234 are read as fractions; --thousands . reads 1234" in told[0]
 
 
 def test_cells_that_no_option_reads_are_named(tmp_path: Path) -> None:

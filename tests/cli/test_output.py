@@ -43,8 +43,9 @@ def test_output_replaces_a_file_whole_and_keeps_it_on_failure(herd, small, tmp_p
 
 
 def test_output_over_its_own_input(herd, digits, digits_bytes, tmp_path):
-    assert herd("convert", "digits.h5", "-o", "digits.h5").code == 0
-    assert herd("check", "digits.h5").code == 0
+    ended = herd("convert", "digits.h5", "-o", "digits.h5")
+    assert (ended.code, ended.err) == (2, "herd convert: digits.h5: -o would overwrite this input\nhint: name another file: -o FILE\n")
+    assert (tmp_path / "digits.h5").read_bytes() == digits_bytes
 
 
 def test_no_clobber(herd, small, tmp_path, quick):

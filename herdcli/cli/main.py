@@ -103,11 +103,12 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _meant(error: click.NoSuchOption) -> str:
-    """The message, with this command's name of an option that other programs call otherwise."""
+def _unknown_option(error: click.NoSuchOption) -> str:
+    """The message for an option that a command lacks, the same under every version of click, with the names it may go by here."""
     ours = {option for param in (error.ctx.command.params if error.ctx else ()) for option in param.opts}
-    known = [option for option in OTHER_NAMES.get(error.option_name, ()) if option in ours]
-    return f"{error.message} Did you mean {' or '.join(repr(option) for option in known)}?" if known else error.format_message()
+    names = [option for option in OTHER_NAMES.get(error.option_name, ()) if option in ours] or sorted(error.possibilities or ())
+    question = f" Did you mean {' or '.join(map(repr, names))}?" if names else ""
+    return f"No such option '{error.option_name}'.{question}"
 
 
 def _needed(error: click.MissingParameter) -> str | None:
@@ -195,7 +196,7 @@ def _exit_code(label: str, error: BaseException) -> int:
         return 128 + signal.SIGPIPE if error.code else 0
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else label
-        message = _meant(error) if isinstance(error, click.NoSuchOption) else error.format_message()
+        message = _unknown_option(error) if isinstance(error, click.NoSuchOption) else error.format_message()
         hint = _needed(error) if isinstance(error, click.MissingParameter) else None
         return _fail(command, message, hint or (None if "--help" in message else f"try '{command} --help'"), 2)
     if isinstance(error, click.ClickException):

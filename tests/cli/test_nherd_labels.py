@@ -224,6 +224,7 @@ def test_what_cannot_be_is_refused(herd, tmp_path, options, stdin, code, says):
 
 
 def test_other_commands_refuse_it_in_one_line(herd, tmp_path):
+    pytest.importorskip("onnx")
     X, Y = drawn()
     assert herd(*SETS, *PLAIN, "-o", "m.h5", stdin=text(X, Y)).code == 0
     assert herd("nherd-train", "-q", *PLAIN, "--classes=-1,1", "-o", "c.h5", stdin=text(X, Y[:, :2], names=("1", "-1"))).code != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,12 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
             2,
             "--given knows no labels; this model has rows with labels\nhint: herd apply --want classes",
         ),
-        (("convert", "m.h5", "-o", "m.onnx"), 65, "m.h5: is a model of rows with labels, which has no graph of features"),
+        pytest.param(
+            ("convert", "m.h5", "-o", "m.onnx"),
+            65,
+            "m.h5: is a model of rows with labels, which has no graph of features",
+            marks=pytest.mark.skipif(find_spec("onnx") is None, reason="needs onnx"),
+        ),
         (("fit-rbm", "rows.csv", "--below", "m.h5"), 65, "m.h5: is a model of rows with labels, which is no layer"),
     ],
 )

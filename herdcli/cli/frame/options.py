@@ -125,7 +125,7 @@ def threads_option(command: Command) -> Command:
         "--threads",
         type=click.IntRange(1),
         default=None,
-        help="Worker threads; the result does not depend on their number.",
+        help="Worker threads; any number gives the same result.",
     )(command)
 
 

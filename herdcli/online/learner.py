@@ -283,7 +283,7 @@ def _learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
         state.machines = [machine.machine() for machine in growing]
         return score, variance
     _grow(state, learner, block.width)
-    if target is not None and learner.settings.bias and not state.running[0] and len(target):
+    if target is not None and learner.settings.scaling == "standard" and not state.running[0] and len(target):
         _begin_at(state, float(target[0]))
     if state.weights is not None:
         assert state.multipliers is not None

@@ -129,7 +129,7 @@ def test_columns_are_dropped_or_chosen_everywhere(run, tmp_path, kind):
     assert run("check", "--rerun", "dropped.h5", "--input", "t.csv").code == 0
 
 
-@pytest.mark.parametrize("name", ["em", "nherd", "ica", "mrf", "regress"])
+@pytest.mark.parametrize("name", ["em", "nherd", "nherd_default", "nherd_numbers", "ica", "mrf", "regress"])
 def test_histories_of_before_keep_their_meaning(run, tmp_path, name):
     for path in HISTORIES.iterdir():
         shutil.copy(path, tmp_path)

@@ -20,6 +20,7 @@ TAKEN_FROM_MODEL = (
 )
 HELD, STOPS = 20, 10  # every so many-th example is held out: of several passes without validation rows, and to stop early by
 FEW = 300  # columns up to which numbers of data sets are learned with a full covariance
+STANDARDIZED = "standardized"  # the defaults that a record was made by
 VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says nothing else
 
 
@@ -74,6 +75,11 @@ class Request:
     ngrams: int = where_changed(1)
     weighting: str = where_changed("tf-idf")
     keep_case: bool = where_changed(False)
+    defaults: str | None = where_given(lambda value: value == STANDARDIZED)  # None: a record of before features were standardized
+
+    def resolved(self, given: frozenset[str]) -> Request:
+        """With the defaults of today; records from before features were standardized have those of then."""
+        return replace(self, defaults=STANDARDIZED)
 
     @property
     def first_algorithm(self) -> str:
@@ -84,6 +90,12 @@ class Request:
     def with_bias(self) -> bool:
         """Whether a feature that is always 1 is added."""
         return self.linear if self.bias is None else self.bias
+
+    @property
+    def _default_scaling(self) -> str:
+        if self.defaults and self.with_bias:
+            return "standard"
+        return "online" if self.linear else "none"
 
     @property
     def in_memory(self) -> bool:
@@ -114,12 +126,19 @@ class Request:
         """Whether a full covariance races with the winner: where classes are learned in one stream, and nothing asks for another form."""
         free = "covariance" not in given and self.algorithm == "auto" and self.multiclass == "auto" and self.form == "project"
         plain = self.loss == "squared-hinge" and not self.always_update and self.half_life in ("auto", 0.0) and self.parts == 1
-        return bool(free and plain and self.racers and self.task == "classification")
+        return bool(free and plain and self.racers and self.task == "classification" and self.defaults)
 
     @property
     def looks_for_drift(self) -> bool:
         """Whether learners that forget are tried beside the winner of the race."""
-        return bool(self.half_life == "auto" and self.racers and self.task != "multilabel" and self.parts == 1 and not self.shuffle)
+        return bool(
+            self.half_life == "auto"
+            and self.racers
+            and self.task != "multilabel"
+            and self.parts == 1
+            and not self.shuffle
+            and self.defaults
+        )
 
     @property
     def pairs(self) -> list[str] | None:
@@ -197,7 +216,7 @@ class Request:
             passes=self.passes or 1,
             half_life=0.0 if self.half_life == "auto" else self.half_life,
             bias=self.with_bias,
-            scaling=self.scaling or ("standard" if self.with_bias else "online" if self.linear else "none"),
+            scaling=self.scaling or self._default_scaling,
         )
 
     def continued(self, model: Classifier) -> Settings:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from herdcli import artifacts, iterate
-from herdcli.artifacts import Artifact, bound, locks, memory, preparation, provenance, ranges
+from herdcli.artifacts import Artifact, bound, cpp_termination, locks, memory, preparation, provenance, ranges
 from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.preparation import SplitRule
@@ -21,7 +21,7 @@ from herdcli.cli.frame import plans, replay
 from herdcli.cli.frame.console import Console
 from herdcli.cli.frame.request import recorded
 from herdcli.dialect import PLAIN, Dialect, reading
-from herdcli.errors import UNRECKONABLE, BadUsage, DataError, Interrupted, NoRoom, Unavailable
+from herdcli.errors import UNRECKONABLE, BadUsage, DataError, HerdError, Interrupted, NoRoom, Unavailable
 from herdcli.records import dataclass
 from herdcli.shards import Place
 
@@ -106,6 +106,7 @@ class Session:
 
     def __enter__(self) -> Session:
         with ExitStack() as held:
+            held.enter_context(cpp_termination.reported(self._report_termination))
             held.enter_context(bound.held(self.max_memory, self.threads))
             held.enter_context(preparation.ruled(self.rule))
             if self.exact:
@@ -130,6 +131,13 @@ class Session:
         """Be the only run with this checkpoint, for the length of the command."""
         artifacts.check_checkpoint(path)
         held.enter_context(locks.owned(path, "is the checkpoint of a run that is still going", hint="name another file with --checkpoint"))
+
+    def _report_termination(self, exception_type: str | None) -> int:
+        """Print the line for an exception of a C++ library that reached no Python code, and return the exit code."""
+        lost = HerdError(f"a C++ library ended the process ({exception_type or 'without an exception'})", hint="please report it")
+        error = bound.refusal() if cpp_termination.wanted_memory(exception_type) else lost
+        self.console.fault(str(error), error.hint)
+        return error.exit_code
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, DataError) and error.where is None and self.inputs:

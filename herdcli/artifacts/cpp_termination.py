@@ -1,0 +1,67 @@
+"""An error line in place of an abort where a C++ library ends the process.
+
+Arrow does not catch every failed allocation.  Such an exception reaches no Python code: the C++ runtime calls `std::terminate`, which
+aborts with a message of its own.  While a command runs, the runtime calls us instead (std::set_terminate).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+LIBRARIES = ("libstdc++.so.6", "libc++.1.dylib")
+BAD_ALLOC = "St9bad_alloc"  # the mangled name of std::bad_alloc
+NAME_OFFSET = ctypes.sizeof(ctypes.c_void_p)  # of the name in a std::type_info, behind the pointer to its virtual table
+
+Report = Callable[[str | None], int]
+
+
+@contextlib.contextmanager
+def reported(report: Report) -> Iterator[None]:
+    """While the body runs, end the process by `report` where the C++ runtime would abort; without a C++ runtime do nothing.
+
+    report  is given the mangled name of the exception's type, None where there is no exception; it prints a line and returns the exit code.
+    """
+    runtime = _runtime()
+    if runtime is None:
+        yield
+        return
+
+    def end() -> None:
+        os._exit(report(_exception_type(runtime)))
+
+    handler = ctypes.CFUNCTYPE(None)(end)
+    set_terminate = runtime._ZSt13set_terminatePFvvE
+    set_terminate.restype = ctypes.c_void_p
+    before = set_terminate(handler)
+    try:
+        yield
+    finally:
+        set_terminate(ctypes.c_void_p(before))
+
+
+def _runtime() -> Any:
+    for name in LIBRARIES:
+        with contextlib.suppress(OSError, AttributeError):
+            found = ctypes.CDLL(name)
+            if hasattr(found, "_ZSt13set_terminatePFvvE") and hasattr(found, "__cxa_current_exception_type"):
+                return found
+    return None
+
+
+def _exception_type(runtime: Any) -> str | None:
+    """The mangled name of the type of the exception that nobody caught."""
+    current = runtime.__cxa_current_exception_type
+    current.restype = ctypes.c_void_p
+    if (information := current()) is None:
+        return None
+    name = ctypes.cast(information + NAME_OFFSET, ctypes.POINTER(ctypes.c_char_p))[0]
+    return None if name is None else name.decode("ascii", "replace")
+
+
+def wanted_memory(exception_type: str | None) -> bool:
+    """Whether the exception says that memory could not be had."""
+    return exception_type is not None and BAD_ALLOC in exception_type

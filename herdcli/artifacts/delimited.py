@@ -359,12 +359,15 @@ def _roles(data: Dataset) -> dict[str, Any]:
     return (data.columns or {}) | roles
 
 
+_PLAIN_TITLE = re.compile(r"(?!(?i:markov|bayes)$|network\b)[^\s\"#,;|<{\[@\ufeff][^\";,|\t\r\n]*(?<!\s)")
+
+
 def _quoted(title: str, *, number: bool) -> str:
-    """A title as it is read back: between quotes where it holds a separator, a quote or a line end, or begins a comment.
+    """A title as it is read back: between quotes where it holds a separator, a quote or a line end, or begins a comment or another format.
 
     number  whether one that is a number must be told from an entry.
     """
-    plain = re.fullmatch(r"[^\s\"#,;|\ufeff][^\";,|\t\r\n]*(?<!\s)", title) and not (number and (is_value(title) or " " in title))
+    plain = _PLAIN_TITLE.fullmatch(title) and not (number and (is_value(title) or " " in title))
     return title if plain else '"' + title.replace('"', '""') + '"'
 
 

@@ -220,6 +220,8 @@ def _tell_text(text: str, name: str) -> str:
     if not lines:
         raise DataError("there are no lines of data", where=name)
     first = lines[0]
+    if first.startswith('"'):  # a title between quotes, which may hold what begins another format and go on after a line's end
+        return "csv"
     foreign = "uai" if first.upper() in ("MARKOV", "BAYES") else "bif" if first.startswith("network ") else None
     if first.startswith("<"):
         foreign = network_text(text.encode(), name)

@@ -275,3 +275,5 @@ def test_queries_that_are_none(text):
 def test_queries_that_are_some():
     assert asked.parse("mmap:a, b") == asked.Query("mmap", ("a", "b"))
     assert asked.parse("sensitivity:a=b=yes") == asked.Query("sensitivity", ("a=b",), "yes")
+    assert asked.parse('sensitivity:"a,b"=yes') == asked.Query("sensitivity", ("a,b",), "yes")
+    assert asked.parse("sensitivity:a=[0,1)") == asked.Query("sensitivity", ("a",), "[0,1)")

@@ -34,7 +34,7 @@ def parse(text: str) -> Query:
         return Query(kind, names)
     if kind in WITH_STATE and (signs := places_of(rest, "=")):
         name, state = unquoted(rest[: signs[-1]].strip()), unquoted(rest[signs[-1] + 1 :].strip())
-        if name and state:
+        if name and state and not places_of(rest[: signs[-1]], ","):
             return Query(kind, (name,), state)
     if kind in OF_GRAPH:
         bar = (places_of(rest, "|") or [len(rest)])[0]

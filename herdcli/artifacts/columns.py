@@ -51,7 +51,6 @@ def from_table(
     roles = roles_of(names, asked, where)
     left_out = asked.roles.left_out(names, [*keep, *roles.values()], where)
     use = asked.roles.use([name for name in names if name not in keep], left_out, label, roles, where)
-    asked.roles.report(use if asked.labels else use.without_labels)
     table = table.drop_columns(left_out) if left_out else table
     names = list(table.column_names)
     taken = set(roles.values())
@@ -89,6 +88,7 @@ def from_table(
         name: _texts(table.column(name), name, where) for name in worded
     }
     data = assemble(X, parts, attributes, where=where, note=note, columns=further, stretch=asked.stretch)
+    asked.roles.report(use if asked.labels else use.without_labels)  # of rows that were read, not of those that are refused
     if data.y is None or not unlabelled.any():
         return data
     y, classes = data.y.astype(np.int64), data.class_names

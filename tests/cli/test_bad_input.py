@@ -11,7 +11,10 @@ import h5py
 import numpy as np
 import pytest
 
-RANGE = "hint: the values seen are 0 to 6: --range 0,6; real numbers: --visible-units gaussian --standardize\n"
+RANGE = (
+    "hint: whole numbers: --visible-units poisson; or the values seen are 0 to 6: --range 0,6; "
+    "real numbers: --visible-units gaussian --standardize\n"
+)
 
 # name -> (changes to the arrays of small.h5, further options, what stderr says)
 ARRAYS = {
@@ -452,6 +455,6 @@ def test_stdin_named_twice(herd, digits_bytes, tmp_path):
 
 def test_column_of_words_is_told(herd, quick, tmp_path):
     (tmp_path / "words.csv").write_text("a,b,name,y\n" + "1,0,ann,0\n0,1,bob,1\n" * 6)
-    ended = herd(*quick("words.csv", "-o", "out.h5"))
+    ended = herd(*quick("words.csv", "--label", "y", "-o", "out.h5"))
     assert ended.code == 0
     assert ended.err.splitlines()[0] == "fit-rbm: words.csv: one-hot: name (2 levels)"

@@ -31,17 +31,18 @@ def tables(tmp_path):
 
 
 def test_tables_are_written_as_bif(herd, tables):
-    ended = herd("fit-mrf", "four.csv", "--algorithm", "bayes", "--smoothing", "0", "--format", "bif")
+    line = ("fit-mrf", "four.csv", "--split-column", "split", "--algorithm", "bayes", "--format", "bif")
+    ended = herd(*line, "--smoothing", "0")
     assert ended.code == 0, ended.err
     assert "2 variables, 1 edges, counts, log-likelihood" in ended.err
     assert b"probability ( a ) {\n  table 0.75, 0.25;" in ended.out
     assert b"(0) 0.6666666666666666, 0.3333333333333333;\n  (1) 0.0, 1.0;" in ended.out
-    smooth = herd("fit-mrf", "four.csv", "--algorithm", "bayes", "--smoothing", "4", "--format", "bif").out
+    smooth = herd(*line, "--smoothing", "4").out
     assert b"(0) 0.6, 0.4;" in smooth  # (2 + 1)/(3 + 2)
 
 
 def test_rows_that_no_training_row_is_like_are_possible_without_any_option(herd, tables, tmp_path):
-    plain = herd("fit-mrf", "four.csv", "--algorithm", "bayes", "--format", "bif").out
+    plain = herd("fit-mrf", "four.csv", "--split-column", "split", "--algorithm", "bayes", "--format", "bif").out
     assert b"(1) 0.16666666666666666, 0.8333333333333334;" in plain  # (0 + 1/4)/(1 + 1/2): one pseudo-row over both variables
     rows = ["a,b", *["0,0", "0,1", "1,1", "1,1"] * 5, *["0,0", "0,1", "1,0", "1,1"]]
     (tmp_path / "held.csv").write_text("\n".join(rows) + "\n")

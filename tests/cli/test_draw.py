@@ -38,17 +38,17 @@ def test_rows_of_a_mixture_carry_their_class(rows: Path, run: Run) -> None:
 
 
 def test_factors_are_drawn_from_and_principal_components_are_not(rows: Path, run: Run) -> None:
-    assert run("em", rows, "--model", "ppca", "--components", "1", "-q", "-o", "f.h5").code == 0
+    assert run("em", rows, "--model", "ppca", "--components", "1", "--label", "y", "-q", "-o", "f.h5").code == 0
     told = run("sample", "f.h5", "-m", "1", "-o", "drawn.csv")
     assert "sample: 1 row × 2 columns, " in told.err
-    assert run("em", rows, "--model", "pca", "-q", "-o", "p.h5").code == 0
+    assert run("em", rows, "--model", "pca", "--label", "y", "-q", "-o", "p.h5").code == 0
     refused = run("sample", "p.h5", "-o", "no.csv")
     hint = "hint: herd em --model ppca learns one with the same axes\n"
     assert (refused.code, refused.err) == (2, f"herd sample: pca is no distribution to draw from\n{hint}")
 
 
 def test_a_mixture_is_a_target_like_a_table_of_it(rows: Path, run: Run) -> None:
-    assert run("em", rows, "--components", "2", "-q", "-o", "m.h5").code == 0
+    assert run("em", rows, "--components", "2", "--label", "y", "-q", "-o", "m.h5").code == 0
     m = artifacts.load(str(rows.parent / "m.h5"), kinds={"mixture"}).value
     names = ["weight", "mean1", "mean2", "cov11", "cov12", "cov21", "cov22"]
     table = np.column_stack([m.weight, m.mean, m.covariance.reshape(2, 4)])
@@ -60,7 +60,7 @@ def test_a_mixture_is_a_target_like_a_table_of_it(rows: Path, run: Run) -> None:
     both = [np.loadtxt(rows.parent / f"{target}.atoms.csv", delimiter=",", skiprows=1) for target in ("m.h5", "table.csv")]
     np.testing.assert_allclose(*both, rtol=1e-12)
     assert abs(m.weight[0] - 0.5) > 0.1  # a column 'weight' of a table is that of its components
-    assert run("em", rows, "--bayes", "--components", "2", "-q", "-o", "b.h5").code == 0
+    assert run("em", rows, "--bayes", "--components", "2", "--label", "y", "-q", "-o", "b.h5").code == 0
     refused = run(*line, "no.csv", "--target", "mixture:b.h5")
     assert refused.code == 2
     assert "b.h5 is by variational Bayes, which predicts a mixture of Student distributions" in refused.err

@@ -102,7 +102,7 @@ def test_filters_whose_outputs_look_gaussian_are_no_ok(herd, tmp_path):
     random = np.random.default_rng(1)
     np.savez(tmp_path / "noise.npz", X=random.normal(size=(1000, 3)))
     np.savez(tmp_path / "speech.npz", X=random.laplace(size=(1000, 3)) @ A.T)
-    for name, verdict in (("noise", "gaussian outputs"), ("speech", "ok")):
+    for name, verdict in (("noise", "worse than whitening; gaussian outputs"), ("speech", "ok")):
         made = herd("ica", f"{name}.npz", "-o", "m.h5")
         assert made.err.count("their rotation is not identifiable") == (name == "noise")
         head, row = (line.split("\t") for line in herd("eval", "m.h5").out.decode().splitlines())

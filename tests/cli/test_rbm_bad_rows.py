@@ -56,7 +56,7 @@ def test_rows_of_zeros_alone_are_learned_as_such(run: Run, tmp_path: Path) -> No
     assert told.code == 0
     assert told.err.splitlines()[0] == "fit-rbm: warning: 5 of 5 columns are constant in all training rows: their weights stay 0"
     row = table(run("eval", "m.h5"))
-    assert row["verdict"] == "learned nothing"
+    assert row["verdict"] == "learned nothing; dead units"
     assert float(row["log_likelihood"]) == pytest.approx(float(row["independent"]), abs=5e-2)
     assert float(row["log_likelihood_tracked"]) == pytest.approx(float(row["log_likelihood"]), abs=1e-3)
 

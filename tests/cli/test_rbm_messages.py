@@ -35,7 +35,7 @@ def test_words_are_advised_what_goes_with_words(tmp_path: Path, run: Run) -> Non
     with h5py.File(tmp_path / "words.h5", "w") as file:
         file["X"] = np.random.default_rng(0).multinomial(40, [0.4, 0.3, 0.2, 0.1], 200)
     fit(run, tmp_path / "words.h5", "--visible-units", "words", "--learning-rate", ".01", "--epochs", "3")
-    row = quick.of_rbm(artifacts.load(tmp_path / "m.h5").value)
+    row = quick.of_rbm(artifacts.load(str(tmp_path / "m.h5")).value)
     told = verdicts.said("worse than independent", row | {"log_likelihood": -9.0, "independent": -8.0}, "rbm")
     assert told.endswith("(-9.00 against -8.00 nats a row): lower --learning-rate, or take more --steps")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from typing import Any, BinaryIO
 
 from herdcli.artifacts.csv_structure import Transformed, buffered
@@ -11,18 +12,19 @@ from herdcli.errors import DataError
 MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 CONTROL = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b") + b"\x7f"
 WINDOWS = set(range(0x80, 0xA0)) - {0x81, 0x8D, 0x8F, 0x90, 0x9D}  # codes of cp1252 that latin-1 has no characters for
+XML = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["'][A-Za-z0-9._-]+["']""")
 LEAST = 8  # bytes that a guess needs
 
 
 def guessed(head: bytes) -> str | None:
-    """The encoding of a text other than UTF-8 by its first bytes; None for UTF-8, and for what is no text."""
+    """The encoding of a text other than UTF-8 by its first bytes; None for UTF-8, for no text, and for XML that declares its own."""
     for mark, name in MARKS:
         if head.startswith(mark):
             return name
     wide = _wide(head)
     if wide is not None:
         return wide
-    if _is_utf8(head) or any(code in CONTROL for code in set(head)) or _is_damaged_utf8(head):
+    if XML.match(head) or _is_utf8(head) or any(code in CONTROL for code in set(head)) or _is_damaged_utf8(head):
         return None
     high = {code for code in head if code >= 0x80}
     return "cp1252" if high & set(range(0x80, 0xA0)) and high & set(range(0x80, 0xA0)) <= WINDOWS else "latin-1"

@@ -12,6 +12,7 @@ from herdcli.artifacts import Artifact, header, sniff
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.columns import variables_by_name
 from herdcli.cli.frame.options import NETWORK_FORMATS
+from herdcli.dialect import current
 from herdcli.errors import BadUsage, DataError, HerdError
 
 if TYPE_CHECKING:
@@ -136,7 +137,9 @@ def parsed(session: Session, source: Source, role: str, parse: Callable[[str], o
 
 
 def _encoding(raw: bytes, form: str | None) -> str:
-    """That of a text: as XML declares it, Latin-1 for programs that knew nothing else, else UTF-8."""
+    """That of a text: as XML declares it, Latin-1 for programs that knew nothing else, else UTF-8, as which text under --encoding comes."""
+    if current().encoding is not None:
+        return "utf-8-sig"
     if form in ("xmlbif", "xdsl"):
         found = XML_ENCODING.match(raw)
         if found is not None and (name := found[1].decode().lower()) in LATIN:

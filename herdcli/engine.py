@@ -31,7 +31,7 @@ from herdcli.artifacts import native, provenance
 from herdcli.artifacts.arrow import array as as_arrow
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.main import COMMANDS, cli
-from herdcli.errors import BadUsage, HerdError
+from herdcli.errors import BadUsage, HerdError, Interrupted
 from herdcli.scratch import scratch_folder
 
 NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options of commands alone
@@ -130,6 +130,8 @@ def _run(
             cli.main([name.replace("_", "-"), *typed], prog_name="herd", standalone_mode=False, obj=warned)
     except click.ClickException as error:
         raise BadUsage(error.format_message()) from error
+    except Interrupted as error:  # by Ctrl-C, which no `except Exception` of the caller's stops
+        raise KeyboardInterrupt(str(error)) from error
     except HerdError as error:
         error.where = None if error.where is None else _unplaced(error.where, folder)
         raise

@@ -39,20 +39,47 @@ def stopping() -> bool:
     return threading.get_ident() in asked
 
 
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """The handler of a process of herd's own: end at once.
+
+    Python drops what is raised in a callback of its garbage collector or in `__del__`; so the signal is remembered, and ends the next step.
+    """
+    asked.setdefault(threading.get_ident(), number)
+    raise Interrupted(number)
+
+
 @contextmanager
-def _deferred_signals() -> Iterator[None]:
-    """Hold a signal until the step is done.  A second one stops at once where it is a person's Ctrl-C; schedulers repeat theirs."""
+def interrupts() -> Iterator[None]:
+    """Let signals end what the body does: of the main thread, whose process is herd's own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    own = threading.get_ident()
+    previous = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        asked.pop(threading.get_ident(), None)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _deferred_signals() -> Iterator[None]:
+    """Hold a signal until the step is done.  A second one stops at once where it is a person's Ctrl-C; schedulers repeat theirs.
+
+    In a host program's process that is Ctrl-C, where the host handles it as Python does; all other signals are the host's.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    own, ours = threading.get_ident(), (interrupt, signal.default_int_handler)
 
     def note(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and own in asked:
             raise Interrupted(number)
         asked.setdefault(own, number)
 
-    previous = {number: signal.signal(number, note) for number in SIGNALS}
+    previous = {number: signal.signal(number, note) for number in SIGNALS if signal.getsignal(number) in ours}
     try:
         yield
     finally:

@@ -13,20 +13,18 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from types import FrameType
 from typing import NoReturn, TextIO
 
 import click
 
-from herdcli import __version__
+from herdcli import __version__, iterate
 from herdcli.cli.frame.console import Console
-from herdcli.errors import HerdError, Interrupted, WriteFailed, escaped
+from herdcli.errors import HerdError, WriteFailed, escaped
 
 # name -> (module with a click command called `command`, one line for the listing)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -150,10 +148,6 @@ def cli(more: bool) -> None:
     """
 
 
-def _on_signal(number: int, frame: FrameType | None) -> None:
-    raise Interrupted(number)
-
-
 def _fail(label: str, message: str, hint: str | None, code: int) -> int:
     with contextlib.suppress(OSError, AttributeError):  # stderr may be gone too: the exit code still tells
         told = f"{label}: {message}\n" + (f"hint: {hint}\n" if hint else "")
@@ -239,13 +233,12 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     _limit_blas()
     name = next((arg for arg in args if not arg.startswith("-")), "")
     label = f"herd {name}" if name in COMMANDS else "herd"
-    own = threading.current_thread() is threading.main_thread()  # no other thread may set handlers
-    previous = {number: signal.signal(number, _on_signal) for number in (signal.SIGTERM, signal.SIGUSR1) if own}
     shown, warnings.showwarning = warnings.showwarning, _tell_arithmetic(label)
     often = gc.get_threshold()
     gc.set_threshold(CYCLES)
     try:
-        code = _invoke(args)
+        with iterate.interrupts():
+            code = _invoke(args)
     except BaseException as error:
         if "--debug" in args and not isinstance(error, click.exceptions.Exit):
             traceback.print_exc()
@@ -253,8 +246,6 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     finally:
         warnings.showwarning = shown
         gc.set_threshold(*often)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
     if argv is None:
         gc.freeze()  # the process ends here: what it leaves is not searched for cycles
     raise SystemExit(code)

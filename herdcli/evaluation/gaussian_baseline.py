@@ -8,15 +8,13 @@ Source: Schäfer & Strimmer (2005), target D, with the variance of a correlation
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from herdcli.em.floors import floored
 from herdcli.numerics import linear, real
 from herdcli.schema import Array
 
-LOG_TAU = math.log(2.0 * math.pi)
+LOG_TAU = real.LOG_TAU
 
 
 def predictive_variances(variance: Array, rows: int, least: Array) -> Array:

@@ -32,20 +32,25 @@ def states_of(units: Family, columns: int) -> float:
 
 def enumerable(h: Harmonium) -> bool:
     """Whether log Z can be computed exactly: a layer has few enough states (`layer_to_sum`), or both layers are Gaussian."""
-    return is_gaussian(h) or layer_to_sum(h) is not None
+    return is_gaussian(h) or layer_to_sum(h, log_z_alone=True) is not None
 
 
-def limit(other: Family) -> int:
+def limit(other: Family, *, log_z_alone: bool = False) -> int:
     """log2 of the states up to which a layer is enumerated when the layer summed in closed form is `other`."""
+    if log_z_alone and isinstance(other, Gaussian):
+        return BY_QUADRATICS
     return BY_PRODUCTS if isinstance(other, TwoState | Rate) else ENUMERABLE
 
 
-def layer_to_sum(h: Harmonium) -> Harmonium | None:
-    """The model turned so that its hidden layer is the one to enumerate; None if both layers have too many states."""
+def layer_to_sum(h: Harmonium, *, log_z_alone: bool = False) -> Harmonium | None:
+    """The model turned so that its hidden layer is the one to enumerate; None if both layers have too many states.
+
+    log_z_alone  whether nothing else is asked of the states.
+    """
     sides = [
         (states_of(side.hidden, side.W.shape[1]), turned, side)
         for turned, side in enumerate((h, h.transposed()))
-        if states_of(side.hidden, side.W.shape[1]) <= (BY_QUADRATICS if isinstance(side.visible, Gaussian) else limit(side.visible))
+        if states_of(side.hidden, side.W.shape[1]) <= limit(side.visible, log_z_alone=log_z_alone)
     ]
     return min(sides, key=lambda side: side[:2])[2] if sides else None
 
@@ -64,12 +69,12 @@ def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
     require_proper(h)
     if is_gaussian(h):
         return _gaussian_log_partition(h)
-    side = layer_to_sum(h)
+    side = layer_to_sum(h, log_z_alone=True)
     if side is None:
         raise BadUsage(
             f"exact likelihood enumerates the smaller layer, at most {BY_PRODUCTS} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
             if isinstance(h.visible, TwoState) and isinstance(h.hidden, TwoState)
-            else f"exact likelihood enumerates a layer of at most 2^{limit(h.visible)} states; both layers have more",
+            else f"exact likelihood enumerates a layer of at most 2^{limit(h.visible, log_z_alone=True)} states; both layers have more",
             hint="use annealed importance sampling",
         )
     fast = Quadratics.of(side) if isinstance(side.visible, Gaussian) else Products.of(side)

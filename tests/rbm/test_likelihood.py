@@ -94,10 +94,13 @@ def test_products_of_units_with_several_states_reach_as_far_as_the_largest(monke
 
 
 def test_layers_of_25_units_are_enumerated():
-    """The larger side may be of any size; 26 units, or 21 below units without products, are not."""
+    """The larger side may be of any size; 26 units, 21 below units without products, or 38 beside gaussian ones are not."""
     assert enumeration.enumerable(model("binary", "spin", (25, 60)))
-    assert enumeration.enumerable(model("gaussian", "binary", (3, 20)))
-    assert not enumeration.enumerable(model("gaussian", "binary", (30, 21)))
+    assert not enumeration.enumerable(model("binary", "spin", (26, 60)))
+    assert enumeration.enumerable(model("gaussian", "binary", (3, 37)))
+    assert not enumeration.enumerable(model("gaussian", "binary", (30, 38)))
+    assert enumeration.enumerable(model("poisson", "binary", (3, 20)))
+    assert not enumeration.enumerable(model("poisson", "binary", (30, 21)))
 
 
 def test_layer_sum_survives_extreme_parameters():

@@ -15,7 +15,7 @@ from herdcli.cli.frame.session import Session
 from herdcli.cli.main import cli
 from herdcli.cluster import tasks, wire
 from herdcli.errors import DataError
-from herdcli.numerics.blocks import Source, Statistics, Sums
+from herdcli.numerics.blocks import Source, Spread, Statistics, Sums
 
 EM = ["--iterations", "3", "--tolerance", "0"]
 COMMANDS = {
@@ -41,7 +41,7 @@ COMMANDS = {
 }  # fmt: skip
 
 
-class Away:
+class Away(Spread):
     """Blocks that go to a worker and back: chunks of two, of which a worker sends one entry of the tree."""
 
     def __init__(self, source: Source) -> None:

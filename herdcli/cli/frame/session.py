@@ -223,6 +223,7 @@ class Session:
         training: Callable[[Dataset], Array] | None = None,
         as_stored: bool = False,
         labels: bool = True,
+        check: Callable[[Artifact], None] | None = None,
     ) -> Artifact:
         """Read an input and remember it for the record.
 
@@ -232,6 +233,7 @@ class Session:
         training  (n,) bool, the rows that levels and means are learned from; by default what --split and --seed make training rows.
         as_stored rows are not reckoned with: values of any size, and booleans.
         labels    False: nobody asks for the rows' own labels.
+        check     refuses what was read, before anything is said of it.
         """
         from herdcli.cli.frame.cleaning import Cleaning
 
@@ -249,6 +251,7 @@ class Session:
                 path, role, keep, input_format=input_format, label=label, keep=(*keep, *also), labels=labels, as_text=truths
             )
             return found if not states else self._by_name(found, cleaning.prepare(role))
+        told: list[tuple[str, bool]] = []
         try:
             artifact = artifacts.load(
                 path,
@@ -267,10 +270,14 @@ class Session:
                 labels=labels,
                 roles=self.column_roles(role),
                 prepare=cleaning.prepare(role),
-                account=self._account,
+                account=lambda line, complete: told.append((line, complete)),
             )
         except DataError as error:
             raise cleaning.hinted(error) from error
+        if check is not None:
+            check(artifact)
+        for line, complete in told:
+            self._account(line, complete)
         if artifact.kind != "dataset" or artifact.recoding:
             self.recoding = artifact.recoding
         if artifact.kind != "dataset":

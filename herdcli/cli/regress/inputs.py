@@ -235,6 +235,17 @@ def _loaded(
         return found
 
 
+def require_column(data: Dataset, name: str | None, option: str, where: str) -> None:
+    """Refuse a data set without a column."""
+    if name is not None and not has_column(data, name):
+        raise _no_column(data, name, option, where)
+
+
+def _no_column(data: Dataset, name: str, option: str, where: str) -> BadUsage:
+    columns = [*(data.columns or {}), *(data.feature_names or [])]
+    return BadUsage(f"{option} {name}: there is no such column", where=where, hint=f"columns: {', '.join(columns[:12]) or 'none named'}")
+
+
 def column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
     """A column of numbers by its name, and the data set without it."""
     if name is None:
@@ -245,8 +256,7 @@ def column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Ar
     elif data.feature_names and name in data.feature_names:
         values, data = _without(data, name)
     else:
-        columns = [*further, *(data.feature_names or [])]
-        raise BadUsage(f"{option} {name}: there is no such column", where=where, hint=f"columns: {', '.join(columns[:12]) or 'none named'}")
+        raise _no_column(data, name, option, where)
     if values.dtype.kind not in "fiub":
         raise DataError(f"column '{name}' holds text, {option} needs numbers", where=where)
     return np.asarray(values, dtype=np.float64), data

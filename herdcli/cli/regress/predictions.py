@@ -35,7 +35,11 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     known = inputs.fitted(fitted)
     also = [name for name in (known.offset, *inputs.counting_columns(known)) if name]
     form = request.input_format
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=form, keep=["y"], also=also, labels=False)
+
+    def check(found: Artifact) -> None:
+        inputs.require_column(found.value, known.offset, "--offset", found.name)
+
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=form, keep=["y"], also=also, labels=False, check=check)
     offset, rest = inputs.column(data.value, known.offset, "--offset", data.name)
     offset, rest = _exposed(session, rest, offset, known, data.name)
     data = replace(data, value=rest)

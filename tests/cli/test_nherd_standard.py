@@ -152,7 +152,7 @@ def test_a_run_that_is_resumed_ends_in_the_same_bytes(herd, tmp_path):
     X, y = rows(50.0, 600)
     np.savez(tmp_path / "d.npz", X=X, y=y)
     assert herd("nherd-train", "-q", "d.npz", "-o", "a.h5").code == 0
-    assert herd("nherd-train", "-q", "d.npz", "-o", "/dev/full", "--checkpoint", "c.h5", "-f").code == 74
+    assert herd("nherd-train", "-q", "d.npz", "-o", "/dev/full", "--checkpoint", "c.h5").code == 74
     assert herd("nherd-train", "-q", "d.npz", "-o", "b.h5", "--checkpoint", "c.h5", "--resume").code == 0
     assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
 

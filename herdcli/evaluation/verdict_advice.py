@@ -29,7 +29,7 @@ ADVICE = {
     "kernel too wide": "a smaller --bandwidth, or scale the columns: --scale std",
     "one point": "more atoms, or --unique",
     "embedding too coarse": "its error may hide the MMD of random rows: a larger number in --embedding, or --embedding exact",
-    "too few rows": "more rows, or fewer --components",
+    "too few rows": "fewer --components, or more rows",
     "dead filters": "fewer --filters or --components",
     "unstable": "forecasts grow without bound: fewer --components, more rows, or differences of the rows",
     DIVERGED: "a lower --learning-rate, or scale the columns",

@@ -32,7 +32,7 @@ def counted(rows: list[str], *columns: int) -> dict[tuple[str, ...], int]:
 
 def test_a_column_of_text_is_one_variable_with_named_states(herd, tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(lines()))
-    ended = herd("fit-mrf", "t.csv", "--structure", "full", "--split", "1,0,0", "-o", "t.h5")
+    ended = herd("fit-mrf", "t.csv", "--structure", "full", "--smoothing", "0", "--split", "1,0,0", "-o", "t.h5")
     assert ended.code == 0, ended.err
     assert NOTE in ended.err
     model = load(str(tmp_path / "t.h5")).value

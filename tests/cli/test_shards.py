@@ -311,7 +311,7 @@ def test_the_baseline_is_dealt_to_all_shards(herd, tmp_path, digits_bytes, comma
     known = []
     for index in (1, 2, 3):
         herd(*command.split(), "--shard", f"{index}/3", "-o", f"shard-{index}.h5")
-        parts = artifacts.load(tmp_path / f"shard-{index}.h5", kinds=None).value.parts
+        parts = artifacts.load(str(tmp_path / f"shard-{index}.h5"), kinds=None).value.parts
         known.append(sum(len(part.nearest) for part in parts) if command.startswith("fit") else np.sum(parts[0].scores.nearest >= 0))
     assert max(known) < 1.5 * min(known)
 

@@ -97,9 +97,14 @@ def test_what_is_refused(herd, chain, options, code, message):
 
 
 def test_columns_without_scores_are_named(herd, chain):
-    ended = herd("kernel-herd", "both.csv", "-m", 3, "--kernel", "stein:imq", "--scores", "g_", "-o", "x.h5")
-    assert (ended.code, "lacks the scores g_chain" in ended.err) == (65, True)
+    folder = chain[0]
+    titles, rows = (folder / "both.csv").read_text().split("\n", 1)
+    (folder / "site.csv").write_text(titles.replace("chain", "site") + "\n" + rows)
+    ended = herd("kernel-herd", "site.csv", "-m", 3, "--kernel", "stein:imq", "--scores", "g_", "-o", "x.h5")
+    assert (ended.code, "lacks the scores g_site" in ended.err) == (65, True), ended.err
     assert "name one with --by" in ended.err
+    ended = herd("kernel-herd", "both.csv", "-m", 3, "--kernel", "stein:imq", "--scores", "g_", "-o", "x.h5")
+    assert (ended.code, "chain" in ended.err) == (0, True), ended.err  # the number of a chain is no coordinate and needs no scores
 
 
 def test_eval_refuses_scores_with_another_kernel_or_target(herd, chain):

@@ -71,8 +71,8 @@ class NHERDClassifier(ClassifierMixin, Estimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> NHERDClassifier:
         """Go on with more rows.  classes: all labels there will be, needed in the first call.
 
-        With algorithm and C given, the result is that of `fit` with one pass over all rows if the first call has 100 rows: features are taken
-        about the mean of the first 100.
+        With algorithm and C given, the result is that of `fit` with one pass over all rows if the first call has 100 rows: features
+        are taken about the mean of the first 100.
         """
         first = not hasattr(self, "artifact_")
         X, y = self._fitting(X, y, accept_sparse="csr", reset=first)

@@ -174,7 +174,9 @@ def _given(asked: AskedChain, family: Emission) -> Parameters | None:
     for name, mask in (("initial", made.first), ("transition", made.allowed)):
         kept = np.where(mask, p[name], 0.0)
         share = kept.sum(axis=-1, keepdims=True)
-        p[name] = np.where(share > 0, kept / np.where(share > 0, share, 1.0), mask / mask.sum(axis=-1, keepdims=True))
+        divided = np.where(share > 0, kept / np.where(share > 0, share, 1.0), mask / mask.sum(axis=-1, keepdims=True))
+        # Shares that lose nothing are kept to the bit: their sum may differ from 1 in the last one, and a run that goes on must not.
+        p[name] = np.where((kept == p[name]).all(axis=-1, keepdims=True), p[name], divided)
     if value.states != asked.sizes[0] or value.columns != family.columns:
         raise DataError(f"the start has {value.states} states and {value.columns} columns, expected {asked.sizes[0]} and {family.columns}")
     return p

@@ -72,13 +72,14 @@ def test_a_crafted_checkpoint_is_refused(herd: Callable[..., Any], halted: Any, 
     assert "run.ck" in ended.err
 
 
+ROLES = ("--label", "label", "--split-column", "split")
 ARTIFACTS: dict[str, tuple[str, ...]] = {
     "herding": ("herd", "rows.csv", "--hidden", "3", "--iterations", "30", "--burn-in", "10"),
     "rbm": ("fit-rbm", "rows.csv", "--hidden", "3", "--epochs", "1", "--per-class"),
     "samples": ("kernel-herd", "rows.csv", "-m", "4"),
     "network": ("network", "grid", "--rows", "3", "--columns", "3", "--observe", "border"),
     "beliefs": ("ups-infer", "network.h5", "--algorithm", "ups"),
-    "ica": ("ica", "rows.csv", "--algorithm", "ml"),
+    "ica": ("ica", "rows.csv", "--algorithm", "ml", *ROLES),
     "mixture": ("em", "rows.csv", "--components", "1"),
     "regression": ("regress", "rows.csv", "--family", "bernoulli", "--l2", "0.1"),
 }
@@ -158,7 +159,11 @@ def made_long(herd: Callable[..., Any], tmp_path: Path, digits: bytes, line: tup
         (("kernel-herd", "rows.csv", "-m", "4"), "done", np.zeros(3)),
         (("fit-rbm", "rows.csv", "--hidden", "3", "--epochs", "2", "--label", "label"), "step", np.int64(-(2**63))),
         (("fit-rbm", "rows.csv", "--layers", "4,3", "--epochs", "1", "--label", "label"), "finished", np.zeros(2)),
-        (("ica", "rows.csv", "--algorithm", "sparse-coding", "--filters", "6", "--rates", "0.1x3"), "step", np.int64(2**31 - 1)),
+        (
+            ("ica", "rows.csv", "--algorithm", "sparse-coding", "--filters", "6", "--rates", "0.1x3", *ROLES),
+            "step",
+            np.int64(2**31 - 1),
+        ),
         (("em", "rows.csv", "--model", "kmeans", "--components", "2"), "best", None),
         (("herd", "rows.csv", "--hidden", "3", "--iterations", "300", "--burn-in", "9"), "iteration", np.int64(0)),
     ],

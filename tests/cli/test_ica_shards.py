@@ -130,7 +130,7 @@ def test_constant_columns_are_told(run, storages):
     storages(d=np.full(ROWS, 0.1))
     ended = run("ica", "rows.parquet", *LINE, "-o", "out.h5")
     assert ended.code == 0
-    assert "1 of 4 columns are constant (first: column 3)" in ended.err
+    assert "1 of 4 columns are constant (first: column 'd')" in ended.err
     assert "rows vary in 3 of 4 directions: 1 component was dropped" in ended.err
 
 

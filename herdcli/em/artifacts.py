@@ -11,7 +11,7 @@ from herdcli.em.bayes import HELD, predictive
 from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.em.factors import MODELS, posterior
 from herdcli.em.factors import parameters_count as factor_parameters
-from herdcli.em.floors import definite
+from herdcli.em.floors import definite, require_moments
 from herdcli.em.gmm import COVARIANCES, of_mixture, parameters_count
 from herdcli.em.kmeans import closest
 from herdcli.em.mixture_step import complete
@@ -90,6 +90,7 @@ class Known:
         """Raise DataError unless it is of rows of so many columns, and its labels of the rows (h, D) that were held out."""
         if len(self.base_mean) != columns:
             raise DataError(f"/known/base_mean has {len(self.base_mean)} columns, the model {columns}")
+        require_moments(self, columns)
         if self.holdout_y is not None and (holdout is None or len(self.holdout_y) != len(holdout)):
             raise DataError("/known/holdout_y are labels of other rows than /holdout")
 

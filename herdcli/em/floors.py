@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.errors import DataError
 from herdcli.schema import Array
 
 FLOOR = 1e-6  # of the mean variance of all columns that vary, and at least of the column's own
@@ -63,3 +64,14 @@ def definite(S: Array) -> bool:
         return False
     scale = np.sqrt(variance)
     return bool(np.linalg.eigvalsh(S / scale[..., :, None] / scale[..., None, :]).min(initial=1.0) > 0)
+
+
+def require_moments(known: object, columns: int) -> None:
+    """Raise DataError unless the moments of training rows that `known` has are finite and of D columns.
+
+    These are base_mean (D,), base_step (D,) and base_full (D, D), each of which may be missing.
+    """
+    for name, shape in (("base_mean", (columns,)), ("base_step", (columns,)), ("base_full", (columns, columns))):
+        item = getattr(known, name, None)
+        if item is not None and (item.shape != shape or not np.isfinite(item).all()):
+            raise DataError(f"/known/{name} are not moments of {columns} columns")

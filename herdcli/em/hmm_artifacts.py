@@ -13,7 +13,7 @@ from herdcli.em.artifacts import Restarts
 from herdcli.em.chain import Chain
 from herdcli.em.driver import Ledger, Parameters
 from herdcli.em.emissions import Categorical, Emission, Means, Ready
-from herdcli.em.floors import definite
+from herdcli.em.floors import definite, require_moments
 from herdcli.em.gaussian_emissions import Gaussian
 from herdcli.em.gmm import COVARIANCES
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
@@ -143,6 +143,14 @@ class MarkovChain:
             raise DataError("/emissions have a different number of states")
         if self.held is not None and self.held.X.shape[1] != self.columns:
             raise DataError(f"/held/X has {self.held.X.shape[1]} columns, the emissions {self.columns}")
+        if self.known is not None:
+            self._require_known(self.known)
+
+    def _require_known(self, known: KnownChain) -> None:
+        """Raise DataError unless what is known of the training rows has the states and columns of the model."""
+        if len(known.occupancy) != self.states or not (np.isfinite(known.occupancy).all() and (known.occupancy >= 0).all()):
+            raise DataError("/known/occupancy are not the mean probabilities of the states")
+        require_moments(known, self.columns)
 
     def _shares(self) -> list[tuple[str, Array]]:
         return [(f"emissions/{name}", p) for name in ("mixing", "table") if (p := getattr(self.emissions, name)) is not None]

@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli.em.artifacts import Restarts, _finite
 from herdcli.em.driver import Ledger, Parameters
-from herdcli.em.floors import definite
+from herdcli.em.floors import definite, require_moments
 from herdcli.em.kalman import Filtered, gaps, kalman, smooth
 from herdcli.em.lds import completed, parameters_count
 from herdcli.errors import BadUsage, DataError
@@ -84,6 +84,8 @@ class LinearDynamics:
         if self.transition.shape[0] != self.transition.shape[1]:
             raise DataError("/transition is not square")
         self._require_controls()
+        if self.known is not None:
+            require_moments(self.known, len(self.mean))
         if self.holdout is not None:
             require_offsets("holdout_offsets", np.asarray(self.holdout_offsets), len(self.holdout), "holdout")
 

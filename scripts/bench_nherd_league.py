@@ -56,7 +56,7 @@ print(wrong / lines)
 """
 
 
-def further():
+def additional_sets():
     """Five sets more: a checkered tenth of noise, a wide one, counts, correlated columns far from 0, and moons."""
     random = np.random.default_rng(11)
     X = random.poisson(np.exp(random.normal(size=(2500, 30)) * 0.5 + 1)).astype(float)
@@ -145,7 +145,7 @@ def main() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     table = []
-    for name, X, labels, test in [*module.sets(), *further()]:
+    for name, X, labels, test in [*module.sets(), *additional_sets()]:
         if given.only and name not in given.only:
             continue
         y = np.unique(labels, return_inverse=True)[1]

@@ -95,7 +95,7 @@ def as_rival(name: str, bif: str, path: str) -> None:
     print("\n" + json.dumps([(method, sorted(edges), seconds) for method, edges, seconds in found]))
 
 
-def asked(python: str, name: str, bif: str, path: str, seconds: int) -> list[tuple[str, Edges, float]]:
+def run_rival(python: str, name: str, bif: str, path: str, seconds: int) -> list[tuple[str, Edges, float]]:
     """A rival's answers; none where it is not there or takes too long."""
     line = [python, __file__, "--as", name, bif, path]
     try:
@@ -155,8 +155,8 @@ def main() -> None:
                     subprocess.run(line, check=True)
                     found = herd(text, path)
                     if options.rivals:
-                        found += asked(options.rivals, "pyagrum", bif, path, 300)
-                        found += asked(options.rivals, "pgmpy", bif, path, 900) if rows <= options.most_pgmpy else []
+                        found += run_rival(options.rivals, "pyagrum", bif, path, 300)
+                        found += run_rival(options.rivals, "pgmpy", bif, path, 900) if rows <= options.most_pgmpy else []
                     for method, edges, seconds in found:
                         own.setdefault(method, []).append((shd(edges, true), seconds))
     made = table(lines)

@@ -71,7 +71,7 @@ def enumerated(given: network.Network) -> list[Any] | None:
     return [np.bincount(states[i], p, int(given.cardinality[i])) / p.sum() for i in range(given.count)] if p.any() else None
 
 
-def judged(given: network.Network, found: Result, algorithm: str, exactly: bool) -> tuple[str, float]:
+def judge(given: network.Network, found: Result, algorithm: str, exactly: bool) -> tuple[str, float]:
     """The verdict on a result, and the CPU seconds of what it was checked by."""
     begun = time.process_time()
     bound = mean_field_bound(given)
@@ -99,7 +99,7 @@ def measured(algorithm: str, seeds: Sequence[int], exactly: bool) -> dict[str, A
         except HerdError:
             counts["refused"] += 1
             continue
-        found_verdict, seconds = judged(given, found, algorithm, exactly)
+        found_verdict, seconds = judge(given, found, algorithm, exactly)
         checks += seconds
         error = max(float(np.abs(p - q).max()) for p, q in zip(found.nodes, exact, strict=True))
         place = "near" if error < NEAR else "far" if not error <= FAR else "between"

@@ -62,7 +62,7 @@ def column(*cells: str, separator: str = ",", quoted: bool = False) -> str:
 PLAIN = [("1.5", "2"), ("3", "4"), ("-5.25", "6")]
 
 
-def beside(*values: float) -> np.ndarray:
+def with_second_column(*values: float) -> np.ndarray:
     """A column beside 2, 4, 6."""
     return np.column_stack([values, 2.0 * np.arange(1, len(values) + 1)])
 
@@ -96,7 +96,7 @@ def _texts() -> list[Case]:
             ("--thousands", " ", "--decimal", ","),
         ),
         Case("CSV", "1'234.5", text(column("1'234.5", "2'000", "7")), big, ("--thousands", "'")),
-        Case("CSV", "12 %", text(column("12 %", "7 %", "1.5 %")), beside(0.12, 0.07, 0.015), ("--percent",)),
+        Case("CSV", "12 %", text(column("12 %", "7 %", "1.5 %")), with_second_column(0.12, 0.07, 0.015), ("--percent",)),
         Case("CSV", "$1.50", text(column("$1.50", "$3.00", "-$5.25")), ROWS, ("--currency",)),
         Case("CSV", "(5.25)", text(column("1.5", "3", "(5.25)")), ROWS, ("--currency",)),
         Case("CSV", "3,00 €", text(column("1,50 €", "3,00 €", "-5,25 €", separator=";")), ROWS, ("--currency", "--decimal", ",")),
@@ -224,7 +224,7 @@ def _compared(case: Case, found: Any) -> str:
     return "right" if case.values is not None and numbers.shape == case.values.shape and np.allclose(numbers, case.values) else "wrong"
 
 
-def _others() -> dict[str, Callable[[Case, Path], Any]]:
+def _other_readers() -> dict[str, Callable[[Case, Path], Any]]:
     def by_arrow(case: Case, path: Path) -> Any:
         found = csv.read_csv(path) if case.kind.startswith("CSV") else pq.read_table(path) if case.kind == "Parquet" else None
         if found is None and case.kind == "Arrow":
@@ -251,7 +251,7 @@ def _others() -> dict[str, Callable[[Case, Path], Any]]:
     return {"pandas": by_pandas} | readers
 
 
-def _other(reader: Callable[[Case, Path], Any], case: Case, path: Path) -> str:
+def _read_by_other(reader: Callable[[Case, Path], Any], case: Case, path: Path) -> str:
     try:
         found = reader(case, path)
     except Exception:  # whatever libraries raise
@@ -277,7 +277,7 @@ def _line(case: Case, folder: Path, number: int) -> tuple[str, bool]:
     """The line of a case, and whether herd is wrong in silence."""
     path = folder / f"case{number}{SUFFIX[case.kind]}"
     case.make(path)
-    others = [_other(reader, case, path) for reader in _others().values()]
+    others = [_read_by_other(reader, case, path) for reader in _other_readers().values()]
     plain, said = _herd(case, path, ())
     typed = " ".join(f"'{option}'" if option in (" ", "'") else option for option in case.options)
     asked, _ = _herd(case, path, case.options) if case.options else (plain, "")
@@ -297,7 +297,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare the page with the one that is there")
     asked = parser.parse_args()
-    heading = ["kind", "file", *_others(), "herd", "what herd reports"]
+    heading = ["kind", "file", *_other_readers(), "herd", "what herd reports"]
     out = io.StringIO()
     wrong = []
     with tempfile.TemporaryDirectory() as folder:

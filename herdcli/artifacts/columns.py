@@ -119,7 +119,7 @@ class TableAccount:
     kept: list[str]
     whole: bool
 
-    def told(self, data: Dataset) -> tuple[str, bool]:
+    def summary(self, data: Dataset) -> tuple[str, bool]:
         """The line at the end of reading, of the data set that was made, and whether everything was used."""
         features = data.feature_names or []
         said = f"{grouped(self.rows)} rows, {grouped(len(self.names))} columns: {grouped(data.X.shape[1])} features"

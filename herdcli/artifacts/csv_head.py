@@ -46,7 +46,7 @@ class Head:
         return len(self.rows[0]) if self.rows else len(self.titles)
 
 
-def of(head: bytes) -> Head:
+def read_head(head: bytes) -> Head:
     """What the first bytes of a text say."""
     above, records = _records(head.decode("utf-8", "replace").removeprefix("\ufeff"))
     first = records[0]

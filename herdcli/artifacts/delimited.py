@@ -138,7 +138,7 @@ def _opened(stream: BinaryIO, first: bytes, where: str, asked: Asked) -> Opened:
     from pyarrow import csv
 
     first, stream = _whole_head(first, stream)
-    head = csv_head.of(first)
+    head = csv_head.read_head(first)
     titles, below = head.titles, head.below
     if head.named and any(cell and is_value(cell) for cell in titles):
         shown = ", ".join(titles[:4]) + (" …" if len(titles) > 4 else "")
@@ -261,7 +261,7 @@ def _worded(titles: list[str], asked: Asked) -> dict[str, Any]:
 
 def titled(head: bytes) -> bool:
     """Whether the first line that is no comment names the columns."""
-    return csv_head.of(head).named
+    return csv_head.read_head(head).named
 
 
 def _any(lines: list[list[str]], form: re.Pattern[str]) -> bool:

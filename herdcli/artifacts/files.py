@@ -122,7 +122,7 @@ def load(
         validate(artifact.value, where=artifact.name, missing=missing, gaps=gaps)
         _require_columns(artifact.value, keep, artifact.name)
         if account is not None and options.account:
-            told = [(each, True) if isinstance(each, str) else each.told(artifact.value) for each in options.account]
+            told = [(each, True) if isinstance(each, str) else each.summary(artifact.value) for each in options.account]
             account(f"{artifact.name}: {', '.join(line for line, _ in told)}", all(complete for _, complete in told))
     return artifact
 

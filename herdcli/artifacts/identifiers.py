@@ -28,7 +28,7 @@ def identifiers(table: Any, numbers: Iterable[str], texts: Iterable[str]) -> dic
         values = vector(column)
         if _counts(values):
             found[name] = "counts the rows"
-        elif (_NAME.fullmatch(name) or _CAMEL.fullmatch(name)) and _whole(values) and len(np.unique(values)) == len(values):
+        elif (_NAME.fullmatch(name) or _CAMEL.fullmatch(name)) and _holds_whole_numbers(values) and len(np.unique(values)) == len(values):
             found[name] = "has another number in each row"
     return found
 
@@ -39,7 +39,7 @@ def _all_differ(column: Any) -> bool:
     return not column.null_count and bool(pc.count_distinct(column).as_py() == len(column))
 
 
-def _whole(values: Array) -> bool:
+def _holds_whole_numbers(values: Array) -> bool:
     return values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((values == np.floor(values)).all()))
 
 

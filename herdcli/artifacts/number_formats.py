@@ -149,6 +149,6 @@ def ambiguous(texts: Sequence[str], chosen: Dialect) -> Dialect | None:
 _EVERY = tuple(_candidates(Dialect()))
 
 
-def shown(value: float) -> str:
+def format_number(value: float) -> str:
     """A number in a message."""
     return f"{value:.12g}"

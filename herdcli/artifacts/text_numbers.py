@@ -14,7 +14,7 @@ from herdcli.artifacts import number_formats
 from herdcli.artifacts.arrow import array
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.dataset import GAPS_HINT
-from herdcli.artifacts.number_formats import MARKS, number, read, shown
+from herdcli.artifacts.number_formats import MARKS, format_number, number, read
 from herdcli.errors import DataError
 
 SAMPLE = 1000  # first cells, and as many from all over the column, that tell numbers from text
@@ -45,7 +45,7 @@ def parsed(columns: Mapping[str, Any], where: str, asked: Asked, *, required: bo
         if any(map(number_formats.written_oddly, cells)):
             oddly.append(name)
         elif cells:
-            read_as.append(f"'{name}' ({cells[0]} is {shown(read(cells[0], asked.dialect) or 0.0)})")
+            read_as.append(f"'{name}' ({cells[0]} is {format_number(read(cells[0], asked.dialect) or 0.0)})")
     if read_as:
         asked.note(f"{where}: numbers read with {number_formats.options(asked.dialect)}: {_few(read_as)}")
     if oddly:
@@ -89,7 +89,7 @@ def _hint(texts: list[str | None], faulty: list[int], asked: Asked) -> str:
     first = read(cells[0], best.dialect)
     if first is None or not best.options:
         return MISTYPED_HINT
-    hint = f"{best.options} reads it as {shown(first)}"
+    hint = f"{best.options} reads it as {format_number(first)}"
     there = {row: text for row, text in enumerate(texts) if text and text.strip() not in MARKS}
     left = next((row for row, text in there.items() if read(text, best.dialect) is None), None)
     if left is not None:
@@ -100,4 +100,4 @@ def _hint(texts: list[str | None], faulty: list[int], asked: Asked) -> str:
         return hint
     differs = next(text for text in some if read(text, other) != read(text, best.dialect))
     ours, theirs = read(differs, best.dialect) or 0.0, read(differs, other) or 0.0
-    return f"{best.options} reads {differs} as {shown(ours)}, {number_formats.options(other)} as {shown(theirs)}"
+    return f"{best.options} reads {differs} as {format_number(ours)}, {number_formats.options(other)} as {format_number(theirs)}"

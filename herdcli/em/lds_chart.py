@@ -61,7 +61,7 @@ class Dynamics(Protocol):
 
 
 @lru_cache(maxsize=32)
-def _below(D: int) -> tuple[Array, Array]:
+def _below_diagonal(D: int) -> tuple[Array, Array]:
     """Places below the diagonal of a matrix (D, D), row by row."""
     return np.tril_indices(D, -1)
 
@@ -87,7 +87,7 @@ class Spread:
         D = len(self.floor)
         T = np.diag(1.0 + t[:D] / np.sqrt(2.0 * self.count))
         if not self.diagonal:
-            T[_below(D)] = t[D:] / np.sqrt(self.count)
+            T[_below_diagonal(D)] = t[D:] / np.sqrt(self.count)
         return T
 
     def covariance(self, t: Array) -> Array:
@@ -101,7 +101,7 @@ class Spread:
         inverse = np.linalg.inv(self.covariance(t))
         D, G = len(self.floor), self.above.T @ (inverse @ residual @ inverse - vectors * inverse) @ self.above @ self.turned(t)
         own = np.diag(G) / np.sqrt(2.0 * self.count)
-        return own if self.diagonal else np.concatenate([own, G[_below(D)] / np.sqrt(self.count)])
+        return own if self.diagonal else np.concatenate([own, G[_below_diagonal(D)] / np.sqrt(self.count)])
 
 
 def spread(S: Array, least: float, scale: Array, count: float, diagonal: bool) -> Spread:

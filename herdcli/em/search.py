@@ -76,7 +76,7 @@ class Search(Shaped[SearchState]):
             if score < min(state.scores, default=math.inf) or not state.scores:
                 state.best = state.now
             state.scores.append(score)
-            if not self._chosen(state):
+            if not self._all_candidates_ended(state):
                 state.now = self.runs[at + 1].init()
             elif self.finer:
                 state.refining, state.now = True, self.finer[self._best(state)].resumed(state.best)
@@ -100,7 +100,7 @@ class Search(Shaped[SearchState]):
         """The place of the candidate with the smallest criterion, the first of equals."""
         return state.scores.index(min(state.scores))
 
-    def _chosen(self, state: SearchState) -> bool:
+    def _all_candidates_ended(self, state: SearchState) -> bool:
         """Whether every candidate that is to be tried has ended."""
         tried = len(state.scores)
         if tried >= len(self.runs) or not tried or self.patience is None:
@@ -109,7 +109,7 @@ class Search(Shaped[SearchState]):
 
     def done(self, state: SearchState) -> bool:
         """Whether a candidate was chosen, and has ended."""
-        return self._chosen(state) and not state.refining
+        return self._all_candidates_ended(state) and not state.refining
 
     def memory(self) -> int:
         """Bytes of the largest candidate."""

@@ -85,7 +85,7 @@ def metrics(
         against = _baselines(value, density=density)
         found = blocks.total(blocks.Blocks.within(held.rows), _statistics(held, against), map)
         rows = float(found["rows"][0])
-        result |= {name: sign * float(found["own"][0]) / rows} | _beside(value, against, found, name, sign)
+        result |= {name: sign * float(found["own"][0]) / rows} | _baseline_figures(value, against, found, name, sign)
         result |= codes.of(value, found)
         if not isinstance(value, FactorModel) and held.labels:
             table = found["table"].astype(np.int64)
@@ -122,7 +122,7 @@ def _baselines(value: Made, *, density: bool) -> dict[str, Callable[[Array], Arr
     return found
 
 
-def _beside(
+def _baseline_figures(
     value: Made, against: dict[str, Callable[[Array], Array]], found: blocks.Sums, name: str, sign: float
 ) -> dict[str, float | str | None]:
     """The figures of the baselines, and what is gained over the one that the verdict is held against."""

@@ -64,21 +64,21 @@ def metrics(
         return result
     result["log_likelihood"] = value.log_likelihood(value.held.sequences, map)
     if value.known is not None:
-        beside = _beside(value, value.held)
+        beside = _compare_with_baselines(value, value.held)
         result |= beside.figures
         result["verdict"] = joined([*beside.findings, floored])
     return result | _labelled(value, value.held, map)
 
 
 @dataclass(frozen=True)
-class _Beside:
+class _BaselineFigures:
     """Figures of baselines, and what is wrong by them."""
 
     figures: dict[str, float | str | None]
     findings: list[str | None]
 
 
-def _beside(value: MarkovChain, held: Held) -> _Beside:
+def _compare_with_baselines(value: MarkovChain, held: Held) -> _BaselineFigures:
     """The held-out rows, one by one, beside simpler models of them."""
     known, sequences = value.known, held.sequences
     assert known is not None
@@ -106,7 +106,7 @@ def _beside(value: MarkovChain, held: Held) -> _Beside:
         error = standard_errors.in_time(own - lasting, block.offsets)
         lost = of_loss(float(own.mean()), float(lasting.mean()), worse="worse than persistence", scale=1.0, spread=error or 0.0)
         findings.append(None if lost == "learned nothing" else lost)
-    return _Beside(figures, findings)
+    return _BaselineFigures(figures, findings)
 
 
 def _labelled(value: MarkovChain, held: Held, map: Callable[..., Any]) -> dict[str, float | str | None]:

@@ -22,18 +22,18 @@ def statistics(X: Array, weights: Array, atoms: Array, atom_weights: Array, seed
     to all rows of m rows drawn with their weights, estimated from up to 200 such draws (`seed`, `unit`).
     """
     m, d = atoms.shape
-    whole, chosen = _of(X, weights), _of(atoms, atom_weights)
+    whole, chosen = _moments_and_quantiles(X, weights), _moments_and_quantiles(atoms, atom_weights)
     draws = max(FEWEST, min(DRAWS, VALUES // max(1, m * d)))
     random, p = generator(seed, Stream.ROWS, unit=unit), weights / weights.sum()
     even = np.full(m, 1.0 / m)
     squares = np.zeros_like(whole)
     for _ in range(draws):
-        squares += (_of(X[random.choice(len(X), m, p=p)], even) - whole) ** 2
+        squares += (_moments_and_quantiles(X[random.choice(len(X), m, p=p)], even) - whole) ** 2
     error = np.sqrt(squares / draws)
     return [[(name, float(whole[k, j]), float(chosen[k, j]), float(error[k, j])) for k, name in enumerate(NAMES)] for j in range(d)]
 
 
-def _of(X: Array, weights: Array) -> Array:
+def _moments_and_quantiles(X: Array, weights: Array) -> Array:
     """(5, d) mean, standard deviation and quantiles of weighted rows."""
     w = weights / weights.sum()
     mean = w @ X

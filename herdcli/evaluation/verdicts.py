@@ -157,7 +157,7 @@ def of_rbm(row: Row, value: Any) -> list[str]:
         findings.append("overfits")
     share = dead(value)
     findings += ["dead units" if share is not None and share > STILL else None, _majority(row)]
-    return _found(findings, judged=own is not None or classes)
+    return _all_findings(findings, judged=own is not None or classes)
 
 
 def _loss_of_rbm(row: Row, value: Any, *, classes: bool) -> str | None:
@@ -177,7 +177,7 @@ def _loss_of_rbm(row: Row, value: Any, *, classes: bool) -> str | None:
     return None if found == "learned nothing" and classes else found
 
 
-def _found(findings: Iterable[str | None], *, judged: bool) -> list[str]:
+def _all_findings(findings: Iterable[str | None], *, judged: bool) -> list[str]:
     """The findings; `no test rows` where there are none and nothing was judged."""
     found = [finding for finding in findings if finding]
     return found or ([] if judged else [NO_ROWS])
@@ -203,7 +203,7 @@ def of_dbn(row: Row, value: Any) -> list[str]:
         return [NO_ROWS]
     share = dead(value.layers[0])
     loss = of_loss(max(known), row.get("independent"), worse="worse than independent")
-    return _found([loss, "dead units" if share is not None and share > STILL else None], judged=True)
+    return _all_findings([loss, "dead units" if share is not None and share > STILL else None], judged=True)
 
 
 def of_pairs(row: Row, value: Any) -> list[str]:
@@ -242,7 +242,7 @@ def of_classifier(row: Row, value: Any) -> list[str]:
     findings.append("one class" if several and np.count_nonzero(found.confusion.any(axis=0)) == 1 else None)
     entropy = float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
     findings.append("misleading probabilities" if several and row["log_loss"] > entropy else None)
-    return _found(findings, judged=True)
+    return _all_findings(findings, judged=True)
 
 
 def _fewer_errors(confusion: Array) -> tuple[float, float]:
@@ -316,7 +316,7 @@ def of_em(row: Row, value: Any) -> list[str]:
     if known is not None and int(row.get("components") or 1) > MOST_SHARE * known.rows:
         findings.append("overfits")
     findings.append("variance at floor" if (row.get("floors") or 0) > flat * getattr(value, "floors_of_a_column", 0) else None)
-    return _found([*findings, _ended(value)], judged=own is not None)
+    return _all_findings([*findings, _ended(value)], judged=own is not None)
 
 
 def _loss_of_em(own: float, base: float, row: Row, value: Any, scale: float | None) -> tuple[str | None, bool]:
@@ -341,7 +341,7 @@ def of_herding(row: Row, value: Any) -> list[str]:
     growth, gap, random = row.get("weight_growth"), row.get("moment_gap"), row.get("moment_gap_random")
     apart = (growth is not None and growth > 1.5) or (gap is not None and gap > 0.1)
     worse = gap is not None and random is not None and gap > random
-    return _found([_majority(row), "worse than random" if worse else None, "not converged" if apart else None], judged=True)
+    return _all_findings([_majority(row), "worse than random" if worse else None, "not converged" if apart else None], judged=True)
 
 
 def of_samples(row: Row, value: Any) -> list[str]:
@@ -371,7 +371,7 @@ def of_samples(row: Row, value: Any) -> list[str]:
     told = {"kernel too narrow": narrow, "kernel too wide": wide, "one point": one, "embedding too coarse": coarse}
     judged = not (narrow or wide or coarse)  # else MMDs say little of how good the atoms are
     worse = judged and bool((summary.mmd[known] > random).any())
-    return _found(["worse than random" if worse else None, *(what for what, true in told.items() if true)], judged=True)
+    return _all_findings(["worse than random" if worse else None, *(what for what, true in told.items() if true)], judged=True)
 
 
 def of_network(row: Row, value: Any) -> list[str]:
@@ -383,17 +383,17 @@ def of_network(row: Row, value: Any) -> list[str]:
         if own is None:
             return []
         loss = of_loss(own, row.get("independent"), worse=worse, spread=row.get("gain_se"))
-        return _found(["impossible rows" if own == -math.inf else worse if loss == worse else None], judged=True)
+        return _all_findings(["impossible rows" if own == -math.inf else worse if loss == worse else None], judged=True)
     if not np.isfinite(network.table).all():
         return [DIVERGED]
     ended = None if fit.converged else "not converged"
     own, trained, base = (row.get(name) for name in ("log_likelihood", "train_log_likelihood", "independent"))
     if trained is not None and own is None:
-        return _found([ended], judged=False)
+        return _all_findings([ended], judged=False)
     if own == -math.inf:
-        return _found(["impossible rows", ended], judged=True)
+        return _all_findings(["impossible rows", ended], judged=True)
     loss = of_loss(own, base, worse="worse than independent", spread=row.get("gain_se"))
-    return _found([loss, "overfits" if overfits(own, trained, base) else None, ended], judged=True)
+    return _all_findings([loss, "overfits" if overfits(own, trained, base) else None, ended], judged=True)
 
 
 def of_beliefs(row: Row, value: Any) -> list[str]:
@@ -420,7 +420,7 @@ def of_beliefs(row: Row, value: Any) -> list[str]:
         findings.append("sampling error" if sampled else "inconsistent marginals")
     if error is None and found.warnings and not findings:
         findings.append("not reliable")
-    return _found(findings, judged=True)
+    return _all_findings(findings, judged=True)
 
 
 def _rotated(value: Any) -> bool:
@@ -450,7 +450,7 @@ def of_ica(row: Row, value: Any) -> list[str]:
     findings.append("too few rows" if value.rows < LEAST_ROWS * value.J.shape[1] else None)
     ended = value.iterations < 3 and value.algorithm in ("ml", "fastica", "picard")
     findings += ["not converged" if ended else None, "gaussian outputs" if not ended and _rotated(value) else None]
-    return _found(findings, judged=True)
+    return _all_findings(findings, judged=True)
 
 
 JUDGES: dict[str, Callable[[Row, Any], list[str]]] = {

@@ -96,7 +96,7 @@ def _passed(settings: Settings, block: Block, folds: Sequence[Array], classes: i
             for turn in range(passes, target):
                 fold.learn(turn)
         passes = target
-        errors, losses = zip(*(fold.judged() for fold in under_way), strict=True)
+        errors, losses = zip(*(fold.heldout_errors() for fold in under_way), strict=True)
         error, loss = float(np.mean(np.concatenate(errors))), float(np.mean(np.concatenate(losses)))
         loss = loss if np.isfinite(loss) else float(np.finfo(float).max)
         waited = 0 if (error, loss) < best[1:] else waited + 1
@@ -124,23 +124,23 @@ class _Fold:
         alone = replace(settings, scaling="none", normalize=False, bias=False, label_noise=0.0)
         one = learner.Learner(alone, learner.Nothing(), classes, block.width, rows=block.rows)
         others = np.setdiff1d(np.arange(block.rows), held)
-        judged = taken(block, np.sort(held))
+        judged = select_rows(block, np.sort(held))
         return _Fold(one, one.init(), others, block, silenced(judged, np.ones(judged.rows, dtype=bool)), number)
 
     def learn(self, turn: int) -> None:
         """One pass more, in an order of its own."""
         random = generator(self.learner.settings.seed, Stream.SHUFFLE, unit=FOLD + 1 + self.number, step=turn)
         with np.errstate(all="ignore"):
-            learner.learn(self.learner, self.state, taken(self.block, random.permutation(self.rows)))
+            learner.learn(self.learner, self.state, select_rows(self.block, random.permutation(self.rows)))
 
-    def judged(self) -> tuple[Array, Array]:
+    def heldout_errors(self) -> tuple[Array, Array]:
         """Errors and losses (h,) of the rows that are held out."""
         with np.errstate(all="ignore"):
             score, _ = learner.learn(self.learner, self.state, self.held)
             return learner.judged(self.learner.settings, score, self.held.label)
 
 
-def taken(block: Block, rows: Array) -> Block:
+def select_rows(block: Block, rows: Array) -> Block:
     """Some rows of a block, in this order, with their places in it."""
     lengths = np.diff(block.pointer)[rows]
     pointer = np.concatenate([[0], np.cumsum(lengths)])

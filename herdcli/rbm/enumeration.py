@@ -77,7 +77,7 @@ def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
             else f"exact likelihood enumerates a layer of at most 2^{limit(h.visible, log_z_alone=True)} states; both layers have more",
             hint="use annealed importance sampling",
         )
-    fast = Quadratics.of(side) if isinstance(side.visible, Gaussian) else Products.of(side)
+    fast = Quadratics.from_harmonium(side) if isinstance(side.visible, Gaussian) else Products.of(side)
     if fast is not None:
         sums = map(fast.log_sum, range(fast.blocks))
     else:

@@ -42,7 +42,7 @@ class Quadratics:
     G: Array  # (K, K)
 
     @classmethod
-    def of(cls, h: Harmonium) -> Quadratics:
+    def from_harmonium(cls, h: Harmonium) -> Quadratics:
         """Of a model with gaussian visible units, and hidden ones of finitely many states."""
         assert h.hidden.support is not None
         base, group = len(h.hidden.support), h.hidden.group

@@ -101,9 +101,9 @@ class Firth(Descent):
 
     def done(self, state: FirthState) -> bool:
         """Whether no step gains more than the tolerance, or none is allowed any more."""
-        return state.step >= self.iterations or self._settled(state)
+        return state.step >= self.iterations or self._has_converged(state)
 
-    def _settled(self, state: FirthState) -> bool:
+    def _has_converged(self, state: FirthState) -> bool:
         small = len(state.trace) > 0 and state.foreseen <= TOLERANCE * max(1.0, abs(state.objective))
         return bool(small) or 0 < state.rate < SHORTEST
 
@@ -113,7 +113,7 @@ class Firth(Descent):
 
     def result(self, state: FirthState) -> Fit:
         """The coefficients and the information that their errors are of."""
-        return Fit(state.theta, state.information, state.trace, state.mass, self._settled(state), False)
+        return Fit(state.theta, state.information, state.trace, state.mass, self._has_converged(state), False)
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,7 @@ def assembled(
     centre    (D,) what the problem's columns are less.
     pearson   errors of a family without a dispersion are multiplied by the root of Pearson's χ² by its degrees of freedom.
     """
-    endless = recession.found(problem, fit, map)
+    endless = recession.find_recession(problem, fit, map)
     ended = closing(problem, fit.theta, map, scored=_has_errors(problem, fit))
     alone = Problem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant, weights=problem.weights)
     least = solve(Regression(alone, started(alone, map), map=map)).theta

@@ -92,7 +92,7 @@ class Contrast:
     rival: Array
 
 
-def found(problem: Problem, fit: Fit, map: Map = map) -> Recession | None:
+def find_recession(problem: Problem, fit: Fit, map: Map = map) -> Recession | None:
     """The directions of recession of an unpenalised fit; None where there are none."""
     if problem.family.name not in FAMILIES or problem.l1 or problem.l2 or problem.firth:
         return None
@@ -105,7 +105,7 @@ def found(problem: Problem, fit: Fit, map: Map = map) -> Recession | None:
     search = _Search(problem, fit.theta, scale, VANISHED if fit.converged else SMALL, fit.mass / max(rows, 1), map)
     if q > MOST_COEFFICIENTS:
         return search.along_axes()
-    return search.whole()
+    return search.any_direction()
 
 
 def _scales(problem: Problem, block: Block) -> Sums:
@@ -143,7 +143,7 @@ class _Search:
     typical: float
     map: Map
 
-    def whole(self) -> Recession | None:
+    def any_direction(self) -> Recession | None:
         """Of any direction."""
         near = total(Blocks(self.problem.rows), self._near, self.map)
         if not near["far"][0]:
@@ -152,7 +152,9 @@ class _Search:
         if not basis.shape[1]:
             return None
         # A second pass multiplies rows by the basis itself: squares of entries that are 0 are then 1e-30 and not 1e-16 of the largest.
-        basis = basis @ _null(total(Blocks(self.problem.rows), lambda block: self._left(block, basis), self.map)["gram"], EXACT**2)
+        basis = basis @ _null(
+            total(Blocks(self.problem.rows), lambda block: self._remaining_contrasts(block, basis), self.map)["gram"], EXACT**2
+        )
         if not basis.shape[1]:
             return None
         strict, rows, certain = self._strict(basis)
@@ -207,7 +209,7 @@ class _Search:
         found: Array = self._columns(block)[rows] @ (whole[each.plus] - whole[each.minus])
         return found
 
-    def _left(self, block: Block, basis: Array) -> Sums:
+    def _remaining_contrasts(self, block: Block, basis: Array) -> Sums:
         """Σ over near contrasts of V'a a'V, each of a row of length 1."""
         found = np.zeros((basis.shape[1], basis.shape[1]))
         lengths = np.linalg.norm(self._columns(block), axis=1)

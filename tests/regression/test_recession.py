@@ -93,7 +93,7 @@ def test_coefficients_without_a_finite_estimate_are_those_of_a_linear_program(na
         if fit.Regression is algorithm and solve(algorithm(problem, model.started(problem))).separated:
             expected = np.ones_like(expected)  # every row is on its side: nothing is left to estimate
         ended, value = fitted(problem, algorithm)
-        found = recession.found(problem, ended)
+        found = recession.find_recession(problem, ended)
         if ended.separated:
             assert expected.any()
             continue
@@ -176,7 +176,7 @@ def test_a_program_that_is_too_large_withholds_what_has_grown(monkeypatch):
     y[X[:, 1] == 1], y[X[:, 2] == 1] = 0, 1
     problem = problem_of("bernoulli", X, y)
     ended = solve(fit.Regression(problem, model.started(problem)))
-    sure = recession.found(problem, ended)
+    sure = recession.find_recession(problem, ended)
     monkeypatch.setattr(recession, "MOST_NUMBERS", 0)
-    found = recession.found(problem, ended)
+    found = recession.find_recession(problem, ended)
     assert sure.unbounded().tolist() == found.unbounded().tolist() == [False, True, True, False]

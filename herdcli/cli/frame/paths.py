@@ -81,7 +81,7 @@ def refuse_conflicts(named: Sequence[NamedFile]) -> None:
         if other is not each:
             hint = f"give {NOUNS.get(each.label, each.label)} a name of its own"
             by = f"twice by {each.label}" if each.label == other.label else f"by both {other.label} and {each.label}"
-            raise BadUsage(f"is named {by}", where=_shown(other), hint=hint)
+            raise BadUsage(f"is named {by}", where=_display_name(other), hint=hint)
 
 
 def _refuse_input(output: NamedFile, path: str, inputs: Mapping[Identity, NamedFile], folders: Mapping[Identity, NamedFile]) -> None:
@@ -91,7 +91,7 @@ def _refuse_input(output: NamedFile, path: str, inputs: Mapping[Identity, NamedF
     found = inputs.get(identity) or next((folders[parent] for parent in _parents(path) if parent in folders), None)
     if found is None or (found.use == UPDATED and output.label == "-o"):
         return
-    read, written = _shown(found), _shown(output)
+    read, written = _display_name(found), _display_name(output)
     which = "this input" if read == written else f"the input {read}"
     raise BadUsage(f"{output.label} would overwrite {which}", where=written, hint=f"name another file: {output.label} FILE")
 
@@ -175,6 +175,6 @@ def _parents(path: str) -> Iterator[Identity]:
             yield identity
 
 
-def _shown(named: NamedFile) -> str:
+def _display_name(named: NamedFile) -> str:
     """A file as messages name it."""
     return named.path if named.path != "-" else "stdout" if named.use == OUTPUT else "stdin"

@@ -195,7 +195,7 @@ def _converted(kind: click.ParamType[object], value: object, param: click.Parame
         return _through(kind, value, param)
     for word in possible_words(value):
         found = _through(kind, word, param, silent=True)
-        if found is not None and (plain(found) == plain(value) or str(found) == value):
+        if found is not None and (as_json(found) == as_json(value) or str(found) == value):
             return found
     raise Refused(f"it is not of the form {kind.name}")
 
@@ -232,6 +232,6 @@ def as_word(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
-def plain(value: object) -> object:
+def as_json(value: object) -> object:
     """As a record holds it: tuples are lists."""
-    return [plain(each) for each in value] if isinstance(value, (tuple, list)) else value
+    return [as_json(each) for each in value] if isinstance(value, (tuple, list)) else value

@@ -18,7 +18,7 @@ import click
 from herdcli.artifacts import provenance
 from herdcli.cli.frame.history import SHOWN, Stage, command_of, field_of, stages_of
 from herdcli.cli.frame.options import parsed
-from herdcli.cli.frame.recorded import OF_READING, as_word, plain, possible_words
+from herdcli.cli.frame.recorded import OF_READING, as_json, as_word, possible_words
 from herdcli.errors import HerdError
 
 if TYPE_CHECKING:
@@ -128,12 +128,12 @@ def _option(param: click.Parameter, value: object) -> list[str] | None:
         return [word for each in values for word in (_long(param), *(map(as_word, each) if isinstance(each, list) else (as_word(each),)))]
     if param.nargs > 1 and isinstance(value, list):
         return [_long(param), *map(as_word, value)]
-    return next(([_long(param), text] for text in possible_words(value) if _read(param, text) == plain(value)), None)
+    return next(([_long(param), text] for text in possible_words(value) if _read(param, text) == as_json(value)), None)
 
 
 def _read(param: click.Parameter, text: str) -> object:
     try:
-        return plain(param.type.convert(text, param, None))
+        return as_json(param.type.convert(text, param, None))
     except (click.ClickException, ValueError, HerdError):
         return None
 

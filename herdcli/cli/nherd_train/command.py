@@ -55,7 +55,7 @@ def command(session: Session, request: Request) -> None:
         in_parts.run(session, request)
     else:
         model = runs.base_model(session, request)
-        if (how := documents.wanted(request, model)) is not None:
+        if (how := documents.document_settings(request, model)) is not None:
             documents.run(session, request, how, model)
         else:
             runs.run(session, request, model)

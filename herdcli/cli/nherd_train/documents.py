@@ -25,7 +25,7 @@ TEXT = "text"  # the column of documents where a folder has them
 BITS = 18  # columns are 2^bits where --bits says nothing else
 
 
-def wanted(request: Request, model: Classifier | None) -> Documents | None:
+def document_settings(request: Request, model: Classifier | None) -> Documents | None:
     """How INPUT's documents become rows; None where it has none."""
     if model is not None:
         return model.documents
@@ -47,11 +47,11 @@ def run(session: Session, request: Request, how: Documents, model: Classifier | 
     """Learn the documents of INPUT, and save a `classifier`."""
     outputs.check(session, "classifier")
     settings = runs.settings_of(session, request, model)
-    made, given = _learned(session, request, how, settings, model)
+    made, given = _learn_documents(session, request, how, settings, model)
     runs.save(session, made, settings, given.data)
 
 
-def _learned(
+def _learn_documents(
     session: Session, request: Request, how: Documents, settings: Settings, model: Classifier | None
 ) -> tuple[Classifier, Examples]:
     names: dict[int, str] = {}

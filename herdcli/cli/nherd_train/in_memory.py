@@ -29,7 +29,7 @@ def fits(source: Memory) -> bool:
     return 1 < rows <= reservoir.ROWS and entries <= reservoir.ENTRIES and len(np.unique(source.label)) > 1
 
 
-def chosen(session: Session, learner: Learner, source: Memory, rows: Rows, request: Request) -> tuple[Choice, Memory]:
+def choose_passes(session: Session, learner: Learner, source: Memory, rows: Rows, request: Request) -> tuple[Choice, Memory]:
     """The settings with passes that judge held-out rows best, and the source of these passes."""
     choice = reservoir.choose(learner.settings, source.X, source.label, source.weight, learner.classes)
     first, *others = reservoir.lines(choice)

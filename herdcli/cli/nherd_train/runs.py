@@ -199,7 +199,7 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
     learner = learner if fits else with_full_covariance(session, learner, request)
     drift = fading.looked_for(session, learner, request)
     if fits:
-        choice, passes = in_memory.chosen(session, learner, source, rows, request)
+        choice, passes = in_memory.choose_passes(session, learner, source, rows, request)
         if fading.beats(session, drift, choice):
             learner = replace(learner, settings=choice.settings, source=passes, scales=choice.scales, rows=len(source.label), chosen=True)
             table, drift = choice.table, None

@@ -266,13 +266,13 @@ def counts(parts: Sequence[Tally], scopes: Sequence[Scope], *, least: int | Arra
 
     least  states that a variable has in any case.
     """
-    whole = _whole(parts, scopes, least)
+    whole = _joined_tally(parts, scopes, least)
     return _as_counts(whole, scopes), whole
 
 
 def counts_of_codes(parts: Sequence[Tally], scopes: Sequence[Scope]) -> tuple[Counts, Tally, list[Array] | None]:
     """The same where states are codes: those that no row has are left out.  Also the codes of each variable, where some were left out."""
-    whole = _whole(parts, scopes, 2)
+    whole = _joined_tally(parts, scopes, 2)
     kept = seen_states(whole)
     if all(len(own) == count for own, count in zip(kept, whole.states.tolist(), strict=True)):
         return _as_counts(whole, scopes), whole, None
@@ -280,7 +280,7 @@ def counts_of_codes(parts: Sequence[Tally], scopes: Sequence[Scope]) -> tuple[Co
     return _as_counts(whole, scopes), whole, kept
 
 
-def _whole(parts: Sequence[Tally], scopes: Sequence[Scope], least: int | Array) -> Tally:
+def _joined_tally(parts: Sequence[Tally], scopes: Sequence[Scope], least: int | Array) -> Tally:
     whole = added(parts, scopes)
     if not whole.rows:
         raise DataError("the training part has no rows", hint="--split .8,.1,.1 draws a new split")

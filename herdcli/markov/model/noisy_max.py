@@ -33,7 +33,7 @@ def expanded(model: NoisyMax) -> Array:
     made = _ordered(model.leak, model)
     for k, cause in enumerate(model.causes):
         own = _ordered(cause, model)
-        made = strongest(made[..., None, :], own.reshape((1,) * k + own.shape))
+        made = minimum_distribution(made[..., None, :], own.reshape((1,) * k + own.shape))
     return _ordered(made, model)
 
 
@@ -42,15 +42,15 @@ def divorced(model: NoisyMax) -> list[Array]:
 
     The first is given parents 0 and 1; each other one is given the variable before it and the next parent.
     """
-    first = strongest(_ordered(model.leak, model), _ordered(model.causes[0], model))
-    made = [_ordered(strongest(first[:, None], _ordered(model.causes[1], model)[None]), model)]
+    first = minimum_distribution(_ordered(model.leak, model), _ordered(model.causes[0], model))
+    made = [_ordered(minimum_distribution(first[:, None], _ordered(model.causes[1], model)[None]), model)]
     for cause in model.causes[2:]:
-        table = strongest(np.eye(len(model.leak))[:, None], _ordered(cause, model)[None])
+        table = minimum_distribution(np.eye(len(model.leak))[:, None], _ordered(cause, model)[None])
         made.append(table[::-1, :, ::-1] if model.rising else table)
     return [np.ascontiguousarray(table) for table in made]
 
 
-def strongest(p: Array, q: Array) -> Array:
+def minimum_distribution(p: Array, q: Array) -> Array:
     """The distribution of the lesser of two independent indices, over the last axis; sums of products that are not negative."""
     above = np.cumsum(q[..., ::-1], axis=-1)[..., ::-1]
     beyond = np.concatenate([np.cumsum(p[..., ::-1], axis=-1)[..., ::-1][..., 1:], np.zeros((*p.shape[:-1], 1))], axis=-1)

@@ -79,6 +79,11 @@ def split_rows(data: Dataset, spec: str | None, seed: int) -> Array:
     return split
 
 
+def drawn_by_class(spec: str) -> bool:
+    """Whether a split is drawn class by class, for which labels are needed: counts, and fractions by the rule of earlier histories."""
+    return split_rule().by_class or not _are_fractions(_parse(spec))
+
+
 def _of_present(data: Dataset, present: Array, spec: str | None, seed: int) -> Array:
     """The part of each row where only some (k,) are present."""
     y, own = (None if item is None else item[present] for item in (data.y, data.split))

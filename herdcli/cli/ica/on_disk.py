@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import lazy, ranges
+from herdcli.artifacts import lazy, preparation, ranges
 from herdcli.artifacts.inputs import open_source
 from herdcli.cli.frame import streamed
 
@@ -24,7 +24,8 @@ def opened(session: Session, request: Request) -> Artifact | None:
     with open_source(request.source, limit=UNBOUNDED) as source:
         if not source.regular or source.size < lazy.LEAST:
             return None
-        drawn_by_labels = request.split is not None and source.head.startswith(b"\x89HDF")  # labels may have any name there
+        by_class = request.split is not None and preparation.drawn_by_class(request.split)
+        drawn_by_labels = by_class and source.head.startswith(b"\x89HDF")  # labels may have any name there
     if drawn_by_labels:
         return None
     found = session.hold(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts.roles import ROLES
 from herdcli.cli.frame.request import as_recorded, input_file, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -81,6 +80,8 @@ class Request:
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
+        from herdcli.artifacts.roles import ROLES
+
         return ROLES if self.per_class else frozenset({"weight"} if self.weights == "weight" else ())
 
     @property

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.artifacts.roles import ROLES
 from herdcli.cli.frame.request import as_file, input_file, noted, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -148,6 +147,8 @@ class Request:
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
+        from herdcli.artifacts.roles import ROLES
+
         return ROLES if self.per_class or self.labels or self.pairs else frozenset()
 
     def resolved(self, given: frozenset[str]) -> Request:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts.roles import ROLES
 from herdcli.cli.frame.request import as_file, input_file, unrecorded
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -49,6 +48,8 @@ class Request:
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
+        from herdcli.artifacts.roles import ROLES
+
         return ROLES if self.per_class else frozenset()
 
     @property

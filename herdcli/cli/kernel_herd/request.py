@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.artifacts.roles import ROLES
 from herdcli.cli.frame.request import as_file, as_recorded, input_file, output_file, unrecorded, where_changed, where_given
 from herdcli.cli.frame.targets import recorded_scores, recorded_target
 from herdcli.errors import BadUsage
@@ -80,6 +79,8 @@ class Request:
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
+        from herdcli.artifacts.roles import ROLES
+
         if self.label or self.by:
             return ROLES
         return frozenset({"weight"} if self.row_weight == "weight" else ())

@@ -16,8 +16,7 @@ from herdcli.cli.frame.options import (
     seed_option,
     stage,
 )
-from herdcli.cli.network.describe import FORMS
-from herdcli.cli.network.request import Request
+from herdcli.cli.network.request import DESCRIPTION_FORMATS, Request
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     "--evidence", default=None, metavar="FILE", help="The rows that the states of from-hmm emitted; a column 'sequence' divides them."
 )
 @click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Slices of unroll.")
-@format_option((*NETWORK_FORMATS, *FORMS))
+@format_option((*NETWORK_FORMATS, *DESCRIPTION_FORMATS))
 @stage(Request, network_format_option, missing_rows_option, seed_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Make a Boltzmann machine on a grid, tree or random graph, convert or describe a network, or make one of an HMM or a template.
@@ -72,9 +71,9 @@ def command(session: Session, request: Request) -> None:
 
     described = request.structure == "describe"
     form = networks.output_format(session, request.format or ("json" if described and session.output == "-" else None),
-                                  FORMS if described else NETWORK_FORMATS)  # fmt: skip
-    if (form in FORMS) != described:
-        able = ", ".join(FORMS if described else NETWORK_FORMATS)
+                                  DESCRIPTION_FORMATS if described else NETWORK_FORMATS)  # fmt: skip
+    if (form in DESCRIPTION_FORMATS) != described:
+        able = ", ".join(DESCRIPTION_FORMATS if described else NETWORK_FORMATS)
         raise BadUsage(f"herd network {request.structure} writes no {form}", hint=f"--format {able}")
     networks.check(session, "dataset" if described else "network", form)
     request.warn_of_ignored(session)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from herdcli.markov.model.network import Network
     from herdcli.markov.query.description import Description
 
-FORMS = ("json", "csv", "parquet")
 ORDERS = 8
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 USED_BY = {"rows": ("grid",), "columns": ("grid",), "nodes": ("tree", "random"), "degree": ("random",)}
+DESCRIPTION_FORMATS = ("json", "csv", "parquet")
 MADE = ("sigma_w", "sigma_b", "observe", "sigma_alpha", "seed")
 
 

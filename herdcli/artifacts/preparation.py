@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import numpy as np
 from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN, VALID
@@ -24,7 +24,7 @@ AT_ONCE = 1 << 20  # rows whose parts are set at one time
 LEAST_STEPS = 200  # of float32 between the ends of a column: fewer round its values by more than about a hundredth of their deviation
 
 
-@dataclasses.dataclass
+@dataclass
 class SplitRule:
     """How the splits of a command are drawn, and whether one was.
 

@@ -65,7 +65,7 @@ def test_help_opens_with_an_example_that_runs(herd, shell, digits, command):
 
 def missing_inputs(example: str, folder: Path) -> list[str]:
     """Files that an example reads and that neither herd nor an earlier example makes, and an extra that it needs and is not there."""
-    named = re.findall(r"(?<!-o )(?<!> )\b[\w.-]+\.(?:h5|svm|gz|csv|parquet|json|safetensors)\b", example)
+    named = re.findall(r"(?<!-o )(?<!> )\b[\w.-]+\.(?:h5|svm|gz|csv|bif|parquet|json|safetensors)\b", example)
     extra = ["onnx"] if example.endswith(".onnx") and find_spec("onnx") is None else []
     return [name for name in named if not (folder / name).exists()] + extra
 

@@ -20,7 +20,7 @@ import h5py
 import numpy as np
 
 from herdcli.artifacts import Dataset, header, load, publish, save
-from herdcli.artifacts.preparation import split_rows
+from herdcli.artifacts.preparation import SplitRule, ruled, split_rows
 from herdcli.schema import Array
 
 SOURCE = (
@@ -56,7 +56,8 @@ def digits(path: str | None) -> Dataset:
         source=SOURCE,
         licence=LICENCE,
     )
-    return replace(declared, split=split_rows(declared, SHARES, 0))
+    with ruled(SplitRule(by_class=True)):
+        return replace(declared, split=split_rows(declared, SHARES, 0))
 
 
 def write_packed(path: str, value: Dataset) -> int:

@@ -105,3 +105,36 @@ def test_bootstrap_samples_have_as_many_rows():
     assert sample.weight.sum() == 500
     assert np.array_equal(sample.x, again.x)
     assert not np.array_equal(sample.weight, resampled(cases, 3, 1).weight[: len(sample.weight)])
+
+
+def test_rounding_does_not_choose_between_equal_graphs():
+    """a → b and b → a have the same BDeu score; the first of equal changes is made, whatever the last bits say."""
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        a = random.integers(0, 3, 150)
+        x = np.column_stack([a, np.where(random.random(150) < 0.6, a, random.integers(0, 3, 150))])
+        cases = Cases(x, np.ones(150), np.array([3, 3]))
+        assert solve(HillClimbing(cases, ((), ()), 2, score=Score("bdeu"))) == ((), (0,))
+
+
+def test_what_a_search_remembers_changes_nothing():
+    """Every step made by a search that knows nothing of the steps before ends in the same graphs and scores."""
+    random = np.random.default_rng(5)
+    x = random.integers(0, 3, (120, 7))
+    for j in range(1, 7):
+        x[:, j] = np.where(random.random(120) < 0.6, x[:, j - 1], x[:, j])
+    cases = Cases(x, np.ones(120), np.full(7, 3))
+    kept = HillClimbing(cases, ((),) * 7, 3, score=Score("k2"), tabu=8)
+    state = other = kept.init()
+    edges = [0]
+    while not kept.done(state):
+        fresh = HillClimbing(cases, ((),) * 7, 3, score=Score("k2"), tabu=8)
+        other = fresh.step(type(state)(*(np.copy(v) if isinstance(v, np.ndarray) else v for v in vars(state).values())))
+        state = kept.step(state)
+        np.testing.assert_array_equal(state.edge, other.edge)
+        np.testing.assert_allclose(state.score, other.score, rtol=1e-13)
+        closed = np.linalg.matrix_power(np.eye(7, dtype=int) + state.edge, 7) - np.eye(7, dtype=int) > 0
+        edges.append(int(state.edge.sum()))
+        kept._follow(state.edge)
+        np.testing.assert_array_equal(kept.columns.below, closed)
+    assert 0 in np.diff(edges)[:-1]  # an edge was turned, which no shorter way of looking for paths covers

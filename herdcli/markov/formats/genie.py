@@ -1,7 +1,9 @@
 """Bayesian networks of GeNIe and SMILE: .xdsl (XML), and .dsl, the older format in text.
 
-Source: SMILE programmer's manual, "XDSL format".  Tables run with the states of the child fastest, then those of the last parent.  pyAgrum
-writes and reads .xdsl with the parents the other way round; files that name it as their program are read as it means them.
+Source: SMILE programmer's manual, "XDSL format" and "Multidimensional arrays".  Tables run with the states of the child fastest, then
+those of the last parent; the first parent is the slowest.  pyAgrum (3.3.1) writes and reads .xdsl with the parents the other way round.
+Files that name it as their program are read as it means them; no table of several parents is right for both, so files are written as
+SMILE has them.
 A noisy-max has the rows of each parent one after the other, then the leak; its states go from the strongest to the weakest, and
 `strengths` are the parents' states from the strongest on.
 """

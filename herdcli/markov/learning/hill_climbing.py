@@ -22,6 +22,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 LEAST = 1e-9  # of a gain
+EQUAL = 1e-12  # of the score: gains that differ by less are equal
 Edges = Collection[tuple[int, int]]  # of a parent and a child
 
 
@@ -60,6 +61,7 @@ class HillClimbing:
             self.required[i, j] = True
         self.start = self._start(start)
         self.gains: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}
+        self.columns = _Columns(self.count)
 
     def _start(self, start: Parents) -> Array:
         """The graph it starts from: what is required, and of the rest what closes no circle."""
@@ -80,7 +82,17 @@ class HillClimbing:
         return State(edge, np.array([self._score(edge)]), edge.copy(), np.empty((0, 2), dtype=np.int64), 0, False, 0)
 
     def _score(self, edge: Array) -> float:
-        return sum(self.families.of(j, _of(edge, j)) for j in range(self.count))
+        self._follow(edge)
+        return sum(self.columns.score)
+
+    def _follow(self, edge: Array) -> None:
+        """Bring the remembered columns up to this graph: scores and gains of the families that changed, and what is reachable."""
+        known = self.columns
+        for j in known.changed(edge):
+            parents = _of(edge, j)
+            known.score[j] = self.families.of(j, parents)
+            known.add[:, j], known.away[:, j] = self._column(j, parents)
+        known.follow(edge)
 
     def done(self, state: State) -> bool:
         """No change is better, for as many steps as the tabu list is long."""
@@ -101,9 +113,12 @@ class HillClimbing:
         for i, j in state.recent.tolist():
             for worth in changes:
                 worth[i, j] = worth[j, i] = -np.inf
-        kind = int(np.argmax([worth.max() for worth in changes]))
-        i, j = np.unravel_index(int(changes[kind].argmax()), edge.shape)
-        gain = float(changes[kind][i, j])
+        tops = [float(worth.max()) for worth in changes]
+        gain = max(tops)
+        # Scores of equivalent graphs are equal but for rounding, which must not choose among them.
+        least = gain - EQUAL * (1.0 + abs(state.score[-1]))
+        kind = next(k for k, top in enumerate(tops) if top >= least)
+        i, j = np.unravel_index(int((changes[kind] >= least).argmax()), edge.shape)
         if gain == -np.inf or (gain <= LEAST and state.stale >= self.tabu):
             state.ended = True
             state.score = np.append(state.score, state.score[-1])
@@ -123,12 +138,11 @@ class HillClimbing:
 
     def _changes(self, edge: Array) -> tuple[Array, Array, Array]:
         """(N, N) what it is worth to add, take away or turn the edge i → j; −∞ where that is no change or not allowed."""
-        add, away = np.full(edge.shape, -np.inf), np.full(edge.shape, -np.inf)
-        for j in range(self.count):
-            add[:, j], away[:, j] = self._column(j, _of(edge, j))
-        below, full = reachable(edge), edge.sum(axis=0) >= self.most
+        self._follow(edge)
+        add, away, below = self.columns.add.copy(), self.columns.away.copy(), self.columns.below
+        full = edge.sum(axis=0) >= self.most
         # Turned, j → i closes a circle if another path than the edge itself leads from i to j.
-        others = (edge.astype(np.int64) @ below.astype(np.int64)) > 0
+        others = (edge.astype(np.float32) @ below.astype(np.float32)) > 0
         turned = np.where(edge & ~self.required & self.allowed.T & ~others & ~full[:, None], away + add.T, -np.inf)
         add[edge | below.T | ~self.allowed | full[None, :]] = -np.inf
         away[~edge | self.required] = -np.inf
@@ -151,6 +165,39 @@ class HillClimbing:
         return tuple(_of(state.best, j) for j in range(self.count))
 
 
+class _Columns:
+    """What is known of the columns of one graph, so that the next graph asks only for those that differ; no result depends on it.
+
+    edge (N, N)  the graph.  below  what it makes reachable.  score  of each family.  add, away (N, N)  gains, see `_column`.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.edge: Array | None = None
+        self.below = np.zeros((count, count), dtype=bool)
+        self.score = [0.0] * count
+        self.add, self.away = np.full((count, count), -np.inf), np.full((count, count), -np.inf)
+
+    def changed(self, edge: Array) -> list[int]:
+        """The children whose parents differ."""
+        if self.edge is None:
+            return list(range(len(edge)))
+        return np.flatnonzero((edge != self.edge).any(axis=0)).tolist()
+
+    def follow(self, edge: Array) -> None:
+        """Remember this graph; an edge that was added extends paths, any other change looks for all of them again."""
+        if self.edge is not None:
+            parents, children = np.nonzero(edge != self.edge)
+            if not len(parents):
+                return
+            if len(parents) == 1 and edge[parents[0], children[0]]:
+                above, under = self.below[:, parents[0]].copy(), self.below[children[0]].copy()
+                above[parents[0]] = under[children[0]] = True
+                self.below |= above[:, None] & under
+                self.edge = edge.copy()
+                return
+        self.below, self.edge = reachable(edge), edge.copy()
+
+
 def _of(edge: Array, j: int) -> tuple[int, ...]:
     return tuple(np.flatnonzero(edge[:, j]).tolist())
 
@@ -158,9 +205,12 @@ def _of(edge: Array, j: int) -> tuple[int, ...]:
 def reachable(edge: Array) -> Array:
     """(N, N) is there a path from i to j?"""
     found: Array = edge.copy()
-    for k in range(len(edge)):
-        found |= found[:, k, None] & found[k]
-    return found
+    while True:  # paths of up to twice as many edges each time
+        paths = found.astype(np.float32)
+        longer = found | (paths @ paths > 0)
+        if (longer == found).all():
+            return found
+        found = longer
 
 
 def resampled(cases: Cases, seed: int, unit: int) -> Cases:

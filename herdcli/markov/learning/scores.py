@@ -11,16 +11,17 @@ Herskovits (1992).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from herdcli.markov.learning.directed import Cases, counts, family_likelihood
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_CELLS = 1 << 24  # of the table of a family
+TOGETHER = 1 << 16  # rows and cells of families that are counted at once
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,25 @@ def of_counts(score: Score, found: Array, total: float) -> float:
     return float(cells + len(found) * gammaln(states * alpha) - gammaln(states * alpha + found.sum(axis=1)).sum())
 
 
+def of_tables(score: Score, found: Array, rows: Array, total: float) -> Array:
+    """(K,) scores of K tables one below the other: found (Σ rows, states of the child), rows (K,) of each, total  the weight of all."""
+    states, count = found.shape[1], len(rows)
+    table = np.repeat(np.arange(count), rows)
+    sums = found.sum(axis=1)
+    used = np.flatnonzero(sums)
+    cells, owner = found[used], table[used]
+    if score.kind == "bic":
+        each = xlogy(cells, cells).sum(axis=1) - xlogy(sums[used], sums[used])
+        made = np.bincount(owner, each, count) - 0.5 * math.log(total) * rows * (states - 1)
+        return np.asarray(made)
+    alpha = np.ones(count) if score.kind == "k2" else score.equivalent_rows / (rows * states)
+    own = np.repeat(owner, states)[inside := np.flatnonzero(cells)]
+    each = gammaln(alpha[own] + cells.reshape(-1)[inside]) - gammaln(alpha)[own]
+    whole = alpha * states
+    made = np.bincount(owner, gammaln(whole)[owner] - gammaln(whole[owner] + sums[used]), count) + np.bincount(own, each, count)
+    return np.asarray(made)
+
+
 class Families:
     """Scores of families that differ in one parent, with the rows of what they share coded once; all are remembered."""
 
@@ -71,24 +91,48 @@ class Families:
 
     def extended(self, i: int, parents: tuple[int, ...], others: Sequence[int]) -> list[float]:
         """The scores with one more parent each, counted together where no value is missing."""
-        missing = [k for k in others if (i, _with(parents, k)) not in self.known]
-        if missing and self.complete:
+        families = [_with(parents, k) for k in others]
+        if self.complete:
+            missing = {k: (i, family) for k, family in zip(others, families, strict=True) if (i, family) not in self.known}
             self._count(i, parents, missing)
-        return [self.of(i, _with(parents, k)) for k in others]
+        return [self.of(i, family) for family in families]
 
-    def _count(self, i: int, parents: tuple[int, ...], others: Sequence[int]) -> None:
+    def _count(self, i: int, parents: tuple[int, ...], others: dict[int, tuple[int, tuple[int, ...]]]) -> None:
+        """Count and score the families with each of the others, as many at a time as stay in the processor's cache."""
+        if not others:
+            return
         states = [int(self.cases.cardinality[j]) for j in (*parents, i)]
-        shared = math.prod(states)
-        code = np.zeros(self.columns.shape[1], dtype=np.int64)
+        shared, rows = math.prod(states), self.columns.shape[1]
+        code = np.zeros(rows, dtype=np.int64)
         for j, count in zip((*parents, i), states, strict=True):
             code = code * count + self.columns[j]
+        small = [k for k in others if shared * int(self.cases.cardinality[k]) <= MOST_CELLS]
+        self.known.update({others[k]: -math.inf for k in others.keys() - set(small)})
+        for part in self._parts(small, rows, shared):
+            more = self.cases.cardinality[part]
+            start = np.concatenate([[0], np.cumsum(more * shared)])
+            cell = self.columns[part]
+            cell *= shared
+            cell += code
+            cell += start[:-1, None]
+            weight = None if self.weight is None else np.tile(self.weight, len(part))
+            found = np.bincount(cell.reshape(-1), weight, int(start[-1])).reshape(-1, states[-1])
+            values = of_tables(self.score, found, more * (shared // states[-1]), self.total)
+            self.known.update(zip([others[k] for k in part], values.tolist(), strict=True))
+
+    def _parts(self, others: list[int], rows: int, shared: int) -> Iterator[list[int]]:
+        """The variables in groups of which rows and cells are few enough."""
+        part: list[int] = []
+        size = 0
         for k in others:
-            more = int(self.cases.cardinality[k])
-            if shared * more > MOST_CELLS:
-                self.known[i, _with(parents, k)] = -math.inf
-                continue
-            found = np.bincount(code + shared * self.columns[k], self.weight, shared * more).reshape(-1, states[-1])
-            self.known[i, _with(parents, k)] = of_counts(self.score, found.astype(np.float64), self.total)
+            own = rows + shared * int(self.cases.cardinality[k])
+            if part and size + own > TOGETHER:
+                yield part
+                part, size = [], 0
+            part.append(k)
+            size += own
+        if part:
+            yield part
 
 
 def _with(parents: tuple[int, ...], k: int) -> tuple[int, ...]:

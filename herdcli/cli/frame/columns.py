@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,9 +28,10 @@ def by_name(session: Session, data: Artifact, names: Names, columns: int) -> Art
     return replace(data, value=alignment.aligned(data.value, found))
 
 
-def matrix_by_name(session: Session, X: Any, have: Names, names: Names, columns: int, *, where: str) -> Any:
+def matrix_by_name(session: Session, X: Array, have: Names, names: Names, columns: int, *, where: str) -> Array:
     """The same of a matrix (n, d) whose columns are named `have`."""
-    return alignment.taken(X, ordered(session, have, X.shape[1], names, columns, where=where))
+    matrix: Array = alignment.taken(X, ordered(session, have, X.shape[1], names, columns, where=where))
+    return matrix
 
 
 def variables_by_name(other: Artifact, have: Names, count: int, names: Names, columns: int) -> list[int] | None:

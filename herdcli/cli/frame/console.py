@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdcli.errors import WriteFailed, escaped
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
     from herdcli.algorithm import Progress
 
 SECONDS_BEFORE_BAR = 2.0
@@ -80,8 +83,8 @@ class Display:
         self.label = label
         self.started = time.monotonic()
         self.next_look = self.started + SECONDS_BEFORE_BAR
-        self.bar: Any = None
-        self.task: Any = None
+        self.bar: RichProgress | None = None
+        self.task: TaskID | None = None
         self.terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def __enter__(self) -> Display:
@@ -116,7 +119,8 @@ class Display:
             if progress.bound is not None and elapsed < SECONDS_BEFORE_BAR * progress.done:
                 return
             self._begin(progress)
-        self.bar.update(self.task, completed=progress.step, figure=progress.figure)
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, completed=progress.step, figure=progress.figure)
 
     def _begin(self, progress: Progress) -> None:
         from rich.console import Console as RichConsole

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import click
 
+from herdcli.cli.frame.declaration import DeclaredOption
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -62,8 +64,10 @@ def record(param: click.Parameter, ctx: click.Context) -> tuple[str, str] | None
     return spelling, text
 
 
-def group_of(name: str, command: str = "") -> str:
-    """The heading that an option of a command stands under."""
+def group_of(name: str, command: str = "", param: click.Parameter | None = None) -> str:
+    """The heading that an option of a command stands under: as declared, else by its name."""
+    if isinstance(param, DeclaredOption):
+        return param.group
     known = {"Input": INPUT, "Learning": LEARNING, "Long runs": LONG, "Output": OUTPUT}
     found = next((group for group, names in known.items() if name in names), "Model")
     return "Options" if command in PLAIN and found in ("Model", "Learning") else found
@@ -122,7 +126,7 @@ class Command(click.Command):
         for param in options:
             found = record(param, ctx)
             if found is not None:
-                records[group_of(_name(param), str(self.name))].append(found)
+                records[group_of(_name(param), str(self.name), param)].append(found)
         for group, rows in records.items():
             if rows:
                 with formatter.section(group):

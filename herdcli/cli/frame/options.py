@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from herdcli.cli.frame.console import Console
+from herdcli.cli.frame.declaration import ParsedType, click_options
 from herdcli.cli.frame.request import recorded
 from herdcli.cluster.where import FORMS, Asked, parse, setting
 from herdcli.dialect import DECIMAL, RECORDED, THOUSANDS, declared
@@ -39,20 +40,7 @@ Command = Callable[..., Any]  # what click decorates
 Decorator = Callable[[Command], Command]
 
 
-class Parsed(click.ParamType):  # type: ignore[type-arg]
-    """An option type made of a function: text to value, raising ValueError with what is wrong."""
-
-    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
-        self.name = name
-        self.parse = parse
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        if not isinstance(value, str):
-            return value
-        try:
-            return self.parse(value)
-        except ValueError as error:
-            raise click.BadParameter(f"'{value}' {error}", ctx, param) from None
+Parsed = ParsedType
 
 
 def _parse_size(text: str) -> int:
@@ -475,7 +463,7 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
 
         vars(wrapped)["request"] = request  # for whoever makes a stage of a history again
         command: Command = wrapped
-        for group in (common_options, *reversed(groups)):
+        for group in (common_options, *reversed(groups), *reversed(click_options(request))):
             command = group(command)
         return command
 

@@ -1,4 +1,4 @@
-"""What a user asked of a command, as one frozen dataclass with typed fields: parsed once, seen by the whole wing, and recorded.
+"""What a user asked of a command, as one frozen dataclass with typed fields: parsed once and recorded.
 
     @dataclass(frozen=True, kw_only=True)
     class Request:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from herdcli.cli.frame.declaration import INPUT, LEARNING, Condition, check, choice, flag, option, parsed, text, whole
 from herdcli.cli.frame.request import as_file, input_file, unrecorded
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -11,7 +12,18 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
-HIDDEN_ONLY = ("hidden", "variant", "flip", "hidden_bias", "sweeps", "step_sizes", "rates")
+
+def _parse_step_sizes(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if len(parts) != 3 or not all(part.isdigit() and int(part) for part in parts):
+        raise ValueError("is not three whole numbers from 1: of pair, visible and hidden features")
+    return tuple(int(part) for part in parts)
+
+
+STEP_SIZES = parsed("w,b,c", _parse_step_sizes, lambda sizes: ",".join(map(str, sizes)))
+WITH_HIDDEN_UNITS = Condition("has_hidden_units", why="with --model mrf")
+FULLY_VISIBLE = Condition("visible", why="with --model rbm")
+PER_CLASS = Condition("per_class", why="without --per-class")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,30 +31,67 @@ class Request:
     """The options of `herd herd`; names and meanings are those of its --help."""
 
     source: str = input_file()
+    model: str = option(choice("rbm", "mrf"), default="rbm", help="With hidden units, or fully visible.")
+    features: str | None = option(
+        choice("x", "x,xx", "rows"),
+        only=Condition("visible", refusal="--features is for fully visible models", hint="use --model mrf"),
+        help="mrf: which features; rows: INPUT's rows are feature vectors.  [default: x]",
+    )
+    maximiser: str | None = option(
+        choice("exact", "enumerate", "rows", "coordinates"),
+        only=FULLY_VISIBLE,
+        help="mrf: by sign (x alone), over all states, over all rows, or by single flips.  [default: exact, or what is exact at this size]",
+    )
+    hidden: int = option(whole(1), default=100, only=WITH_HIDDEN_UNITS, help="Hidden units.")
+    variant: str = option(
+        choice("local", "safe"), default="local", only=WITH_HIDDEN_UNITS, help="Ascent from the last state, or the best row."
+    )
+    flip: bool = flag(
+        default=True,
+        negative="--no-flip",
+        only=(WITH_HIDDEN_UNITS, Condition("can_flip", why="with --variant safe or binary units")),
+        help="Flip all spins at a fixed point where that helps.",
+    )
+    hidden_bias: str = option(
+        choice("growthless", "none", "full"),
+        default="none",
+        only=WITH_HIDDEN_UNITS,
+        help="Which part of the hidden features' update is kept.",
+    )
+    sweeps: int = option(
+        whole(0), default=0, group=LEARNING, only=WITH_HIDDEN_UNITS, help="Sweeps of block ascent; 0: until a fixed point."
+    )
+    step_sizes: tuple[int, ...] = option(
+        STEP_SIZES,
+        default=(1, 1, 1),
+        group=LEARNING,
+        only=WITH_HIDDEN_UNITS,
+        help="Step sizes of pair, visible and hidden features.",
+    )
+    iterations: int = option(whole(1), default=2000, group=LEARNING, help="Herding iterations.")
+    burn_in: int | None = option(whole(0), group=LEARNING, help="Iterations before energies are averaged and states kept.  [default: half]")
+    energy_every: int = option(whole(1), default=1, only=PER_CLASS, help="Average energies every N iterations.")
+    keep: int | None = option(whole(0), group=INPUT, help="Keep the last N pseudo-samples.  [default: all after burn-in]")
+    per_class: bool = flag(help="One run per label, and class scores for eval.")
+    score_training: bool = flag(only=PER_CLASS, help="With --per-class: average the training rows' energies too.")
+    representation: str = option(choice("spin", "binary"), default="spin", help="Units in {−1,+1} or {0,1}.")
+    moments: bool = flag(group=INPUT, help="INPUT's one row holds the moments of mrf's features.")
+    rates: str | None = option(
+        text(),
+        metavar="ARTIFACT",
+        group=LEARNING,
+        record=as_file(),
+        only=Condition(
+            "has_hidden_units", refusal="--rates drive hidden features, and mrf has none", hint="use --moments, which need no data"
+        ),
+        help="Continue this herding by its rates, without data.",
+    )
+    on_nonconvergence: str = option(choice("warn", "error"), default="warn", group=LEARNING, help="What to do if weights run away.")
     input_format: str | None = unrecorded()
-    model: str
-    features: str | None
-    maximiser: str | None
-    hidden: int
-    variant: str
-    flip: bool
-    hidden_bias: str
-    sweeps: int
-    step_sizes: tuple[int, ...]
-    iterations: int
-    burn_in: int | None
-    energy_every: int
-    keep: int | None
-    per_class: bool
-    score_training: bool
-    representation: str
-    moments: bool
-    rates: str | None = as_file()
-    on_nonconvergence: str
-    split: str | None
-    threshold: float | None
-    value_range: tuple[float, float] | None
     label: str | None
+    value_range: tuple[float, float] | None
+    threshold: float | None
+    split: str | None
     seed: int
 
     @property
@@ -62,20 +111,20 @@ class Request:
         """Whether the model has no hidden units: asked for, or said by an option that only such a model has."""
         return self.model == "mrf" or self.features == "rows" or self.moments or self.maximiser is not None
 
-    def warn_of_ignored(self, session: Session) -> None:
-        """Warnings for options without effect for this model.  Raises BadUsage for contradictions."""
+    @property
+    def has_hidden_units(self) -> bool:
+        """Whether the model has hidden units."""
+        return not self.visible
+
+    @property
+    def can_flip(self) -> bool:
+        """Whether flipping all spins can help: of spins, in the last state."""
+        return self.variant != "safe" and self.representation != "binary"
+
+    def check(self, session: Session) -> None:
+        """Warn of options without effect for this model.  Raises BadUsage for contradictions."""
         if self.visible and self.model == "rbm" and "model" in session.given:
             raise BadUsage("--features rows, --moments and --maximiser are for fully visible models", hint="use --model mrf")
-        if self.features and not self.visible:
-            raise BadUsage("--features is for fully visible models", hint="use --model mrf")
-        if self.rates and self.visible:
-            raise BadUsage("--rates drive hidden features, and mrf has none", hint="use --moments, which need no data")
-        for name in HIDDEN_ONLY if self.visible else ("maximiser",):
-            session.ignored(name, f"with --model {'mrf' if self.visible else 'rbm'}")
-        if not self.visible and (self.variant == "safe" or self.representation == "binary"):
-            session.ignored("flip", "with --variant safe or binary units")
+        check(self, session)
         if self.per_class and (self.rates or self.moments or self.features == "rows"):
             raise BadUsage("--per-class needs labelled two-state rows", hint="leave out --rates, --moments and --features rows")
-        if not self.per_class:
-            session.ignored("score_training", "without --per-class")
-            session.ignored("energy_every", "without --per-class")

@@ -1,0 +1,269 @@
+"""An option declared once, as a typed field of its command's request.
+
+    @dataclass(frozen=True, kw_only=True)
+    class Request:
+        hidden: int = option(whole(1), default=100, only=WITH_HIDDEN_UNITS, help="Hidden units.")
+        step_sizes: tuple[int, ...] = option(STEP_SIZES, default=(1, 1, 1), group=LEARNING, help="…")
+        rates: str | None = option(text(), metavar="ARTIFACT", record=as_file(), help="Continue this herding by its rates.")
+        flip: bool = flag(default=True, negative="--no-flip", help="Flip all spins at a fixed point where that helps.")
+
+From the declaration follow the option of the command line and its place in the help (`click_options`), the values that a history can have,
+the text that makes a value (`Kind.format`), and the warning or the refusal where an option has no effect (`check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, field, fields
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+
+import click
+
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from herdcli.cli.frame.session import Session
+
+T = TypeVar("T")
+S = TypeVar("S", bound=str)
+INPUT, MODEL, LEARNING, LONG, OUTPUT = "Input", "Model", "Learning", "Long runs", "Output"  # headings of the help
+Decorator = Callable[[Callable[..., object]], Callable[..., object]]  # of a command
+DECLARATION = "declaration"  # the key in the metadata of a field
+
+
+class Kind(Generic[T]):
+    """The values that an option takes: how a text is read, and how a value is written so that it is read back as the same value."""
+
+    def __init__(self, click_type: click.ParamType, format: Callable[[T], str] = str) -> None:  # type: ignore[type-arg,unused-ignore]
+        self.click_type = click_type
+        self.format = format
+
+    def parse(self, text: str) -> T:
+        """The value of a text.  Raises click.BadParameter."""
+        return cast(T, self.click_type.convert(text, None, None))
+
+
+class ParsedType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """A type of click made of a function: text to value, raising ValueError with what is wrong."""
+
+    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
+        self.name = name
+        self.parse = parse
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        """The value of a text; a value that is none is returned as it is."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.parse(value)
+        except ValueError as error:
+            raise click.BadParameter(f"'{value}' {error}", ctx, param) from None
+
+
+def format_number(value: float) -> str:
+    """The shortest text that is read back as the same number."""
+    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+
+
+def whole(low: int | None = None, high: int | None = None) -> Kind[int]:
+    """Whole numbers from `low` to `high`."""
+    return Kind(click.IntRange(low, high))
+
+
+def number(low: float | None = None, high: float | None = None, *, open_low: bool = False, open_high: bool = False) -> Kind[float]:
+    """Numbers from `low` to `high`; `open_low` and `open_high` leave out the ends."""
+    bounded = low is not None or high is not None
+    return Kind(click.FloatRange(low, high, min_open=open_low, max_open=open_high) if bounded else click.FLOAT, format_number)
+
+
+def text() -> Kind[str]:
+    """Texts of any length."""
+    return Kind(click.STRING)
+
+
+def path() -> Kind[str]:
+    """The name of a file that is no folder."""
+    return Kind(click.Path(dir_okay=False))
+
+
+def choice(*names: S) -> Kind[S]:
+    """One of these names."""
+    return Kind(click.Choice(names))
+
+
+def parsed(name: str, parse: Callable[[str], T], format: Callable[[T], str] = str) -> Kind[T]:
+    """Values of a form of their own.
+
+    parse   text to value, raising ValueError with what is wrong.
+    format  its inverse: parse(format(value)) == value.
+    """
+    return Kind(ParsedType(name, parse), format)
+
+
+class Condition:
+    """Where options have an effect: a property of the request, and what is said where it is false.
+
+    holds    the name of the property.
+    why      completes "--OPTION has no effect …", the warning; or
+    refusal  the error, with its `hint`.
+    """
+
+    def __init__(self, holds: str, *, why: str = "", refusal: str = "", hint: str | None = None) -> None:
+        self.holds, self.why, self.refusal, self.hint = holds, why, refusal, hint
+
+
+class Declaration(Generic[T]):
+    """What a field says of its option: the settings of click's, its kind, its place in the help, and where it has an effect."""
+
+    def __init__(
+        self, kind: Kind[T] | None, names: tuple[str, ...], settings: Mapping[str, object], group: str, only: tuple[Condition, ...]
+    ) -> None:
+        self.kind, self.names, self.settings, self.group, self.only = kind, names, settings, group, only
+
+    def typed_name(self, field_name: str) -> str:
+        """The long name that is typed, with its dashes."""
+        return max(self.names or (f"--{field_name.replace('_', '-')}",), key=len)
+
+
+class DeclaredOption(click.Option):
+    """An option of click that knows the heading it stands under in the help."""
+
+    def __init__(self, *arguments: Any, group: str, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.group = group
+
+
+@overload
+def option(
+    kind: Kind[T],
+    *names: str,
+    help: str,
+    default: T,
+    group: str = MODEL,
+    metavar: str | None = None,
+    only: tuple[Condition, ...] | Condition = (),
+    record: Field[object] | None = None,
+    shown: bool = True,
+) -> T: ...
+@overload
+def option(
+    kind: Kind[T],
+    *names: str,
+    help: str,
+    required: bool,
+    group: str = MODEL,
+    metavar: str | None = None,
+    only: tuple[Condition, ...] | Condition = (),
+    record: Field[object] | None = None,
+) -> T: ...
+@overload
+def option(
+    kind: Kind[T],
+    *names: str,
+    help: str,
+    group: str = MODEL,
+    metavar: str | None = None,
+    only: tuple[Condition, ...] | Condition = (),
+    record: Field[object] | None = None,
+) -> T | None: ...
+def option(
+    kind: Kind[T],
+    *names: str,
+    help: str,
+    default: T | None = None,
+    required: bool = False,
+    group: str = MODEL,
+    metavar: str | None = None,
+    only: tuple[Condition, ...] | Condition = (),
+    record: Field[object] | None = None,
+    shown: bool = True,
+) -> T | None:
+    """A field whose option takes one value.
+
+    names    as typed, where that is not --FIELD-NAME.
+    default  the value without the option; `shown` in the help.
+    record   what a history has of it: a field of `frame.request` (as_file(), where_changed(…), …); None: the value.
+    """
+    settings: dict[str, object] = {"type": kind.click_type, "help": help, "default": default, "metavar": metavar, "required": required}
+    if default is not None:
+        settings |= {"default": kind.format(default), "show_default": shown}
+    declared: T | None = _declared(Declaration(kind, names, settings, group, _as_tuple(only)), record)
+    return declared
+
+
+def flag(
+    *names: str,
+    help: str,
+    default: bool = False,
+    negative: str | None = None,
+    group: str = MODEL,
+    only: tuple[Condition, ...] | Condition = (),
+    record: Field[object] | None = None,
+) -> bool:
+    """A field whose option takes no value.  negative: the name that switches it off."""
+    settings: dict[str, object] = {"is_flag": True, "default": default, "help": help}
+    if negative is not None:
+        settings |= {"negative": negative, "show_default": True}
+    declared: bool = _declared(Declaration[bool](None, names, settings, group, _as_tuple(only)), record)
+    return declared
+
+
+def repeated(
+    kind: Kind[T],
+    *names: str,
+    help: str,
+    group: str = MODEL,
+    metavar: str | None = None,
+    only: tuple[Condition, ...] | Condition = (),
+    record: Field[object] | None = None,
+) -> tuple[T, ...]:
+    """A field whose option may be repeated."""
+    settings = {"type": kind.click_type, "help": help, "multiple": True, "metavar": metavar}
+    declared: tuple[T, ...] = _declared(Declaration(kind, names, settings, group, _as_tuple(only)), record)
+    return declared
+
+
+def _as_tuple(only: tuple[Condition, ...] | Condition) -> tuple[Condition, ...]:
+    return (only,) if isinstance(only, Condition) else only
+
+
+def _declared(declaration: Declaration[T], record: Field[object] | None) -> Any:
+    marks = {DECLARATION: declaration}
+    if record is None:
+        return field(metadata=marks)
+    return field(default=record.default, metadata={**record.metadata, **marks})
+
+
+def declarations(request: type[DataclassInstance]) -> Iterator[tuple[str, Declaration[object]]]:
+    """Name and declaration of each field that is an option."""
+    for each in fields(request):
+        declaration = each.metadata.get(DECLARATION)
+        if declaration is not None:
+            yield each.name, declaration
+
+
+def click_options(request: type[DataclassInstance]) -> list[Decorator]:
+    """The decorators that give a command the options of its request, in their order."""
+    found: list[Decorator] = []
+    for name, declaration in declarations(request):
+        settings = cast(dict[str, Any], dict(declaration.settings))
+        typed = list(declaration.names or (f"--{name.replace('_', '-')}",))
+        negative = settings.pop("negative", None)
+        if negative is not None:
+            typed[-1] = f"{typed[-1]}/{negative}"
+        found.append(click.option(*typed, name, cls=DeclaredOption, group=declaration.group, **settings))
+    return found
+
+
+def check(request: DataclassInstance, session: Session) -> None:
+    """Warn of each option that was typed and has no effect.  Raises BadUsage for one that is refused there."""
+    for name, declaration in declarations(type(request)):
+        for condition in declaration.only if name in session.given else ():
+            if getattr(request, condition.holds):
+                continue
+            if condition.refusal:
+                raise BadUsage(condition.refusal, hint=condition.hint)
+            session.ignored(name, condition.why)
+            break

@@ -1,0 +1,164 @@
+"""Options declared once: what follows from a field of a request."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+import pytest
+
+from herdcli.cli.frame.declaration import (
+    LEARNING,
+    Condition,
+    check,
+    choice,
+    click_options,
+    declarations,
+    flag,
+    format_number,
+    number,
+    option,
+    parsed,
+    repeated,
+    text,
+    whole,
+)
+from herdcli.cli.frame.helping import Command, group_of
+from herdcli.cli.frame.request import as_file, recorded, where_changed
+from herdcli.cli.main import COMMANDS
+from herdcli.errors import BadUsage
+from herdcli.records import dataclass
+
+
+def _parse_pair(given: str) -> tuple[int, ...]:
+    parts = given.split("x")
+    if len(parts) != 2:
+        raise ValueError("is not of the form AxB")
+    return tuple(map(int, parts))
+
+
+PAIR = parsed("axb", _parse_pair, lambda pair: "x".join(map(str, pair)))
+DEEP = Condition("deep", why="without --layers 2 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    layers: int = option(whole(1), default=1, help="Layers.")
+    rate: float = option(number(0, 1, open_low=True), default=0.125, group=LEARNING, record=where_changed(0.5), help="Step size.")
+    shape: tuple[int, ...] = option(PAIR, default=(2, 3), only=DEEP, help="Shape.")
+    center: bool = flag(
+        default=True, negative="--no-center", only=Condition("deep", refusal="--center needs layers", hint="--layers 2"), help="C."
+    )
+    model: str | None = option(text(), "-M", "--continue", metavar="MODEL", record=as_file(), help="Go on with a model.")
+    names: tuple[str, ...] = repeated(choice("a", "b"), "--name", help="Names.")
+
+    @property
+    def deep(self) -> bool:
+        return self.layers > 1
+
+
+class Listening:
+    """A session that notes its warnings."""
+
+    def __init__(self, *given: str) -> None:
+        self.given = set(given)
+        self.warned: list[tuple[str, str]] = []
+
+    def ignored(self, name: str, why: str) -> None:
+        if name in self.given:
+            self.warned.append((name, why))
+
+
+def parse(*words: str) -> Request:
+    @click.command("scratch", cls=Command)
+    def command(**options: object) -> Request:
+        return Request(**options)
+
+    for decorate in reversed(click_options(Request)):
+        command = decorate(command)
+    return command.main(list(words), standalone_mode=False)
+
+
+def test_defaults_are_those_declared():
+    assert parse() == Request(layers=1, rate=0.125, shape=(2, 3), center=True, model=None, names=())
+
+
+def test_options_are_typed_as_declared():
+    found = parse("--layers", "3", "--no-center", "--shape", "4x5", "--continue", "m.h5", "--name", "a", "--name", "b")
+    assert found == Request(layers=3, rate=0.125, shape=(4, 5), center=False, model="m.h5", names=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--layers", "0"), "0 is not in the range x>=1."),
+        (("--rate", "0"), "0.0 is not in the range 0<x<=1."),
+        (("--shape", "4"), "'4' is not of the form AxB"),
+        (("--name", "c"), "'c' is not one of 'a', 'b'."),
+    ],
+)
+def test_values_out_of_range_are_refused(words, message):
+    with pytest.raises(click.BadParameter) as refused:
+        parse(*words)
+    assert refused.value.message == message
+
+
+def test_the_record_follows_from_the_declaration():
+    assert recorded(parse("-M", "m.h5")) == {"layers": 1, "rate": 0.125, "shape": (2, 3), "center": True, "model": "file", "names": ()}
+    assert "rate" not in recorded(parse("--rate", ".5"))  # what a history without it means
+
+
+def test_an_option_without_effect_is_named():
+    session = Listening("shape")
+    check(parse("--shape", "4x5"), session)
+    assert session.warned == [("shape", "without --layers 2 or more")]
+    session = Listening("shape")
+    check(parse("--shape", "4x5", "--layers", "2"), session)
+    assert session.warned == []
+
+
+def test_an_option_that_contradicts_is_refused():
+    with pytest.raises(BadUsage, match="--center needs layers") as refused:
+        check(parse("--center"), Listening("center"))
+    assert refused.value.hint == "--layers 2"
+    check(parse(), Listening())  # not typed
+
+
+def test_the_heading_in_the_help_is_the_declared_one():
+    command = click.Command("scratch", params=[])
+    for decorate in click_options(Request):
+        decorate(command)
+    groups = {param.name: group_of(str(param.name), "scratch", param) for param in command.params}
+    assert groups["rate"] == LEARNING
+    assert groups["layers"] == "Model"
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-9, 1 / 3, 1e22, 5e-324, 123456789.25])
+def test_numbers_are_written_so_that_they_are_read_back(value):
+    assert float(format_number(value)) == value
+
+
+VALUES = {  # of kinds with a form of their own, beside the defaults: command.field -> values
+    "herd.step_sizes": [(1, 2, 3)],
+}
+
+
+def declared() -> list[tuple[str, str]]:
+    requests = ((name, vars(import_module(module).command.callback).get("request")) for name, (module, *_) in COMMANDS.items())
+    return [(command, name) for command, request in requests if request for name, _ in declarations(request)]
+
+
+@pytest.mark.parametrize(("command", "name"), declared())
+def test_what_is_formatted_is_parsed_as_the_same_value(command, name):
+    request = vars(import_module(COMMANDS[command][0]).command.callback)["request"]
+    kind = dict(declarations(request))[name].kind
+    default = next(param.get_default(click.Context(click.Command("x"))) for param in _params(command) if param.name == name)
+    values = VALUES.get(f"{command}.{name}", [])
+    if kind is not None and isinstance(kind.click_type, click.Choice):
+        values = list(kind.click_type.choices)
+    for value in values if default is None or kind is None or default == () else [*values, kind.parse(str(default))]:
+        assert kind.parse(kind.format(value)) == value
+
+
+def _params(command: str) -> list[click.Parameter]:
+    return import_module(COMMANDS[command][0]).command.params

@@ -10,6 +10,7 @@ import pytest
 from herdcli.cli.frame.declaration import (
     LEARNING,
     Condition,
+    OneOf,
     check,
     choice,
     click_options,
@@ -140,6 +141,8 @@ def test_numbers_are_written_so_that_they_are_read_back(value):
 
 VALUES = {  # of kinds with a form of their own, beside the defaults: command.field -> values
     "herd.step_sizes": [(1, 2, 3)],
+    "herd.value_range": [(0.0, 255.0), (-1 / 3, 1e-9)],
+    "fit-mrf.structure": [("chow-liu", 0.0, 0), ("l1", 0.0, 0), ("l1", 0.05, 0), ("stability", 0.0, 50), ("chow-liu+random", 1 / 3, 6)],
 }
 
 
@@ -158,6 +161,16 @@ def test_what_is_formatted_is_parsed_as_the_same_value(command, name):
         values = list(kind.click_type.choices)
     for value in values if default is None or kind is None or default == () else [*values, kind.parse(str(default))]:
         assert kind.parse(kind.format(value)) == value
+
+
+@pytest.mark.parametrize(("command", "name"), declared())
+def test_conditions_ask_for_what_the_request_has(command, name):
+    request = vars(import_module(COMMANDS[command][0]).command.callback)["request"]
+    own = dict(declarations(request))
+    for condition in own[name].only:
+        assert hasattr(request, condition.holds) or condition.holds in own
+        if isinstance(condition, OneOf):  # a misspelt value would never be met
+            assert set(condition.values) <= set(own[condition.holds].kind.click_type.choices)
 
 
 def _params(command: str) -> list[click.Parameter]:

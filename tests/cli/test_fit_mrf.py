@@ -202,10 +202,10 @@ def test_options_without_effect_are_told(herd, small):
 
 
 def test_choices_are_those_of_the_topic():
-    from herdcli.cli.fit_mrf import options as fit_mrf_options
+    from herdcli.cli.fit_mrf import request as fit_mrf_request
     from herdcli.markov.learning import learners as learning
 
-    assert sorted(fit_mrf_options.ALGORITHMS) == sorted(learning.ALGORITHMS)
+    assert sorted(fit_mrf_request.ALGORITHMS) == sorted(learning.ALGORITHMS)
 
 
 def test_evidence_in_rows(herd, tmp_path):
@@ -247,13 +247,6 @@ def test_a_text_ends_the_run_as_an_artifact_does(herd, states, tmp_path):
     assert (ended.code, (tmp_path / "c.h5").exists()) == (0, False)
     assert (tmp_path / "n.uai").read_bytes().startswith(b"MARKOV")
     assert herd(*run, "-n").code == 73
-
-
-def test_options_know_the_algorithms_of_the_table_alone():
-    from herdcli.cli.fit_mrf.request import USERS
-    from herdcli.markov.learning.table import ALGORITHMS, DIRECTED
-
-    assert {name for users in USERS.values() for name in users} <= {*ALGORITHMS, *DIRECTED}
 
 
 def test_a_range_without_effect_is_told(herd, states, tmp_path):

@@ -6,21 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.fit_mrf.options import learning_options, structure_options
 from herdcli.cli.fit_mrf.request import Request
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     NETWORK_FORMATS,
     checkpoint_options,
-    data_options,
-    format_option,
+    cleaning_options,
     output_options,
-    seed_option,
     stage,
     weights_option,
 )
 from herdcli.cli.frame.shards import shard_option
-from herdcli.cli.ups_infer.options import iteration_options
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -28,15 +24,10 @@ if TYPE_CHECKING:
 
 @click.command("fit-mrf", cls=Command)
 @click.argument("source", metavar="[DATA]", default="-", required=False)
-@format_option(NETWORK_FORMATS)
 @stage(
     Request,
-    structure_options,
-    learning_options,
-    iteration_options,
     weights_option,
-    data_options,
-    seed_option,
+    cleaning_options,
     shard_option,
     checkpoint_options,
     output_options,
@@ -64,7 +55,7 @@ def command(session: Session, request: Request) -> None:
 
     form = output_format(session, request.format, NETWORK_FORMATS)
     check(session, "network", form)
-    request.warn_of_ignored(session)
+    request.check(session)
     if counted.wanted(request):
         counted.run(session, request)
         return

@@ -5,27 +5,58 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, input_file, output_file, unrecorded, where_changed
+from herdcli.cli.frame import shared_options
+from herdcli.cli.frame.declaration import (
+    INPUT,
+    LEARNING,
+    Condition,
+    OneOf,
+    check,
+    choice,
+    flag,
+    format_number,
+    number,
+    option,
+    parsed,
+    text,
+    whole,
+)
+from herdcli.cli.frame.request import as_file, input_file, output_file, where_changed
 from herdcli.errors import BadUsage
-from herdcli.markov.learning.table import ALGORITHMS, DIRECTED
+from herdcli.markov.learning.table import ALGORITHMS, DIRECTED, SCORES
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
-USERS = {
-    **dict.fromkeys(("sweeps", "chains", "learning_rate", "expectations"), ("gradient",)),
-    "penalty": ("gradient", "pseudo-likelihood"),
-    "damping": ("loopy-is",),
-    **dict.fromkeys(("max_clique", "regions"), ("loopy-is", "cvm")),
-    "double_loop": ("loopy-is",),
-    "orders": ("ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient", "bayes"),
-    **dict.fromkeys(
-        ("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in (*ALGORITHMS, *DIRECTED) if name != "linear-response")
-    ),
-}
 
-OF_SEARCH = ("max_parents", "score", "equivalent_rows", "tabu", "required_edges", "forbidden_edges", "bootstrap", "support")
+def _parse_structure(text: str) -> tuple[str, float, int]:
+    from herdcli.markov.model import structure
+
+    return structure.parse(text)
+
+
+def _format_structure(structure: tuple[str, float, int]) -> str:
+    name, share, number = structure
+    if name == "chow-liu+random":
+        return f"{name}:{format_number(share)},{number}"
+    if name == "l1":
+        return f"{name}:{format_number(share)}" if share else name
+    return f"{name}:{number}" if name == "stability" else name
+
+
+STRUCTURE = parsed("structure", _parse_structure, _format_structure)
+BY_GRADIENT = OneOf("algorithm", "gradient")
+SAMPLED = (BY_GRADIENT, OneOf("expectations", "gibbs", "cd"))
+OF_CLIQUES = OneOf("algorithm", "loopy-is", "cvm")
+WITH_ORDERS = OneOf("algorithm", "ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient", "bayes")
+ITERATED = OneOf("algorithm", *(name for name in (*ALGORITHMS, *DIRECTED) if name != "linear-response"))
+SEARCH = Condition("searches", why="without --structure hill-climb")
+SUPPORT = Condition("bootstrap", refusal="--support writes how often bootstrap samples have each edge", hint="--bootstrap 100")
+PARENTS = Condition(
+    "is_directed", refusal="--network gives the parents of a Bayesian network", hint="--algorithm bayes, or --edges for pairs"
+)
+PATH = Condition("has_path", refusal="--path writes the path of --structure l1 or stability", hint="--structure l1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,46 +64,150 @@ class Request:
     """The options of `herd fit-mrf`; names and meanings are those of its --help."""
 
     source: str = input_file()
-    format: str | None = unrecorded()
-    input_format: str | None = unrecorded()
-    values: str
-    structure: tuple[str, float, int] | None
-    edges: str | None = as_file()
-    clusters: str | None = as_file()
-    induce: int
-    smoothing: float
-    moments: str | None = as_file()
-    features: str | None = as_file()
-    base: str | None = as_file()
-    network: str | None = where_changed(None, lambda value: "file")
-    max_parents: int = where_changed(3)
-    score: str = where_changed("bic")
-    equivalent_rows: float = where_changed(1.0)
-    tabu: int = where_changed(10)
-    required_edges: str | None = where_changed(None, lambda value: "file")
-    forbidden_edges: str | None = where_changed(None, lambda value: "file")
-    bootstrap: int = where_changed(0)
-    support: str | None = output_file()
-    path: str | None = output_file()
-    algorithm: str
-    tolerance: float
-    orders: int
-    max_clique: int | None
-    regions: str | None = as_file()
-    double_loop: bool
-    damping: float
-    penalty: float
-    expectations: str
-    learning_rate: float
-    chains: int
-    sweeps: int
-    iterations: int
-    on_nonconvergence: str
-    split: str | None
-    threshold: float | None
-    value_range: tuple[float, float] | None
-    label: str | None
-    seed: int
+    format: str | None = shared_options.output_format(*shared_options.NETWORK_FORMATS)
+    values: str = option(
+        choice("auto", "two", "states"),
+        default="auto",
+        group=INPUT,
+        help="How columns are read: on and off, or whole numbers as states; auto: states where there are some above 1 and no range.",
+    )
+    structure: tuple[str, float, int] | None = option(
+        STRUCTURE,
+        metavar="NAME",
+        help="chow-liu, chow-liu+random:P,R (and each pair at most R steps apart on the tree with probability P), grid, full, "
+        "independent; l1[:PENALTY] (pairs that l1-penalised regressions of two-state variables choose, by extended BIC where no "
+        "penalty is given), stability[:HALVES] (pairs chosen in three quarters of random halves of the rows); hill-climb (of "
+        "--algorithm bayes, by --score).  [default: chow-liu]",
+    )
+    edges: str | None = option(text(), metavar="FILE", record=as_file(), help="The pairs, two variables per line.")
+    clusters: str | None = option(text(), metavar="FILE", record=as_file(), help="The clusters, one per line: its variables.")
+    induce: int = option(whole(0), default=0, shown=False, metavar="N", help="Add the N pairs with the largest gain in likelihood.")
+    smoothing: float = option(number(0), resolved=True, help="Pseudo-rows of the uniform distribution to add to DATA.  [default: 1]")
+    path: str | None = option(
+        text(), metavar="FILE", record=output_file(), only=PATH, help="Write the path of --structure l1 or stability as a table, CSV."
+    )
+    support: str | None = option(
+        text(),
+        metavar="FILE",
+        record=output_file(),
+        only=(SUPPORT, SEARCH),
+        help="Write the share of the samples that have each edge, CSV.",
+    )
+    bootstrap: int = option(
+        whole(0),
+        default=0,
+        shown=False,
+        metavar="N",
+        record=where_changed(0),
+        only=SEARCH,
+        help="Learn from N bootstrap samples too, for the support of edges.",
+    )
+    forbidden_edges: str | None = option(
+        text(),
+        metavar="FILE",
+        record=where_changed(None, lambda value: "file"),
+        only=SEARCH,
+        help="Edges that hill-climb leaves out, likewise.",
+    )
+    required_edges: str | None = option(
+        text(),
+        metavar="FILE",
+        record=where_changed(None, lambda value: "file"),
+        only=SEARCH,
+        help="Edges that hill-climb keeps, a parent and a child per line.",
+    )
+    tabu: int = option(
+        whole(0),
+        default=10,
+        record=where_changed(10),
+        only=SEARCH,
+        help="Edges that hill-climb does not change again for as many steps, in which it goes on without a better network.",
+    )
+    equivalent_rows: float = option(
+        number(0, open_low=True),
+        default=1.0,
+        record=where_changed(1.0),
+        only=(SEARCH, OneOf("score", "bdeu")),
+        help="Prior rows of --score bdeu.",
+    )
+    score: str = option(choice(*SCORES), default="bic", record=where_changed("bic"), only=SEARCH, help="What hill-climb maximises.")
+    max_parents: int = option(whole(1), default=3, record=where_changed(3), only=SEARCH, help="Most parents that hill-climb gives.")
+    network: str | None = option(
+        text(),
+        metavar="FILE",
+        record=where_changed(None, lambda value: "file"),
+        only=PARENTS,
+        help="A Bayesian network that gives the parents of --algorithm bayes.",
+    )
+    moments: str | None = option(
+        text(), metavar="FILE", group=INPUT, record=as_file(), help="Marginals and expectations to fit, as JSON, instead of DATA."
+    )
+    features: str | None = option(
+        text(), metavar="FILE", record=as_file(), help="Clusters of which only expectations of features are fitted, as JSON."
+    )
+    base: str | None = option(
+        text(), metavar="NETWORK", record=as_file(), help="Find the distribution nearest to this network (least KL divergence)."
+    )
+    algorithm: str = option(
+        choice(*ALGORITHMS, *DIRECTED),
+        default="ups-jt",
+        group=LEARNING,
+        help="Exact: ups-jt, effective-ipf, ipf, gis, iis, gradient.  Approximate: loopy-is, cvm, pseudo-likelihood, linear-response.  "
+        "bayes: the tables of a Bayesian network, by EM where values are missing or variables hidden.",
+    )
+    tolerance: float = option(number(0, open_low=True), default=1e-9, group=LEARNING, only=ITERATED, help="Largest error of a marginal.")
+    orders: int = option(whole(1), default=8, only=WITH_ORDERS, help="Elimination orders tried for junction trees.")
+    max_clique: int | None = option(
+        whole(2),
+        metavar="K",
+        only=OF_CLIQUES,
+        help="Grow the cliques of loopy-is and cvm to K variables, inside those of the junction tree, by mutual information.",
+    )
+    regions: str | None = option(
+        text(), metavar="FILE", group=INPUT, record=as_file(), only=OF_CLIQUES, help="The cliques of loopy-is and cvm, one per line."
+    )
+    double_loop: bool = flag(
+        group=LEARNING,
+        only=OneOf("algorithm", "loopy-is"),
+        help="Let loopy-is maximise its entropy by a double loop, which always converges.",
+    )
+    damping: float = option(
+        number(0, 1, open_high=True),
+        default=0.0,
+        group=LEARNING,
+        only=OneOf("algorithm", "loopy-is"),
+        help="Share of its old value that each separator of loopy-is keeps (geometric mean); .7 mostly ends where 0 runs away.",
+    )
+    penalty: float = option(
+        number(0),
+        default=0.0,
+        group=LEARNING,
+        only=OneOf("algorithm", "gradient", "pseudo-likelihood"),
+        help="L2 penalty on log factors (gradient, pseudo-likelihood).",
+    )
+    expectations: str = option(
+        choice("exact", "gibbs", "cd"),
+        default="exact",
+        only=BY_GRADIENT,
+        help="What gradient compares the data with; gibbs: persistent chains; cd: chains that start at rows.",
+    )
+    learning_rate: float = option(
+        number(0, open_low=True),
+        default=0.5,
+        group=LEARNING,
+        only=SAMPLED,
+        help="Initial step size of gradient with gibbs or cd; it falls to 0 over the iterations.",
+    )
+    chains: int = option(whole(1), default=100, group=LEARNING, only=SAMPLED, help="Number of Gibbs chains of gradient.")
+    sweeps: int = option(whole(1), default=1, group=LEARNING, only=SAMPLED, help="Gibbs sweeps per update of gradient.")
+    iterations: int = shared_options.iterations(only=ITERATED)
+    on_nonconvergence: str = shared_options.on_nonconvergence(only=ITERATED)
+    input_format: str | None = shared_options.input_format()
+    label: str | None = shared_options.label()
+    value_range: tuple[float, float] | None = shared_options.value_range()
+    threshold: float | None = shared_options.threshold()
+    split: str | None = shared_options.split()
+    seed: int = shared_options.seed()
     levels_are_states = True  # of columns of text, which are no one-hot columns here
     default_roles = frozenset[str]()  # every column is a variable
 
@@ -80,29 +215,23 @@ class Request:
         """With one pseudo-row where nothing was said of smoothing: else rows with states that no training row has are impossible."""
         return self if "smoothing" in given else replace(self, smoothing=0.0 if self.moments else 1.0)
 
-    def warn_of_ignored(self, session: Session) -> None:
-        """Warnings for options that do nothing with the algorithm chosen.  Raises BadUsage for what only another one can do."""
-        self._refuse_strange()
-        if self.algorithm != "bayes" or self.structure is None or self.structure[0] != "hill-climb":
-            for option in OF_SEARCH:
-                session.ignored(option, "without --structure hill-climb")
-        elif self.score != "bdeu":
-            session.ignored("equivalent_rows", f"with --score {self.score}")
-        if self.support is not None and not self.bootstrap:
-            raise BadUsage("--support writes how often bootstrap samples have each edge", hint="--bootstrap 100")
-        for option, users in USERS.items():
-            if self.algorithm not in users:
-                session.ignored(option, f"with --algorithm {self.algorithm}")
-        if self.algorithm == "gradient" and self.expectations == "exact":
-            for option in ("sweeps", "chains", "learning_rate"):
-                session.ignored(option, "with --expectations exact")
+    @property
+    def is_directed(self) -> bool:
+        """Whether a Bayesian network is learned."""
+        return self.algorithm == "bayes"
 
-    def _refuse_strange(self) -> None:
-        """Raise BadUsage for a structure that the algorithm cannot have."""
-        kind = None if self.structure is None else self.structure[0]
-        if self.algorithm != "bayes" and self.network is not None:
-            raise BadUsage("--network gives the parents of a Bayesian network", hint="--algorithm bayes, or --edges for pairs")
-        if self.algorithm != "bayes" and kind == "hill-climb":
+    @property
+    def searches(self) -> bool:
+        """Whether the parents of a Bayesian network are searched for."""
+        return self.is_directed and self.structure is not None and self.structure[0] == "hill-climb"
+
+    @property
+    def has_path(self) -> bool:
+        """Whether the structure is chosen along a path of penalties."""
+        return self.structure is not None and self.structure[0] in ("l1", "stability")
+
+    def check(self, session: Session) -> None:
+        """Warn of options that do nothing with the algorithm chosen.  Raises BadUsage for what only another one can do."""
+        if self.structure is not None and self.structure[0] == "hill-climb" and not self.is_directed:
             raise BadUsage("--structure hill-climb finds the parents of a Bayesian network", hint="--algorithm bayes")
-        if self.path is not None and kind not in ("l1", "stability"):
-            raise BadUsage("--path writes the path of --structure l1 or stability", hint="--structure l1")
+        check(self, session)

@@ -103,15 +103,39 @@ def parsed(name: str, parse: Callable[[str], T], format: Callable[[T], str] = st
 
 
 class Condition:
-    """Where options have an effect: a property of the request, and what is said where it is false.
+    """Where options have an effect: what the request is asked, and the message where the answer is no.
 
-    holds    the name of the property.
+    holds    the name of a property of the request.
     why      completes "--OPTION has no effect …", the warning; or
     refusal  the error, with its `hint`.
     """
 
     def __init__(self, holds: str, *, why: str = "", refusal: str = "", hint: str | None = None) -> None:
         self.holds, self.why, self.refusal, self.hint = holds, why, refusal, hint
+
+    def is_met(self, request: object) -> bool:
+        """Whether options with this condition have an effect."""
+        return bool(getattr(request, self.holds))
+
+    def reason(self, request: object) -> str:
+        """Why they have none."""
+        return self.why
+
+
+class OneOf(Condition):
+    """Options of some values of another option: `OneOf("algorithm", "bp", "gbp")`; the warning names the value that was chosen."""
+
+    def __init__(self, field_name: str, *values: object) -> None:
+        super().__init__(field_name)
+        self.values = values
+
+    def is_met(self, request: object) -> bool:
+        """Whether the other option has one of the values."""
+        return getattr(request, self.holds) in self.values
+
+    def reason(self, request: object) -> str:
+        """With which value they have no effect."""
+        return f"with --{self.holds.replace('_', '-')} {getattr(request, self.holds)}"
 
 
 class Declaration(Generic[T]):
@@ -144,7 +168,7 @@ def option(
     group: str = MODEL,
     metavar: str | None = None,
     only: tuple[Condition, ...] | Condition = (),
-    record: Field[object] | None = None,
+    record: object = None,
     shown: bool = True,
 ) -> T: ...
 @overload
@@ -156,7 +180,18 @@ def option(
     group: str = MODEL,
     metavar: str | None = None,
     only: tuple[Condition, ...] | Condition = (),
-    record: Field[object] | None = None,
+    record: object = None,
+) -> T: ...
+@overload
+def option(
+    kind: Kind[T],
+    *names: str,
+    help: str,
+    resolved: bool,
+    group: str = MODEL,
+    metavar: str | None = None,
+    only: tuple[Condition, ...] | Condition = (),
+    record: object = None,
 ) -> T: ...
 @overload
 def option(
@@ -166,7 +201,7 @@ def option(
     group: str = MODEL,
     metavar: str | None = None,
     only: tuple[Condition, ...] | Condition = (),
-    record: Field[object] | None = None,
+    record: object = None,
 ) -> T | None: ...
 def option(
     kind: Kind[T],
@@ -174,21 +209,24 @@ def option(
     help: str,
     default: T | None = None,
     required: bool = False,
+    resolved: bool = False,
     group: str = MODEL,
     metavar: str | None = None,
     only: tuple[Condition, ...] | Condition = (),
-    record: Field[object] | None = None,
+    record: object = None,
     shown: bool = True,
 ) -> T | None:
     """A field whose option takes one value.
 
     names    as typed, where that is not --FIELD-NAME.
     default  the value without the option; `shown` in the help.
+    resolved the value without the option depends on other options: `Request.resolved` fills it in.
     record   what a history has of it: a field of `frame.request` (as_file(), where_changed(…), …); None: the value.
     """
     settings: dict[str, object] = {"type": kind.click_type, "help": help, "default": default, "metavar": metavar, "required": required}
     if default is not None:
-        settings |= {"default": kind.format(default), "show_default": shown}
+        plain = isinstance(default, (int, float, str))
+        settings |= {"default": default if plain else kind.format(default), "show_default": shown}
     declared: T | None = _declared(Declaration(kind, names, settings, group, _as_tuple(only)), record)
     return declared
 
@@ -200,7 +238,7 @@ def flag(
     negative: str | None = None,
     group: str = MODEL,
     only: tuple[Condition, ...] | Condition = (),
-    record: Field[object] | None = None,
+    record: object = None,
 ) -> bool:
     """A field whose option takes no value.  negative: the name that switches it off."""
     settings: dict[str, object] = {"is_flag": True, "default": default, "help": help}
@@ -217,7 +255,7 @@ def repeated(
     group: str = MODEL,
     metavar: str | None = None,
     only: tuple[Condition, ...] | Condition = (),
-    record: Field[object] | None = None,
+    record: object = None,
 ) -> tuple[T, ...]:
     """A field whose option may be repeated."""
     settings = {"type": kind.click_type, "help": help, "multiple": True, "metavar": metavar}
@@ -229,9 +267,9 @@ def _as_tuple(only: tuple[Condition, ...] | Condition) -> tuple[Condition, ...]:
     return (only,) if isinstance(only, Condition) else only
 
 
-def _declared(declaration: Declaration[T], record: Field[object] | None) -> Any:
+def _declared(declaration: Declaration[T], record: object) -> Any:
     marks = {DECLARATION: declaration}
-    if record is None:
+    if not isinstance(record, Field):
         return field(metadata=marks)
     return field(default=record.default, metadata={**record.metadata, **marks})
 
@@ -258,12 +296,15 @@ def click_options(request: type[DataclassInstance]) -> list[Decorator]:
 
 
 def check(request: DataclassInstance, session: Session) -> None:
-    """Warn of each option that was typed and has no effect.  Raises BadUsage for one that is refused there."""
-    for name, declaration in declarations(type(request)):
-        for condition in declaration.only if name in session.given else ():
-            if getattr(request, condition.holds):
-                continue
-            if condition.refusal:
-                raise BadUsage(condition.refusal, hint=condition.hint)
-            session.ignored(name, condition.why)
-            break
+    """Warn of each option that was typed and has no effect.  Raises BadUsage where one is refused."""
+    unmet = [
+        (name, next((condition for condition in declaration.only if not condition.is_met(request)), None))
+        for name, declaration in declarations(type(request))
+        if name in session.given
+    ]
+    for _, condition in unmet:
+        if condition is not None and condition.refusal:
+            raise BadUsage(condition.refusal, hint=condition.hint)
+    for name, condition in unmet:
+        if condition is not None:
+            session.ignored(name, condition.reason(request))

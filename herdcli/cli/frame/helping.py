@@ -28,6 +28,23 @@ LEARNING = _names(
 )
 LONG = _names("threads shard cluster cluster_options retries mixed checkpoint every resume dry_run max_memory lock trace_file")
 OUTPUT = _names("output no_clobber quiet verbose debug format plots report requirements help help_all no_state want")
+COMMON = (  # options of many commands, in the order of every help
+    *(
+        "weights_column",
+        "input_format",
+        "missing_rows",
+        "thousands",
+        "decimal",
+        "percent",
+        "currency",
+        "encoding",
+        "missing",
+        "categorical",
+    ),
+    *("layer", "read_columns", "drop_columns", "split_column", "label", "value_range", "threshold", "split", "seed", "threads", "exact"),
+    *("shard", "cluster", "cluster_options", "retries", "mixed", "checkpoint", "every", "resume", "trace_file", "dry_run"),
+    *("output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"),
+)
 GROUPS = ("Input", "Model", "Learning", "Options", "Long runs", "Output")
 PLAIN = _names("apply check completion convert data eval info merge sample seal selftest")  # commands that neither make nor learn a model
 ALWAYS = _names("label split seed output checkpoint resume dry_run missing help help_all")
@@ -75,6 +92,11 @@ def group_of(name: str, command: str = "", param: click.Parameter | None = None)
 
 def _name(param: click.Parameter) -> str:
     return "help" if "--help" in param.opts else str(param.name)
+
+
+def place_of(param: click.Parameter) -> int:
+    """Where an option stands among those of its command: its own first, in their order, then those that many commands have."""
+    return COMMON.index(str(param.name)) + 1 if isinstance(param, click.Option) and param.name in COMMON else 0
 
 
 def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:

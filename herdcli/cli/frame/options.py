@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from herdcli.cli.frame import shared_options
 from herdcli.cli.frame.console import Console
 from herdcli.cli.frame.declaration import ParsedType, click_options
+from herdcli.cli.frame.helping import place_of
 from herdcli.cli.frame.request import recorded
 from herdcli.cluster.where import FORMS, Asked, parse, setting
 from herdcli.dialect import DECIMAL, RECORDED, THOUSANDS, declared
@@ -54,17 +56,6 @@ def _parse_size(text: str) -> int:
     return size
 
 
-def _parse_interval(text: str) -> tuple[float, float]:
-    low, comma, high = text.partition(",")
-    try:
-        limits = float(low), float(high)
-    except ValueError:
-        raise ValueError("is not of the form LO,HI") from None
-    if not (comma and limits[0] < limits[1]):
-        raise ValueError("must be two numbers LO,HI, the smaller one first")
-    return limits
-
-
 def _parse_penalty(text: str) -> float | str:
     if text == "auto":
         return text
@@ -84,12 +75,9 @@ def _parse_columns(text: str) -> tuple[str, ...]:
     return names
 
 
-EXACT = (
-    "The same bytes on every x86-64 processor and with any BLAS: products, exponentials and logarithms of herd's own, in one order.  "
-    "Takes up to 1.7 times the CPU time; what it does not work with is refused."
-)
+EXACT = shared_options.EXACT
 SIZE = Parsed("size", _parse_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
-INTERVAL = Parsed("lo,hi", _parse_interval)
+INTERVAL = shared_options.INTERVAL.click_type
 COLUMNS = Parsed("columns", _parse_columns)  # separated by commas; those with commas in quotes
 PENALTY = Parsed("auto|float", _parse_penalty)
 
@@ -257,7 +245,7 @@ def data_options(command: Command) -> Command:
 
 def input_format_option(command: Command) -> Command:
     """--input-format, where content and suffix do not tell."""
-    choices = click.Choice(["hdf5", "parquet", "csv", "npz", "npy", "svmlight", "arrow", "excel", "idx", "json", "matlab", "wav"])
+    choices = click.Choice(shared_options.TABLE_FORMATS)
     return click.option("--input-format", type=choices, default=None, help="Read the input as this format.  [default: detected]")(command)
 
 
@@ -465,12 +453,13 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
         command: Command = wrapped
         for group in (common_options, *reversed(groups), *reversed(click_options(request))):
             command = group(command)
+        vars(command)["__click_params__"].sort(key=lambda param: -place_of(param))  # click takes them from the last one
         return command
 
     return decorate
 
 
-NETWORK_FORMATS = ("hdf5", "uai", "fg", "bif", "xmlbif", "net", "xdsl", "dsl")
+NETWORK_FORMATS = shared_options.NETWORK_FORMATS
 
 
 def network_format_option(command: Callable[..., object]) -> Callable[..., object]:

@@ -10,10 +10,9 @@ from herdcli.cli.frame import shards
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     checkpoint_options,
-    data_options,
+    cleaning_options,
     input_argument,
     output_options,
-    seed_option,
     stage,
     threads_option,
 )
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("herd", cls=Command)
 @input_argument
-@stage(Request, data_options, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
+@stage(Request, cleaning_options, threads_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Herding: deterministic weights and pseudo-samples that match the data's moments.
 

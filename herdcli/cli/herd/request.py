@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from herdcli.cli.frame import shared_options
 from herdcli.cli.frame.declaration import INPUT, LEARNING, Condition, check, choice, flag, option, parsed, text, whole
-from herdcli.cli.frame.request import as_file, input_file, unrecorded
+from herdcli.cli.frame.request import as_file, input_file
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
@@ -87,12 +88,12 @@ class Request:
         help="Continue this herding by its rates, without data.",
     )
     on_nonconvergence: str = option(choice("warn", "error"), default="warn", group=LEARNING, help="What to do if weights run away.")
-    input_format: str | None = unrecorded()
-    label: str | None
-    value_range: tuple[float, float] | None
-    threshold: float | None
-    split: str | None
-    seed: int
+    input_format: str | None = shared_options.input_format()
+    label: str | None = shared_options.label()
+    value_range: tuple[float, float] | None = shared_options.value_range()
+    threshold: float | None = shared_options.threshold()
+    split: str | None = shared_options.split()
+    seed: int = shared_options.seed()
 
     @property
     def default_roles(self) -> frozenset[str]:

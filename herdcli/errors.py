@@ -46,6 +46,10 @@ class HerdError(Exception):
         return escaped(f"{self.where}: {self.message}" if self.where else self.message)  # one line, whatever a file's name holds
 
 
+class IncompletePart(HerdError):
+    """A unit family, rule or algorithm of the program lacks something that it has to have: a fault of the program, not of its user."""
+
+
 class NegativeResult(HerdError):
     """The computation ran and its answer is "no": a bar missed, a self-test failed."""
 

@@ -7,12 +7,12 @@ which gains a method `upgrade()` that returns the next version's; the new path i
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
 from herdcli.errors import DataError
+from herdcli.parts import named
 from herdcli.records import dataclass
 
 
@@ -62,12 +62,6 @@ class Kind:
             raise DataError(f"is a {self.name} of version {version}, this herd reads versions up to {self.version}", where=where, hint=hint)
         found: type[Any] = named(self.versions[version - 1])
         return found
-
-
-def named(path: str) -> Any:
-    """What a dotted path names, imported now."""
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)
 
 
 def _plots(module: str, *names: str) -> dict[str, str]:

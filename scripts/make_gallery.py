@@ -17,7 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from herdcli.kinds import KINDS, named
+from herdcli.kinds import KINDS
+from herdcli.parts import named
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, PICTURES = ROOT / "docs" / "gallery.md", ROOT / "docs" / "gallery"

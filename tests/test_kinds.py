@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from herdcli.cli.eval.command import command as eval_command
-from herdcli.kinds import KINDS, named, pictures
+from herdcli.kinds import KINDS, pictures
+from herdcli.parts import named
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("metrics", "judge", "apply", "sample", "finish", "request")

@@ -19,7 +19,8 @@ from herdcli.artifacts.recoding import Recoding
 from herdcli.artifacts.roles import BY_NAME_ROLES, NONE, ColumnRoles
 from herdcli.artifacts.streams import check_destination, pack, publish
 from herdcli.errors import BadUsage, DataError
-from herdcli.kinds import CHECKPOINT, KINDS, Kind, exporting, kind_of, named
+from herdcli.kinds import CHECKPOINT, KINDS, Kind, exporting, kind_of
+from herdcli.parts import named
 from herdcli.records import dataclass
 
 TEXT = ("csv", "svmlight", "vw")

@@ -22,7 +22,8 @@ import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.evaluation import style
-from herdcli.kinds import KINDS, able, named
+from herdcli.kinds import KINDS, able
+from herdcli.parts import named
 from herdcli.schema import Array
 
 Figure = Any  # matplotlib.figure.Figure

@@ -22,7 +22,7 @@ from herdcli.rbm.layers import DBN
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.transform import energies
-from herdcli.rbm.units import discrete
+from herdcli.rbm.units import family
 from herdcli.splits import TEST, VALID
 
 Map = Callable[..., Any]
@@ -48,7 +48,7 @@ def of_rbm(value: RBM, *, map: Map = map) -> Row:
         part = TEST if (held.split == TEST).any() else VALID
         groups = by_model(held, held.split == part, value.count, ROWS)
         if groups:
-            row |= _of_words(value, groups, map) if value.visible_units == "words" else _likelihood(value, groups, map)
+            row |= _of_words(value, groups, map) if family(value.visible_units).multinomial else _likelihood(value, groups, map)
     if value.scores is not None and (value.scores.split == VALID).any():
         row |= errors(value.scores, FIXED)
     return row
@@ -59,7 +59,7 @@ def _likelihood(value: RBM, groups: dict[int, Any], map: Map) -> Row:
     for m, part in groups.items():
         h = value.harmonium(m)
         log_z = _log_z(value, h, m, map)
-        each[m] = log_likelihood(h, discrete(h.visible, part), log_z, map=map)
+        each[m] = log_likelihood(h, h.visible.discrete_rows(part), log_z, map=map)
         own += float(each[m].sum())
         if value.training_energy is not None:
             gap += float((energies([h], part, map) - value.training_energy[m]).sum())

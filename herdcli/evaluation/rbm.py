@@ -32,7 +32,7 @@ from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, recon
 from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.rbm.repeated import MOST_TEMPERATURES
 from herdcli.rbm.transform import energies
-from herdcli.rbm.units import Words, discrete, family, log_base
+from herdcli.rbm.units import family
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
@@ -87,7 +87,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
         if value.scores is None and value.labels is None:
             settings.require_likelihood()
         result |= _cheap(value, groups, map)
-    elif groups and isinstance(family(value.visible_units), Words):
+    elif groups and family(value.visible_units).multinomial:
         result |= of_words(value, groups, settings, map, progress)
     elif groups and value.joint != "discriminative":
         result |= _likelihoods(value, groups, settings, map, progress)
@@ -118,7 +118,7 @@ def of_words(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, m
         h, (lengths, counts) = value.harmonium(m), np.unique(words.lengths_of(rows), return_counts=True)
         base = h.b if value.base_rates is None else value.base_rates[m]
         log_z, ways[m] = _of_lengths(h, lengths, counts, m, settings, map, progress)
-        each, order = words.of_rows(h, rows, lengths, log_z, map=map), log_base(h.visible, rows)
+        each, order = words.of_rows(h, rows, lengths, log_z, map=map), h.visible.log_base_of_rows(rows)
         shares = np.asarray(real.product(rows, base - real.log_sum_exp(base)))
         own, orders, alone = own + float(each.sum()), orders + float(np.sum(order)), alone + float(np.sum(shares))
         gains.append(each - order - shares)
@@ -170,7 +170,7 @@ def by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> 
 def _cheap(value: RBM, groups: dict[int, Any], map: Map) -> dict[str, Value]:
     """Figures of test rows that need neither log Z nor every conditional."""
     models, total = {m: value.harmonium(m) for m in groups}, sum(rows.shape[0] for rows in groups.values())
-    if not groups or value.joint == "discriminative" or isinstance(family(value.visible_units), Words):
+    if not groups or value.joint == "discriminative" or family(value.visible_units).multinomial:
         return {}
     found: dict[str, Value] = {}
     found["reconstruction"] = float(sum(reconstruction_error(models[m], rows, map=map).sum() for m, rows in groups.items()) / total)
@@ -196,7 +196,7 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
         sums["free_energy_gap"] = 0.0
     own: dict[int, Array] = {}
     for m, rows in groups.items():
-        values = discrete(models[m].visible, rows)
+        values = models[m].visible.discrete_rows(rows)
         own[m] = log_likelihood(models[m], values, ways[""][m].log_partition, map=map)
         sums["log_likelihood"] += own[m].sum()
         sums["reconstruction"] += reconstruction_error(models[m], rows, map=map).sum()
@@ -290,8 +290,8 @@ def _independent_rows(value: RBM, groups: dict[int, Array]) -> dict[int, list[Ar
     found: dict[int, list[Array]] = {}
     for m, rows in groups.items():
         fixed = units.log_partition(bases[m]).sum()
-        values = (discrete(units, rows[block].astype(np.float64)) for block in blocks(rows))
-        found[m] = [real.product(each, bases[m]) - fixed + log_base(units, each) for each in values]
+        values = (units.discrete_rows(rows[block].astype(np.float64)) for block in blocks(rows))
+        found[m] = [real.product(each, bases[m]) - fixed + units.log_base_of_rows(each) for each in values]
     return found
 
 

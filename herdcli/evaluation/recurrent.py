@@ -16,7 +16,6 @@ from herdcli.rbm.recurrent.artifacts import HeldOut, RecurrentRBM
 from herdcli.rbm.recurrent.exact import Map, cost, log_partitions, summable
 from herdcli.rbm.recurrent.likelihood import Held, predictions, some, spread
 from herdcli.rbm.recurrent.model import Driven, Recurrent
-from herdcli.rbm.units import log_base
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -139,7 +138,7 @@ def unlinked(model: Recurrent, held: Held, driven: Driven, found: Likelihood, se
 def independent(value: RecurrentRBM, held: Held, chosen: Array) -> float:
     """Nats a row, of the rows chosen (k,), under independent columns."""
     units, rows = value.model.visible, np.asarray(held.v[chosen], dtype=np.float64)
-    each = rows @ value.base_rates - units.log_partition(value.base_rates).sum() + log_base(units, rows)
+    each = rows @ value.base_rates - units.log_partition(value.base_rates).sum() + units.log_base_of_rows(rows)
     return float(np.mean(each))
 
 

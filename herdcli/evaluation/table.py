@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError, escaped
-from herdcli.kinds import KINDS, VERDICT, able, named
+from herdcli.kinds import KINDS, VERDICT, able
+from herdcli.parts import named
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.evaluation.verdict_advice import ADVICE, ADVICE_OF, DIVERGED, TOLD
-from herdcli.kinds import KINDS, named
+from herdcli.kinds import KINDS
+from herdcli.parts import named
 from herdcli.schema import Array
 
 OK, NO_ROWS = "ok", "no test rows"  # the last: nothing to judge by

@@ -183,12 +183,13 @@ def _units(graph: Graph, layer: RBM) -> str:
     units = family(layer.visible_units)
     if layer.column_mean is not None and layer.column_scale is not None:
         return str(graph.op("Div", graph.op("Sub", "X", layer.column_mean), layer.column_scale))
-    if units.name in ("binary", "spin"):
+    if units.two_state and units.states is not None:
         low, high = (0.0, 1.0) if layer.value_range is None else map(float, layer.value_range)
         cut = low + (0.5 if layer.threshold is None else layer.threshold) * (high - low)
         on = graph.op("Cast", graph.op("GreaterOrEqual", "X", cut), to=1)
-        return str(on if units.name == "binary" else graph.op("Sub", graph.op("Mul", on, 2.0), 1.0))
-    if units.name.startswith("rate:"):
+        least, most = units.states
+        return str(on if (least, most) == (0, 1) else graph.op("Sub", graph.op("Mul", on, float(most - least)), float(-least)))
+    if units.proportions:
         low, high = (0.0, 1.0) if layer.value_range is None else map(float, layer.value_range)
         return str(graph.op("Mul", graph.op("Div", graph.op("Sub", "X", low), high - low), float(units.scale)))
     return "X"
@@ -196,20 +197,7 @@ def _units(graph: Graph, layer: RBM) -> str:
 
 def _means(graph: Graph, natural: str, name: str) -> str:
     """The means of units with natural parameters (rows, K)."""
-    units = family(name)
-    if units.name == "binary":
-        return str(graph.op("Sigmoid", natural))
-    if units.name == "spin":
-        return str(graph.op("Tanh", natural))
-    if units.name.startswith("rate:"):
-        return str(graph.op("Mul", graph.op("Sigmoid", natural), float(units.scale)))
-    if units.name == "gaussian":
-        return natural
-    if units.name == "poisson":
-        return str(graph.op("Exp", natural))
-    shape = graph.op("Shape", natural)
-    grouped = graph.op("Reshape", natural, np.array([0, -1, units.group]))
-    return str(graph.op("Reshape", graph.op("Softmax", grouped, axis=2), shape))
+    return str(family(name).mean_in(graph, natural))
 
 
 def of_ica(path: str | os.PathLike[str], model: ICA) -> None:

@@ -24,10 +24,10 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import real
 from herdcli.numerics.rows import dense, stored
 from herdcli.rbm.estimates import Estimate
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import Family, TwoState
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -167,7 +167,7 @@ def _from_bases(problem: Problem) -> State:
     values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
     for m, (h, a) in enumerate(zip(problem.models, problem.bases, strict=True)):
         first = generator(problem.seed, problem.stream, unit=m)
-        layer(h.visible).sample(np.zeros_like(values[m]), a.astype(np.float32), values[m], first)
+        h.visible.layer().sample(np.zeros_like(values[m]), a.astype(np.float32), values[m], first)
     return State(values, np.zeros(values.shape[:2]))
 
 
@@ -177,7 +177,7 @@ def _from_models(problem: Problem, rows: Sequence[Array]) -> State:
     for m, (h, known) in enumerate(zip(problem.models, rows, strict=True)):
         draws = generator(problem.seed, Stream.LONG, unit=m)
         W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
-        sweeper = Sweeper(W, b, c, layer(h.visible), layer(h.hidden), draws)
+        sweeper = Sweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
         hidden = sweeper.hidden.fair_states((problem.chains, len(c)), draws)
         visible, means = np.empty_like(values[m]), np.empty_like(hidden)
         natural = np.empty_like(visible)
@@ -196,7 +196,7 @@ def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
     h, a, v, log_weights = problem.models[m], problem.bases[m], state.values[m], state.log_weights[m]
     random = generator(problem.seed, problem.stream, unit=m, step=state.step + 1)
     W, c = h.W.astype(np.float32), h.c.astype(np.float32)
-    visible_layer, hidden_layer = layer(h.visible), layer(h.hidden)
+    visible_layer, hidden_layer = h.visible.layer(), h.hidden.layer()
     x, natural, hidden = np.empty((len(v), len(c)), np.float32), np.empty_like(v), np.empty((len(v), len(c)), np.float32)
     # f_β(v) = h(v) exp((1 − β) a·v + β b·v + Σ_k A(β x_k)), x = W'v + c, goes from the base model (β = 0) to the harmonium (β = 1).
     # A chain at v gains log f_β(v) − log f_β'(v) before it moves at β, so that E[e^gains] = Z_1/Z_0 however badly it mixes (Neal 2001).
@@ -213,9 +213,9 @@ def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
 
 def gain(units: Family, x: Array, before: float, beta: float) -> Array:
     """Growth of the hidden log-partition between two temperatures: Σ_k A(β x_k) − A(β' x_k) with β' = `before`, x (n, K) float64."""
-    if not isinstance(units, TwoState):
+    if not units.two_state or units.states is None:
         return np.asarray(units.summed_log_partition(beta * x) - units.summed_log_partition(before * x))
-    low, high = units.values
+    low, high = units.states
     gap = high - low
     linear = (low + gap / 2) * x.sum(axis=1)
     np.abs(x, out=x)

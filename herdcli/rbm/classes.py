@@ -109,7 +109,7 @@ def learned(
             own = groups.held if fold < 0 else np.flatnonzero(groups.fold == fold)
             found = energy(Selected(groups.X, own)) if state.energy is None else state.energy[:, m] / settings.average_scores
             near = _nearest(groups, np.array_split(own, count)[unit % count], fold, map)
-        moments = gaussian_moments.of_rows(rows[unit]) if fold < 0 and settings.visible_units == "gaussian" else None
+        moments = gaussian_moments.of_rows(rows[unit]) if fold < 0 and family(settings.visible_units).standard_normal else None
         return Learned(
             W=W,
             b=b,

@@ -17,7 +17,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics import real
 from herdcli.rbm.enumeration import enumerate_hidden, states_of
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
@@ -77,7 +77,7 @@ def weights_of(h: Harmonium, row: Array, given: Array, natural: Array, fixed: Ar
 def _by_gibbs(h: Harmonium, rows: Array, known: Array, draws: np.random.Generator) -> Array:
     """Rows (n, D) with their missing entries at means over clamped chains."""
     W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
-    sweeper = Sweeper(W, b, c, layer(h.visible), layer(h.hidden), draws)
+    sweeper = Sweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
     held, values = np.repeat(known, CHAINS, axis=0), np.repeat(rows, CHAINS, axis=0).astype(np.float32)
     hidden = sweeper.hidden.fair_states((len(values), len(c)), draws)
     means, visible, natural = np.empty_like(values), np.empty_like(values), np.empty_like(hidden)

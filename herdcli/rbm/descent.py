@@ -13,7 +13,7 @@ from herdcli.rbm.likelihood import Map
 from herdcli.rbm.minibatch import Statistics, each, rows_of, slices
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.state import State
-from herdcli.rbm.units import Family
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -14,7 +14,7 @@ from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
 from herdcli.rbm.quadratic_sums import Quadratics
 from herdcli.rbm.states import state_rows
-from herdcli.rbm.units import Family, Gaussian, Rate, TwoState
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -37,9 +37,9 @@ def enumerable(h: Harmonium) -> bool:
 
 def limit(other: Family, *, log_z_alone: bool = False) -> int:
     """log2 of the states up to which a layer is enumerated when the layer summed in closed form is `other`."""
-    if log_z_alone and isinstance(other, Gaussian):
+    if log_z_alone and other.standard_normal:
         return BY_QUADRATICS
-    return BY_PRODUCTS if isinstance(other, TwoState | Rate) else ENUMERABLE
+    return BY_PRODUCTS if other.states is not None else ENUMERABLE
 
 
 def layer_to_sum(h: Harmonium, *, log_z_alone: bool = False) -> Harmonium | None:
@@ -57,7 +57,7 @@ def layer_to_sum(h: Harmonium, *, log_z_alone: bool = False) -> Harmonium | None
 
 def is_gaussian(h: Harmonium) -> bool:
     """Whether both layers are, so that the model is one Gaussian."""
-    return h.visible.name == h.hidden.name == "gaussian"
+    return h.visible.standard_normal and h.hidden.standard_normal
 
 
 def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
@@ -73,11 +73,11 @@ def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
     if side is None:
         raise BadUsage(
             f"exact likelihood enumerates the smaller layer, at most {BY_PRODUCTS} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
-            if isinstance(h.visible, TwoState) and isinstance(h.hidden, TwoState)
+            if h.visible.two_state and h.hidden.two_state
             else f"exact likelihood enumerates a layer of at most 2^{limit(h.visible, log_z_alone=True)} states; both layers have more",
             hint="use annealed importance sampling",
         )
-    fast = Quadratics.from_harmonium(side) if isinstance(side.visible, Gaussian) else Products.of(side)
+    fast = Quadratics.from_harmonium(side) if side.visible.standard_normal else Products.of(side)
     if fast is not None:
         sums = map(fast.log_sum, range(fast.blocks))
     else:
@@ -181,9 +181,9 @@ class Products:
     def of(cls, h: Harmonium) -> Products | None:
         """None where a model's units or the size of its weights ask for the logarithms one by one."""
         assert h.hidden.support is not None
-        if not isinstance(h.visible, TwoState | Rate):
+        if h.visible.states is None:
             return None
-        low, high = h.visible.values if isinstance(h.visible, TwoState) else (0, 1)
+        low, high = h.visible.states
         base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
         near = 0
         while near < units and base ** (near + 1) <= NEAR:

@@ -20,7 +20,7 @@ from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.likelihood import alternatives
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
-from herdcli.rbm.units import Family
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

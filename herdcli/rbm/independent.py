@@ -26,7 +26,6 @@ from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling import Drawn, Problem, carried_down, sweeper_of
 from herdcli.rbm.states import state_rows
-from herdcli.rbm.units import Rate, TwoState
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -79,7 +78,7 @@ class Part:
         """States times the units of the other layer, and what rows add; of Gaussian layers that of a factor."""
         if not self.units:
             return float(len(self.side.c)) ** 3
-        each = 1 if isinstance(self.side.visible, TwoState | Rate) else BY_LOGARITHMS
+        each = 1 if self.side.visible.states is not None else BY_LOGARITHMS
         return float(self.base**self.units * (each * len(self.side.b) + OF_A_ROW * len(self.places)))
 
 

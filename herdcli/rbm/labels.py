@@ -20,7 +20,7 @@ from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.gradients import Sums
 from herdcli.rbm.likelihood import row_blocks
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import Family, Labelled
+from herdcli.rbm.units.base import Family
 from herdcli.schema import Array
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -47,7 +47,7 @@ def _log_joint(h: Harmonium, inputs: Array) -> Array:
 
 def classes_of(h: Harmonium) -> int:
     """C, how many labels a model of rows with labels knows."""
-    assert isinstance(h.visible, Labelled)
+    assert h.visible.labels is not None
     return h.visible.labels.group
 
 

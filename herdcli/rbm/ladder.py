@@ -34,7 +34,6 @@ from herdcli.rbm.problem import Problem
 from herdcli.rbm.proper import fault
 from herdcli.rbm.repeated import MOST_TEMPERATURES, annealed
 from herdcli.rbm.settings import Settings
-from herdcli.rbm.units import Labelled, Words, discrete
 from herdcli.rbm.validation import spread
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -199,7 +198,7 @@ def judged(problem: Problem, state: learning.State, models: int, map: Map = map)
         return Size(hidden, told_apart[0], told_apart[0], told_apart[1], "labels")
     if any(fault(h.visible, h.hidden, h.W) for h in found):
         raise Diverged("the model is no distribution")
-    if isinstance(problem.visible, Words):
+    if problem.visible.multinomial:
         return _of_words(found, held, seen, seed, map)
     bases = [problem.rates(m) for m in range(models)]
     estimates = _partitions(found, bases, held, seed, map)
@@ -255,12 +254,12 @@ def _values(problem: Problem, state: learning.State, m: int, rows: Any) -> Any:
     some = spread(rows, MOST_ROWS)
     if state.log_scale is not None:
         some = np.asarray(some, dtype=np.float64) * real.exp(-state.log_scale[m].astype(np.float64))
-    return discrete(problem.visible, some)
+    return problem.visible.discrete_rows(some)
 
 
 def _of_labels(h: Harmonium, rows: Array, map: Map) -> float:
     """The mean of log p(y | v) of rows with their labels (n, D + C)."""
-    assert isinstance(h.visible, Labelled)
+    assert h.visible.labels is not None
     C = h.visible.labels.group
     found = log_posterior(h, rows[:, :-C], map=map)
     return float(found[np.arange(len(rows)), np.asarray(rows[:, -C:]).argmax(axis=1)].mean())

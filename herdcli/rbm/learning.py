@@ -29,7 +29,6 @@ from herdcli.numerics.rows import Selected
 from herdcli.numerics.streamed import Streamed
 from herdcli.rbm import trajectory, validation, wide
 from herdcli.rbm.descent import SQUARES
-from herdcli.rbm.gibbs import layer
 from herdcli.rbm.minibatch import Away
 from herdcli.rbm.problem import Begun, Problem
 from herdcli.rbm.settings import Settings
@@ -141,7 +140,7 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
     """W ~ N(0, 0.01²), smaller for units of many replicas, b at the data's base rates, c = 0; chains at fair states."""
     settings = problem.settings
     M, D, K = len(problem.rows), problem.rows[0].shape[1], settings.hidden
-    hidden = layer(problem.hidden)
+    hidden = problem.hidden.layer()
     W = np.empty((M, D, K), dtype=np.float32)
     chain = np.empty((M, problem.chains * settings.temperatures if settings.persistent else 0, K), dtype=np.float32)
     b, c = np.empty((M, D), dtype=np.float32), np.zeros((M, K), dtype=np.float32)

@@ -24,10 +24,10 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import real
 from herdcli.rbm import smc, words
 from herdcli.rbm.estimates import Estimate, judged, settled, sound, trusted
-from herdcli.rbm.gibbs import Drawings, exponentials, layer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.smc import POPULATIONS, Population
+from herdcli.rbm.units.words import MultinomialLayer, exponentials
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -73,9 +73,9 @@ class Walk:
     def sweep(self, at: float, draws: np.random.Generator) -> None:
         """Words given hidden states, and these given the words; of a word in part, taken or left."""
         whole, rest = divmod(at, 1.0)
-        inputs = real.product(Drawings(int(whole)).drawn(self.shares, draws), self.W)
+        inputs = real.product(MultinomialLayer(int(whole)).drawn(self.shares, draws), self.W)
         own, growth = self.hidden.copy(), self.growth
-        layer(self.h.hidden).sample(inputs, self.c, self.hidden, draws)
+        self.h.hidden.layer().sample(inputs, self.c, self.hidden, draws)
         self._look()
         left = draws.random(len(own)) >= real.exp(np.minimum(rest * (self.growth - growth), 0.0))
         if left.any():
@@ -162,7 +162,7 @@ class Lengthening(Counted[State]):
         shape = (POPULATIONS, given.rows)
         hidden = np.empty((*shape, len(h.c)), dtype=np.float32)
         for p in range(POPULATIONS):
-            layer(h.hidden).sample(np.zeros_like(hidden[p]), h.c.astype(np.float32), hidden[p], given.draws(p, 0))
+            h.hidden.layer().sample(np.zeros_like(hidden[p]), h.c.astype(np.float32), hidden[p], given.draws(p, 0))
         start = float(h.hidden.summed_log_partition(np.array(h.c, dtype=np.float64)))
         said = (POPULATIONS, len(given.lengths))  # that of rows without words is known, and nothing passes it
         ancestors = np.tile(np.arange(given.rows), (POPULATIONS, 1))
@@ -210,7 +210,7 @@ def pilot(h: Harmonium, longest: int, seed: int, unit: int) -> Array:
     """Lengths (T + 1,) from 0 to the longest, each as far from the last as the conditional effective sample size allows."""
     draws = generator(seed, Stream.PILOT, unit=unit)
     hidden = np.empty((smc.PILOT_ROWS, len(h.c)), dtype=np.float32)
-    layer(h.hidden).sample(np.zeros_like(hidden), h.c.astype(np.float32), hidden, draws)
+    h.hidden.layer().sample(np.zeros_like(hidden), h.c.astype(np.float32), hidden, draws)
 
     def step(rows: Population, before: float) -> float:
         return rows.furthest(before, min(longest, before + max(1.0, before / STRIDE)))

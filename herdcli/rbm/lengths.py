@@ -17,8 +17,9 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import real
-from herdcli.rbm.gibbs import Drawings, Sweeper, exponentials
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.phases import Block, Scratch, first_phase
+from herdcli.rbm.units.words import MultinomialLayer, exponentials
 from herdcli.schema import Array
 
 EXCHANGES = 10  # turns of a sweep, of even pairs and of odd ones
@@ -29,7 +30,7 @@ def tempered(sweeper: Sweeper, rows: Array, chain: Array, sweeps: int, count: in
     n, m = len(rows), len(chain)
     error, sparse = first_phase(sweeper, rows, count, reconstruct, scratch)
     lengths, kept = rungs(scratch.v[:n].sum(axis=1).round().astype(np.int64), m)
-    words, counted = Drawings(lengths), slice(m - kept, m)
+    words, counted = MultinomialLayer(lengths), slice(m - kept, m)
     shares = np.full(kept, -n / max(kept, 1) / count, dtype=np.float32)
     for _ in range(sweeps):
         natural = real.product(chain, sweeper.W.T)

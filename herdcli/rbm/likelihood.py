@@ -17,7 +17,6 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import real
 from herdcli.numerics.rows import dense, is_sparse
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import TwoState
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -52,7 +51,7 @@ def log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map = map
 
     def block(rows: Array) -> Array:
         result: Array = real.product(rows, h.b) + h.hidden.summed_log_partition(real.product(rows, h.W) + h.c) - log_partition
-        return result if isinstance(h.visible, TwoState) else result + h.visible.log_base(rows)
+        return result if h.visible.two_state else result + h.visible.log_base(rows)
 
     return _by_rows(block, v, sum(h.W.shape), map)
 
@@ -65,14 +64,15 @@ def pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
     """
     if h.visible.support is None:
         raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {h.visible.name}")
-    return _by_rows(partial(_pseudo_block if isinstance(h.visible, TwoState) else _pseudo_block_of_many, h), v, sum(h.W.shape), map)
+    return _by_rows(partial(_pseudo_block if h.visible.two_state else _pseudo_block_of_many, h), v, sum(h.W.shape), map)
 
 
 def _pseudo_block(h: Harmonium, v: Array) -> Array:
     """p(v_j | v_−j) = σ(F(v with j flipped) − F(v))."""
+    assert h.visible.states is not None
     x = real.product(v, h.W) + h.c
     here = h.hidden.summed_log_partition(x.copy())
-    flip = float(sum(h.visible.values)) - 2.0 * v  # type: ignore[attr-defined]  # Δ_j = l + (l + g) − 2 v_j, to be added to v_j
+    flip = float(sum(h.visible.states)) - 2.0 * v  # Δ_j = l + (l + g) − 2 v_j, to be added to v_j
     total = np.zeros(len(v))
     work = np.empty_like(x)
     for j in range(h.W.shape[0]):

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.rbm.pairs import PairRBM
-from herdcli.rbm.units import Family, family
+from herdcli.rbm.units import family
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -72,7 +73,7 @@ def similarity(model: PairRBM, probes: Totals, gallery: Totals, map: Callable[..
 
 def _scorer(units: Family, probes: Totals, gallery: Totals) -> Callable[[slice, slice], Array]:
     """Σ_j A(a_j) of both orders of pairs, for a slice of the probes and one of the gallery."""
-    if units.name == "binary" or units.name.startswith("rate:"):
+    if units.states == (0, 1):
         reach = [np.abs(part).max(initial=0.0) for part in (probes.first, probes.second, gallery.first, gallery.second)]
         if max(reach[0] + reach[3], reach[1] + reach[2]) <= LARGEST:
             return _by_products(units.scale, probes, gallery)

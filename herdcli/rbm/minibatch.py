@@ -22,14 +22,15 @@ from herdcli.numerics import real
 from herdcli.numerics.blocks import Spread
 from herdcli.numerics.blocks import Statistics as OfBlocks
 from herdcli.rbm import gaps, labels, lengths, tap, tempering
-from herdcli.rbm.gibbs import Drawings, Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.gradients import EXACT_PHASES, exact
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.phases import Block, Scratch, contrastive, integers, persistent
 from herdcli.rbm.problem import BLOCK, SHARED, Problem
 from herdcli.rbm.settings import RENEWED, Settings
 from herdcli.rbm.state import State
-from herdcli.rbm.units import Words, family
+from herdcli.rbm.units import family
+from herdcli.rbm.units.words import MultinomialLayer
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -174,9 +175,9 @@ class Phases(OfBlocks):
         """The phases of block `number`, of rows (n, D) and chains (m, K), which are moved on in place."""
         settings, visible, hidden = self.settings, family(self.settings.visible_units), family(self.settings.hidden_units)
         draws = generator(settings.seed, Stream.GIBBS, unit=self.unit, step=self.step, part=number)
-        own = Sweeper(self.W, self.b, self.c, layer(visible), layer(hidden), draws)
-        if isinstance(visible, Words):
-            own = replace(own, visible=Drawings(rows.sum(axis=1).astype(np.int64)))
+        own = Sweeper(self.W, self.b, self.c, visible.layer(), hidden.layer(), draws)
+        if visible.multinomial:
+            own = replace(own, visible=MultinomialLayer(rows.sum(axis=1).astype(np.int64)))
         if chain is None:
             return contrastive(own, rows, self.sweeps, self.counts[0], room, settings.mean_field)
         if settings.by_length:
@@ -196,7 +197,7 @@ class Phases(OfBlocks):
             signs[block.rows :] = block.shares
         none = np.zeros_like(self.c)
         # All columns' weights are what c of words would be.
-        above = none if self.settings.visible_units == "words" else block.h.sum(axis=0)
+        above = none if family(self.settings.visible_units).multinomial else block.h.sum(axis=0)
         return real.product(signs, block.v), above, block.h[: block.rows].sum(axis=0) if self.hidden else none
 
     def together(self, blocks: tuple[Block, ...], scratch: Scratch, stop: int) -> Statistics:
@@ -328,7 +329,7 @@ def each(map: Map, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
 def sweeper(problem: Problem, state: State, m: int, step: int, number: int = 0) -> Sweeper:
     """Model m as it is sampled in one block of one update."""
     draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step, part=number)
-    return Sweeper(state.W[m], state.b[m], state.c[m], layer(problem.visible), layer(problem.hidden), draws)
+    return Sweeper(state.W[m], state.b[m], state.c[m], problem.visible.layer(), problem.hidden.layer(), draws)
 
 
 def renew(problem: Problem, state: State, m: int, order: Array, step: int) -> None:

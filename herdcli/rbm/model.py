@@ -15,7 +15,8 @@ from herdcli.numerics import real
 from herdcli.numerics.rows import dense, is_sparse
 from herdcli.numerics.scores import Scores
 from herdcli.rbm.gaussian_moments import GaussianMoments
-from herdcli.rbm.units import Family, Labelled, family, log_base, require_rows
+from herdcli.rbm.units import family
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_picture, require_place
 
@@ -36,7 +37,7 @@ class Harmonium:
         # Σ_h e^{b·v + c·h + v'Wh} (base of h) = e^{b·v} Π_k e^{A(c_k + W_k·v)}, since hidden units do not meet: F = −log of it and the base
         # of v.
         result: Array = -real.product(v, self.b) - self.hidden.log_partition(real.product(v, self.W) + self.c).sum(axis=-1)
-        return result - log_base(self.visible, v)
+        return result - self.visible.log_base_of_rows(v)
 
     def hidden_means(self, v: Any) -> Array:
         """E[h | v] (n, K) for rows v (n, D), dense or CSR."""
@@ -251,7 +252,7 @@ class RBM(RBM1):
         if rows.X.shape[1] != self.W.shape[1]:
             raise DataError(f"/holdout/X has {rows.X.shape[1]} columns, the models have {self.W.shape[1]} visible units")
         try:
-            require_rows(family(self.visible_units), rows.X)
+            family(self.visible_units).require_rows(rows.X)
         except DataError as error:
             raise DataError(f"/holdout/X has {error.message}") from error
         if rows.y is not None:
@@ -270,7 +271,7 @@ class RBM(RBM1):
     def columns(self) -> int:
         """How many a row has, its label not counted."""
         units = family(self.visible_units)
-        return int(self.W.shape[1]) - (units.labels.group if isinstance(units, Labelled) else 0)
+        return int(self.W.shape[1]) - (units.labels.group if units.labels is not None else 0)
 
     def harmonium(self, index: int = 0) -> Harmonium:
         """Model `index` in float64."""

@@ -16,9 +16,8 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.numerics import real
-from herdcli.rbm.gibbs import layer
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import Family
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -132,5 +131,5 @@ def drawn(h: Harmonium, base: Base, count: int, generator: np.random.Generator) 
     labels = np.searchsorted(shares / shares[-1], (np.arange(count) + generator.random()) / count)
     natural = np.ascontiguousarray(base.biases[labels], dtype=np.float32)
     values = np.empty_like(natural)
-    layer(h.visible).sample(natural, np.zeros(natural.shape[1], dtype=np.float32), values, generator)
+    h.visible.layer().sample(natural, np.zeros(natural.shape[1], dtype=np.float32), values, generator)
     return labels, values

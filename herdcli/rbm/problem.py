@@ -16,7 +16,8 @@ from herdcli.numerics.streamed import Shuffled, Streamed
 from herdcli.rbm.model import Kept
 from herdcli.rbm.phases import Scratch
 from herdcli.rbm.settings import RENEWED, REPLICAS, Settings
-from herdcli.rbm.units import Family, family, require_rows
+from herdcli.rbm.units import family
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -103,7 +104,7 @@ class Problem:
             if shape[0] == 0:
                 raise DataError("there are none", where=where)
             try:
-                require_rows(visible, selected)
+                visible.require_rows(selected)
             except DataError as error:
                 raise DataError(error.message, where=where) from error
         if self.settings.hidden % self.hidden.group:
@@ -184,7 +185,9 @@ class Problem:
         settings, D = self.settings, int(self.rows[0].shape[1])
         plain = settings.algorithm == "cd" and settings.mean_field == "none" and settings.optimizer == "momentum" and self.known is None
         other = (settings.l1_decay, settings.non_negative, settings.sparsity_target, settings.average, settings.average_scores)
-        if not plain or any(other) or settings.visible_units not in ("binary", "words") or D * settings.hidden < WIDE:
+        if not plain or any(other) or D * settings.hidden < WIDE:
+            return False
+        if not (self.visible.multinomial or (self.visible.two_state and self.visible.states == (0, 1))):
             return False
         shares = (np.minimum(self.visible_mean(m), 1.0) for m in range(len(self.rows)))
         batch = max(-(-len(rows) // self.batches(m)) for m, rows in enumerate(self.rows))

@@ -13,7 +13,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import linear
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import Family
+from herdcli.rbm.units.base import Family
 from herdcli.schema import Array
 
 LARGEST_SINGULAR = 0.999  # of the weights between two Gaussian layers while they are learned

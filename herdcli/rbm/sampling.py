@@ -16,7 +16,7 @@ import numpy as np
 
 from herdcli.algorithm import Counted, Progress, Shaped
 from herdcli.errors import BadUsage
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass
@@ -151,7 +151,7 @@ def _begin(problem: Problem, hidden: Array) -> None:
     for m, h in enumerate(problem.models):
         first = generator(problem.seed, Stream.SAMPLE, unit=m)
         if problem.start is None:
-            hidden[m] = layer(h.hidden).fair_states(hidden[m].shape, first)
+            hidden[m] = h.hidden.layer().fair_states(hidden[m].shape, first)
         else:
             sweeper_of(h, first).up(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
 
@@ -221,7 +221,7 @@ def _numbered(rows: Array) -> Array:
 def sweeper_of(h: Harmonium, draws: np.random.Generator) -> Sweeper:
     """The half-sweeps of a model in float32."""
     W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
-    return Sweeper(W, b, c, layer(h.visible), layer(h.hidden), draws)
+    return Sweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
 
 
 def carried_down(problem: Problem, found: list[Array]) -> list[Array]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.proper import require_pair
-from herdcli.rbm.units import Labelled, TwoState, Words, family
+from herdcli.rbm.units import family
 from herdcli.records import dataclass
 
 ALGORITHMS = ("cd", "pcd", "rpcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact")
@@ -113,20 +113,20 @@ class Settings:
     def _require_algorithm(self) -> None:
         """Raise BadUsage for what the algorithm does not go with."""
         visible = family(self.visible_units)
-        if (self.joint != "none") != isinstance(visible, Labelled):
+        if (self.joint != "none") != (visible.labels is not None):
             raise BadUsage("a joint model has visible units and a label", hint="--labels learns one")
         if self.joint != "none" and self.algorithm in ("tap", "pseudo-likelihood"):
             raise BadUsage(f"--labels and --algorithm {self.algorithm} exclude each other", hint="--algorithm cd")
         if self.joint in ("discriminative", "hybrid") and self.optimizer == "natural":
             raise BadUsage(f"natural updates need sampled states, which {self.joint} learning has none of", hint="--optimizer adam")
-        if self.hidden_units == "words":
+        if family(self.hidden_units).multinomial:
             raise BadUsage("words are visible units", hint="--hidden-units binary")
-        if isinstance(visible, Words) and family(self.hidden_units).range is None:
+        if visible.multinomial and family(self.hidden_units).range is None:
             raise BadUsage(f"words need hidden units with a range, these are {self.hidden_units}", hint="--hidden-units binary")
-        if isinstance(visible, Words) and (self.algorithm not in ("cd", "pt") or self.centering or self.every):
+        if visible.multinomial and (self.algorithm not in ("cd", "pt") or self.centering or self.every):
             raise BadUsage("words are learned by cd or pt, neither centred nor validated while they are", hint="--algorithm pt")
-        columns = visible.columns if isinstance(visible, Labelled) else visible
-        if self.learn_variances and columns.name != "gaussian":
+        columns = visible.columns
+        if self.learn_variances and not columns.standard_normal:
             raise BadUsage(f"variances are learned of gaussian visible units, these are {columns.name}", hint="--visible-units gaussian")
         if self.learn_variances and self.joint in ("discriminative", "hybrid"):
             raise BadUsage(
@@ -152,8 +152,8 @@ class Settings:
     def require_torn(self) -> None:
         """Raise BadUsage for what rows with missing entries do not go with."""
         visible = family(self.visible_units)
-        units = visible.columns if isinstance(visible, Labelled) else visible
-        if units.group > 1 or isinstance(units, Words):
+        units = visible.columns
+        if units.group > 1 or units.multinomial:
             raise BadUsage(f"missing entries are drawn of units of one column, not of {units.name}", hint="--missing drop or mean")
         if self.algorithm == "pseudo-likelihood" or self.learn_variances or self.average_scores:
             raise BadUsage(
@@ -168,9 +168,9 @@ class Settings:
     def _require_tracked(self) -> None:
         """Raise BadUsage for models that have no one log Z to keep, or none that rows can be carried to."""
         visible, hidden = family(self.visible_units), family(self.hidden_units)
-        if isinstance(visible, Words):
+        if visible.multinomial:
             raise BadUsage("--track-likelihood knows no words: each length of a row has a log Z of its own", hint="herd eval has them all")
-        columns = visible.columns if isinstance(visible, Labelled) else visible
+        columns = visible.columns
         if columns.range is None and hidden.range is None:
             raise BadUsage(
                 f"--track-likelihood needs a layer of bounded units: log Z of {columns.name} and {hidden.name} units has no bound while "
@@ -214,7 +214,7 @@ class Settings:
     @property
     def by_length(self) -> bool:
         """Whether it is lengths of rows that chains have for temperatures."""
-        return self.algorithm == "pt" and isinstance(family(self.visible_units), Words)
+        return self.algorithm == "pt" and family(self.visible_units).multinomial
 
     def sweeps(self, done: float) -> int:
         """k of an update that has the share `done` of all updates behind it; each k has as many updates as any other."""
@@ -254,17 +254,17 @@ def fitted(
     `curvature.shift`.
     """
     visible = family(settings.visible_units)
-    layers = visible.columns if isinstance(visible, Labelled) else visible, family(settings.hidden_units)
+    layers = visible.columns, family(settings.hidden_units)
     batch = min(settings.batch_size or rows, rows)
     updates = settings.epochs * -(-rows // batch)
-    if isinstance(visible, Words) and rate:
+    if visible.multinomial and rate:
         if settings.optimizer != "momentum" or moment is None:
             return replace(settings, learning_rate=WORDS_RATE)
         found = max(moment(), TINY)
         bound = min(TEMPERED_RATE, 1.0 / found) if settings.by_length else min(WORDS_RATE, LONG / (found * max(settings.hidden, MANY)))
         first = bound * min(1.0, math.sqrt(UPDATES / updates))
         return replace(settings, learning_rate=float(f"{first * min((1.0 - settings.momentum) / 0.1, 2.5):.2g}"))
-    if not all(isinstance(units, TwoState) for units in layers):
+    if not all(units.two_state for units in layers):
         return settings
     gaps = math.prod(units.range[1] - units.range[0] for units in layers if units.range is not None)
     larger = min(max(batch / 20, 1.0), LARGEST_BATCH)

@@ -23,11 +23,10 @@ from herdcli.algorithm import Counted, Progress, Shaped
 from herdcli.errors import BadUsage
 from herdcli.numerics import real
 from herdcli.rbm import learning
-from herdcli.rbm.gibbs import layer
 from herdcli.rbm.likelihood import Map, block_size, row_blocks
 from herdcli.rbm.model import RBM, Harmonium, Trace
 from herdcli.rbm.settings import Settings
-from herdcli.rbm.units import TwoState, family
+from herdcli.rbm.units import family
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -96,8 +95,8 @@ def states_above(models: Sequence[Harmonium], rows: Array, seed: int, first: int
     first  how many rows, whole blocks of them, come before these.
     """
     for depth, h in enumerate(models):
-        hidden = np.empty((len(rows), len(h.c)), dtype=np.int8 if isinstance(h.hidden, TwoState) else np.float32)
-        W, c, units = np.ascontiguousarray(h.W, dtype=np.float32), h.c.astype(np.float32), layer(h.hidden)
+        hidden = np.empty((len(rows), len(h.c)), dtype=np.int8 if h.hidden.two_state else np.float32)
+        W, c, units = np.ascontiguousarray(h.W, dtype=np.float32), h.c.astype(np.float32), h.hidden.layer()
         for number, block in enumerate(row_blocks(len(rows), sum(h.W.shape)), first // block_size(sum(h.W.shape))):
             natural = real.product(np.asarray(rows[block], dtype=np.float32), W)
             states = np.empty_like(natural)
@@ -110,7 +109,7 @@ def states_above(models: Sequence[Harmonium], rows: Array, seed: int, first: int
 def shown_states(models: Sequence[Harmonium], rows: Array, seed: int, first: int = 0) -> Array:
     """`states_above` of rows (n, D), counts of rate units as proportions: (n, K)."""
     states = states_above(models, rows, seed, first)
-    return states if isinstance(models[-1].hidden, TwoState) else states / np.float32(models[-1].hidden.scale)
+    return states if models[-1].hidden.two_state else states / np.float32(models[-1].hidden.scale)
 
 
 def transposed_start(h: Harmonium, settings: Settings) -> tuple[Array, Array, Array] | None:
@@ -235,7 +234,7 @@ def bounds(models: Sequence[Harmonium], rows: Array, log_partition: float, *, sa
         for depth, (h, above) in enumerate(pairwise(models)):
             natural = real.product(np.asarray(values, dtype=np.float64), h.W).astype(np.float32)
             states = np.empty_like(natural)
-            layer(h.hidden).sample(natural, h.c.astype(np.float32), states, generator(seed, Stream.BOUND, unit=depth, step=draw))
+            h.hidden.layer().sample(natural, h.c.astype(np.float32), states, generator(seed, Stream.BOUND, unit=depth, step=draw))
             values = states.astype(np.float64)
             # log p(v) ≥ −F₀(v) − log Z₀ + E_{h|v}[log p_above(h) − log p₀(h)].  Both are −F − log Z of h as visible units; Z₀ of the layer
             # below is that of its transpose, so that in a chain of layers only the last log Z is left.

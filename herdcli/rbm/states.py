@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.rbm.units import Family
+from herdcli.rbm.units.base import Family
 from herdcli.schema import Array
 
 

@@ -17,7 +17,7 @@ from herdcli.numerics import real
 from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.gradients import Sums
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import Family
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

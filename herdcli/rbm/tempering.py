@@ -18,7 +18,7 @@ import numpy as np
 from herdcli.numerics import real
 from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.phases import Block, Scratch, first_phase
-from herdcli.rbm.units import Family
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -21,13 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from herdcli.numerics import real
-from herdcli.rbm.gibbs import layer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.minibatch import each
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.smc import POPULATIONS, pooled, renewed
 from herdcli.rbm.state import Track
-from herdcli.rbm.units import Family
+from herdcli.rbm.units.base import Family
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -69,7 +68,7 @@ def begin(problem: Problem, m: int, track: Track, point: Point) -> None:
     base = Point(np.zeros_like(point.W), natural.astype(np.float32), point.c)
     draws = generator(problem.settings.seed, Stream.TRAJECTORY, unit=problem.unit(m))
     rows = track.values[m].reshape(-1, len(natural))
-    layer(visible).sample(np.zeros_like(rows), base.b, rows, draws)
+    visible.layer().sample(np.zeros_like(rows), base.b, rows, draws)
     start = float(visible.summed_log_partition(base.b.astype(np.float64))) + float(hidden.summed_log_partition(base.c.astype(np.float64)))
     track.log_weights[m], track.log_means[m] = 0.0, start
     track.W[m], track.b[m], track.c[m] = base
@@ -203,9 +202,9 @@ def _drawn_anew(rows: Populations, inputs: Array, population: int, draws: np.ran
 def _sweep(way: Way, v: Array, inputs: Array, point: Point, draws: np.random.Generator) -> None:
     """Hidden units given their inputs (n, K), overwritten, and rows v (n, D) given the hidden units, in place."""
     hidden, natural = np.empty_like(inputs), np.empty_like(v)
-    layer(way.hidden).sample(inputs, np.zeros_like(point.c), hidden, draws)
+    way.hidden.layer().sample(inputs, np.zeros_like(point.c), hidden, draws)
     real.product(hidden, point.W.T, out=natural)
-    layer(way.visible).sample(natural, point.b, v, draws)
+    way.visible.layer().sample(natural, point.b, v, draws)
 
 
 def log_partition(track: Track, m: int) -> tuple[float, float]:

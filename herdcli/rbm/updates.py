@@ -17,7 +17,6 @@ from herdcli.rbm.model import Harmonium
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.proper import project
 from herdcli.rbm.state import Best, Mean, State, Track
-from herdcli.rbm.units import Labelled, TwoState
 from herdcli.rbm.variances import move, slope
 from herdcli.schema import Array
 
@@ -41,7 +40,7 @@ def update(problem: Problem, state: State, m: int, map: Map = map, away: Away | 
         error, largest = found.error, _descend(problem, state, m, order, step, found, map)
     state.trace[epoch, m] += error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
     for index, units in ((1, problem.visible), (2, problem.hidden)):
-        if units.name == "gaussian" and np.isfinite(largest[index]):
+        if units.standard_normal and np.isfinite(largest[index]):
             largest[index] = 0.0  # a bias is a mean and has no natural bound
     if not np.max(largest) <= LARGEST:
         which = f"model {problem.unit(m)}" if len(problem.rows) > 1 or problem.units else "the model"
@@ -74,7 +73,7 @@ def _along_variances(problem: Problem, state: State, m: int, order: Array, step:
     """The gradient along the log deviations (D,), which is 0 in columns of one value and in those of a label."""
     found = slope(sweeper(problem, state, m, step), rows_of(problem, state, m, order))
     found[problem.constant(m)] = 0.0
-    if isinstance(problem.visible, Labelled):
+    if problem.visible.labels is not None:
         found[-problem.visible.labels.group :] = 0.0
     return found
 
@@ -173,7 +172,7 @@ def _score(problem: Problem, state: State, m: int, rows: Array, total: Array) ->
             part = v[block].astype(np.float32)
             inputs = real.product(part, state.W[m]) + state.c[m]
             result[block] = -real.product(part, state.b[m]) - problem.hidden.summed_log_partition(inputs)
-            if not isinstance(problem.visible, TwoState):
+            if not problem.visible.two_state:
                 result[block] -= problem.visible.log_base(part)
         return result
 

@@ -15,7 +15,6 @@ from herdcli.rbm.labels import classes_of, log_posterior
 from herdcli.rbm.likelihood import log_likelihood, pseudo_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import fault
-from herdcli.rbm.units import discrete
 from herdcli.schema import Array
 
 FIGURES = ("log_likelihood", "pseudo_likelihood", "free_energy_gap")
@@ -32,8 +31,8 @@ def figures(h: Harmonium, held: Any, trained: Any, log_z: float) -> Array:
     """
     rows = spread(held, MOST)
     gap = transform.energies([h], rows).mean() - transform.energies([h], spread(trained, MOST)).mean()
-    pseudo = np.nan if h.visible.support is None else pseudo_likelihood(h, discrete(h.visible, spread(held, FEW))).mean()
-    own = np.nan if np.isnan(log_z) else log_likelihood(h, discrete(h.visible, rows), log_z).mean()
+    pseudo = np.nan if h.visible.support is None else pseudo_likelihood(h, h.visible.discrete_rows(spread(held, FEW))).mean()
+    own = np.nan if np.isnan(log_z) else log_likelihood(h, h.visible.discrete_rows(rows), log_z).mean()
     return np.array([own, pseudo, gap])
 
 
@@ -58,7 +57,7 @@ def told_wrongly(h: Harmonium, held: Any) -> float:
 
 def densities(h: Harmonium, rows: Any, log_z: float) -> Array:
     """log p(v) (n,) float32 of rows (n, D) of whatever class."""
-    found: Array = log_likelihood(h, discrete(h.visible, rows), log_z).astype(np.float32)
+    found: Array = log_likelihood(h, h.visible.discrete_rows(rows), log_z).astype(np.float32)
     return found
 
 
@@ -69,7 +68,7 @@ def mean_log_weight(h: Harmonium, rows: Any, log_scale: Array | None = None) -> 
         # Learned is the density of z = v e^{−s}; that of v is it over Π e^s.
         chosen = np.asarray(dense(chosen), dtype=np.float64) * real.exp(-log_scale.astype(np.float64))
     lost = 0.0 if log_scale is None else float(log_scale.sum(dtype=np.float64))
-    return float(log_likelihood(h, discrete(h.visible, chosen), 0.0).mean()) - lost
+    return float(log_likelihood(h, h.visible.discrete_rows(chosen), 0.0).mean()) - lost
 
 
 def spread(rows: Any, most: int) -> Any:

@@ -7,7 +7,6 @@ import numpy as np
 from herdcli.numerics import real
 from herdcli.rbm import smc
 from herdcli.rbm.annealing import gain
-from herdcli.rbm.gibbs import layer
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.modes import Base, drawn
 from herdcli.records import dataclass
@@ -62,11 +61,11 @@ class Walk:
             share = np.cumsum(real.exp(terms - terms.max(axis=1, keepdims=True)), axis=1)
             self.labels[...] = (share < share[:, -1:] * draws.random((len(share), 1))).sum(axis=1)
         hidden, natural = np.empty_like(self.x), np.empty_like(self.v)
-        layer(self.h.hidden).sample(self.x, self.c, hidden, draws, beta=beta)
+        self.h.hidden.layer().sample(self.x, self.c, hidden, draws, beta=beta)
         real.product(hidden, self.W.T, out=natural)
         # Given component m and h, v has the natural parameters (1 − β) a_m + β (b + Wh); `sample` multiplies all by β.
         natural += np.float32((1.0 - beta) / beta) * self.biases[self.labels]
-        layer(self.h.visible).sample(natural, self.h.b.astype(np.float32), self.v, draws, beta=beta)
+        self.h.visible.layer().sample(natural, self.h.b.astype(np.float32), self.v, draws, beta=beta)
         real.product(self.v, self.W, out=self.x)
         self._seen = None
 

@@ -22,13 +22,12 @@ from herdcli import fast
 from herdcli.numerics import real
 from herdcli.numerics.rows import Selected, dense, is_sparse, stored
 from herdcli.rbm.descent import MEAN_SHARE, Rates
-from herdcli.rbm.gibbs import Drawings, layer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.minibatch import Part, cut, each
 from herdcli.rbm.phases import squared_distance
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.state import Lag, State
-from herdcli.rbm.units import Words
+from herdcli.rbm.units.words import MultinomialLayer
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -121,7 +120,7 @@ def update(problem: Problem, state: State, m: int, lag: Lag, order: Array, step:
     own, n, batch = Lagging(problem, state, m, lag), len(order), step % problem.batches(m)
     data = _shown(problem.rows[m], order)
     draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step)
-    hidden = layer(problem.hidden)
+    hidden = problem.hidden.layer()
     h, states = np.empty((2 * n, len(own.c)), np.float32), np.empty((n, len(own.c)), np.float32)
     own.times(data, h[:n])
     hidden.sample(h[:n], own.c, states, draws, scale=1.0 / n)
@@ -158,9 +157,9 @@ def _shown(rows: Any, order: Array) -> Shown:
 
 def _error(own: Lagging, states: Array, rows: Array) -> float:
     """Squared distance of rows from E[v | h], before the first minibatch of an epoch, when all weights are up to date."""
-    means, v, visible = real.product(states, own.W.T), rows.astype(np.float32), layer(own.problem.visible)
-    if isinstance(own.problem.visible, Words):
-        visible = Drawings(v.sum(axis=1))
+    means, v, visible = real.product(states, own.W.T), rows.astype(np.float32), own.problem.visible.layer()
+    if own.problem.visible.multinomial:
+        visible = MultinomialLayer(v.sum(axis=1))
     visible.means(means, own.b)
     return squared_distance(means, v)
 
@@ -169,7 +168,7 @@ def _down(own: Lagging, states: Array, data: Shown, step: int, sweep: int, map: 
     """Visible units drawn given hidden states (n, K), in blocks of rows with random numbers of their own."""
     parts = [part for group in cut(len(states), len(states)) for part in group]
     problem = own.problem
-    words = isinstance(problem.visible, Words)
+    words = problem.visible.multinomial
     lengths = np.rint(np.add.reduceat(data.values, data.starts[:-1])).astype(np.int64) if words else None
     by_columns = lengths is not None and lag.tries[own.m] * lengths.mean() <= len(own.b) / WORTH
     table = _table(own.b + own.extents[2] + own.slack * own.reach(states).max()) if words else None
@@ -250,7 +249,7 @@ def _move(problem: Problem, state: State, own: Lagging, lag: Lag, step: int, bot
     settings, m, n, K = problem.settings, own.m, len(h) // 2, h.shape[1]
     rates = Rates.of(problem, m, step)
     signs = np.repeat(np.array([1.0, -1.0], np.float32) / np.float32(n), n)
-    c = np.zeros_like(own.c) if isinstance(problem.visible, Words) else h.sum(axis=0)  # of words all columns' weights are what it would be
+    c = np.zeros_like(own.c) if problem.visible.multinomial else h.sum(axis=0)  # of words all columns' weights are what it would be
     b, above, gradient = np.zeros_like(own.b), np.zeros(K, np.float32), np.zeros(K, np.float32)
     if state.hidden_mean is not None:
         state.hidden_mean[m] += np.float32(MEAN_SHARE) * (h[:n].sum(axis=0) - state.hidden_mean[m])

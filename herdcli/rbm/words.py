@@ -18,7 +18,7 @@ from herdcli.numerics import real
 from herdcli.rbm.enumeration import ENUMERABLE, enumerate_hidden, states_of
 from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import Words
+from herdcli.rbm.units.words import Words
 from herdcli.schema import Array
 
 

@@ -12,9 +12,9 @@ from scipy.special import gammaln, logsumexp
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import annealing, enumeration, likelihood, proper
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import family, log_base, require_rows
+from herdcli.rbm.units import family
 from herdcli.rng import Stream, generator
 
 FINITE = ("binary", "spin", "rate:3", "softmax:3")
@@ -47,7 +47,7 @@ def lattice(name: str, columns: int) -> tuple[np.ndarray, np.ndarray]:
         x, n = np.arange(units.scale + 1.0), units.scale
         one, weight = x[:, None], gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
     else:
-        one = np.eye(units.group) if units.group > 1 else np.array([[float(value)] for value in units.values])
+        one = np.eye(units.group) if units.group > 1 else np.array([[float(value)] for value in units.states])
         weight = np.zeros(len(one))
     count = columns // units.group
     chosen = np.array(list(itertools.product(range(len(one)), repeat=count)))
@@ -202,7 +202,7 @@ def test_samples_and_means_are_the_familys(name: str) -> None:
     units, n = family(name), 20_000
     bias = np.linspace(-1.5, 1.2, 12).astype(np.float32)
     natural, states = np.zeros((n, 12), dtype=np.float32), np.empty((n, 12), dtype=np.float32)
-    layer(units).sample(natural, bias, states, generator(0, Stream.GIBBS), scale=0.5, beta=0.8)
+    units.layer().sample(natural, bias, states, generator(0, Stream.GIBBS), scale=0.5, beta=0.8)
     mean = units.mean(0.8 * bias.astype(np.float64)[None])[0]
     np.testing.assert_allclose(natural, np.tile(0.5 * mean, (n, 1)), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(states.mean(axis=0), mean, atol=5 * np.sqrt(states.var(axis=0).max() / n))
@@ -215,15 +215,15 @@ def test_samples_and_means_are_the_familys(name: str) -> None:
         units.require(states)
         assert {tuple(row) for row in states.reshape(-1, units.group)} <= {tuple(row) for row in values.astype(np.float32)}
     natural = np.zeros((3, 12), dtype=np.float32)
-    layer(units).means(natural, bias, scale=-2.0)
+    units.layer().means(natural, bias, scale=-2.0)
     np.testing.assert_allclose(natural[0], -2 * units.mean(bias.astype(np.float64)[None])[0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_rows_are_no_rows(name: str) -> None:
     none = np.empty((0, 6), dtype=np.float32)
-    assert layer(family(name)).fair_states((0, 6), generator(0, Stream.INITIAL)).shape == (0, 6)
-    layer(family(name)).sample(none, np.zeros(6, np.float32), none.copy(), generator(0, Stream.GIBBS))
+    assert family(name).layer().fair_states((0, 6), generator(0, Stream.INITIAL)).shape == (0, 6)
+    family(name).layer().sample(none, np.zeros(6, np.float32), none.copy(), generator(0, Stream.GIBBS))
     family(name).require(none)
     assert family(name).summed_log_partition(none.copy()).shape == (0,)
     assert family(name).mean(none).shape == (0, 6)
@@ -231,7 +231,7 @@ def test_no_rows_are_no_rows(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fair_states_are_drawn_at_natural_parameter_0(name: str) -> None:
-    states = layer(family(name)).fair_states((4000, 6), generator(0, Stream.INITIAL))
+    states = family(name).layer().fair_states((4000, 6), generator(0, Stream.INITIAL))
     assert states.dtype == np.float32
     expected = family(name).mean(np.zeros((1, 6)))[0]
     np.testing.assert_allclose(states.mean(axis=0), expected, atol=5 * np.sqrt(states.var(axis=0).max() / 4000))
@@ -244,7 +244,7 @@ def test_sweeps_leave_the_models_own_distribution_in_place(visible: str, hidden:
     """From fair states, 40 sweeps of 20 000 chains reach the first two moments of p(v) as summed over the lattice."""
     n, h = 20_000, model(visible, hidden, small_shape(visible, hidden))
     W, b, c = (part.astype(np.float32) for part in (h.W, h.b, h.c))
-    sweeper = Sweeper(W, b, c, layer(h.visible), layer(h.hidden), generator(0, Stream.SAMPLE))
+    sweeper = Sweeper(W, b, c, h.visible.layer(), h.hidden.layer(), generator(0, Stream.SAMPLE))
     states = sweeper.hidden.fair_states((n, len(c)), generator(0, Stream.INITIAL))
     v, means, hidden_means = np.empty((n, len(b)), np.float32), np.empty((n, len(b)), np.float32), np.empty((n, len(c)), np.float32)
     for _ in range(40):
@@ -405,21 +405,21 @@ def test_layers_take_natural_parameters_as_they_are_unless_asked(name: str) -> N
     for sampled in (False, True):
         means, states = natural.copy(), np.empty_like(natural)
         if sampled:
-            layer(units).sample(means, bias, states, generator(0, Stream.GIBBS))
+            units.layer().sample(means, bias, states, generator(0, Stream.GIBBS))
         else:
-            layer(units).means(means, bias)
+            units.layer().means(means, bias)
         np.testing.assert_allclose(means, expected, rtol=1e-5, atol=1e-6)
     double, states = natural.copy(), np.empty_like(natural)
-    layer(units).means(double, bias, scale=2.0)
+    units.layer().means(double, bias, scale=2.0)
     np.testing.assert_allclose(double, 2 * expected, rtol=1e-5, atol=1e-6)
     double = natural.copy()
-    layer(units).sample(double, bias, states, generator(0, Stream.GIBBS), scale=2.0, beta=2.0)
+    units.layer().sample(double, bias, states, generator(0, Stream.GIBBS), scale=2.0, beta=2.0)
     np.testing.assert_allclose(double, 2 * units.mean(2 * (natural.astype(np.float64) + bias)), rtol=1e-5, atol=1e-6)
 
 
 def test_rates_of_counts_end_at_e_to_the_20th() -> None:
     natural = np.array([[19.0, 21.0, 300.0]], dtype=np.float32)
-    layer(family("poisson")).means(natural, np.zeros(3, dtype=np.float32))
+    family("poisson").layer().means(natural, np.zeros(3, dtype=np.float32))
     np.testing.assert_allclose(natural, np.exp([[19.0, 20.0, 20.0]]), rtol=1e-5)
     assert family("poisson").mean(np.array([699.0, 800.0])) == pytest.approx(np.exp([699.0, 700.0]))
 
@@ -436,13 +436,13 @@ def test_entries_that_a_sparse_matrix_leaves_out_are_0() -> None:
     X = np.array([[0, 2, 0], [1, 0, 3], [0, 0, 0]])
     rows = csr_array(X)
     for name, expected in (("rate:3", np.log([3, 3, 1])), ("poisson", -np.log([2, 6, 1]))):  # n over x; 1/x!
-        require_rows(family(name), rows)
-        np.testing.assert_allclose(log_base(family(name), rows), expected, atol=1e-12)
-        np.testing.assert_allclose(log_base(family(name), X), expected, atol=1e-12)
-    assert log_base(family("spin"), X) == log_base(family("binary"), rows) == 0.0
-    require_rows(family("binary"), csr_array(np.array([[0, 1], [0, 0]])))
-    require_rows(family("spin"), csr_array(np.array([[-1, 1], [1, 1]])))
+        family(name).require_rows(rows)
+        np.testing.assert_allclose(family(name).log_base_of_rows(rows), expected, atol=1e-12)
+        np.testing.assert_allclose(family(name).log_base_of_rows(X), expected, atol=1e-12)
+    assert family("spin").log_base_of_rows(X) == family("binary").log_base_of_rows(rows) == 0.0
+    family("binary").require_rows(csr_array(np.array([[0, 1], [0, 0]])))
+    family("spin").require_rows(csr_array(np.array([[-1, 1], [1, 1]])))
     with pytest.raises(DataError, match="values other than -1 and 1"):
-        require_rows(family("spin"), csr_array(np.array([[-1, 1], [1, 0]])))
+        family("spin").require_rows(csr_array(np.array([[-1, 1], [1, 0]])))
     with pytest.raises(DataError, match="values other than 0 and 1"):
-        require_rows(family("binary"), csr_array(np.array([[0, 2]])))
+        family("binary").require_rows(csr_array(np.array([[0, 2]])))

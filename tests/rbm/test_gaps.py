@@ -11,7 +11,7 @@ from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import gaps, gradients, learning
 from herdcli.rbm.enumeration import enumerate_hidden, log_partition_exact
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.minibatch import _chosen
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.problem import Problem
@@ -50,7 +50,7 @@ def log_marginal(h: Harmonium, v: np.ndarray, known: np.ndarray) -> float:
 
 def sweeper(h: Harmonium, seed: int = 0) -> Sweeper:
     parts = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
-    return Sweeper(*parts, layer(h.visible), layer(h.hidden), np.random.default_rng(seed))
+    return Sweeper(*parts, h.visible.layer(), h.hidden.layer(), np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize(("visible", "hidden"), PAIRS, ids="-".join)

@@ -12,7 +12,7 @@ import pytest
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import enumeration, gradients, learning, likelihood
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.learning import Problem, Settings, State
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.phases import Scratch, contrastive
@@ -32,7 +32,7 @@ def sweeper(visible: str, hidden: str, *, scale: float = 0.4, seed: int = 0, sha
     if visible == hidden == "gaussian":
         W *= 0.6 / np.linalg.norm(W, 2)
     parts = (W, random.normal(0, 0.5, D), random.normal(0, 0.5, K))
-    units = layer(family(visible)), layer(family(hidden))
+    units = family(visible).layer(), family(hidden).layer()
     return Sweeper(*(part.astype(np.float32) for part in parts), *units, generator(seed, Stream.GIBBS))
 
 
@@ -47,7 +47,7 @@ def harmonium(found: Sweeper, visible: str, hidden: str, change: tuple[str, tupl
 def rows_of(name: str, count: int = 7, columns: int = 3, seed: int = 3) -> np.ndarray:
     """Rows in the values of a family, as learning takes them."""
     units, random = family(name), np.random.default_rng(seed)
-    states = layer(units).fair_states((count, columns), random)
+    states = units.layer().fair_states((count, columns), random)
     return states.astype(np.int8) if name in ("binary", "spin") else states
 
 
@@ -245,7 +245,7 @@ def test_rates_are_those_of_proportions() -> None:
     settings = Settings(**vars(settings) | {"visible_units": "rate:4", "hidden_units": "rate:5"})
     problem = Problem([v], settings)
     state = learning.Learning(problem).init()
-    found = Sweeper(state.W[0].copy(), state.b[0].copy(), state.c[0].copy(), *(layer(family(n)) for n in ("rate:4", "rate:5")), None)  # type: ignore[arg-type]
+    found = Sweeper(state.W[0].copy(), state.b[0].copy(), state.c[0].copy(), *(family(n).layer() for n in ("rate:4", "rate:5")), None)  # type: ignore[arg-type]
     sums = gradients.exact(found, family("rate:4"), family("rate:5"), v)
     learning.Learning(problem).step(state)
     np.testing.assert_allclose(state.W_velocity[0], 0.1 * sums.W / 20, rtol=1e-5, atol=1e-8)

@@ -16,7 +16,8 @@ from herdcli.rbm import independent, sampling
 from herdcli.rbm.enumeration import enumerate_hidden, log_partition_exact, precision
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import Words, family
+from herdcli.rbm.units import family
+from herdcli.rbm.units.words import Words
 
 COUNT = 4000
 WIDTHS = {"softmax:3": 3, "binary+softmax:2": 4}

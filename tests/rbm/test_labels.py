@@ -10,7 +10,7 @@ import pytest
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import enumeration, gradients, labels, learning, minibatch
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.learning import Problem, Settings
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
@@ -31,12 +31,12 @@ def model(visible: str, hidden: str, change: tuple[str, tuple[int, ...], float] 
 
 def sweeper(h: Harmonium) -> Sweeper:
     parts = (part.astype(np.float32) for part in (h.W, h.b, h.c))
-    return Sweeper(*parts, layer(h.visible), layer(h.hidden), generator(1, Stream.GIBBS))
+    return Sweeper(*parts, h.visible.layer(), h.hidden.layer(), generator(1, Stream.GIBBS))
 
 
 def rows_of(visible: str, n: int = 9) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(1)
-    return layer(family(visible)).fair_states((n, 3), random), random.integers(0, 3, n)
+    return family(visible).layer().fair_states((n, 3), random), random.integers(0, 3, n)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), KINDS)

@@ -16,12 +16,12 @@ from herdcli import fast
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.rbm import enumeration, learning, likelihood, minibatch, phases, updates
-from herdcli.rbm.gibbs import uniform_words
 from herdcli.rbm.learning import Problem, Settings, State
 from herdcli.rbm.minibatch import Statistics
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.problem import SPARE
 from herdcli.rbm.units import family
+from herdcli.rbm.units.two_state import uniform_words
 from herdcli.rng import Stream, generator
 
 PARTS = ("W", "b", "c", "W_velocity", "b_velocity", "c_velocity", "trace", "chain")
@@ -72,7 +72,7 @@ def multiply_by_entries(monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
 
 def exact_gradient(h: Harmonium, v: np.ndarray) -> np.ndarray:
     """d/dW of the mean log-likelihood of rows v (n, D): both expectations summed, the model's over all states."""
-    states = np.array(list(itertools.product(h.visible.values, repeat=len(h.b))), dtype=np.float64)
+    states = np.array(list(itertools.product(h.visible.states, repeat=len(h.b))), dtype=np.float64)
     p = np.exp(-h.free_energy(states))
     p /= p.sum()
     v = v.astype(np.float64)
@@ -149,7 +149,7 @@ class Plain:
         self.error = np.zeros(self.settings.epochs)
 
     def conditional(self, natural: np.ndarray, units: str, draws: np.random.Generator | None) -> tuple[np.ndarray, np.ndarray]:
-        low, high = family(units).values
+        low, high = family(units).states
         p = logistic((high - low) * natural)
         states = np.zeros_like(p)
         if draws is not None:
@@ -365,7 +365,7 @@ def test_first_visible_means_are_the_datas_with_a_row_of_each_value(units: str) 
     data = rows(98, 5, units=units)
     data[:, 0] = data.max()
     state = learning.Learning(Problem([data], Settings(3, visible_units=units))).init()
-    expected = (data.sum(axis=0, dtype=np.int64) + sum(family(units).values)) / 100
+    expected = (data.sum(axis=0, dtype=np.int64) + sum(family(units).states)) / 100
     np.testing.assert_allclose(family(units).mean(state.b[0].astype(np.float64)), expected, atol=1e-6)
     assert np.isfinite(state.b).all()
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from herdcli.rbm import learning, lengths, minibatch, words
-from herdcli.rbm.gibbs import Drawings, Sweeper, exponentials, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.learning import Problem, Settings
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.phases import Scratch
 from herdcli.rbm.units import family
+from herdcli.rbm.units.words import MultinomialLayer, exponentials
 
 STATES = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
 
@@ -22,7 +23,7 @@ def model(W: np.ndarray, b: np.ndarray, c: np.ndarray) -> Harmonium:
 def test_chains_of_many_words_have_the_shares_of_the_model_though_their_words_leave_no_choice() -> None:
     """Two hidden units with words of their own, rows of 40 and 60: a chain alone stays where it is for e^{tens} sweeps."""
     h = model(np.array([[2.5, -2.5], [-2.5, 2.5], [0.0, 0.0]]), np.array([0.15, 0.1, 0.0]), np.array([0.0, 2.8]))
-    own = Sweeper(*(part.astype(np.float32) for part in (h.W, h.b, h.c)), Drawings(1), layer(h.hidden), np.random.default_rng(0))
+    own = Sweeper(*(part.astype(np.float32) for part in (h.W, h.b, h.c)), MultinomialLayer(1), h.hidden.layer(), np.random.default_rng(0))
     rows, chain = np.array([[60, 0, 0], [40, 0, 0]], dtype=np.float32), np.zeros((12, 2), dtype=np.float32)
     scratch, seen = Scratch.of(12, 3, 2), np.zeros((2, 4))
     for _ in range(4000):

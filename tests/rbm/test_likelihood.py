@@ -29,7 +29,7 @@ def model(visible: str, hidden: str, shape: tuple[int, int], *, scale: float = 1
 
 
 def states(name: str, count: int) -> np.ndarray:
-    return np.array(list(itertools.product(family(name).values, repeat=count)), dtype=np.float64)
+    return np.array(list(itertools.product(family(name).states, repeat=count)), dtype=np.float64)
 
 
 def joint(h: Harmonium) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +134,7 @@ def test_pseudo_likelihood_is_the_product_of_exact_conditionals(visible, hidden)
     for i, row in enumerate(v):
         for j in range(len(row)):
             flipped = row.copy()
-            flipped[j] = sum(h.visible.values) - row[j]
+            flipped[j] = sum(h.visible.states) - row[j]
             expected[i] += log_p[i] - np.logaddexp(log_p[i], log_p[index[tuple(flipped)]])
     np.testing.assert_allclose(likelihood.pseudo_likelihood(h, v), expected, atol=1e-12)
 
@@ -150,7 +150,7 @@ def test_pseudo_likelihood_of_independent_units_is_the_likelihood():
 def test_reconstruction_error_by_hand(visible):
     h = model(visible, "binary", (4, 3))
     v = states(visible, 4)
-    off, on = family(visible).values
+    off, on = family(visible).states
     hidden = 1 / (1 + np.exp(-(v @ h.W + h.c)))
     probability = 1 / (1 + np.exp(-(on - off) * (hidden @ h.W.T + h.b)))
     expected = np.mean(((v - off) / (on - off) - probability) ** 2, axis=1)
@@ -226,7 +226,7 @@ def test_annealing_resumes_where_it_stood():
 @pytest.mark.parametrize("name", FAMILIES)
 def test_base_rate_has_the_means_of_the_rows(name):
     units = family(name)
-    off, on = units.values
+    off, on = units.states
     rows = np.array([[off, on, on], [off, off, on]])
     biases = units.base_rate(rows)
     np.testing.assert_allclose(1 / (1 + np.exp(-(on - off) * biases)), [1 / 4, 2 / 4, 3 / 4])  # one row in either state added

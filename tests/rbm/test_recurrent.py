@@ -12,13 +12,13 @@ from herdcli import fast
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.gradients import exact as exact_gradient
 from herdcli.rbm.likelihood import log_likelihood, pseudo_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.recurrent import exact, gradients, likelihood
 from herdcli.rbm.recurrent.learning import Learning, Pieces, Problem
-from herdcli.rbm.recurrent.model import NAMES, Before, Driven, Parameters, Recurrent, Steps, drive, slope
+from herdcli.rbm.recurrent.model import NAMES, Before, Driven, Parameters, Recurrent, Steps, drive
 from herdcli.rbm.recurrent.settings import Settings, fitted
 from herdcli.rbm.units import family
 
@@ -76,7 +76,7 @@ def test_without_links_it_is_an_rbm():
     np.testing.assert_allclose(exact_likelihoods(m, v, OFFSETS), log_likelihood(h, v, log_partition_exact(h)), atol=1e-12)
     found = gradient(m, v, Before.nothing(3, 3))
     W, b, c = (part.astype(np.float32) for part in (m.p.W, m.p.b, m.p.c))
-    sweeper = Sweeper(W, b, c, layer(m.visible), layer(m.hidden), np.random.default_rng())
+    sweeper = Sweeper(W, b, c, m.visible.layer(), m.hidden.layer(), np.random.default_rng())
     own = exact_gradient(sweeper, m.visible, m.hidden, v.astype(np.float32))
     for name in ("W", "b", "c"):
         np.testing.assert_allclose(getattr(found, name), getattr(own, name), atol=1e-6)
@@ -125,12 +125,12 @@ def require_finite_differences(m: Recurrent, v: np.ndarray, before: Before, name
         np.testing.assert_allclose(share * getattr(found, name), slopes, atol=2e-9)
 
 
-@pytest.mark.parametrize("units", ["binary", "spin", "rate:4", "softmax:3"])
+@pytest.mark.parametrize("units", ["binary", "spin", "rate:4", "softmax:3", "gaussian", "poisson"])
 def test_slopes_are_those_of_the_means(units):
     random, kind = np.random.default_rng(3), family(units)
     a, change = random.standard_normal((5, 6)), random.standard_normal((5, 6))
     found = (kind.mean(a + 1e-6 * change) - kind.mean(a - 1e-6 * change)) / 2e-6
-    np.testing.assert_allclose(slope(kind, kind.mean(a), change), found, atol=1e-8)
+    np.testing.assert_allclose(kind.slope(kind.mean(a), change), found, atol=1e-8)
 
 
 def test_contrastive_divergence_approaches_the_gradient_as_k_grows():
@@ -142,7 +142,7 @@ def test_contrastive_divergence_approaches_the_gradient_as_k_grows():
     many = Driven(*(np.repeat(part, 4000, axis=0).astype(np.float32) for part in (driven.r, driven.b, driven.c)))
     p, V, gaps = m.p.each(lambda part: part.astype(np.float32)), np.repeat(v, 4000, axis=0).astype(np.float32), []
     for k in (1, 30):
-        found = gradients.contrastive(p, many, V, (layer(m.visible), layer(m.hidden)), k, np.random.Generator(np.random.Philox(5)))
+        found = gradients.contrastive(p, many, V, (m.visible.layer(), m.hidden.layer()), k, np.random.Generator(np.random.Philox(5)))
         gaps.append(np.abs(found.b.reshape(9, 4000, 3).mean(axis=1) - (v - own.visible)).max())
         pairs = V.T @ many.r - (V - found.b).T @ (many.r - found.c)
         np.testing.assert_allclose(found.W / len(V), pairs / len(V), atol=1e-3)

@@ -25,7 +25,7 @@ def model(visible: str, hidden: str, shape: tuple[int, int], seed: int = 0) -> H
 
 
 def states(name: str, count: int) -> np.ndarray:
-    values = range(family(name).scale + 1) if name.startswith("rate") else family(name).values
+    values = range(family(name).scale + 1) if name.startswith("rate") else family(name).states
     return np.array(list(itertools.product(values, repeat=count)), dtype=np.float64)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.rbm import learning, tempering
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.gradients import model_moments
 from herdcli.rbm.learning import Problem, Settings
 from herdcli.rbm.model import Harmonium
@@ -24,7 +24,7 @@ def two_modes(strength: float = 6.0) -> Harmonium:
 
 def sweeper(h: Harmonium, step: int = 0) -> Sweeper:
     parts = (part.astype(np.float32) for part in (h.W, h.b, h.c))
-    return Sweeper(*parts, layer(h.visible), layer(h.hidden), generator(5, Stream.GIBBS, step=step))
+    return Sweeper(*parts, h.visible.layer(), h.hidden.layer(), generator(5, Stream.GIBBS, step=step))
 
 
 def test_tempered_chains_reach_the_mode_that_plain_chains_never_leave_for():
@@ -56,7 +56,7 @@ def test_every_temperature_keeps_its_own_distribution(visible, hidden):
     base = random.normal(0, 0.4, 4)
     ladder = tempering.Ladder(betas, base.astype(np.float32), h.hidden)
     models = [Harmonium(beta * h.W, beta * h.b + (1 - beta) * base, beta * h.c, h.visible, h.hidden) for beta in betas]
-    states = np.stack([layer(h.hidden).fair_states((C, 3), random) for _ in betas], axis=1).astype(np.float32)
+    states = np.stack([h.hidden.layer().fair_states((C, 3), random) for _ in betas], axis=1).astype(np.float32)
     for step in range(25):
         v, _, _ = ladder.sweep(sweeper(h, step), states, step % 2)
     for r, model in enumerate(models):

@@ -7,7 +7,7 @@ import pytest
 
 from herdcli.algorithm import solve
 from herdcli.rbm import enumeration, learning, variances
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.labels import with_labels
 from herdcli.rbm.learning import Problem, Settings
 from herdcli.rbm.likelihood import log_likelihood
@@ -28,7 +28,7 @@ def test_the_gradient_is_the_slope_of_the_mean_log_likelihood(hidden):
         return (log_likelihood(h, v * np.exp(-log_scale), log_z) - log_scale.sum()).mean()
 
     parts = (part.astype(np.float32) for part in (W, b, c))
-    one = Sweeper(*parts, layer(h.visible), layer(h.hidden), generator(0, Stream.GIBBS))
+    one = Sweeper(*parts, h.visible.layer(), h.hidden.layer(), generator(0, Stream.GIBBS))
     found = variances.slope(one, (v * np.exp(-s)).astype(np.float32))
     for j in range(4):
         change = step * (np.arange(4) == j)

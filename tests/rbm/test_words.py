@@ -15,10 +15,10 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation.rbm import metrics
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import learning, lengthening, minibatch, words
-from herdcli.rbm.gibbs import Drawings
 from herdcli.rbm.learning import Problem, Settings
 from herdcli.rbm.model import Harmonium, Rows, imported
-from herdcli.rbm.units import Words, family, log_base, require_rows
+from herdcli.rbm.units import family
+from herdcli.rbm.units.words import MultinomialLayer, Words
 
 
 def model(hidden: str = "binary", change: tuple[str, tuple[int, ...], float] | None = None) -> Harmonium:
@@ -60,7 +60,7 @@ def test_likelihoods_of_rows_add_up_to_one_at_every_length(hidden, kind):
     for N in lengths:
         found = words.of_rows(h, kind(all_rows(N)), lengths, log_z)
         assert np.exp(found).sum() == pytest.approx(1)
-    np.testing.assert_allclose(log_base(Words(), kind(all_rows(4))), Words().log_base(all_rows(4)), atol=1e-12)
+    np.testing.assert_allclose(Words().log_base_of_rows(kind(all_rows(4))), Words().log_base(all_rows(4)), atol=1e-12)
 
 
 def test_cd_reaches_the_gradient_of_the_likelihood_given_lengths():
@@ -87,7 +87,7 @@ def test_draws_have_their_lengths_and_shares():
     lengths = np.array([0, 3, 4000])
     natural = np.log(np.tile([[0.5, 0.2, 0.3]], (3, 1))).astype(np.float32)
     states = np.empty_like(natural)
-    Drawings(lengths).sample(natural, np.zeros(3, np.float32), states, np.random.default_rng(0))
+    MultinomialLayer(lengths).sample(natural, np.zeros(3, np.float32), states, np.random.default_rng(0))
     assert states.sum(axis=1).tolist() == lengths.tolist()
     np.testing.assert_allclose(states[2] / 4000, [0.5, 0.2, 0.3], atol=0.04)
     np.testing.assert_allclose(natural, lengths[:, None] * [[0.5, 0.2, 0.3]], rtol=1e-5)
@@ -129,16 +129,16 @@ def test_what_words_do_not_go_with_is_refused(options, message):
 @pytest.mark.parametrize(("rows", "message"), [([[1, 2], [0, 0]], "no word in row 1"), ([[1, 0.5]], "0.5 in row 0, column 1: words hold")])
 def test_rows_without_words_are_refused(rows, message):
     with pytest.raises(DataError, match=message):
-        require_rows(Words(), np.array(rows, dtype=np.float32))
+        Words().require_rows(np.array(rows, dtype=np.float32))
 
 
 def test_words_are_drawn_by_their_shares_and_as_many_as_a_row_has() -> None:
-    from herdcli.rbm.gibbs import Drawings
+    from herdcli.rbm.units.words import MultinomialLayer
 
     lengths = np.array([40000, 0, 7, 1])
     natural = np.log(np.array([[0.5, 0.2, 0.3, 1e-30]] * 4, dtype=np.float32))
     states = np.empty((4, 4), dtype=np.float32)
-    Drawings(lengths).sample(natural, np.zeros(4, dtype=np.float32), states, np.random.default_rng(5))
+    MultinomialLayer(lengths).sample(natural, np.zeros(4, dtype=np.float32), states, np.random.default_rng(5))
     assert states.sum(axis=1).tolist() == lengths.tolist()
     expected = 40000 * np.array([0.5, 0.2, 0.3])
     assert states[0, 3] == 0

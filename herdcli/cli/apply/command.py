@@ -10,7 +10,8 @@ from herdcli.cli.apply.request import Request
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import data_options, exact_option, output_options, seed_option, stage, threads_option
 from herdcli.errors import BadUsage, DataError
-from herdcli.kinds import KINDS, able, named
+from herdcli.kinds import KINDS, able
+from herdcli.parts import named
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session

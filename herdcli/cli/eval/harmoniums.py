@@ -85,11 +85,11 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
 def _rows(session: Session, model: RBM, path: str) -> Artifact:
     """The rows of --data, read as those of the fit were where its held-out rows are to be found among them."""
     from herdcli.cli.frame import streamed
-    from herdcli.rbm.units import TwoState, family
+    from herdcli.rbm.units import family
 
     if model.elsewhere is None:
         return session.load(path, "data", kinds={"dataset"})
-    label, unit_bytes = model.elsewhere.label, 1 if isinstance(family(model.visible_units), TwoState) else 4
+    label, unit_bytes = model.elsewhere.label, 1 if family(model.visible_units).two_state else 4
     asked = model.elsewhere.on_disk and path != "-"
     found = streamed.opened(session, path, label=label, input_format=None, asked=asked, unit_bytes=unit_bytes)
     return found or session.load(path, "data", kinds={"dataset"}, label=label)

@@ -14,7 +14,8 @@ from herdcli.errors import NegativeResult
 from herdcli.evaluation import table as tables
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.units import in_unit
-from herdcli.kinds import KINDS, named
+from herdcli.kinds import KINDS
+from herdcli.parts import named
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

@@ -139,7 +139,7 @@ def drawn(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset
     found = session.run(drawing, label="sampling", memory=f"{request.count} sequences of {steps} rows")
     made, what = rows_in_time.drawn(model.restored(found.reshape(-1, model.columns)), model.feature_names, request, steps)
     units = family(model.visible_units)
-    if units.name in ("binary", "spin") and not request.means:
+    if units.two_state and not request.means:
         made = replace(made, X=made.X.astype(np.int8), units=units.name)
     limits = None if units.range is None else np.array(units.range) / units.scale
     return replace(made, value_range=limits, image_shape=model.image_shape), what

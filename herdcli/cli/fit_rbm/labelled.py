@@ -17,12 +17,14 @@ def joined(request: Request, rows: Prepared, where: str, settings: Settings) -> 
 
     from herdcli.errors import BadUsage, DataError
     from herdcli.rbm.labels import with_labels
+    from herdcli.rbm.units import family
     from herdcli.splits import TRAIN
 
-    if settings.visible_units == "words":
+    visible = family(settings.visible_units)
+    if visible.multinomial:
         message = "--labels knows no words: beside rows of many words one label would count as one word among them"
         raise BadUsage(message, hint="--per-class, or --visible-units poisson")
-    if settings.visible_units.partition(":")[0] in ("rate", "softmax"):
+    if visible.group > 1 or visible.proportions:
         raise BadUsage(f"--labels goes with visible units of one column and scale 1, not {settings.visible_units}", hint="--units binary")
     y, names = rows.labelled(where, "--labels")
     if len(names) < 2:

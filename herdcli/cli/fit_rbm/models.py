@@ -146,10 +146,10 @@ def moment(rows: Prepared, settings: Settings) -> float:
     from herdcli.numerics.rows import Selected, is_sparse
     from herdcli.numerics.streamed import Streamed
     from herdcli.rbm.curvature import largest_moment, shift, squared_length
-    from herdcli.rbm.units import Words, family
+    from herdcli.rbm.units import family
     from herdcli.splits import TRAIN
 
-    if isinstance(family(settings.visible_units), Words):
+    if family(settings.visible_units).multinomial:
         return (shift if settings.by_length else squared_length)(rows.X[np.flatnonzero(rows.split == TRAIN)])
     if isinstance(rows.X, np.ndarray) or is_sparse(rows.X):
         return largest_moment(Selected(rows.X, np.flatnonzero(rows.split == TRAIN)))
@@ -159,10 +159,10 @@ def moment(rows: Prepared, settings: Settings) -> float:
 def _data(session: Session, request: Request, settings: Settings) -> Artifact:
     """The data set: its rows left where they are, if that is asked for or if they are too many for memory, or read."""
     from herdcli.cli.frame import streamed
-    from herdcli.rbm.units import TwoState, family
+    from herdcli.rbm.units import family
 
     if not request.unstreamed():
-        unit_bytes = 1 if isinstance(family(settings.visible_units), TwoState) else 4
+        unit_bytes = 1 if family(settings.visible_units).two_state else 4
         found = streamed.opened(
             session,
             request.source,

@@ -181,26 +181,26 @@ class Request:
 
     def _suited(self) -> str:
         """The algorithm for what is asked for: rpcd, or pt of words, where it was found to be the best and nothing asks for another."""
-        from herdcli.rbm.units import TwoState, family
+        from herdcli.rbm.units import family
 
         other = (self.recurrent, self.pairs, self.labels not in (None, "generative"), self.mean_field != "none")
         units = [self.hidden_units or self.units or "binary"]
         units += [] if self.below else [self.visible_units or self.units or "binary"]
         if "words" in units:
             return "cd" if self.mean_field != "none" else "pt"
-        return "rpcd" if not any(other) and all(isinstance(family(name), TwoState) for name in units) else "cd"
+        return "rpcd" if not any(other) and all(family(name).two_state for name in units) else "cd"
 
     def sized(self, columns: int, visible: str) -> Request:
         """The request for rows of so many columns of a family: auto is cd of more than FEW hidden units, whose spurious states chains from
         rows can miss, and of many weights, whose updates by it can cost what is on."""
         from herdcli.rbm.ladder import LADDER
         from herdcli.rbm.problem import WIDE
-        from herdcli.rbm.units import TwoState, family
+        from herdcli.rbm.units import family
 
         most = LADDER[-1] if self.hidden == "auto" else max(self.layers or (self.hidden,))
         if self.algorithm == "pt":
             return self
-        other = most > FEW or columns * most >= WIDE or not isinstance(family(visible), TwoState)
+        other = most > FEW or columns * most >= WIDE or not family(visible).two_state
         return replace(self, algorithm="cd") if self.suited and other else self
 
     def _refuse_for_sizes(self) -> None:

@@ -14,9 +14,9 @@ TARGETS = ("uniform", "gaussian", "mixture:", "trigonometric:", "signs:", "momen
 
 def units() -> Sequence[str]:
     """Families of units; a colon where a number follows."""
-    from herdcli.rbm.units import FAMILIES
+    from herdcli.rbm.units import TABLE
 
-    return [name.rstrip("NK") for name in FAMILIES]
+    return [f"{name}:" if entry.number else name for name, entry in TABLE.items()]
 
 
 def kernels() -> Sequence[str]:

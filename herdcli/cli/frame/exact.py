@@ -10,8 +10,6 @@ from herdcli.errors import BadUsage
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
-UNITS = ("binary", "spin", "gaussian", "softmax")  # families whose every number is made without the C library
-
 
 def refuse(session: Session, what: str, hint: str | None = None) -> None:
     """Raise BadUsage under --exact."""
@@ -28,9 +26,12 @@ def refuse_options(session: Session, options: Mapping[str, object]) -> None:
 
 def refuse_units(session: Session, *families: str) -> None:
     """Raise BadUsage under --exact for units that are drawn, or whose densities are computed, by the C library."""
+    from herdcli.rbm.units import TABLE
+
+    able = {name: entry.typed(name) for name, entry in TABLE.items() if entry.exact}
     for name in families:
-        if name.partition(":")[0] not in UNITS:
-            refuse(session, f"{name} units", hint=f"units: {', '.join(UNITS[:-1])}, softmax:K")
+        if name.partition(":")[0] not in able:
+            refuse(session, f"{name} units", hint=f"units: {', '.join(able.values())}")
 
 
 def refuse_kind(session: Session, kind: str, where: str) -> None:

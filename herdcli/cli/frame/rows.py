@@ -19,7 +19,7 @@ from herdcli.schema import Array
 if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
     from herdcli.rbm.recurrent.artifacts import RecurrentRBM
-    from herdcli.rbm.units import Family
+    from herdcli.rbm.units.base import Family
 
 OF_MODELS = 0.4  # the threshold of fit-rbm, and of models that do not say theirs
 
@@ -86,18 +86,17 @@ class Reading:
 
 def in_units(session: Session, artifact: Artifact, units: Family, reading: Reading) -> Prepared:
     """Rows of a data set in the values of a unit family: `two_state`, counts of a range's proportions, or the values as they are."""
-    from herdcli.rbm.units import TwoState, require_rows
 
-    if reading.standardize and units.name != "gaussian":
+    if reading.standardize and not units.standard_normal:
         session.console.warn(f"--standardize has no effect with visible units {units.name}")
-    if isinstance(units, TwoState):
-        return two_state(session, artifact, units.values, reading)
-    data, is_rate = artifact.value, units.name.startswith("rate:")
+    if units.two_state and units.states is not None:
+        return two_state(session, artifact, units.states, reading)
+    data, is_rate = artifact.value, units.proportions
     session.ignored("threshold", f"with visible units {units.name}")
     if "value_range" in session.given and not is_rate:
         session.console.warn(f"--range has no effect with visible units {units.name}")
     rows, columns = data.X.shape
-    stays = data.is_sparse and reading.sparse and units.name in ("poisson", "words")
+    stays = data.is_sparse and reading.sparse and units.sparse
     if not isinstance(data.X, Lazy):
         session.require_memory(4 * (data.X.nnz if stays else rows * columns), f"{rows} × {columns} {units.name} units")
     try:
@@ -111,14 +110,14 @@ def in_units(session: Session, artifact: Artifact, units: Family, reading: Readi
 
         made: object
         if isinstance(data.X, Lazy):
-            training = split == 0 if reading.standardize and units.name == "gaussian" else None
+            training = split == 0 if reading.standardize and units.standard_normal else None
             made, mean, scale = streamed.freed(data.X, values, units, (reading.column_mean, reading.column_scale), training)
         else:
-            if units.name == "gaussian" and not data.is_sparse:
+            if units.standard_normal and not data.is_sparse:
                 _warn_of_blurred(session, data)
             X = values(data.X.astype(np.float32) if stays else preparation.dense(data, np.float32))
             mean, scale = _standardized(session, X, split == 0, units, reading)
-            require_rows(units, X)
+            units.require_rows(X)
             made = X
     except HerdError as error:
         if isinstance(error, DataError) and error.where is None and not error.message.startswith("/X"):
@@ -145,7 +144,7 @@ def _warn_of_blurred(session: Session, data: Dataset) -> None:
 def _standardized(session: Session, X: Array, training: Array, units: Family, reading: Reading) -> tuple[Array | None, Array | None]:
     """The means and deviations that gaussian columns are freed of, in place: a model's own, or with --standardize the training rows'."""
     mean, scale = reading.column_mean, reading.column_scale
-    if reading.standardize and units.name == "gaussian" and mean is None and training.any():
+    if reading.standardize and units.standard_normal and mean is None and training.any():
         mean, scale = preparation.mean_and_deviation(X[training])
     if mean is not None and scale is not None and X.shape[1] == len(mean):
         X -= mean
@@ -171,7 +170,7 @@ def rows_of(
     asked  a request, or a mapping of options; what it says goes before what the model says.  sparse, in_place  as of Reading.
     """
     from herdcli.cli.frame.columns import by_name
-    from herdcli.rbm.units import Labelled, family
+    from herdcli.rbm.units import family
 
     units = family(model.visible_units)
     reading = Reading.asked(asked, default=default)
@@ -180,29 +179,28 @@ def rows_of(
         threshold=model.threshold if reading.threshold is None else reading.threshold,
         column_mean=None if model.column_mean is None else model.column_mean[: model.columns],
         column_scale=None if model.column_scale is None else model.column_scale[: model.columns],
-        sparse=sparse and not isinstance(units, Labelled),
+        sparse=sparse and units.labels is None,
         in_place=in_place,
     )
     artifact = by_name(session, artifact, model.feature_names, model.columns)
-    units = units.columns if isinstance(units, Labelled) else units
+    units = units.columns
     if reading.value_range is None and model.value_range is not None:
         low, high = map(float, model.value_range)
         reading = replace(reading, value_range=_limits(session, artifact, units, (low, high), reading.threshold))
     rows = in_units(session, artifact, units, reading)
     if rows.X.shape[1] != model.columns:
         raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.columns} visible units", where=artifact.name)
-    return _with_labels(model, rows, artifact.name) if labels and isinstance(family(model.visible_units), Labelled) else rows
+    return _with_labels(model, rows, artifact.name) if labels and family(model.visible_units).labels is not None else rows
 
 
 def _limits(session: Session, artifact: Artifact, units: Family, own: tuple[float, float], threshold: float | None) -> tuple[float, float]:
     """The value range that rows are read by: that of a model's own rows, or that of unit values, for rows in which these stand already,
     as `herd sample` writes them."""
-    from herdcli.rbm.units import Rate, TwoState
 
-    if not isinstance(units, TwoState | Rate):
+    if units.states is None or units.range is None:
         return own
     shown = units.range[0] / units.scale, units.range[1] / units.scale
-    share = 0.5 / units.scale if isinstance(units, Rate) else threshold
+    share = 0.5 / units.scale if units.proportions else threshold
     least = None if share is None else own[0] + share * (own[1] - own[0])
     ends = [f"from {low:g} to {high:g}" for low, high in (shown, own)]
     if own == shown or not preparation.in_shown_values(artifact.value, shown, least):

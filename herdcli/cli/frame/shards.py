@@ -16,7 +16,8 @@ import click
 from herdcli.cli.frame.options import Command, Parsed, cluster_options
 from herdcli.cli.frame.request import revived
 from herdcli.errors import UNRECKONABLE, BadUsage, DataError, NoInput
-from herdcli.kinds import KINDS, named
+from herdcli.kinds import KINDS
+from herdcli.parts import named
 from herdcli.shards import Shard, joined, parse
 
 if TYPE_CHECKING:

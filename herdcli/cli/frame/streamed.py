@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts.ranges import Ranges
     from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
-    from herdcli.rbm.units import Family
+    from herdcli.rbm.units.base import Family
 
 UNBOUNDED = 1 << 62
 NEEDS = "--on-disk needs a Parquet, CSV or dense HDF5 file whose rows are numbers"
@@ -223,7 +223,6 @@ def freed(
 
     moments   a model's own, or none.      training  (n,) bool, the rows that they are to be told from where there are none; None: of none.
     """
-    from herdcli.rbm.units import require_rows
 
     def plain(rows: Array) -> Array:
         return values(np.array(rows, dtype=np.float32))
@@ -240,7 +239,7 @@ def freed(
         return found
 
     made = converted(X, moved, np.float32)
-    require_rows(units, made)
+    units.require_rows(made)
     return made, mean, scale
 
 

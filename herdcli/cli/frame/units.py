@@ -6,6 +6,7 @@ import click
 
 from herdcli.cli.frame.options import Command, Parsed
 from herdcli.errors import BadUsage
+from herdcli.rbm.units import TABLE
 
 
 def _parse_units(text: str) -> str:
@@ -32,8 +33,7 @@ def unit_options(command: Command) -> Command:
             default="binary",
             show_default=True,
             metavar="UNITS",
-            help="Values of all units: binary {0,1}, spin {−1,+1}, rate:N (0 to 1 in steps of 1/N), gaussian (variance 1), "
-            "poisson (counts), softmax:K (one of K columns), words (counts of words, visible).",
+            help=f"Values of all units: {', '.join(f'{entry.typed(name)} {entry.values}' for name, entry in TABLE.items())}.",
         ),
     ):
         command = option(command)

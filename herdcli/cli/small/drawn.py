@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts import Dataset
-from herdcli.rbm.units import Labelled, family
+from herdcli.rbm.units import family
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -43,9 +43,9 @@ def dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:
     """The rows (count, D) of each model as a data set, with what is known of the columns."""
     units, X = family(model.visible_units), model.restored(np.concatenate(rows))
     y = np.repeat(np.arange(len(rows)), len(rows[0])) if model.classes else None
-    if isinstance(units, Labelled):
+    if units.labels is not None:
         y, units = np.concatenate(rows)[:, model.columns :].argmax(axis=1), units.columns
-    two_state = units.name in ("binary", "spin") and not means
+    two_state = units.two_state and not means
     return Dataset(
         X.astype(np.int8) if two_state else X,
         y=y,

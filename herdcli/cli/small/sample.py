@@ -10,7 +10,8 @@ import click
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import checkpoint_options, output_options, seed_option, stage, threads_option
 from herdcli.cli.frame.request import input_file, settings, where_given
-from herdcli.kinds import KINDS, named
+from herdcli.kinds import KINDS
+from herdcli.parts import named
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -110,9 +111,10 @@ def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple
     from herdcli.rbm.layers import layers_of
     from herdcli.rbm.proper import require_proper
     from herdcli.rbm.sampling import Problem
+    from herdcli.rbm.units import family
 
     *below, top = layers_of(fitted.value)
-    if [*below, top][0].visible_units == "words":
+    if family([*below, top][0].visible_units).multinomial:
         raise BadUsage("rows of words are of any length: there is nothing to draw without one", hint="herd apply --want features")
     models, lower = tuple(top.harmoniums()), tuple(layer.harmonium() for layer in reversed(below))
     for h in models:

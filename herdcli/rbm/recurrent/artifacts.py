@@ -12,7 +12,7 @@ from herdcli.rbm.recurrent.learning import Problem, State
 from herdcli.rbm.recurrent.likelihood import Held
 from herdcli.rbm.recurrent.model import Before, Parameters, Recurrent, Steps, require_recurrent
 from herdcli.rbm.recurrent.settings import Settings
-from herdcli.rbm.units import family, require_rows
+from herdcli.rbm.units import family
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_offsets, require_picture
 
@@ -110,7 +110,7 @@ class RecurrentRBM:
         if held.X.shape[1] != D or held.state.shape[1] != K:
             raise DataError(f"/holdout is of {held.X.shape[1]} × {held.state.shape[1]} units, the model has {D} × {K}")
         try:
-            require_rows(family(self.visible_units), held.X)
+            family(self.visible_units).require_rows(held.X)
         except DataError as error:
             raise DataError(f"/holdout/X has {error.message}") from error
 

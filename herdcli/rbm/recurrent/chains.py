@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from herdcli.algorithm import Counted, Progress
-from herdcli.rbm.gibbs import Layer, layer
 from herdcli.rbm.recurrent.model import Recurrent
+from herdcli.rbm.units.base import Layer
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -84,7 +84,7 @@ class Drawing(Counted[State]):
     def step(self, state: State) -> State:
         """One row of every sequence."""
         p = self.model.p.each(lambda part: part.astype(np.float32))
-        layers, draws = (layer(self.model.visible), layer(self.model.hidden)), generator(self.seed, Stream.SEQUENCES, step=state.step)
+        layers, draws = (self.model.visible.layer(), self.model.hidden.layer()), generator(self.seed, Stream.SEQUENCES, step=state.step)
         begins = state.step == 0 and self.state_before is None
         b, c = (p.b + p.b_first, p.c + p.c_first) if begins else (p.b + state.r @ p.V, p.c + state.r @ p.U)
         b, c = (np.ascontiguousarray(np.broadcast_to(part, (self.count, part.shape[-1]))) for part in (b, c))

@@ -15,7 +15,7 @@ from herdcli.errors import BadUsage
 from herdcli.rbm.enumeration import limit, states_of
 from herdcli.rbm.recurrent.model import Driven, Recurrent
 from herdcli.rbm.states import state_rows
-from herdcli.rbm.units import Family, Rate, TwoState
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -88,10 +88,10 @@ class _Side:
 
     def _log_partitions(self, far: Array) -> Array:
         """Σ_j A_j(b_j + (Wh)_j) of m steps (m, d) and all states, (m, S)."""
-        if self.other.name == "gaussian":
+        if self.other.standard_normal:
             # ½|b + w|² = ½|b|² + b·w + ½|w|²: no array of steps × states × units.
             return np.asarray(0.5 * np.square(far).sum(axis=1)[:, None] + far @ self.push.T + 0.5 * np.square(self.push).sum(axis=1))
-        if isinstance(self.other, TwoState | Rate):
+        if self.other.states is not None:
             found = self._by_products(far)
             if found is not None:
                 return found
@@ -99,7 +99,8 @@ class _Side:
 
     def _by_products(self, far: Array) -> Array | None:
         """The same by products of 1 + e^{g b_j} e^{g w_j}, turned into logarithms before they leave float64; None where they cannot."""
-        low, high = self.other.values if isinstance(self.other, TwoState) else (0, 1)
+        assert self.other.states is not None
+        low, high = self.other.states
         gap, n = high - low, self.other.scale
         most = gap * (np.abs(far).max(axis=0) + np.abs(self.push).max(axis=0))
         if most.max(initial=0.0) > LARGEST_SUM / 2:
@@ -161,7 +162,7 @@ def log_partitions(model: Recurrent, driven: Driven, *, map: Map = map) -> Array
         raise BadUsage(f"exact likelihood enumerates a layer of at most 2^{limit(model.visible)} states; {shape}", hint=hint)
     side = _Side.of(model, NEAR)
     own, far = side.biases(driven)
-    plain = side.other.name == "gaussian" or isinstance(side.other, TwoState | Rate)
+    plain = side.other.standard_normal or side.other.states is not None
     width = side.push.shape[0] * (1 if plain else side.push.shape[1])
     parts = map(lambda block: side.log_z(own[block], far[block]), _blocks(len(own), width))
     return np.concatenate([np.empty(0), *parts])

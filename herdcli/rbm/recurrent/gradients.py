@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.rbm.gibbs import Layer
 from herdcli.rbm.recurrent.chains import sweeps
 from herdcli.rbm.recurrent.exact import expectations
-from herdcli.rbm.recurrent.model import Before, Driven, Parameters, Recurrent, Steps, slope
-from herdcli.rbm.units import Family
+from herdcli.rbm.recurrent.model import Before, Driven, Parameters, Recurrent, Steps
+from herdcli.rbm.units.base import Family, Layer
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -62,7 +61,7 @@ def through_time(p: Parameters, steps: Steps, v: Array, before: Before, driven: 
     e, d = phases.c.copy(), np.zeros_like(phases.c)
     for t in range(len(steps.bounds) - 2, -1, -1):
         end, last = steps.bounds[t], steps.bounds[t + 1]
-        e[end:last] += slope(hidden, driven.r[end:last], d[end:last])
+        e[end:last] += hidden.slope(driven.r[end:last], d[end:last])
         if t:
             first = steps.bounds[t - 1]
             d[first : first + last - end] = e[end:last] @ p.U.T + far[end:last]

@@ -15,13 +15,13 @@ import numpy as np
 from herdcli import fast
 from herdcli.algorithm import Counted, Progress, Shaped
 from herdcli.errors import DataError, Diverged
-from herdcli.rbm.gibbs import Layer, layer
 from herdcli.rbm.recurrent.exact import Map, require_few
 from herdcli.rbm.recurrent.gradients import contrastive, exact, through_time
 from herdcli.rbm.recurrent.likelihood import Held, criterion
 from herdcli.rbm.recurrent.model import NAMES, Before, Driven, Parameters, Recurrent, Steps, drive
 from herdcli.rbm.recurrent.settings import Settings
-from herdcli.rbm.units import Family, family, require_rows
+from herdcli.rbm.units import family
+from herdcli.rbm.units.base import Family, Layer
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -75,7 +75,7 @@ class Problem:
     def __post_init__(self) -> None:
         if not len(self.rows):
             raise DataError("there are no training rows")
-        require_rows(self.visible, self.rows)
+        self.visible.require_rows(self.rows)
         if self.settings.algorithm == "exact":
             require_few(Recurrent(self.nothing.float64(), self.visible, self.hidden))
 
@@ -92,7 +92,7 @@ class Problem:
     @cached_property
     def layers(self) -> tuple[Layer, Layer]:
         """What samples visible and hidden units."""
-        return layer(self.visible), layer(self.hidden)
+        return self.visible.layer(), self.hidden.layer()
 
     @cached_property
     def pieces(self) -> Pieces:
@@ -251,7 +251,7 @@ class Learning(Counted[State], Shaped[State]):
             decay = settings.weight_decay * scales[name] if name in WEIGHTS else 0.0
             slope = np.ascontiguousarray(slope, dtype=np.float32)
             top = fast.momentum_step(own, moved, slope, rate / scales[name], settings.momentum, decay)
-            largest.append(0.0 if name in ("b", "b_first") and given.visible.name == "gaussian" and np.isfinite(top) else top)
+            largest.append(0.0 if name in ("b", "b_first") and given.visible.standard_normal and np.isfinite(top) else top)
         _constrain(given, state.now)
         if not np.max(largest) <= LARGEST:
             raise Diverged(

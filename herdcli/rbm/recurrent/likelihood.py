@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.rbm.gibbs import layer
 from herdcli.rbm.recurrent.chains import sweeps
 from herdcli.rbm.recurrent.exact import NEAR, Map, cost, expectations, fewest, log_partitions
 from herdcli.rbm.recurrent.model import Before, Driven, Recurrent, Steps
@@ -113,7 +112,7 @@ def predictions(model: Recurrent, held: Held, driven: Driven, chosen: Array, see
 def sampled(model: Recurrent, driven: Driven, start: Array, seed: int, *, map: Map = map) -> Array:
     """The same of steps (n,) as means over Gibbs chains that begin at rows (n, D)."""
 
-    W, layers = model.p.W.astype(np.float32), (layer(model.visible), layer(model.hidden))
+    W, layers = model.p.W.astype(np.float32), (model.visible.layer(), model.hidden.layer())
 
     def block(first: int) -> Array:
         rows = slice(first, first + ROWS)

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.units import Family, Rate, Softmax, TwoState, log_base
+from herdcli.rbm.units.base import Family
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -137,21 +137,6 @@ def drive(p: Parameters, steps: Steps, v: Array, before: Before, mean: Callable[
     return Driven(r, b, c)
 
 
-def slope(units: Family, mean: Array, change: Array) -> Array:
-    """A'' at the natural parameters that have these means (n, K), times changes (n, K): how the means change with those."""
-    if isinstance(units, TwoState):
-        low, high = units.values
-        # m = l + gσ(ga): dm/da = g²σ(1 − σ) = (m − l)(l + g − m).
-        return np.asarray((mean - low) * (high - mean) * change)
-    if isinstance(units, Rate):
-        return np.asarray(mean * (1.0 - mean / units.scale) * change)
-    assert isinstance(units, Softmax)
-    shape = (*mean.shape[:-1], -1, units.group)
-    m, d = mean.reshape(shape), change.reshape(shape)
-    # ∂m_i/∂a_j = m_i(δ_ij − m_j), which is symmetric.
-    return np.asarray((m * (d - (m * d).sum(axis=-1, keepdims=True))).reshape(mean.shape))
-
-
 def require_recurrent(hidden: Family) -> None:
     """Raise BadUsage for hidden units whose means could grow from step to step without a bound."""
     if hidden.range is None:
@@ -178,4 +163,4 @@ class Recurrent:
         v = np.asarray(v, dtype=np.float64)
         # Σ_h e^{b·v + c·h + v'Wh} = e^{b·v + Σ A(c + W'v)}: the free energy of a harmonium with the step's biases.
         natural = v @ self.p.W + driven.c
-        return np.asarray((driven.b * v).sum(axis=1) + self.hidden.log_partition(natural).sum(axis=1) + log_base(self.visible, v))
+        return np.asarray((driven.b * v).sum(axis=1) + self.hidden.log_partition(natural).sum(axis=1) + self.visible.log_base_of_rows(v))

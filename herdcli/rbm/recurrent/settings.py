@@ -9,7 +9,7 @@ from dataclasses import replace
 from herdcli.errors import BadUsage
 from herdcli.rbm.proper import require_pair
 from herdcli.rbm.recurrent.model import require_recurrent
-from herdcli.rbm.units import TwoState, family
+from herdcli.rbm.units import family
 from herdcli.records import dataclass
 
 RATE, RATE_OF_OTHERS = 0.2, 0.05  # of {0, 1} units, and where a layer is of another family
@@ -71,7 +71,7 @@ def fitted(settings: Settings, given: Collection[str]) -> Settings:
     Values g apart turn the weights of {0, 1} units into W/(g_v g_h) and their gradient into g_v g_h times it (see `rbm.settings`).
     """
     layers = family(settings.visible_units), family(settings.hidden_units)
-    two_state = all(isinstance(units, TwoState) for units in layers)
+    two_state = all(units.two_state for units in layers)
     gaps = math.prod(units.range[1] - units.range[0] for units in layers if units.range is not None) if two_state else 1.0
     rate = (RATE if two_state else RATE_OF_OTHERS) / gaps**2
     every = 1 if settings.patience else -(-settings.epochs // LOOKS)

@@ -1,0 +1,53 @@
+"""Parts of the program that describe themselves: unit families, selection rules, algorithms, each one class and one line in a table.
+
+A table holds dotted paths and imports nothing, so that help and refusals made from it cost nothing.  What it names is imported when it
+is first used, and must be whole then: a part that lacks something is refused and never replaced by another.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from herdcli.errors import IncompletePart
+
+
+def named(path: str) -> Any:
+    """What a dotted path names, imported now."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def resolve(path: str, base: type[Any], *values: Any) -> Any:
+    """An object of the class at a dotted path, made of `values`.  Raises IncompletePart unless it has all that `base` asks of it."""
+    part = named(path)
+    if not issubclass(part, base):
+        raise IncompletePart(f"{path} is no {base.__name__}", hint=f"derive it from {base.__module__}.{base.__name__}")
+    require_whole(part)
+    found = part(*values)
+    require_attributes(found, base)
+    return found
+
+
+def require_whole(part: type) -> None:
+    """Raise IncompletePart for a class that lacks a method of its base."""
+    lacking = sorted(getattr(part, "__abstractmethods__", ()))
+    if lacking:
+        raise IncompletePart(f"{_name(part)} lacks {', '.join(lacking)}", hint=f"define {lacking[0]} in {part.__module__}")
+
+
+def require_attributes(found: object, base: type) -> None:
+    """Raise IncompletePart for an object without an attribute that `base` declares and gives no value."""
+    lacking = [name for name in declared(base) if not hasattr(found, name)]
+    if lacking:
+        part = type(found)
+        raise IncompletePart(f"{_name(part)} lacks {', '.join(lacking)}", hint=f"give {lacking[0]} a value in {part.__module__}")
+
+
+def declared(base: type) -> list[str]:
+    """Attributes that a base class annotates and leaves to its parts."""
+    return [name for each in base.__mro__ for name in vars(each).get("__annotations__", ()) if not hasattr(base, name)]
+
+
+def _name(part: type) -> str:
+    return f"{part.__module__}.{part.__qualname__}"

@@ -1,0 +1,219 @@
+"""What a unit family is: the law of a unit given its natural parameter, and how a layer of such units is sampled.
+
+A layer of units x with natural parameters a has the density  exp(a·x − Σ A(a))  with respect to the family's base measure
+h(x); A is the log-partition and A' the mean.  Both layers of a harmonium may be of any family: the natural parameters of one
+are affine in the values of the other.  A family is one file of this folder and one line of the table in its `__init__`.
+
+family     values x               A(a)                  h(x)
+binary     {0, 1}                 log(1 + e^a)          1
+spin       {−1, +1}               log(2 cosh a)         1
+rate:n     counts 0 … n           n log(1 + e^a)        n over x        n binary units with the same weights, counted
+gaussian   real                   a²/2                  N(x; 0, 1)
+poisson    counts 0, 1, …         e^a                   1/x!
+softmax:k  one of k columns       log Σ e^a             1               k columns are one unit
+
+Data and results show the values of rate units as proportions, counts/n; `scale` is that n, 1 for other families.
+A layer is sampled in float32, as learning does it: a `Layer` turns products x'W into scaled means in place and draws states.  The
+inner loops are in `herdcli.fast`.
+Source: Welling, Rosen-Zvi & Hinton (2005), exponential family harmoniums; Teh (2003), sec. 3.2 and 3.3.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
+
+import numpy as np
+
+from herdcli.numerics import real
+from herdcli.numerics.rows import blocks, dense, is_sparse
+from herdcli.numerics.streamed import Streamed
+from herdcli.schema import Array
+
+LARGEST_EXPONENT = 700.0  # e^700 is still a float64
+
+
+def logistic(natural: Array) -> Array:
+    """1 / (1 + e^{−a}) elementwise, of any shape (...,), to full relative precision at both ends, and no less than e^{−709}."""
+    result: Array = 1.0 / (1.0 + real.exp(np.minimum(-natural, 709.0)))
+    return result
+
+
+def log_factorial(x: Array) -> Array:
+    """log x! elementwise, of any shape (...,), of reals above −1 by the gamma function."""
+    from scipy.special import gammaln
+
+    result: Array = gammaln(np.asarray(x, dtype=np.float64) + 1.0)
+    return result
+
+
+class Layer(Protocol):
+    """One layer's conditional distribution.  Arrays are C-contiguous float32: natural, states (n, u); bias (u,).
+
+    beta  the natural parameters are multiplied with it, as annealing does.
+    """
+
+    def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
+        """Turn natural parameters (n, u) without bias (u,) into scale · E[x | natural + bias], in place."""
+
+    def sample(
+        self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
+    ) -> None:
+        """Draw `states` (n, u) at natural parameters β (natural + bias), and turn those into scale times the means, in place."""
+
+    def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """States (n, u) drawn at natural parameter 0, float32."""
+
+
+class Operations(Protocol):
+    """A graph of operations under the names of ONNX."""
+
+    def op(self, kind: str, *inputs: Any, **attributes: Any) -> Any:
+        """One more operation; what it returns is an input of others."""
+
+
+class Family(ABC):
+    """One kind of unit: its law, how it is sampled, and what else the program has to know of it.  Arrays are (..., columns);
+    U = columns / group units.
+
+    name      as stored and typed.
+    group     columns that are one unit.
+    scale     values are so many times what data and results show.
+    range     lowest and highest value, None if there is none.
+    support   (S, group) the values of one unit if they are finitely many, else None.
+    variance_function  (α, β, γ): a column's variance given its natural parameter is α + β m + γ m², m its mean.  Source: Morris (1982).
+
+    What a family may declare besides; code that has a faster way for some families asks for these and never for a name:
+
+    states           (low, high) where a unit is `scale` units of two values, counted: A(a) = scale · log(e^{low a} + e^{high a}).
+    two_state        whether it has two values, so that rows are thresholded, kept in a byte, and centred while they are learned.
+    standard_normal  whether it is real with A(a) = a²/2, so that rows may be standardised and sums over a layer are those of a Gaussian.
+    multinomial      whether all columns of a row are one unit of so many draws as the row has counts.
+    proportions      whether data show its values as proportions of their range.
+    sparse           whether rows may stay sparse while they are read.
+    labels           the softmax unit of the row's label, the last columns.
+    """
+
+    name: str
+    group: int
+    scale: int
+    range: tuple[float, float] | None
+    support: Array | None
+    variance_function: tuple[float, float, float]
+
+    states: tuple[int, int] | None = None
+    two_state: bool = False
+    standard_normal: bool = False
+    multinomial: bool = False
+    proportions: bool = False
+    sparse: bool = False
+    labels: Family | None = None
+
+    @property
+    def columns(self) -> Family:
+        """The family of the columns without a label's."""
+        return self
+
+    @abstractmethod
+    def log_partition(self, natural: Array) -> Array:
+        """A(a) of each unit, (..., U) in nats."""
+
+    @abstractmethod
+    def summed_log_partition(self, natural: Array) -> Array:
+        """Σ A(a) over the last axis of (..., columns); natural parameters in floating point, overwritten."""
+
+    @abstractmethod
+    def mean(self, natural: Array) -> Array:
+        """E[x | a] = A'(a), (..., columns)."""
+
+    @abstractmethod
+    def log_base(self, values: Array) -> Array | float:
+        """Σ log h(x) over the last axis of (..., columns), in nats."""
+
+    @abstractmethod
+    def natural(self, mean: Array) -> Array:
+        """The natural parameters (..., columns) that have this mean; infinite at the ends of the range."""
+
+    @abstractmethod
+    def base_rate(self, rows: Any) -> Array:
+        """Natural parameters (D,) float64 of independent units with the means of `rows` (n, D), smoothed to be finite.
+
+        rows  an array, a CSR matrix or rows selected from one.
+        """
+
+    @abstractmethod
+    def discrete(self, values: Array) -> Array:
+        """The nearest values (..., columns) that a unit can take."""
+
+    @abstractmethod
+    def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError unless rows (n, D) hold values that learning can use.  first  the number of the first of them."""
+
+    @abstractmethod
+    def slope(self, mean: Array, change: Array) -> Array:
+        """A'' at the natural parameters that have these means (..., columns), times changes of those: how the means change."""
+
+    @abstractmethod
+    def mean_in(self, graph: Operations, natural: Any) -> Any:
+        """The mean (rows, columns) as operations of a graph that other programs run, as ONNX, of natural parameters there."""
+
+    @abstractmethod
+    def layer(self) -> Layer:
+        """How a layer of such units is sampled given the other one."""
+
+    def require_rows(self, rows: Any) -> None:
+        """Raise DataError unless rows (n, D), dense, CSR or selected, hold values of the family; block by block."""
+        for block in blocks(rows):
+            self.require(dense(rows[block]), block.start)
+
+    def discrete_rows(self, rows: Any) -> Any:
+        """The nearest values that units can take; rows (n, D), of a CSR matrix as they are: learning takes no others."""
+        if isinstance(rows, Streamed):
+            return rows.mapped(self.discrete)
+        return rows if is_sparse(rows) else self.discrete(rows)
+
+    def log_base_of_rows(self, rows: Any) -> Array | float:
+        """Σ log h(v) of each row, (n,) float64 in nats, for rows (n, D), dense or CSR; what a CSR matrix leaves out is 0, where h is 1."""
+        if not is_sparse(rows):
+            return self.log_base(rows)
+        entries = np.asarray(self.log_base(np.asarray(rows.data, dtype=np.float64)[:, None]))
+        before = np.concatenate([[0.0], np.cumsum(entries)])
+        total: Array = before[rows.indptr[1:]] - before[rows.indptr[:-1]]
+        return total
+
+
+class Drawn(ABC):
+    """A layer whose states NumPy draws at the means: a family adds `_mean`, in place, and `_draw`."""
+
+    @abstractmethod
+    def _mean(self, natural: Array) -> None:
+        """Means in place of natural parameters (n, u)."""
+
+    @abstractmethod
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        """States (n, u) drawn at means (n, u)."""
+
+    def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
+        """scale times the means, in place of natural (n, u)."""
+        natural += bias
+        self._mean(natural)
+        if scale != 1.0:
+            natural *= np.float32(scale)
+
+    def sample(
+        self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
+    ) -> None:
+        """States (n, u) drawn at the means under β (natural + bias), then scale times these means in place of natural."""
+        natural += bias
+        if beta != 1.0:
+            natural *= np.float32(beta)
+        self._mean(natural)
+        states[...] = self._draw(natural, generator)
+        if scale != 1.0:
+            natural *= np.float32(scale)
+
+    def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """(n, u) draws at the mean of natural parameter 0."""
+        natural = np.zeros(shape, dtype=np.float32)
+        self._mean(natural)
+        return self._draw(natural, generator).astype(np.float32)

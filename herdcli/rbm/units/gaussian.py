@@ -1,0 +1,84 @@
+"""Real units of variance 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import real
+from herdcli.numerics.rows import column_sums
+from herdcli.rbm.units.base import Drawn, Family, Layer, Operations
+from herdcli.schema import Array
+
+
+class Gaussian(Family):
+    """x real with variance 1 given a: A(a) = a²/2."""
+
+    name = "gaussian"
+    group = 1
+    scale = 1
+    standard_normal = True
+    range = None
+    support = None
+    variance_function = (1.0, 0.0, 0.0)
+
+    def log_partition(self, natural: Array) -> Array:
+        """(..., U) a²/2."""
+        result: Array = 0.5 * np.square(natural)
+        return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        """Σ a²/2 over the last axis of (..., U)."""
+        total: Array = self.log_partition(natural).sum(axis=-1)
+        return total
+
+    def mean(self, natural: Array) -> Array:
+        """(..., U) a, copied."""
+        return np.array(natural)
+
+    def log_base(self, values: Array) -> Array:
+        """Σ log N(x; 0, 1) over the last axis of (..., U)."""
+        total: Array = -0.5 * (np.square(values) + real.log(2 * np.pi)).sum(axis=-1)
+        return total
+
+    def natural(self, mean: Array) -> Array:
+        """(..., U) the mean itself."""
+        return np.asarray(mean, dtype=np.float64)
+
+    def base_rate(self, rows: Any) -> Array:
+        """(D,) the means of rows (n, D)."""
+        means: Array = column_sums(rows) / rows.shape[0]
+        return means
+
+    def discrete(self, values: Array) -> Array:
+        """The values (..., U) as they are."""
+        return values
+
+    def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError where rows (n, D) are not finite."""
+        if not np.isfinite(rows).all():
+            raise DataError("values that are not finite")
+
+    def mean_in(self, graph: Operations, natural: Any) -> Any:
+        """The natural parameters."""
+        return natural
+
+    def layer(self) -> Layer:
+        """Normal draws."""
+        return NormalLayer()
+
+    def slope(self, mean: Array, change: Array) -> Array:
+        """(..., U) the changes: the variance is 1."""
+        return np.asarray(change)
+
+
+class NormalLayer(Drawn):
+    """Real units of variance 1."""
+
+    def _mean(self, natural: Array) -> None:
+        return
+
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        return mean + real.normals(generator, mean.shape, np.float32)

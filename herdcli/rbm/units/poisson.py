@@ -1,0 +1,89 @@
+"""Counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import real
+from herdcli.numerics.rows import column_sums
+from herdcli.rbm.units.base import LARGEST_EXPONENT, Drawn, Family, Layer, Operations, log_factorial
+from herdcli.schema import Array
+
+LARGEST_LOG_RATE = 20.0  # of a unit that is sampled
+
+
+class Poisson(Family):
+    """x in {0, 1, …}: A(a) = e^a."""
+
+    name = "poisson"
+    group = 1
+    scale = 1
+    sparse = True
+    range = None
+    support = None
+    variance_function = (0.0, 1.0, 0.0)
+
+    def log_partition(self, natural: Array) -> Array:
+        """(..., U) e^a, at most e^700."""
+        result: Array = real.exp(np.minimum(natural, LARGEST_EXPONENT))
+        return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        """Σ e^a over the last axis of (..., U)."""
+        total: Array = self.log_partition(natural).sum(axis=-1)
+        return total
+
+    def mean(self, natural: Array) -> Array:
+        """(..., U) e^a: A' = A."""
+        return self.log_partition(natural)
+
+    def log_base(self, values: Array) -> Array:
+        """−Σ log x! over the last axis of (..., U)."""
+        total: Array = -log_factorial(values).sum(axis=-1)
+        return total
+
+    def natural(self, mean: Array) -> Array:
+        """(..., U) log of the mean."""
+        result: Array = real.log(np.asarray(mean, dtype=np.float64))
+        return result
+
+    def base_rate(self, rows: Any) -> Array:
+        """(D,) with half a count in one more row added to rows (n, D)."""
+        return self.natural((column_sums(rows) + 0.5) / (rows.shape[0] + 1.0))
+
+    def discrete(self, values: Array) -> Array:
+        """The nearest whole numbers (..., U)."""
+        return np.rint(values)
+
+    def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError where rows (n, D) hold anything but whole numbers from 0 upwards."""
+        wrong = ~np.isfinite(rows) | (rows < 0) | (rows != np.rint(rows))
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise DataError(f"{rows[row, column]:g} in row {first + row}, column {column}: poisson units hold whole numbers from 0 upwards")
+
+    def mean_in(self, graph: Operations, natural: Any) -> Any:
+        """Exp."""
+        return graph.op("Exp", natural)
+
+    def layer(self) -> Layer:
+        """Poisson draws."""
+        return PoissonLayer()
+
+    def slope(self, mean: Array, change: Array) -> Array:
+        """(..., U) the changes times the mean, which is the variance."""
+        return np.asarray(mean * change)
+
+
+class PoissonLayer(Drawn):
+    """Poisson counts; natural parameters above 20 count as 20, so that what diverges is seen in the parameters."""
+
+    def _mean(self, natural: Array) -> None:
+        np.minimum(natural, np.float32(LARGEST_LOG_RATE), out=natural)
+        real.exp(natural, out=natural)
+
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        return generator.poisson(mean.astype(np.float64))

@@ -1,0 +1,116 @@
+"""One of k columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import real
+from herdcli.numerics.rows import column_sums
+from herdcli.rbm.units.base import Drawn, Family, Layer, Operations
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+class Softmax(Family):
+    """One of k columns is 1, the others 0: A(a) = log Σ e^a over the k columns.  Rows to learn from may be proportions."""
+
+    scale = 1
+    range = (0.0, 1.0)
+    variance_function = (0.0, 1.0, -1.0)
+
+    def __init__(self, columns: int) -> None:
+        self.name = f"softmax:{columns}"
+        self.group = columns
+        self.support = np.eye(columns)
+
+    def _units(self, columns: Array) -> Array:
+        return columns.reshape(*columns.shape[:-1], columns.shape[-1] // self.group, self.group)
+
+    def log_partition(self, natural: Array) -> Array:
+        """(..., U) log Σ e^a over each unit's k columns."""
+        result: Array = real.log_sum_exp(self._units(natural), axis=-1)
+        return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        """Σ A(a) over the units of (..., columns)."""
+        total: Array = self.log_partition(natural).sum(axis=-1)
+        return total
+
+    def mean(self, natural: Array) -> Array:
+        """(..., columns) e^a / Σ e^a within each unit."""
+        units = self._units(natural)
+        # A' of log Σ e^a is the share e^{a_i}/Σ e^a.
+        shares: Array = real.exp(units - real.log_sum_exp(units, axis=-1, keepdims=True))
+        return shares.reshape(natural.shape)
+
+    def log_base(self, values: Array) -> Array | float:
+        """The number 0 for values (..., columns): h is 1."""
+        return 0.0
+
+    def natural(self, mean: Array) -> Array:
+        """(..., columns) logarithms of the shares: any constant a unit could be added."""
+        result: Array = real.log(np.asarray(mean, dtype=np.float64))
+        return result
+
+    def base_rate(self, rows: Any) -> Array:
+        """(D,) with one row of each value added to rows (n, D)."""
+        return self.natural((column_sums(rows) + 1.0) / (rows.shape[0] + self.group))
+
+    def discrete(self, values: Array) -> Array:
+        """(..., columns) 1 at each unit's largest column, the first of equals, 0 elsewhere."""
+        chosen: Array = np.eye(self.group)[self._units(values).argmax(axis=-1)]
+        return chosen.reshape(values.shape)
+
+    def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError unless each k columns of rows (n, D) are ≥ 0 and sum to 1."""
+        if rows.shape[1] % self.group:
+            raise DataError(f"{rows.shape[1]} columns, {self.name} units have {self.group} each")
+        units = self._units(rows)
+        wrong = (np.abs(units.sum(axis=-1) - 1.0) > 1e-4) | (units < 0).any(axis=-1)
+        if wrong.any():
+            row, unit = np.argwhere(wrong)[0]
+            column = unit * self.group
+            raise DataError(
+                f"columns {column} to {column + self.group - 1} of row {first + row} sum to {units[row, unit].sum():g}: "
+                f"each {self.group} columns of {self.name} units must be at least 0 and sum to 1"
+            )
+
+    def mean_in(self, graph: Operations, natural: Any) -> Any:
+        """Softmax over each unit's columns."""
+        shape = graph.op("Shape", natural)
+        grouped = graph.op("Reshape", natural, np.array([0, -1, self.group]))
+        return graph.op("Reshape", graph.op("Softmax", grouped, axis=2), shape)
+
+    def layer(self) -> Layer:
+        """One column of each unit, drawn at its probability."""
+        return CategoricalLayer(self.group)
+
+    def slope(self, mean: Array, change: Array) -> Array:
+        """(..., columns) m_i (d_i − Σ_j m_j d_j) within each unit, d the changes."""
+        m, d = self._units(mean), self._units(change)
+        # ∂m_i/∂a_j = m_i(δ_ij − m_j), which is symmetric.
+        return np.asarray((m * (d - (m * d).sum(axis=-1, keepdims=True))).reshape(mean.shape))
+
+
+@dataclass(frozen=True)
+class CategoricalLayer(Drawn):
+    """One of k columns is 1."""
+
+    columns: int
+
+    def _mean(self, natural: Array) -> None:
+        units = natural.reshape(*natural.shape[:-1], natural.shape[-1] // self.columns, self.columns)
+        units -= units.max(axis=-1, keepdims=True)
+        real.exp(units, out=units)
+        units /= units.sum(axis=-1, keepdims=True)
+
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        units = mean.reshape(*mean.shape[:-1], mean.shape[-1] // self.columns, self.columns)
+        # How many of the first k − 1 sums are at most u is the state; the last sum is 1 and left out, so that rounding makes no state k.
+        below = np.cumsum(units[..., :-1], axis=-1) <= generator.random((*units.shape[:-1], 1), dtype=np.float32)
+        states = np.zeros(units.shape, dtype=np.float32)
+        np.put_along_axis(states, below.sum(axis=-1, keepdims=True), 1.0, axis=-1)
+        return states.reshape(mean.shape)

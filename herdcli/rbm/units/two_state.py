@@ -1,0 +1,171 @@
+"""Units with two values: binary (0, 1) and spin (−1, +1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import DataError
+from herdcli.numerics import real
+from herdcli.numerics.rows import Selected, column_sums, is_sparse
+from herdcli.rbm.units.base import Family, Layer, Operations, logistic
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+class TwoState(Family):
+    """x in {low, high}: A(a) = (low + g/2)·a + g/2·|a| + log(1 + e^{−g|a|}), g = high − low."""
+
+    group = 1
+    scale = 1
+    two_state = True
+    states: tuple[int, int]
+
+    def __init__(self, name: str, low: int, high: int) -> None:
+        self.name = name
+        self.states = (low, high)
+        self.range = (float(low), float(high))
+        self.support = np.array([[low], [high]], dtype=np.float64)
+        self.variance_function = (-float(low * high), float(low + high), -1.0)  # (m − low)(high − m)
+
+    def log_partition(self, natural: Array) -> Array:
+        """(..., U) log(e^{low·a} + e^{high·a}), the larger exponent taken out."""
+        low, high = self.states
+        if (low, high) == (0, 1):
+            return real.softplus(natural)
+        size = np.abs(natural)
+        result: Array = (low + high) / 2 * natural + (high - low) / 2 * size + real.log1p(real.exp((low - high) * size))
+        return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        """Σ A(a) over the last axis of (..., U): Σ a and Σ |a|, then Σ log(1 + e^{−g|a|}), in place."""
+        low, high = self.states
+        gap = high - low
+        linear = (low + gap / 2) * natural.sum(axis=-1) if low + gap / 2 else 0.0
+        np.abs(natural, out=natural)
+        linear = linear + gap / 2 * natural.sum(axis=-1)
+        np.multiply(natural, -gap, out=natural)
+        real.exp(natural, out=natural)
+        np.add(natural, 1.0, out=natural)
+        real.log(natural, out=natural)
+        total: Array = linear + natural.sum(axis=-1)
+        return total
+
+    def mean(self, natural: Array) -> Array:
+        """(..., U) logistic(a) of binary units, tanh(a) of spins."""
+        return logistic(natural) if self.states == (0, 1) else real.tanh(natural)
+
+    def log_base(self, values: Array) -> Array | float:
+        """The number 0 for values (..., U): h is 1."""
+        return 0.0
+
+    def natural(self, mean: Array) -> Array:
+        """(..., U) log((mean − low)/(high − mean))/(high − low)."""
+        low, high = self.states
+        mean = np.asarray(mean, dtype=np.float64)
+        odds: Array = (mean - low) / (high - mean)
+        # mean = low + g σ(g a): g a is the log of (mean − low)/(high − mean).
+        return real.log(odds) / (high - low)
+
+    def base_rate(self, rows: Any) -> Array:
+        """(D,) with one row in either state added to rows (n, D).  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
+        low, high = self.states
+        count = rows.shape[0]
+        on = ((column_sums(rows) - count * low) / (high - low) + 1.0) / (count + 2.0)
+        biases: Array = real.log(on / (1.0 - on)) / (high - low)
+        return biases
+
+    def discrete(self, values: Array) -> Array:
+        """The values (..., U) as they are."""
+        return values
+
+    def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError where rows (n, D) hold anything but the two values."""
+        low, high = self.states
+        if rows.size and (not np.isin((rows.min(), rows.max()), (low, high)).all() or (low < 0 and not rows.all())):
+            raise DataError(f"values other than {low} and {high}")
+
+    def mean_in(self, graph: Operations, natural: Any) -> Any:
+        """Sigmoid of binary units, Tanh of spins."""
+        return graph.op("Sigmoid" if self.states == (0, 1) else "Tanh", natural)
+
+    def layer(self) -> Layer:
+        """Sampling by 16 random bits a unit."""
+        return TwoStateLayer(float(self.states[0]), float(self.states[1]))
+
+    def slope(self, mean: Array, change: Array) -> Array:
+        """(..., U) (m − low)(high − m) times the changes."""
+        low, high = self.states
+        # m = l + gσ(ga): dm/da = g²σ(1 − σ) = (m − l)(l + g − m).
+        return np.asarray((mean - low) * (high - mean) * change)
+
+    def require_rows(self, rows: Any) -> None:
+        """Raise DataError unless rows (n, D), dense, CSR or selected, hold the two values; of a CSR matrix by what it stores."""
+        if isinstance(rows, Selected) and is_sparse(rows.base):
+            rows = rows.stored(slice(None))  # one row of a matrix of 2^31 columns is too much
+        if not is_sparse(rows):
+            super().require_rows(rows)
+            return
+        self.require(rows.data[:, None])  # every other entry is 0, which `require` is to allow
+        if self.states[0] != 0 and rows.nnz < rows.shape[0] * rows.shape[1]:
+            raise DataError(f"values other than {self.states[0]} and {self.states[1]}")
+
+    def discrete_rows(self, rows: Any) -> Any:
+        """The rows (n, D) as they are."""
+        return rows
+
+    def log_base_of_rows(self, rows: Any) -> Array | float:
+        """The number 0 for rows (n, D): h is 1."""
+        return 0.0
+
+
+class Binary(TwoState):
+    """0 and 1."""
+
+    def __init__(self) -> None:
+        super().__init__("binary", 0, 1)
+
+
+class Spin(TwoState):
+    """−1 and +1."""
+
+    def __init__(self) -> None:
+        super().__init__("spin", -1, 1)
+
+
+@dataclass(frozen=True)
+class TwoStateLayer:
+    """Units with values low and high: P(high | a) = logistic((high − low)·a)."""
+
+    low: float
+    high: float
+
+    @property
+    def gain(self) -> float:
+        """high − low, what the natural parameter is multiplied with in the log-odds."""
+        return self.high - self.low
+
+    def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
+        """scale·(low + gain·p) in place of natural (n, u), p = logistic(gain·(natural + bias))."""
+        fast.two_state_means(natural, bias, self.gain, scale * self.low, scale * self.gain)
+
+    def sample(
+        self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
+    ) -> None:
+        """States (n, u) that are high with probability p, by 16 random bits a unit and 16 a row (see fast.two_state_sample)."""
+        words = uniform_words(generator, len(natural), natural.shape[1] + 1)
+        fast.two_state_sample(natural, bias, beta * self.gain, scale * self.low, scale * self.gain, words, self.low, self.high, states)
+
+    def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """(n, u) low or high with equal probability."""
+        on = generator.integers(0, 2, size=shape, dtype=np.uint8)
+        return np.float32(self.low) + np.float32(self.gain) * on.astype(np.float32)
+
+
+def uniform_words(generator: np.random.Generator, rows: int, columns: int) -> Array:
+    """(rows, columns) uint16, independent and uniform, 64 bits of the bit generator for four of them."""
+    count = rows * columns
+    raw: Array = generator.bit_generator.random_raw(-(-count // 4))
+    return raw.view(np.uint16)[:count].reshape(rows, columns)

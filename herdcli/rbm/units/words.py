@@ -1,0 +1,148 @@
+"""Counts of words in rows of any length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import real
+from herdcli.numerics.rows import column_sums, is_sparse
+from herdcli.rbm.units.base import Drawn, Family, Layer, Operations, log_factorial
+from herdcli.rbm.units.poisson import Poisson
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+TOGETHER = 8  # rows whose words are drawn from sums that are made together
+POISSON = Poisson()
+
+
+class Words(Family):
+    """Counts of N words over D columns, drawn with the probabilities softmax(a): A(a) = N log Σ e^a, h(v) = N!/Π v_j!.
+
+    length  N; 0: that of each row, which learning and conditionals know and a partition function needs to be told.
+    Source: Salakhutdinov & Hinton (2009), the replicated softmax; its hidden biases N c are weights that all columns share.
+    """
+
+    group = 1
+    scale = 1
+    multinomial = True
+    sparse = True
+    range = None
+    support = None
+    variance_function = (0.0, 1.0, 0.0)
+
+    def __init__(self, length: int = 0) -> None:
+        self.name = f"words:{length}" if length else "words"
+        self.length = length
+
+    def _known(self) -> int:
+        if not self.length:
+            raise BadUsage("words of rows of any length have no one partition function", hint="one for each length")
+        return self.length
+
+    def log_partition(self, natural: Array) -> Array:
+        """(..., 1) N log Σ e^a."""
+        result: Array = self._known() * real.log_sum_exp(natural, axis=-1, keepdims=True)
+        return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        """The same without the last axis."""
+        result: Array = self._known() * real.log_sum_exp(natural, axis=-1)
+        return result
+
+    def mean(self, natural: Array) -> Array:
+        """(..., D) N e^a / Σ e^a; where rows are of any length the shares themselves."""
+        result: Array = max(self.length, 1) * real.exp(natural - real.log_sum_exp(natural, axis=-1, keepdims=True))
+        return result
+
+    def log_base(self, values: Array) -> Array:
+        """log N! − Σ log v_j! over the last axis of (..., D)."""
+        result: Array = log_factorial(values.sum(axis=-1)) - log_factorial(values).sum(axis=-1)
+        return result
+
+    def natural(self, mean: Array) -> Array:
+        """(..., D) logarithms of the shares."""
+        mean = np.asarray(mean, dtype=np.float64)
+        result: Array = real.log(mean / mean.sum(axis=-1, keepdims=True))
+        return result
+
+    def base_rate(self, rows: Any) -> Array:
+        """(D,) logarithms of the words' shares in rows (n, D), each word counted once more."""
+        return self.natural(np.asarray(column_sums(rows), dtype=np.float64) + 1.0)
+
+    def discrete(self, values: Array) -> Array:
+        """The nearest whole numbers (..., D)."""
+        return np.rint(values)
+
+    def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError where rows (n, D) hold anything but whole numbers from 0 upwards, or no word."""
+        try:
+            POISSON.require(rows, first)
+        except DataError as error:
+            raise DataError(error.message.replace("poisson units", "words")) from error
+        empty = np.flatnonzero(rows.sum(axis=1) == 0)
+        if len(empty):
+            raise DataError(f"no word in row {first + empty[0]}")
+
+    def mean_in(self, graph: Operations, natural: Any) -> Any:
+        """Raises BadUsage: the number of words in a row is not known there."""
+        raise BadUsage("means of words need the length of each row, which a graph of operations does not have")
+
+    def layer(self) -> Layer:
+        """As many words as the row has, drawn over the columns."""
+        return MultinomialLayer(self.length)
+
+    def slope(self, mean: Array, change: Array) -> Array:
+        """(..., D) m_i (d_i − Σ_j m_j d_j / N), d the changes."""
+        total = mean.sum(axis=-1, keepdims=True)
+        return np.asarray(mean * (change - (mean * change).sum(axis=-1, keepdims=True) / total))
+
+    def log_base_of_rows(self, rows: Any) -> Array | float:
+        """log N! − Σ log v_j! of each row, (n,) float64 in nats, for rows (n, D), dense or CSR."""
+        if not is_sparse(rows):
+            return self.log_base(rows)
+        return np.asarray(log_factorial(np.asarray(rows.sum(axis=1), dtype=np.float64).ravel())) + POISSON.log_base_of_rows(rows)
+
+
+@dataclass(frozen=True)
+class MultinomialLayer(Drawn):
+    """PoissonLayer of N words drawn over the columns; N one for all rows, or (n,) of theirs."""
+
+    length: int | Array
+
+    def _mean(self, natural: Array) -> None:
+        natural -= natural.max(axis=-1, keepdims=True)
+        real.exp(natural, out=natural)
+        lengths = np.asarray(self.length, dtype=np.float32)
+        natural *= (lengths[:, None] if lengths.ndim else lengths) / natural.sum(axis=-1, keepdims=True)
+
+    def drawn(self, shares: Array, generator: np.random.Generator) -> Array:
+        """PoissonLayer (n, D) float32 of words drawn at shares (n, D) float32, which need not add up to 1."""
+        return self._draw(shares, generator)
+
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        lengths = np.broadcast_to(np.asarray(self.length, dtype=np.int64), len(mean))
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        uniform, (n, D) = generator.random(int(ends[-1])), mean.shape
+        states, sums = np.zeros(mean.shape, dtype=np.float32), np.empty((min(n, TOGETHER), D))
+        for i in range(n):
+            if i % TOGETHER == 0:
+                rows = mean[i : i + TOGETHER]
+                fast.running_sums(rows, sums[: len(rows)])
+            row = sums[i % TOGETHER]
+            # A uniform number falls into the j-th gap of summed shares with the probability of j.
+            place = np.searchsorted(row, uniform[ends[i] : ends[i + 1]] * row[-1], side="right")
+            np.add.at(states[i], np.minimum(place, D - 1), np.float32(1.0))
+        return states
+
+
+def exponentials(natural: Array) -> Array:
+    """Shares of words to a factor, e^a (n, D) in place of natural parameters a, and log Σ_j e^{a_j} (n,) float64."""
+    top = natural.max(axis=1)
+    natural -= top[:, None]
+    real.exp(natural, out=natural)
+    found: Array = top + real.log(natural.sum(axis=1, dtype=np.float64))
+    return found

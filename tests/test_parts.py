@@ -1,0 +1,52 @@
+"""Parts that describe themselves are whole, and one that lacks something is refused by name."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+
+import pytest
+
+from herdcli import parts
+from herdcli.errors import IncompletePart
+from herdcli.rbm import units
+from herdcli.rbm.units.base import Family
+from herdcli.rbm.units.gaussian import Gaussian
+
+
+def without(part: type, base: type, name: str) -> type:
+    """A part without one thing that its base asks for."""
+    own = {
+        key: value for key, value in vars(part).items() if key not in (name, "__abstractmethods__", "_abc_impl", "__dict__", "__weakref__")
+    }
+    return types.new_class(f"Lacking{name}", (base,), exec_body=lambda namespace: namespace.update(own))
+
+
+def required(base: type) -> Iterator[str]:
+    """Methods and attributes that each part has to bring."""
+    yield from base.__abstractmethods__
+    yield from parts.declared(base)
+
+
+@pytest.mark.parametrize("lacking", sorted(required(Family)))
+def test_a_unit_family_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is sampled, learned or summed as another one."""
+    monkeypatch.setattr("herdcli.rbm.units.gaussian.Gaussian", without(Gaussian, Family, lacking))
+    monkeypatch.setitem(units.TABLE, "narrow", units.Entry(path="herdcli.rbm.units.gaussian.Gaussian", values="(variance ¼)"))
+    units.family.cache_clear()
+    with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
+        units.family("narrow")
+    units.family.cache_clear()
+
+
+def test_a_part_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(units.TABLE, "narrow", units.Entry(path="herdcli.errors.BadUsage", values=""))
+    with pytest.raises(IncompletePart, match=r"^herdcli\.errors\.BadUsage is no Family$"):
+        units.family("narrow")
+
+
+@pytest.mark.parametrize("name", [name.replace(":N", ":4").replace(":K", ":3") for name in units.names()])
+def test_unit_families_have_the_names_of_their_lines(name: str) -> None:
+    found = units.family(name)
+    assert found.name == name
+    assert type(found).__module__.startswith("herdcli.rbm.units.")

@@ -556,8 +556,7 @@ def test_apply_refuses_what_does_not_fit(run, tmp_path):
 def test_defaults_and_choices_are_those_of_the_topic():
     from dataclasses import fields
 
-    from herdcli.cli.ica import options as ica_options
-    from herdcli.cli.ica import request
+    from herdcli.cli.ica import values
     from herdcli.cli.ica.command import command
     from herdcli.ica.experts import EXPERTS
     from herdcli.ica.model import ALGORITHMS
@@ -570,8 +569,7 @@ def test_defaults_and_choices_are_those_of_the_topic():
         assert options[name].type.convert(default, None, None) == shared[name], name
     assert options["steps"].default == learning.Settings.proposals
     assert set(options["algorithm"].type.choices) == set(ALGORITHMS)
-    assert set(ica_options.DENSITIES) == set(EXPERTS)
-    assert set(request.OF) <= set(options)
+    assert set(values.DENSITIES) == set(EXPERTS)
 
 
 @pytest.mark.parametrize("more", [(), ("--one-pass", "--density", "auto"), ("--whiten", "pca")])

@@ -123,19 +123,43 @@ class Condition:
 
 
 class OneOf(Condition):
-    """Options of some values of another option: `OneOf("algorithm", "bp", "gbp")`; the warning names the value that was chosen."""
+    """Options of some values of another option: `OneOf("algorithm", "bp", "gbp")`; the warning names the value that was chosen.
 
-    def __init__(self, field_name: str, *values: object) -> None:
+    default  the value that the other option has where it is None.
+    """
+
+    def __init__(self, field_name: str, *values: object, default: object = None) -> None:
         super().__init__(field_name)
         self.values = values
+        self.default = default
+
+    def _chosen(self, request: object) -> object:
+        value = getattr(request, self.holds)
+        return self.default if value is None else value
 
     def is_met(self, request: object) -> bool:
         """Whether the other option has one of the values."""
-        return getattr(request, self.holds) in self.values
+        return self._chosen(request) in self.values
 
     def reason(self, request: object) -> str:
         """With which value they have no effect."""
-        return f"with --{self.holds.replace('_', '-')} {getattr(request, self.holds)}"
+        return f"with --{self.holds.replace('_', '-')} {self._chosen(request)}"
+
+
+class When(Condition):
+    """A condition that counts only where another one is met."""
+
+    def __init__(self, given: Condition, then: Condition) -> None:
+        super().__init__(then.holds)
+        self.given, self.then = given, then
+
+    def is_met(self, request: object) -> bool:
+        """Whether the second holds, or the first does not."""
+        return not self.given.is_met(request) or self.then.is_met(request)
+
+    def reason(self, request: object) -> str:
+        """That of the second."""
+        return self.then.reason(request)
 
 
 class Declaration(Generic[T]):

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, input_file, settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame import shared_options
+from herdcli.cli.frame.declaration import (
+    INPUT,
+    LEARNING,
+    OneOf,
+    When,
+    check,
+    choice,
+    flag,
+    number,
+    option,
+    text,
+    whole,
+)
+from herdcli.cli.frame.request import as_file, input_file, settings, where_changed, where_given
+from herdcli.cli.ica.values import ALGORITHMS, COMPONENTS, DENSITIES, GRID, INITIAL_SCALE, MIX, RATES
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
@@ -13,22 +28,15 @@ if TYPE_CHECKING:
     from herdcli.ica.problem import Settings
     from herdcli.ica.whitening import Method
 
-MINIBATCH = ("rates", "batch_size", "momentum", "weight_decay", "initial_scale", "average")
-HYBRID = ("steps", "leapfrog", "acceptance", "step_size", "topography", "neighbourhood", "gamma_rate")
 CONVERGING = ("ml", "fastica", "picard", "sobi")
-OF = {  # option -> the algorithms that it means something to
-    **dict.fromkeys(MINIBATCH, ("infomax", "ebm", "equil", "sparse-coding")),
-    **dict.fromkeys(HYBRID, ("ebm",)),
-    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), (*CONVERGING, "sparse-coding")),
-    **dict.fromkeys(("posterior", "noise", "e_step"), ("sparse-coding",)),
-    "gradient": ("infomax",),
-    "lags": ("sobi",),
-    "density": ("infomax", "ml", "ebm"),
-    "expert": ("ebm", "equil", "sparse-coding"),
-    "gamma": ("ml", "infomax", "ebm", "equil", "sparse-coding"),
-    "gamma_rate": ("ebm", "equil"),
-    "threads": ("ml", "ebm", "sparse-coding"),
-}
+SPARSE_CODING = OneOf("algorithm", "sparse-coding")
+BY_EM = OneOf("posterior", "gaussian", default="map")
+ITERATED = (OneOf("algorithm", *CONVERGING, "sparse-coding"), When(SPARSE_CODING, BY_EM))
+MINIBATCH = (
+    OneOf("algorithm", "infomax", "ebm", "equil", "sparse-coding"),
+    When(SPARSE_CODING, OneOf("posterior", "map", "laplace", "variational", default="map")),
+)
+THREADED = ("ml", "ebm", "sparse-coding")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,42 +44,125 @@ class Request:
     """The options of `herd ica`; names and meanings are those of its --help."""
 
     source: str = input_file()
-    input_format: str | None = unrecorded()
-    algorithm: str
-    filters: int | None
-    whiten: Method | None
-    components: int | float | None
-    log: bool
-    mix: tuple[str, float] | None
-    mixing: str | None = as_file()
-    density: str | None
-    gradient: str
-    expert: str | None
-    gamma: float | None
-    gamma_rate: float | None
-    on_nonconvergence: str
-    split: str | None
-    label: str | None
-    rates: tuple[tuple[float, int], ...] | None
-    batch_size: int | None
-    momentum: float
-    weight_decay: float
-    initial_scale: float
-    average: int | None
-    steps: int
-    leapfrog: int
-    acceptance: float
-    step_size: float
-    topography: tuple[int, int] | None
-    neighbourhood: int
-    posterior: str | None
-    noise: float | None
-    tolerance: float | None
-    lags: int
-    iterations: int | None
-    seed: int
-    e_step: str | None = where_given()
-    one_pass: bool = where_changed(False)
+    algorithm: str = option(choice(*ALGORITHMS), default="ml", group=LEARNING, help="How the filters are learned: see above.")
+    filters: int | None = option(whole(1), help="Number of filters (infomax, ebm, sparse-coding).  [default: one per dimension]")
+    whiten: Method | None = option(
+        choice("zca", "pca", "fa", "centre"),
+        help="How rows are whitened; fa: by --components N factors, for noisy columns.  [default: zca; with --components: pca]",
+    )
+    components: int | float | None = option(
+        COMPONENTS, help="Principal components to keep: a number, or the fewest that hold a share of the variance.  [default: all]"
+    )
+    log: bool = flag(help="Replace every intensity x by log(1 + x); undone together with the whitening.")
+    mix: tuple[str, float] | None = option(MIX, help="INPUT's columns are sources: mix them first.")
+    mixing: str | None = option(
+        text(),
+        metavar="FILE",
+        group=INPUT,
+        record=as_file(),
+        help="A data set whose X is the known mixing of INPUT's rows, for Amari distances.",
+    )
+    density: str | None = option(
+        choice("auto", *DENSITIES),
+        only=OneOf("algorithm", "infomax", "ml", "ebm"),
+        help="Density of the outputs (infomax, ml); auto: one for each output.  [default: auto; more filters than dimensions, ebm: "
+        "logistic]",
+    )
+    gradient: str = option(choice("natural", "exact"), default="natural", only=OneOf("algorithm", "infomax"), help="Gradient of infomax.")
+    expert: str | None = option(
+        choice("auto", *DENSITIES[:4], "bimodal", "infomax"),
+        only=OneOf("algorithm", "ebm", "equil", "sparse-coding"),
+        help="Energy of an output.  [default: student; equil: auto; sparse-coding: laplace]",
+    )
+    gamma: float | None = option(
+        number(0, open_low=True),
+        only=OneOf("algorithm", "ml", "infomax", "ebm", "equil", "sparse-coding"),
+        help="Initial weight of every expert.  [default: 1]",
+    )
+    gamma_rate: float | None = option(
+        number(0),
+        group=LEARNING,
+        only=OneOf("algorithm", "ebm", "equil"),
+        help="Rate of the Student density's γ, relative to that of the filters; 0: fixed.  [default: 0]",
+    )
+    on_nonconvergence: str = option(
+        choice("warn", "error"),
+        default="warn",
+        group=LEARNING,
+        only=ITERATED,
+        help="What to do if ml, fastica, picard or sobi do not converge.",
+    )
+    split: str | None = option(
+        text(),
+        metavar="TRAIN,VALID,TEST",
+        group=INPUT,
+        help="Rows, as counts or fractions.  [default: the data's own, else .6,.2,.2; sobi: all]",
+    )
+    one_pass: bool = flag(
+        record=where_changed(False),
+        help="Whiten by sums over all rows and learn from 65,536 of them, evenly spread: one pass, whose rows --shard divides.",
+    )
+    label: str | None = shared_options.label()
+    rates: tuple[tuple[float, int], ...] | None = option(
+        RATES, metavar="RxN,…", group=LEARNING, only=MINIBATCH, help="Rate R for N updates, and so on."
+    )
+    batch_size: int | None = option(
+        whole(1), group=LEARNING, only=MINIBATCH, help="Rows per update.  [default: 100; square infomax: 900, at least 4 a dimension]"
+    )
+    momentum: float = option(number(0, 1, open_high=True), default=0.9, group=LEARNING, only=MINIBATCH, help="Share of an update kept.")
+    weight_decay: float = option(number(0), default=0.0, group=LEARNING, only=MINIBATCH, help="L2 penalty on the filters.")
+    initial_scale: float = option(
+        INITIAL_SCALE, default=0.1, group=LEARNING, only=MINIBATCH, help="Initial filters: their standard deviation, or unit length."
+    )
+    average: int | None = option(
+        whole(0),
+        group=LEARNING,
+        only=MINIBATCH,
+        help="Average the filters over the last N updates.  [default: 0; square infomax without --rates: 900]",
+    )
+    steps: int = option(whole(1), default=1, group=LEARNING, only=OneOf("algorithm", "ebm"), help="Proposals per update (the n of CD-n).")
+    leapfrog: int = option(whole(1), default=30, group=LEARNING, only=OneOf("algorithm", "ebm"), help="Leapfrog steps of a proposal.")
+    acceptance: float = option(
+        number(0, 1, open_low=True, open_high=True),
+        default=0.9,
+        group=LEARNING,
+        only=OneOf("algorithm", "ebm"),
+        help="Acceptance rate that the step size is adapted to.",
+    )
+    step_size: float = option(
+        number(0, open_low=True), default=0.1, group=LEARNING, only=OneOf("algorithm", "ebm"), help="Initial leapfrog step size."
+    )
+    topography: tuple[int, int] | None = option(
+        GRID, metavar="HxW", only=OneOf("algorithm", "ebm"), help="Pool squared outputs on a map of H × W filters."
+    )
+    neighbourhood: int = option(whole(1), default=3, only=OneOf("algorithm", "ebm"), help="Side of the squares that are pooled; odd.")
+    posterior: str | None = option(
+        choice("map", "laplace", "variational", "gaussian"),
+        only=SPARSE_CODING,
+        help="Posterior of sparse-coding; gaussian: learned by EM, with a covariance for each row.  [default: map]",
+    )
+    e_step: str | None = option(
+        choice("exact", "book"),
+        record=where_given(),
+        only=(SPARSE_CODING, BY_EM),
+        help="E step of --posterior gaussian; book: at the maximum of the posterior, where the bound can fall.  [default: exact]",
+    )
+    noise: float | None = option(number(0), only=SPARSE_CODING, help="Noise of sparse-coding; 0 is basis pursuit.  [default: 0.1]")
+    tolerance: float | None = option(
+        number(0, open_low=True),
+        group=LEARNING,
+        only=ITERATED,
+        help="Tolerance of ml, fastica, picard and sobi.  [default: 1e-7; fastica: 1e-4; --posterior gaussian: 1e-6]",
+    )
+    lags: int = option(whole(1), default=100, only=OneOf("algorithm", "sobi"), help="sobi: largest lag of the autocorrelations.")
+    iterations: int | None = option(
+        whole(1),
+        group=LEARNING,
+        only=ITERATED,
+        help="At most, for ml, fastica, picard and sobi.  [default: 1000; --posterior gaussian: 100]",
+    )
+    input_format: str | None = shared_options.input_format()
+    seed: int = shared_options.seed()
 
     @property
     def default_roles(self) -> frozenset[str]:
@@ -100,15 +191,11 @@ class Request:
         algorithm = "infomax" if self.algorithm == "sparse-coding" else self.algorithm
         return settings(Settings, self, **more, algorithm=algorithm, natural=self.gradient == "natural", proposals=self.steps)
 
-    def warn_of_ignored(self, session: Session) -> None:
+    def check(self, session: Session) -> None:
         """Options that mean nothing to the algorithm.  Raises BadUsage for workers that it has nothing for."""
         if session.cluster is not None and self.algorithm != "ml" and not self.one_pass:
             hint = "--algorithm ml, or leave out --cluster"
             raise BadUsage(f"--cluster has workers for the rows of --algorithm ml, not {self.algorithm}", hint=hint)
-        for option, algorithms in OF.items():
-            if self.algorithm not in algorithms:
-                session.ignored(option, f"with --algorithm {self.algorithm}")
-        if self.algorithm == "sparse-coding":
-            gaussian = self.posterior == "gaussian"
-            for option in MINIBATCH if gaussian else ("tolerance", "iterations", "on_nonconvergence", "e_step"):
-                session.ignored(option, f"with --posterior {self.posterior or 'map'}")
+        check(self, session)
+        if self.algorithm not in THREADED:
+            session.ignored("threads", f"with --algorithm {self.algorithm}")

@@ -1,17 +1,21 @@
 """Whether verdicts on approximate inference tell wrong answers from right ones: random networks, every algorithm, beside enumeration.
 
     python scripts/check_inference.py --seeds 1000:1065 -o results/inference-verdicts.tsv
+    python scripts/check_inference.py --networks large --seeds 0:24 --algorithms bp,ups,gbp,mean-field,tree-reweighted \
+        --second-answer chains -o results/inference-verdicts-large.tsv
 
 Networks have three to nine variables of one to four states, factors of up to four variables, zeros in some and evidence on up to two.  A
 row of the table is an algorithm: how many answers are within .01 of the exact marginals, between, and off by more than .1, and how many
 of these are called ok; and CPU seconds of runs and of their checks.  `--second-answer chains` leaves exact inference out of the checks, as
-on networks that it does not fit.  Exits 1 if an answer that is off by more than .1 is called ok, if fewer than nine of ten answers
-within .01 are, or if the checks take more than .3 times the runs (with exact inference).
+on networks that it does not fit.  Large networks are lattices of 12 × 12, 30 and 75 variables and random graphs of 150, 200 and 250
+with weights of .5, 1, 2 and 4, whose answers are those of a junction tree.  Exits 1 if an answer that is off by more than .1 is called
+ok, if fewer than nine of ten answers within .01 are, or if the checks take more than .3 times the runs (with exact inference).
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import sys
 import time
@@ -30,7 +34,7 @@ from herdcli.markov import algorithms
 from herdcli.markov.algorithms import ALGORITHMS, NEEDS_OBSERVED
 from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Result, Settings
-from herdcli.markov.model import beliefs, network
+from herdcli.markov.model import beliefs, generate, network
 from herdcli.markov.query import reliability
 
 NEAR, FAR = 0.01, 0.1
@@ -62,6 +66,19 @@ def random_network(seed: int) -> tuple[network.Network, dict[int, int]]:
     return network.build(states, factors), evidence
 
 
+def large_network(seed: int) -> tuple[network.Network, dict[int, int]]:
+    """A Boltzmann machine on a lattice or a random graph; 24 seeds in turn have every kind, size and weight."""
+    sigma, size = (0.5, 1.0, 2.0, 4.0)[seed // 2 % 4], seed // 8 % 3
+    if seed % 2:
+        return generate.make("random", nodes=(150, 200, 250)[size], degree=2.5, sigma_w=sigma, seed=seed), {}
+    return generate.make("grid", rows=12, columns=(12, 30, 75)[size], sigma_w=sigma, seed=seed), {}
+
+
+def by_elimination(given: network.Network) -> list[Any]:
+    """The exact marginals by a junction tree."""
+    return list(solve(algorithms.method(given, Settings(algorithm="junction-tree"))).nodes)
+
+
 def enumerated(given: network.Network) -> list[Any] | None:
     """The exact marginals, state by state; None where no state is possible."""
     states = np.indices(given.cardinality).reshape(given.count, -1)
@@ -83,15 +100,22 @@ def judge(given: network.Network, found: Result, algorithm: str, exactly: bool) 
     return str(verdict("beliefs", figures.metrics(made, None), made)), seconds
 
 
-def measured(algorithm: str, seeds: Sequence[int], exactly: bool) -> dict[str, Any]:
+@functools.cache
+def problem(large: bool, seed: int) -> tuple[network.Network, list[Any] | None]:
+    """The network with its evidence taken in, and the exact marginals."""
+    whole, evidence = large_network(seed) if large else random_network(seed)
+    given = network.condition(network.validate(whole), evidence)
+    return given, by_elimination(given) if large else enumerated(given)
+
+
+def measured(algorithm: str, seeds: Sequence[int], exactly: bool, large: bool) -> dict[str, Any]:
     """A row of the table."""
     counts: Counter[str] = Counter()
     runs = checks = 0.0
     for seed in seeds:
         try:
-            whole, evidence = random_network(seed)
-            given = network.condition(network.validate(whole), evidence)
-            if (exact := enumerated(given)) is None:
+            given, exact = problem(large, seed)
+            if exact is None:
                 continue
             begun = time.process_time()
             found = solve(algorithms.method(given, Settings(algorithm=algorithm, sweeps=1000, burn_in=100)))
@@ -114,6 +138,7 @@ def measured(algorithm: str, seeds: Sequence[int], exactly: bool) -> dict[str, A
 def main() -> int:
     """Measure, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", choices=["small", "large"], default="small")
     parser.add_argument("--seeds", default="1000:1065")
     parser.add_argument("--second-answer", choices=["exact", "chains", "both"], default="both")
     parser.add_argument("--algorithms", default="")
@@ -125,7 +150,7 @@ def main() -> int:
     lines, missed = ["\t".join(HEADER)], []
     with np.errstate(all="ignore"):
         for exactly in ways:
-            rows = [measured(name, range(first, last), exactly) for name in names]
+            rows = [measured(name, range(first, last), exactly, asked.networks == "large") for name in names]
             lines += ["\t".join(str(row[name]) for name in HEADER) for row in rows]
             total = {name: math.fsum(float(row[name]) for row in rows) for name in HEADER[2:]}
             missed += [f"{row['algorithm']}: {row['far_ok']} wrong answers are called ok" for row in rows if row["far_ok"]]

@@ -13,7 +13,7 @@ from herdcli.markov import algorithms
 from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Result, Settings
 from herdcli.markov.model import generate, network
-from herdcli.markov.query import reliability
+from herdcli.markov.query import reliability, single_site_gibbs
 
 APPROXIMATE = ("bp", "ups", "double-loop", "gbp", "mean-field", "tree-reweighted", "tree-ep", "tap", "belief-optimization")
 
@@ -138,3 +138,65 @@ def test_networks_without_any_possible_state_are_refused():
 def test_observed_marginals_leave_nothing_to_check():
     given = network.observe(network.build([2, 2], [((0, 1), np.ones((2, 2)))]), {0: np.array([0.2, 0.8])})
     assert reliability.reference(given, 10) == reliability.Reference()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_single_site_chains_have_the_marginals(seed):
+    """Of any numbers of states and variables a factor, without zeros; errors are told by the chains."""
+    rng = np.random.default_rng(seed)
+    states = rng.choice([1, 2, 3], 6)
+    factors = [((i,), np.exp(rng.normal(size=states[i]))) for i in range(6)]
+    for width in (2, 2, 3, 4):
+        scope = rng.permutation(6)[:width]
+        factors.append((tuple(scope.tolist()), np.exp(0.7 * rng.normal(size=states[scope]))))
+    given = network.build(states, factors)
+    assert single_site_gibbs.applies(given)
+    found = single_site_gibbs.sample(given, single_site_gibbs.colours(given), chains=8, sweeps=1500, burn_in=50, seed=seed)
+    for p, q, error in zip(found.nodes, summed(given)[1], found.standard_error, strict=True):
+        assert p.sum() == pytest.approx(1.0, rel=1e-12)
+        assert (np.abs(p - q) <= 4 * error + 1e-12).all()
+        assert np.abs(p - q).max() < 0.02
+    assert found.rhat < 1.02
+
+
+def test_single_site_chains_leave_networks_with_zeros_alone():
+    zero = network.build([2, 2], [((0, 1), np.array([[1.0, 0.0], [1.0, 1.0]]))])
+    alone = network.build([2, 2], [((0,), np.ones(2))])
+    assert not single_site_gibbs.applies(zero)
+    assert not single_site_gibbs.applies(alone)
+
+
+@pytest.mark.parametrize(("sigma", "rows"), [(0.5, 16), (1.0, 16), (1.0, 30)])
+def test_of_hundreds_of_variables_short_chains_tell_mean_field_from_propagation(sigma, rows):
+    """Propagation is right to .01 there, mean field is off by more than .1 with weights of 1 (by the junction tree)."""
+    given = generate.make("grid", rows=12, columns=rows, sigma_w=sigma, seed=3)
+    exact = solve(algorithms.method(given, Settings(algorithm="junction-tree")))
+    for algorithm in ("bp", "mean-field"):
+        found = solve(algorithms.method(given, Settings(algorithm=algorithm)))
+        known = reliability.reference(given, int(found.attributes["iterations"]), exactly=False)
+        told = reliability.assess(found, algorithm, known)
+        error = max(float(np.abs(p - q).max()) for p, q in zip(found.nodes, exact.nodes, strict=True))
+        assert told.marginal_error_by == "short chains"
+        assert told.marginal_error is not None
+        assert told.marginal_error < error + 0.03
+        assert bool(told.warnings) == (error > 0.1)
+
+
+def test_chains_that_disagree_bear_nothing_out():
+    given = generate.make("grid", rows=12, columns=14, sigma_w=4.0, seed=1)
+    known = reliability.reference(given, 100, exactly=False)
+    assert (known.marginals, known.rhat is not None and known.rhat > 2) == (None, True)
+    answer = solve(algorithms.method(given, Settings(algorithm="ups")))
+    (warning,) = reliability.assess(answer, "ups", known).warnings
+    assert warning.startswith("nothing bears these marginals out: short chains disagree with each other (R̂ ")
+    assert warning.endswith("; --algorithm junction-tree is affordable and exact")
+    assert reliability.assess(answer, "ups", known, chosen=True).warnings == []
+    assert reliability.assess(answer, "tempered-gibbs", known).warnings == []
+
+
+def test_small_differences_of_many_variables_tell_together():
+    error = [np.array([0.03, 0.03])] * 100
+    known = reliability.Reference(marginals=[np.array([0.5, 0.5])] * 100, by="short chains", standard_error=error)
+    many, one = [np.array([0.58, 0.42])] * 100, [np.array([0.58, 0.42])] + [np.array([0.5, 0.5])] * 99
+    assert reliability.assess(Result(many, []), "bp", known).marginal_error == pytest.approx(math.sqrt(0.08**2 - 2 * 0.03**2))
+    assert reliability.assess(Result(one, []), "bp", known).marginal_error == 0.0

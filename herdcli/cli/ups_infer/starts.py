@@ -86,7 +86,7 @@ def _checked(session: Session, network: Network, asked: Settings, inferred: Sequ
         # Each by its own iterations, so that shards of several starts say what one run says.
         iterations = int(found.attributes.get("iterations", 1))
         known = reliability.reference(network, iterations, bound, seed=asked.seed, limit=limit)
-        return reliability.assess(found, name, known).attributes() | baseline
+        return reliability.assess(found, name, known, chosen=asked.algorithm == AUTO).attributes() | baseline
 
     return [checked(found, name) for found, name in inferred]
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats import bif, genie, hugin, xmlbif
 from herdcli.markov.formats.conditional import completed
 from herdcli.markov.formats.text import ROUNDED, Words
 from herdcli.markov.model.network import Factor, Network, as_product, build, validate
@@ -140,22 +141,38 @@ def _row(values: Array | tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class Format:
-    """How a network is read from a text and written to one.
+    """How a network is read from a text and written to one: `read_NAME` and `write_NAME` of a module, imported when they are called.
 
     labels  "all": all names are in the text; "identifiers": those alone that are identifiers; "none".
     """
 
-    read: Callable[[str, list[str]], Network]
-    write: Callable[[Network], str]
+    name: str
+    module: str
     labels: str
+
+    def read(self, text: str, notes: list[str]) -> Network:
+        """The network of a text.  notes  receives sentences about what the reader changed."""
+        reader: Callable[[str, list[str]], Network] = self._function("read")
+        return reader(text, notes)
+
+    def write(self, network: Network) -> str:
+        """The text of a network."""
+        writer: Callable[[Network], str] = self._function("write")
+        return writer(network)
+
+    def _function(self, verb: str) -> Any:
+        return getattr(import_module(f"herdcli.markov.formats.{self.module}"), f"{verb}_{self.name}")
 
 
 FORMATS = {
-    "uai": Format(read_uai, write_uai, "none"),
-    "fg": Format(read_fg, write_fg, "none"),
-    "bif": Format(bif.read_bif, bif.write_bif, "all"),
-    "xmlbif": Format(xmlbif.read_xmlbif, xmlbif.write_xmlbif, "all"),
-    "net": Format(hugin.read_net, hugin.write_net, "all"),
-    "xdsl": Format(genie.read_xdsl, genie.write_xdsl, "all"),
-    "dsl": Format(genie.read_dsl, genie.write_dsl, "identifiers"),
+    found.name: found
+    for found in (
+        Format("uai", "networks", "none"),
+        Format("fg", "networks", "none"),
+        Format("bif", "bif", "all"),
+        Format("xmlbif", "xmlbif", "all"),
+        Format("net", "hugin", "all"),
+        Format("xdsl", "genie", "all"),
+        Format("dsl", "genie", "identifiers"),
+    )
 }

@@ -7,6 +7,7 @@ bound is largest where log q_i(x) = Σ_a E_Q[log f_a | x_i = x] + const.  Source
 from __future__ import annotations
 
 import math
+import string
 
 import numpy as np
 
@@ -18,6 +19,7 @@ SWEEPS = 30
 KEPT = 0.5  # of the old log q, so that variables that are updated together do not swing
 GAIN = 1e-3  # nats of the bound below which sweeps end
 MOST_CELLS = 1 << 15  # of all tables together: larger networks have no quick baseline
+LETTERS = string.ascii_letters.replace("z", "")  # of the axes of a table
 FORBIDDEN = -1e3  # stands for log 0 while q is sought
 
 
@@ -28,22 +30,17 @@ class _Alike:
     places: list[Array]
     logs: Array
 
-    def states(self, q: Array, axis: int) -> Array:
-        """(G, s) q of the variable on one axis."""
-        return np.asarray(q[self.places[axis]])
+    def expected(self, own: list[Array], logs: Array, *, without: int | None = None) -> Array:
+        """E_Q of finite logs over all axes (G,), or over all but one (G, s).  own  q of the variables of each axis, (G, s) each."""
+        axes = LETTERS[: len(own)]
+        used = [axis for axis in range(len(own)) if axis != without]
+        inputs = ",".join([f"z{axes}", *(f"z{axes[axis]}" for axis in used)])
+        made: Array = np.einsum(f"{inputs}->z{'' if without is None else axes[without]}", logs, *(own[axis] for axis in used))
+        return made
 
-    def expected(self, q: Array, logs: Array, *, without: int | None = None) -> Array:
-        """E_Q of finite logs over all axes (G,), or over all but one (G, s)."""
-        left = logs
-        for axis in reversed(range(logs.ndim - 1)):
-            if axis == without:
-                left = np.moveaxis(left, axis + 1, -1)
-                continue
-            own = self.states(q, axis)
-            shape = [len(own)] + [1] * (left.ndim - 1)
-            shape[axis + 1] = own.shape[1]
-            left = (left * own.reshape(shape)).sum(axis=axis + 1)
-        return np.asarray(left)
+    def all_states(self, q: Array) -> list[Array]:
+        """(G, s) q of the variables on each axis."""
+        return [np.asarray(q[place]) for place in self.places]
 
     def soft(self) -> Array:
         """The logs with a finite number for log 0."""
@@ -55,10 +52,10 @@ class _Alike:
         if not closed.any():
             return False
         possible = np.ones(self.logs.shape)
-        for axis in range(self.logs.ndim - 1):
+        for axis, own in enumerate(self.all_states(q)):
             shape = [len(self.logs)] + [1] * (self.logs.ndim - 1)
             shape[axis + 1] = self.logs.shape[axis + 1]
-            possible = possible * (self.states(q, axis) > 0).reshape(shape)
+            possible = possible * (own > 0).reshape(shape)
         return bool((closed & (possible > 0)).any())
 
 
@@ -80,10 +77,11 @@ def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
     for _ in range(SWEEPS):
         field, found = np.zeros(len(q)), _entropy(q)
         for group, soft in work:
+            own = group.all_states(q)
             for axis, place in enumerate(group.places):
-                expected = group.expected(q, soft, without=axis)
+                expected = group.expected(own, soft, without=axis)
                 if axis == 0:  # E_Q log f_a = Σ_x q_i(x) E_Q[log f_a | x_i = x], for any variable i of the factor
-                    found += float((q[place] * expected).sum())
+                    found += float((own[0] * expected).sum())
                 field += np.bincount(place.ravel(), expected.ravel(), len(q))
         if found <= best + GAIN:
             break
@@ -95,13 +93,20 @@ def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
 
 
 def _alike(network: Network, start: Array) -> tuple[list[_Alike], float]:
-    """The factors in groups of one shape, and the logarithm of those without variables."""
+    """The factors in groups of one shape, their axes by number of states, and the logarithm of those without variables."""
     found: dict[tuple[int, ...], list[tuple[list[int], Array]]] = {}
     constant = 0.0
     with np.errstate(divide="ignore"):
         for scope, table in network.factors():
             if scope:
-                found.setdefault(table.shape, []).append(([int(start[i]) for i in scope], np.log(table)))
+                axes = sorted(range(len(scope)), key=table.shape.__getitem__)
+                single = table.shape.count(1)  # axes of one state come first, and say nothing
+                if single == len(axes):
+                    constant += float(np.log(table).sum())
+                    continue
+                logs = np.log(table).transpose(axes).reshape([table.shape[axis] for axis in axes[single:]])
+                axes = axes[single:]
+                found.setdefault(logs.shape, []).append(([int(start[scope[axis]]) for axis in axes], logs))
             else:
                 constant += float(np.log(table).sum())
     made = []
@@ -135,4 +140,4 @@ def _bound(groups: list[_Alike], q: Array) -> float:
     """Σ_a E_Q log f_a + Σ_i H(q_i); −∞ where Q allows what is forbidden."""
     if any(group.reaches_zero(q) for group in groups):
         return -math.inf
-    return _entropy(q) + sum(float(group.expected(q, group.soft()).sum()) for group in groups)
+    return _entropy(q) + sum(float(group.expected(group.all_states(q), group.soft()).sum()) for group in groups)

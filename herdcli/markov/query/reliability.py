@@ -3,7 +3,8 @@
 A second answer is had from the first of these whose work is a small share of the run's:
 
     exact inference      by enumeration or a junction tree: the error itself
-    short chains         tempered Gibbs at the network's own temperature: what of the difference their standard errors do not explain
+    short chains         tempered Gibbs at the network's own temperature, or, of networks too large for its blocks, one variable at a time:
+                         what of the difference their standard errors do not explain
 
 log Z lies between mean field and mini-buckets (or what exact inference gives).  Work is counted in table cells, so that the speed of a
 machine never changes a verdict.  Source: Dechter & Rish (2003) for mini-buckets; Wainwright & Jordan (2008), sec. 5.3, for mean field.
@@ -30,7 +31,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 FEW_STATES = 1 << 15  # of all variables together, which are enumerated
-SHARE = 0.25  # of the run, which the checks may cost
+SHARE = 0.28  # of the run, which the checks may cost
 START = 0.3  # seconds of a run that are not its iterations
 CELL = 1e-8  # seconds of a run for each table cell and iteration, at least
 VISIT, CLIQUE = 1e-7, 1e-4  # seconds of a junction tree for each cell and each clique, about
@@ -39,12 +40,29 @@ BYTES = 24  # of memory for each cell of a junction tree
 COVER, SWEEP = 5e-4, 2e-4  # of chains for each variable before they begin, and for each sweep beside their cells
 SWEEPS, BURN_IN = 72, 23  # of short chains
 MIXED = 1.1  # the largest R̂ of chains that tell something
+TERM, LOOP, PREPARED = 2e-8, 6e-5, 1e-6  # of single-site chains: a term of a chain and sweep, a colour of a sweep, a term before them
+FEW_SWEEPS, MANY_SWEEPS, CHAINS = 40, 200, 8  # of single-site chains, an eighth of which is left out
+MIXED_SINGLY = 1.5  # their largest R̂; what they have not seen is in their standard errors
+UNMIXED = 2.0  # R̂ of chains of a network whose marginals no short run can bear out
+SPREAD = 2.0  # how much larger a squared difference may be than the squared standard error of few chains, on the average
+TOGETHER = 30  # variables whose mean squared difference is no chance
 EXPLAINED = 3.0  # standard errors of short chains that a difference may have by chance
 AFFORDABLE = float(1 << 24)  # table cells of a junction tree that takes a second or so
 LARGEST = 1 << 19  # table cells of a network, beyond which an order of elimination is not looked for
 MOST_VARIABLES = 5000
+FEW_VARIABLES = 100  # of which blocks of chains are drawn
 INACCURATE = 0.05  # of a marginal: an estimated error that makes an answer unreliable
 EXACT = ("junction-tree", "frontier", "enumerate")  # algorithms that need no check
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Marginals by short chains, their standard errors, and the largest R̂; mixed: do they tell anything?"""
+
+    nodes: Sequence[Array]
+    standard_error: Sequence[Array]
+    rhat: float
+    mixed: bool
 
 
 @dataclass(frozen=True)
@@ -52,7 +70,8 @@ class Reference:
     """What is known of a network beside the answer.
 
     lower, upper  bounds of log Z, None where there is none.  marginals, by  a second answer and the method's name; standard_error  of
-    it, where it has any.  exact_cells  table cells of a junction tree, where exact inference is affordable.
+    it, where it has any.  exact_cells  table cells of a junction tree, where exact inference is affordable.  rhat  of short chains that
+    were too far apart to be a second answer.
     """
 
     lower: float | None = None
@@ -61,6 +80,7 @@ class Reference:
     by: str = ""
     standard_error: Sequence[Array] | None = None
     exact_cells: float | None = None
+    rhat: float | None = None
 
 
 @dataclass(frozen=True)
@@ -110,13 +130,15 @@ def reference(
     affordable = found.cells if found.complete and found.cells <= min(AFFORDABLE, limit / BYTES) else None
     if exactly and affordable is not None and CLIQUE * network.count + VISIT * affordable <= budget:
         return _propagated(network, found.order, lower, affordable)
-    if found.complete and (cells := _bucket_cells(network, budget)):
+    # Of large networks chains come first: without them nothing tells of marginals.
+    kept = _least_of_chains(network) if network.count > FEW_VARIABLES else 0.0
+    if found.complete and (cells := _bucket_cells(network, budget - kept if kept < budget else budget)):
         upper = min(upper, mini_bucket.bound(network, found.order.tolist(), cells=cells).bound)
         budget -= network.count * (BUCKET + cells * BUCKET_CELL)
     chains = _short_chains(network, seed, budget)
-    if chains is None:
-        return Reference(lower, upper, exact_cells=affordable)
-    return Reference(lower, upper, chains.nodes, "short chains", chains.attributes["standard_error"], affordable)
+    if chains is None or not chains.mixed:
+        return Reference(lower, upper, exact_cells=affordable, rhat=None if chains is None else chains.rhat)
+    return Reference(lower, upper, chains.nodes, "short chains", chains.standard_error, affordable)
 
 
 def _order(network: Network, seed: int) -> Search:
@@ -162,26 +184,57 @@ def _propagated(network: Network, order: Array, lower: float | None, cells: floa
     return Reference(lower, found.log_z, junction_tree.node_marginals(network, found), "exact inference", None, cells)
 
 
-def _short_chains(network: Network, seed: int, budget: float) -> Result | None:
-    """A short run of chains, if it is cheap and has mixed."""
+def _short_chains(network: Network, seed: int, budget: float) -> Chains | None:
+    """A short run of chains, if it is cheap."""
     from herdcli.markov.query.tempered_gibbs import TemperedGibbs
 
     asked = Settings(algorithm="tempered-gibbs", temperatures=1, sweeps=SWEEPS, burn_in=BURN_IN, seed=seed)
     left = budget - COVER * network.count
     if left < (SWEEPS + BURN_IN) * SWEEP:
-        return None
+        return _single_site_chains(network, seed, budget)
     try:
         made = TemperedGibbs(network, asked)
         if made.steps * (SWEEP + CELL * made.work()) > left:
-            return None
+            return _single_site_chains(network, seed, left)
         found = solve(made)
     except HerdError:  # chains that find no state to begin at say nothing
         return None
-    return found if found.attributes["residual"] < MIXED - 1 else None
+    rhat = 1.0 + float(found.attributes["residual"])
+    return Chains(found.nodes, found.attributes["standard_error"], rhat, rhat < MIXED)
 
 
-def assess(found: Result, algorithm: str, known: Reference) -> Assessment:
-    """What a reference says of an answer; the warnings are those of the run and what the reference adds."""
+def _least_of_chains(network: Network) -> float:
+    """Seconds of the shortest single-site chains that tell something, with a few colours."""
+    from herdcli.markov.query import single_site_gibbs
+
+    if not single_site_gibbs.applies(network):
+        return 0.0
+    terms = single_site_gibbs.work(network)
+    return PREPARED * terms + FEW_SWEEPS * (4 * LOOP + TERM * CHAINS * terms)
+
+
+def _single_site_chains(network: Network, seed: int, budget: float) -> Chains | None:
+    """The same one variable at a time, for as many sweeps as are cheap."""
+    from herdcli.markov.query import single_site_gibbs
+
+    terms = single_site_gibbs.work(network)
+    left = budget - PREPARED * terms
+    if left < FEW_SWEEPS * TERM * CHAINS * terms or not single_site_gibbs.applies(network):
+        return None
+    parts = single_site_gibbs.colours(network)
+    sweeps = min(MANY_SWEEPS, int(left / (LOOP * len(parts) + TERM * CHAINS * terms)))
+    if sweeps < FEW_SWEEPS:
+        return None
+    burn_in = sweeps // 8
+    found = single_site_gibbs.sample(network, parts, chains=CHAINS, sweeps=sweeps - burn_in, burn_in=burn_in, seed=seed)
+    return Chains(found.nodes, found.standard_error, found.rhat, found.rhat < MIXED_SINGLY)
+
+
+def assess(found: Result, algorithm: str, known: Reference, *, chosen: bool = False) -> Assessment:
+    """What a reference says of an answer; the warnings are those of the run and what the reference adds.
+
+    chosen  other algorithms have borne the answer out already.
+    """
     warnings = [found.warning] if found.warning else []
     log_z = found.attributes.get("log_z")
     error = _largest_difference(found.nodes, known)
@@ -189,6 +242,9 @@ def assess(found: Result, algorithm: str, known: Reference) -> Assessment:
         warnings.append(f"a marginal is off by about {error:.2g} (by {known.by}); {_advice(known)}")
     if log_z is not None and exceeds(log_z, known.upper) and algorithm != "tree-reweighted":
         warnings.append(f"log Z {log_z:.6g} is above {known.upper:.6g}, which no log Z can be; {_advice(known)}")
+    sampled = algorithm.endswith("gibbs")  # whose own chains have been compared
+    if error is None and known.rhat is not None and known.rhat > UNMIXED and not (sampled or chosen):
+        warnings.append(f"nothing bears these marginals out: short chains disagree with each other (R̂ {known.rhat:.2g}); {_advice(known)}")
     return Assessment(known.lower, known.upper, error, known.by if error is not None else "", known.exact_cells, warnings)
 
 
@@ -204,15 +260,22 @@ def _advice(known: Reference) -> str:
 
 
 def _largest_difference(nodes: Sequence[Array], known: Reference) -> float | None:
-    """The largest difference of any marginal from the reference, less what chance explains."""
+    """The largest difference of any marginal from the reference, less what chance explains.
+
+    Of a reference with standard errors and many variables it is at least the root mean square of all differences beyond chance: many
+    that are small tell more together than each by itself.
+    """
     if known.marginals is None:
         return None
-    largest = 0.0
-    for k, (p, q) in enumerate(zip(nodes, known.marginals, strict=True)):
-        if len(p) < 2:
-            continue
-        apart = np.abs(p - q)
-        if known.standard_error is not None:
-            apart = apart - EXPLAINED * known.standard_error[k]
-        largest = max(largest, float(apart.max()))
+    free = [k for k, p in enumerate(nodes) if len(p) > 1]
+    if not free:
+        return 0.0
+    apart = np.abs(np.concatenate([nodes[k] for k in free]) - np.concatenate([known.marginals[k] for k in free]))
+    if known.standard_error is None:
+        largest = float(apart.max())
+    else:
+        errors = np.concatenate([known.standard_error[k] for k in free])
+        largest = max(0.0, float((apart - EXPLAINED * errors).max()))
+        if len(free) >= TOGETHER:
+            largest = max(largest, math.sqrt(max(0.0, float((apart**2 - SPREAD * errors**2).mean()))))
     return largest if math.isfinite(largest) else None

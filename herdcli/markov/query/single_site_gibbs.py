@@ -1,0 +1,157 @@
+"""Gibbs sampling one variable at a time, all variables of a colour at once: short chains that large networks can afford.
+
+Variables of one colour share no factor, so that given all others they are independent and are drawn in a few array operations.  What is
+kept of a sweep are the conditional distributions that variables were drawn from (Rao-Blackwell), which vary less than the draws.
+Source: Gonzalez, Low, Gretton & Guestrin (2011), chromatic sampler; Gelfand & Smith (1990).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.markov.exact.elimination import moral_graph
+from herdcli.markov.model import convergence
+from herdcli.markov.model.alike import starts
+from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+BATCHES = 4  # parts of a run, whose means are kept apart
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """nodes  of every variable.  standard_error  of them.  rhat  the largest, 1 of chains that agree."""
+
+    nodes: list[Array]
+    standard_error: list[Array]
+    rhat: float
+
+
+@dataclass(frozen=True)
+class Colour:
+    """Variables (m,) that share no factor, and how their conditional distributions come from the tables.
+
+    first (m,)  where the states of each begin in the colour's own rows, owner (P,) whose row is whose, flat (P,) their place among all
+    states.  A row of the network's tables adds logs[base + Σ stride·x[other]] to one of them: base (R,), other and stride (R, k), sorted
+    by the row they add to; begin (P,) where each row's terms begin.
+    """
+
+    variables: Array
+    first: Array
+    owner: Array
+    flat: Array
+    base: Array
+    other: Array
+    stride: Array
+    begin: Array
+
+    def conditional(self, logs: Array, x: Array) -> Array:
+        """(P, chains) of each state given all other variables, as in x (N, chains)."""
+        cells = self.base[:, None] + np.einsum("rk,rkc->rc", self.stride, x[self.other])
+        field = np.add.reduceat(logs[cells], self.begin, axis=0)
+        p = np.exp(field - np.maximum.reduceat(field, self.first, axis=0)[self.owner])
+        found: Array = p / np.add.reduceat(p, self.first, axis=0)[self.owner]
+        return found
+
+    def draw(self, p: Array, uniform: Array) -> Array:
+        """(m, chains) states by their probabilities.  uniform (m, chains)."""
+        below = np.cumsum(p, axis=0)
+        below -= (below - p)[self.first][self.owner]
+        last = np.append(self.first[1:], len(p)) - 1
+        reached = below <= uniform[self.owner]
+        reached[last] = False  # what rounding leaves belongs to the last state
+        made: Array = np.add.reduceat(reached.astype(np.int64), self.first, axis=0)
+        return made
+
+
+def colours(network: Network) -> list[Colour]:
+    """Of a network without zeros, every factor with a variable; variables of one state are in none."""
+    graph, first = moral_graph(network), starts(network)
+    colour = np.full(network.count, -1)
+    free = np.flatnonzero(network.cardinality > 1)
+    for i in sorted(free.tolist(), key=lambda i: (-len(graph[i]), i)):
+        used = {int(colour[j]) for j in graph[i]}
+        colour[i] = next(c for c in range(len(used) + 1) if c not in used)
+    rows = _rows(network, first)
+    return [_colour(network, np.flatnonzero(colour == c), first, rows) for c in range(int(colour.max(initial=-1)) + 1)]
+
+
+def _rows(network: Network, first: Array) -> tuple[Array, Array, Array, Array]:
+    """Of every factor, variable of it and state: the place of the state, base, other and stride, see `Colour`."""
+    widths, begin = np.diff(network.scope_offset), network.scope_offset[:-1]
+    widest = int(widths.max(initial=1))
+    parts: list[tuple[Array, Array, Array, Array]] = []
+    for width in range(1, widest + 1):
+        some = np.flatnonzero(widths == width)
+        scope = network.scope[begin[some][:, None] + np.arange(width)]
+        count = network.cardinality[scope]
+        steps = np.cumprod(np.concatenate([np.ones((len(some), 1), dtype=np.int64), count[:, :0:-1]], axis=1), axis=1)[:, ::-1]
+        for axis in range(width):
+            factor = np.repeat(np.arange(len(some)), count[:, axis])
+            state = np.arange(len(factor)) - np.repeat(np.cumsum(count[:, axis]) - count[:, axis], count[:, axis])
+            others = np.zeros((2, len(some), widest - 1), dtype=np.int64)
+            others[0, :, : width - 1], others[1, :, : width - 1] = np.delete(scope, axis, axis=1), np.delete(steps, axis, axis=1)
+            target = first[scope[factor, axis]] + state
+            parts.append((target, network.table_offset[some][factor] + state * steps[factor, axis], others[0, factor], others[1, factor]))
+    target, base, other, stride = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return target, base, other, stride
+
+
+def _colour(network: Network, variables: Array, first: Array, rows: tuple[Array, Array, Array, Array]) -> Colour:
+    target, base, other, stride = rows
+    count = network.cardinality[variables]
+    begin = np.concatenate([[0], np.cumsum(count)])
+    flat = np.repeat(first[variables] - begin[:-1], count) + np.arange(int(begin[-1]))
+    place = np.full(int(first[-1]), -1)
+    place[flat] = np.arange(len(flat))
+    mine = np.flatnonzero(place[target] >= 0)
+    mine = mine[np.argsort(place[target[mine]], kind="stable")]
+    terms = np.searchsorted(place[target[mine]], np.arange(len(flat)))
+    used = int((stride[mine] > 0).sum(axis=1).max(initial=0))  # those of a row come first
+    owner = np.repeat(np.arange(len(variables)), count)
+    return Colour(variables, begin[:-1], owner, flat, base[mine], other[mine, :used], stride[mine, :used], terms)
+
+
+def applies(network: Network) -> bool:
+    """Has the network no zero, which could hold single variables fast, and every variable with a choice a factor?"""
+    with_factor = np.zeros(network.count, dtype=bool)
+    with_factor[network.scope] = True
+    return bool((network.table > 0).all() and with_factor[network.cardinality > 1].all())
+
+
+def work(network: Network) -> int:
+    """Terms of all conditional distributions: what a sweep of one chain adds up."""
+    return int(network.cardinality[network.scope].sum())
+
+
+def sample(network: Network, parts: list[Colour], *, chains: int, sweeps: int, burn_in: int, seed: int) -> Marginals:
+    """Marginals of a network for which it `applies`, by chains that begin at states by chance.  parts  its `colours`."""
+    logs, first = np.log(network.table), starts(network)
+    random = generator(seed, Stream.CHAINS, unit=8)
+    x = (random.random((network.count, chains)) * network.cardinality[:, None]).astype(np.int64)
+    each = -(-sweeps // BATCHES)
+    mean = np.zeros((BATCHES, int(first[-1]), chains))
+    mean[:, first[:-1][network.cardinality == 1]] = each
+    for sweep in range(burn_in + BATCHES * each):
+        random = generator(seed, Stream.CHAINS, unit=9, step=sweep)
+        for part in parts:
+            p = part.conditional(logs, x)
+            x[part.variables] = part.draw(p, random.random((len(part.variables), chains)))
+            if sweep >= burn_in:
+                mean[(sweep - burn_in) // each, part.flat] += p
+    return _summary(network, mean / each, each)
+
+
+def _summary(network: Network, mean: Array, each: int) -> Marginals:
+    """Means, errors and R̂ of batches (B, Σ card, chains) of `each` sweeps."""
+    batches, _, chains = mean.shape
+    p, error = mean.mean(axis=(0, 2)), convergence.errors(mean)
+    halves = np.concatenate([mean[: batches // 2].mean(axis=0), mean[batches // 2 :].mean(axis=0)], axis=1)
+    worst = float(convergence.rhat(halves, each * batches // 2).max(initial=1.0))
+    # A few chains tell each error roughly; their common ratio to that of independent draws tells it for all.
+    alone = p * (1.0 - p) / (batches * each * chains)
+    error = np.sqrt(np.maximum(error**2, alone * ((error**2).sum() / max(float(alone.sum()), 1e-300))))
+    cuts = starts(network)[1:-1]
+    return Marginals(np.split(p, cuts), np.split(error, cuts), worst)

@@ -143,7 +143,7 @@ VALUES = {  # of kinds with a form of their own, beside the defaults: command.fi
     "herd.step_sizes": [(1, 2, 3)],
     "herd.value_range": [(0.0, 255.0), (-1 / 3, 1e-9)],
     "fit-mrf.structure": [("chow-liu", 0.0, 0), ("l1", 0.0, 0), ("l1", 0.05, 0), ("stability", 0.0, 50), ("chow-liu+random", 1 / 3, 6)],
-    "ica.components": [20, 0.95, 0.333, 1 / 3, 1.0],
+    "ica.components": [20, 0.95, 0.333, 0.145, 99.9 / 100, 1.0],
     "ica.mix": [("random", 0.5), ("instamix", 0.25)],
     "ica.rates": [((0.05, 2000), (1e-7, 3))],
     "ica.topography": [(20, 10)],

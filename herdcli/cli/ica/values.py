@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+import math
 
 from herdcli.cli.frame.declaration import format_number, parsed
 
@@ -76,7 +76,11 @@ def _format_mix(mix: tuple[str, float]) -> str:
 
 def _format_components(components: int | float) -> str:
     """A share as the percentage whose hundredth it is."""
-    return f"{Decimal(repr(components)).scaleb(2):f}%" if isinstance(components, float) else str(components)
+    if isinstance(components, int):
+        return str(components)
+    percent = 100.0 * components
+    near = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
+    return f"{format_number(next((each for each in near if each / 100.0 == components), percent))}%"  # every share that a percentage makes
 
 
 COMPONENTS = parsed("N|P%", _parse_components, _format_components)

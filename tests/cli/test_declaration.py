@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
 
 import click
@@ -173,9 +174,10 @@ def test_conditions_ask_for_what_the_request_has(command, name):
     request = vars(import_module(COMMANDS[command][0]).command.callback)["request"]
     own = dict(declarations(request))
     for condition in own[name].only:
-        assert hasattr(request, condition.holds) or condition.holds in own
+        assert condition.holds in {*dir(request), *(each.name for each in fields(request))}
         if isinstance(condition, OneOf):  # a misspelt value would never be met
-            assert set(condition.values) <= set(own[condition.holds].kind.click_type.choices)
+            choices = next(param.type for param in _params(command) if param.name == condition.holds).choices
+            assert set(condition.values) <= set(choices)
 
 
 def _params(command: str) -> list[click.Parameter]:

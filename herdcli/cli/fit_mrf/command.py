@@ -55,7 +55,7 @@ def command(session: Session, request: Request) -> None:
 
     form = output_format(session, request.format, NETWORK_FORMATS)
     check(session, "network", form)
-    request.check(session)
+    request.refuse_contradictions(session)
     if counted.wanted(request):
         counted.run(session, request)
         return

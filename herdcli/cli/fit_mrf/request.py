@@ -11,7 +11,6 @@ from herdcli.cli.frame.declaration import (
     LEARNING,
     Condition,
     OneOf,
-    check,
     choice,
     flag,
     format_number,
@@ -230,8 +229,7 @@ class Request:
         """Whether the structure is chosen along a path of penalties."""
         return self.structure is not None and self.structure[0] in ("l1", "stability")
 
-    def check(self, session: Session) -> None:
-        """Warn of options that do nothing with the algorithm chosen.  Raises BadUsage for what only another one can do."""
+    def refuse_contradictions(self, session: Session) -> None:
+        """Raise BadUsage for a structure that the algorithm cannot learn."""
         if self.structure is not None and self.structure[0] == "hill-climb" and not self.is_directed:
             raise BadUsage("--structure hill-climb finds the parents of a Bayesian network", hint="--algorithm bayes")
-        check(self, session)

@@ -8,7 +8,8 @@
         flip: bool = flag(default=True, negative="--no-flip", help="Flip all spins at a fixed point where that helps.")
 
 From the declaration follow the option of the command line and its place in the help (`click_options`), the values that a history can have,
-the text that makes a value (`Kind.format`), and the warning or the refusal where an option has no effect (`check`).
+the text that makes a value (`Kind.format`), and the warning or the refusal where an option has no effect, which every command begins with
+(`check`).
 """
 
 from __future__ import annotations
@@ -125,13 +126,15 @@ class Condition:
 class OneOf(Condition):
     """Options of some values of another option: `OneOf("algorithm", "bp", "gbp")`; the warning names the value that was chosen.
 
-    default  the value that the other option has where it is None.
+    default     the value that the other option has where it is None.
+    positional  the other one is an argument, which has no name where it is typed.
     """
 
-    def __init__(self, field_name: str, *values: object, default: object = None) -> None:
+    def __init__(self, field_name: str, *values: object, default: object = None, positional: bool = False) -> None:
         super().__init__(field_name)
         self.values = values
         self.default = default
+        self.positional = positional
 
     def _chosen(self, request: object) -> object:
         value = getattr(request, self.holds)
@@ -143,7 +146,8 @@ class OneOf(Condition):
 
     def reason(self, request: object) -> str:
         """With which value they have no effect."""
-        return f"with --{self.holds.replace('_', '-')} {self._chosen(request)}"
+        name = "" if self.positional else f"--{self.holds.replace('_', '-')} "
+        return f"with {name}{self._chosen(request)}"
 
 
 class When(Condition):

@@ -22,7 +22,7 @@ import click
 
 from herdcli.cli.frame import shared_options
 from herdcli.cli.frame.console import Console
-from herdcli.cli.frame.declaration import ParsedType, click_options
+from herdcli.cli.frame.declaration import ParsedType, check, click_options
 from herdcli.cli.frame.helping import place_of
 from herdcli.cli.frame.request import recorded
 from herdcli.cluster.where import FORMS, Asked, parse, setting
@@ -447,6 +447,7 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
             common = {name: getattr(session, name) for name in paths.OF_EVERY_RUN if name in context.params}
             paths.refuse_conflicts(paths.registered(context.command, asked, common))
             with session:
+                check(asked, session)
                 return function(session, asked)
 
         vars(wrapped)["request"] = request  # for whoever makes a stage of a history again

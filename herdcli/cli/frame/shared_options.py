@@ -97,9 +97,9 @@ def value_range() -> tuple[float, float] | None:
     return option(INTERVAL, "--range", metavar="LO,HI", group=INPUT, help="Declare the data's value range.")
 
 
-def seed() -> int:
+def seed(only: tuple[Condition, ...] | Condition = ()) -> int:
     """--seed, stored with the result."""
-    return option(whole(0, 2**64 - 1), default=0, group=LEARNING, help="Seed of every random number.")
+    return option(whole(0, 2**64 - 1), default=0, group=LEARNING, only=only, help="Seed of every random number.")
 
 
 def exact() -> bool:

@@ -40,7 +40,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame import outputs
     from herdcli.cli.herd import inputs, runs
 
-    request.check(session)
+    request.refuse_contradictions(session)
     outputs.check(session, "herding")
     read = inputs.read(session, request)
     if read.problem.count == 1 and not request.per_class:

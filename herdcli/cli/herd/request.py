@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import shared_options
-from herdcli.cli.frame.declaration import INPUT, LEARNING, Condition, check, choice, flag, option, parsed, text, whole
+from herdcli.cli.frame.declaration import INPUT, LEARNING, Condition, choice, flag, option, parsed, text, whole
 from herdcli.cli.frame.request import as_file, input_file
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -122,10 +122,9 @@ class Request:
         """Whether flipping all spins can help: of spins, in the last state."""
         return self.variant != "safe" and self.representation != "binary"
 
-    def check(self, session: Session) -> None:
-        """Warn of options without effect for this model.  Raises BadUsage for contradictions."""
+    def refuse_contradictions(self, session: Session) -> None:
+        """Raise BadUsage for options that contradict each other."""
         if self.visible and self.model == "rbm" and "model" in session.given:
             raise BadUsage("--features rows, --moments and --maximiser are for fully visible models", hint="use --model mrf")
-        check(self, session)
         if self.per_class and (self.rates or self.moments or self.features == "rows"):
             raise BadUsage("--per-class needs labelled two-state rows", hint="leave out --rates, --moments and --features rows")

@@ -50,7 +50,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.ica import inputs, runs, summed
 
     summed.check(session, request)
-    request.check(session)
+    request.refuse_contradictions(session)
     outputs.check(session, "ica")
     if request.one_pass:
         summed.run(session, request)

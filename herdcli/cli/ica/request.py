@@ -10,7 +10,6 @@ from herdcli.cli.frame.declaration import (
     LEARNING,
     OneOf,
     When,
-    check,
     choice,
     flag,
     number,
@@ -191,11 +190,10 @@ class Request:
         algorithm = "infomax" if self.algorithm == "sparse-coding" else self.algorithm
         return settings(Settings, self, **more, algorithm=algorithm, natural=self.gradient == "natural", proposals=self.steps)
 
-    def check(self, session: Session) -> None:
-        """Options that mean nothing to the algorithm.  Raises BadUsage for workers that it has nothing for."""
+    def refuse_contradictions(self, session: Session) -> None:
+        """Raise BadUsage for workers that the algorithm has nothing for, and warn of threads that it does not use."""
         if session.cluster is not None and self.algorithm != "ml" and not self.one_pass:
             hint = "--algorithm ml, or leave out --cluster"
             raise BadUsage(f"--cluster has workers for the rows of --algorithm ml, not {self.algorithm}", hint=hint)
-        check(self, session)
         if self.algorithm not in THREADED:
             session.ignored("threads", f"with --algorithm {self.algorithm}")

@@ -9,11 +9,7 @@ import click
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     NETWORK_FORMATS,
-    format_option,
-    missing_rows_option,
-    network_format_option,
     output_options,
-    seed_option,
     stage,
 )
 from herdcli.cli.network.request import DESCRIPTION_FORMATS, Request
@@ -26,26 +22,7 @@ if TYPE_CHECKING:
 @click.command("network", cls=Command)
 @click.argument("structure", type=click.Choice(["grid", "tree", "random", "convert", "describe", "from-hmm", "unroll"]))
 @click.argument("source", metavar="[INPUT]", default="-", required=False)
-@click.option("--rows", type=click.IntRange(1), default=5, show_default=True, help="Rows of a grid.")
-@click.option("--columns", type=click.IntRange(1), default=5, show_default=True, help="Columns of a grid.")
-@click.option("--nodes", type=click.IntRange(1), default=25, show_default=True, help="Variables of a tree or random graph.")
-@click.option("--degree", type=click.FloatRange(0), default=4.0, show_default=True, help="Mean number of neighbours in a random graph.")
-@click.option("--sigma-w", type=click.FloatRange(0), default=1.0, show_default=True, help="Standard deviation of the weights.")
-@click.option(
-    "--sigma-b", type=click.FloatRange(0), default=1.0, show_default=True, help="Standard deviation of the biases around −½ Σ weights."
-)
-@click.option(
-    "--observe", type=click.Choice(["border", "leaves"]), default=None, help="Give marginals for the border of a grid, or for leaves."
-)
-@click.option(
-    "--sigma-alpha", type=click.FloatRange(0), default=1.0, show_default=True, help="Observed marginals are 1/(1+e^α), α ~ N(0, σ²)."
-)
-@click.option(
-    "--evidence", default=None, metavar="FILE", help="The rows that the states of from-hmm emitted; a column 'sequence' divides them."
-)
-@click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Slices of unroll.")
-@format_option((*NETWORK_FORMATS, *DESCRIPTION_FORMATS))
-@stage(Request, network_format_option, missing_rows_option, seed_option, output_options)
+@stage(Request, output_options)
 def command(session: Session, request: Request) -> None:
     """Make a Boltzmann machine on a grid, tree or random graph, convert or describe a network, or make one of an HMM or a template.
 
@@ -76,7 +53,6 @@ def command(session: Session, request: Request) -> None:
         able = ", ".join(DESCRIPTION_FORMATS if described else NETWORK_FORMATS)
         raise BadUsage(f"herd network {request.structure} writes no {form}", hint=f"--format {able}")
     networks.check(session, "dataset" if described else "network", form)
-    request.warn_of_ignored(session)
     if described:
         describe.describe(session, load_network(session, request.source, request.input_format, request.missing_rows), form, request.seed)
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.networks import load_network
-from herdcli.cli.network.request import MADE, USED_BY
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
@@ -28,8 +27,19 @@ def made(session: Session, request: Request) -> tuple[Network, Artifact | None]:
         return networks.made(session, request)
     from herdcli.markov.model import generate
 
-    known = {name: getattr(request, name) for name in (*USED_BY, *MADE)}
-    return generate.make(request.structure, **known), None
+    network = generate.make(
+        request.structure,
+        rows=request.rows,
+        columns=request.columns,
+        nodes=request.nodes,
+        degree=request.degree,
+        sigma_w=request.sigma_w,
+        sigma_b=request.sigma_b,
+        observe=request.observe,
+        sigma_alpha=request.sigma_alpha,
+        seed=request.seed,
+    )
+    return network, None
 
 
 def _unrolled(session: Session, request: Request) -> tuple[Network, Artifact]:

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import input_file, unrecorded, where_changed
+from herdcli.cli.frame import shared_options
+from herdcli.cli.frame.declaration import (
+    INPUT,
+    LEARNING,
+    Condition,
+    OneOf,
+    choice,
+    number,
+    option,
+    text,
+    whole,
+)
+from herdcli.cli.frame.request import input_file, where_changed
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    pass
 
-USED_BY = {"rows": ("grid",), "columns": ("grid",), "nodes": ("tree", "random"), "degree": ("random",)}
 DESCRIPTION_FORMATS = ("json", "csv", "parquet")
-MADE = ("sigma_w", "sigma_b", "observe", "sigma_alpha", "seed")
+DRAWN = OneOf("structure", "grid", "tree", "random", positional=True)
+SEEDED = OneOf("structure", "grid", "tree", "random", "describe", positional=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,33 +33,42 @@ class Request:
 
     structure: str
     source: str = input_file()
-    format: str | None = unrecorded()
-    input_format: str | None = unrecorded()
-    rows: int
-    columns: int
-    nodes: int
-    degree: float
-    sigma_w: float
-    sigma_b: float
-    observe: str | None
-    sigma_alpha: float
-    evidence: str | None = where_changed(None, lambda value: "file")
-    steps: int = where_changed(10)
-    missing_rows: str = where_changed("refuse")
-    seed: int
-
-    def warn_of_ignored(self, session: Session) -> None:
-        """Warnings for options without effect on this structure."""
-        if self.structure != "from-hmm":
-            session.ignored("evidence", f"with {self.structure}")
-        if self.structure != "unroll":
-            session.ignored("steps", f"with {self.structure}")
-        if self.structure in ("convert", "describe", "from-hmm", "unroll"):
-            for option in (*USED_BY, *(name for name in MADE if name != "seed" or self.structure != "describe")):
-                session.ignored(option, f"with {self.structure}")
-            return
-        for option, users in USED_BY.items():
-            if self.structure not in users:
-                session.ignored(option, f"with {self.structure}")
-        if self.observe is None:
-            session.ignored("sigma_alpha", "without --observe")
+    rows: int = option(whole(1), default=5, only=OneOf("structure", "grid", positional=True), help="Rows of a grid.")
+    columns: int = option(whole(1), default=5, only=OneOf("structure", "grid", positional=True), help="Columns of a grid.")
+    nodes: int = option(
+        whole(1), default=25, only=OneOf("structure", "tree", "random", positional=True), help="Variables of a tree or random graph."
+    )
+    degree: float = option(
+        number(0), default=4.0, only=OneOf("structure", "random", positional=True), help="Mean number of neighbours in a random graph."
+    )
+    sigma_w: float = option(number(0), default=1.0, only=DRAWN, help="Standard deviation of the weights.")
+    sigma_b: float = option(number(0), default=1.0, only=DRAWN, help="Standard deviation of the biases around −½ Σ weights.")
+    observe: str | None = option(
+        choice("border", "leaves"), group=INPUT, only=DRAWN, help="Give marginals for the border of a grid, or for leaves."
+    )
+    sigma_alpha: float = option(
+        number(0),
+        default=1.0,
+        only=(DRAWN, Condition("observe", why="without --observe")),
+        help="Observed marginals are 1/(1+e^α), α ~ N(0, σ²).",
+    )
+    evidence: str | None = option(
+        text(),
+        metavar="FILE",
+        group=INPUT,
+        record=where_changed(None, lambda value: "file"),
+        only=OneOf("structure", "from-hmm", positional=True),
+        help="The rows that the states of from-hmm emitted; a column 'sequence' divides them.",
+    )
+    steps: int = option(
+        whole(1),
+        default=10,
+        group=LEARNING,
+        record=where_changed(10),
+        only=OneOf("structure", "unroll", positional=True),
+        help="Slices of unroll.",
+    )
+    format: str | None = shared_options.output_format(*shared_options.NETWORK_FORMATS, *DESCRIPTION_FORMATS)
+    input_format: str | None = shared_options.network_format()
+    missing_rows: str = shared_options.missing_rows()
+    seed: int = shared_options.seed(only=SEEDED)

@@ -10,6 +10,7 @@ Wabbit's times, and nothing off ours.  Ours also digests its input (SHA-256) and
 text    one pass over text of either format, with C given and without options
 cache   one pass and five with parsed text in a file, made beforehand
 pairs   a product of the features of two namespaces: what a run takes longer with `--interactions ab` (`-q ab`), by the number of products
+classes the twenty groups as classes: CPU time and memory of 18,846 posts with the race, with one learner, and of `--oaa 20`
 start   twenty lines of text, over `python -c 'import numpy'`
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -25,12 +27,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, as they are where herd is installed
 
+import h5py
 import numpy as np
 from bench_nherd import PLAIN, as_text, children_seconds, newsgroups, tell
 from realdata import FOLDER
 
 HERD = [str(Path(sys.executable).with_name("herd")), "nherd-train", "-q"]
 Times = dict[str, tuple[float, float]]
+# A process begins with the size of the one that starts it: a small one in between
+MEASURE = """
+import os, sys
+_, status, used = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ), 0)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss)
+sys.exit(status != 0)
+"""
 
 
 def vowpal_wabbit(python: str, folder: Path, data: str, *more: str) -> list[str]:
@@ -97,6 +107,35 @@ def pairs(folder: Path, vw: str, rounds: int) -> None:
     tell("a product of two features, learned", f"{cost['ours']:.1f} ns", f"{cost['theirs']:.1f} ns in Vowpal Wabbit (CPU time)")
 
 
+def classes(folder: Path, data: Path, vw: str, rounds: int) -> None:
+    """Twenty classes: CPU time and the largest resident size of whole processes, in turns."""
+    with h5py.File(data / "newsgroups20_bow.h5") as file:
+        values, words, pointer, y = (file[name][:] for name in ("X/data", "X/indices", "X/indptr", "y"))
+    with open(folder / "c.vw", "w") as out:
+        for row in np.random.default_rng(0).permutation(len(y)).tolist():
+            part = slice(pointer[row], pointer[row + 1])
+            out.write(f"{y[row] + 1} | " + " ".join(f"w{k}:{x:g}" for k, x in zip(words[part], values[part], strict=True)) + "\n")
+    one = ["--algorithm", "arow", "--multiclass", "one-vs-rest", "--C", ".2"]
+    commands = {
+        "race": herd(folder, "c.vw"),
+        "one": herd(folder, "c.vw", *one),
+        "vw": vowpal_wabbit(vw, folder, "c.vw", "--oaa", "20"),
+        "import": [vw, "-c", "import vowpalwabbit"],
+    }
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    size = dict.fromkeys(commands, 0.0)
+    for _ in range(rounds):
+        for name, command in commands.items():
+            done = subprocess.run([sys.executable, "-c", MEASURE, *command], check=True, capture_output=True, text=True)
+            seconds, kilobytes = map(float, done.stdout.splitlines()[-1].split())
+            times[name].append(seconds)
+            size[name] = max(size[name], kilobytes / 1e3)
+    base = min(times["vw"]) - min(times["import"])
+    for name, told in (("race", "20 classes, without options"), ("one", "20 classes, one learner"), ("vw", "20 classes, Vowpal Wabbit")):
+        own = min(times[name]) - (min(times["import"]) if name == "vw" else 0.0)
+        tell(told, f"CPU {own:.2f} s, {own / base:.2f} × Vowpal Wabbit", f"{size[name]:.0f} MB")
+
+
 def start(folder: Path, rounds: int) -> None:
     """What it takes before and after the examples."""
     times = children_seconds({"numpy": [sys.executable, "-c", "import numpy"], "few": herd(folder, "few.svm", *PLAIN)}, 3 * rounds)
@@ -112,7 +151,7 @@ def main() -> None:
     parser.add_argument("--vw", required=True, metavar="PYTHON")
     parser.add_argument("--copies", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="text,cache,pairs,start")
+    parser.add_argument("--only", default="text,cache,pairs,classes,start")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -128,6 +167,8 @@ def main() -> None:
         for part in asked.only.split(","):
             if part == "start":
                 start(folder, asked.rounds)
+            elif part == "classes":
+                classes(folder, asked.data, asked.vw, asked.rounds)
             else:
                 {"text": text, "cache": cache, "pairs": pairs}[part](folder, asked.vw, asked.rounds)
 

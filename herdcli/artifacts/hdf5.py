@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from herdcli import __version__, kinds
-from herdcli.artifacts import codec, guard, header
+from herdcli.artifacts import codec, guard, header, memory
 from herdcli.artifacts.patient import created
 from herdcli.errors import DataError
 from herdcli.schema import check
@@ -33,6 +33,7 @@ def write(
 
     rows  its rows are the first of so many, and `more` has the others, in values of the same kind; the bytes are those of one value.
     """
+    value = value.condensed() if hasattr(value, "condensed") else value
     check(value)
     clash = RESERVED & {declared.name for declared in fields(value)}
     if clash:
@@ -66,6 +67,9 @@ def read(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple[Any, l
     guard.check_readable(guard.walk(file, where=where), limit=limit, where=where)
     value = codec.read(file, cls, where=where)
     check(value, where=where)
+    if hasattr(value, "whole"):
+        memory.require(value.whole_bytes, limit, where=where)
+        value = value.whole()
     return kinds.upgrade(value, kind, version), attributes["history"], attributes.get("recoding")
 
 

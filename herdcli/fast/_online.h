@@ -292,23 +292,60 @@ static int64_t online_binary(double *table, const int64_t *pointer, const int32_
     return updates;
 }
 
-/* Scores and variances of all classes; returns the sum of squares of the row. */
-HERD_LOOP(double, online_scores,
+/* Scores and variances of 4·FOURS classes from `class` on, whose sums stay in registers while the entries of a row go by. */
+#define ONLINE_CLASSES(FOURS)                                                                                                              \
+    {                                                                                                                                      \
+        online_four s[FOURS], u[FOURS];                                                                                                    \
+        memset(s, 0, sizeof s);                                                                                                            \
+        memset(u, 0, sizeof u);                                                                                                            \
+        for (ptrdiff_t i = 0; i < count; i++) {                                                                                            \
+            const online_four *mean = (const online_four *)(table + (ptrdiff_t)index[i] * 2 * classes + class);                            \
+            const online_four *spread = (const online_four *)((const double *)mean + classes);                                             \
+            const double xi = x[i], xx = xi * xi;                                                                                          \
+            const double *ahead = table + (ptrdiff_t)index[i + CLASSES_AHEAD < count ? i + CLASSES_AHEAD : i] * 2 * classes + class;       \
+            for (int k = 0; k < FOURS; k += 2) {                                                                                           \
+                ONLINE_FETCH(ahead + 4 * k, 3);                                                                                            \
+                ONLINE_FETCH(ahead + classes + 4 * k, 3);                                                                                  \
+            }                                                                                                                              \
+            for (int k = 0; k < FOURS; k++) {                                                                                              \
+                s[k] += mean[k] * xi;                                                                                                      \
+                u[k] += spread[k] * xx;                                                                                                    \
+            }                                                                                                                              \
+        }                                                                                                                                  \
+        memcpy(score + class, s, sizeof s);                                                                                                \
+        memcpy(variance + class, u, sizeof u);                                                                                             \
+        class += 4 * FOURS;                                                                                                                \
+    }
+
+enum { CLASSES_AHEAD = 6 };
+
+/* Scores and variances of all classes; returns the sum of squares of the row.  Each sum runs over the entries in their order. */
+HERD_LOOP_32(double, online_scores,
           (const double *restrict table, ptrdiff_t classes, const int32_t *restrict index, const double *restrict x, ptrdiff_t count, double *restrict score, double *restrict variance),
           (table, classes, index, x, count, score, variance))
 {
     double squares = 0.0;
-    memset(score, 0, sizeof(double) * (size_t)classes);
-    memset(variance, 0, sizeof(double) * (size_t)classes);
-    for (ptrdiff_t i = 0; i < count; i++) {
-        const double *entry = table + (ptrdiff_t)index[i] * 2 * classes;
-        const double xi = x[i], xx = xi * xi;
-        for (ptrdiff_t z = 0; z < classes; z++)
-            score[z] += entry[z] * xi;
-        for (ptrdiff_t z = 0; z < classes; z++)
-            variance[z] += entry[classes + z] * xx;
-        squares += xx;
+    ptrdiff_t class = 0;
+    while (class + 20 <= classes)
+        ONLINE_CLASSES(5)
+    if (class + 12 <= classes)
+        ONLINE_CLASSES(3)
+    if (class + 8 <= classes)
+        ONLINE_CLASSES(2)
+    if (class + 4 <= classes)
+        ONLINE_CLASSES(1)
+    for (; class < classes; class++) {
+        double s = 0.0, u = 0.0;
+        for (ptrdiff_t i = 0; i < count; i++) {
+            const double *entry = table + (ptrdiff_t)index[i] * 2 * classes + class;
+            s += entry[0] * x[i];
+            u += entry[classes] * (x[i] * x[i]);
+        }
+        score[class] = s;
+        variance[class] = u;
     }
+    for (ptrdiff_t i = 0; i < count; i++)
+        squares += x[i] * x[i];
     return squares;
 }
 
@@ -357,6 +394,54 @@ static void online_normal_cdf(const double *restrict x, ptrdiff_t count, double 
         out[i] = 0.5 * erfc(x[i] / -1.4142135623730951);
 }
 
+/* Move the weights of all classes at once, entry by entry, with `project`: what online_update does class by class, in the same bits. */
+HERD_LOOP(void, online_project_classes,
+          (double *restrict table, ptrdiff_t classes, const int32_t *restrict index, const double *restrict x, ptrdiff_t count, const double *restrict move, const double *restrict gamma),
+          (table, classes, index, x, count, move, gamma))
+{
+    for (ptrdiff_t i = 0; i < count; i++) {
+        double *restrict mean = table + (ptrdiff_t)index[i] * 2 * classes;
+        double *restrict spread = mean + classes;
+        const double xi = x[i], xx = xi * xi;
+        for (ptrdiff_t z = 0; z < classes; z++) {
+            const double s = spread[z];
+            mean[z] += move[z] * (s * xi);
+            spread[z] = s / (1.0 + gamma[z] * (s * xx));
+        }
+    }
+}
+
+enum { MANY_MOVE = 6 }; /* classes, from which on they are moved at once */
+
+/* Each class against the rest; `scratch` holds two numbers for each class and one for each entry.  Returns whether any class moved. */
+static int online_against_rest(double *table, ptrdiff_t classes, const int32_t *at, const double *x, ptrdiff_t count, const online_rule *rule,
+                               ptrdiff_t y, double C, const double *s, const double *u, double *scratch)
+{
+    double *const move = scratch, *const gamma = scratch + classes, *const rest = scratch + 2 * classes;
+    const int plain = rule->form != DROP && !online_is_herd(rule);
+    int moved = 0;
+    for (ptrdiff_t z = 0; z < classes; z++) {
+        const double sign = z == y ? 1.0 : -1.0;
+        const online_step step = online_solve(rule, sign * s[z], u[z], C);
+        const int moves = step.alpha != 0.0 || step.gamma > 0.0;
+        move[z] = step.alpha * sign;
+        gamma[z] = step.gamma > 0.0 ? step.gamma : 0.0;
+        moved += moves;
+        if (moves && !plain)
+            online_update(table, classes, z, at, x, count, rule, step, sign, rest);
+    }
+    if (plain && moved >= MANY_MOVE) {
+        online_project_classes(table, classes, at, x, count, move, gamma);
+    } else if (plain) {
+        for (ptrdiff_t z = 0; z < classes; z++) {
+            const online_step step = {move[z], gamma[z], 0.0, 0.0};
+            if (step.alpha != 0.0 || step.gamma > 0.0)
+                online_update(table, classes, z, at, x, count, rule, step, 1.0, rest);
+        }
+    }
+    return moved > 0;
+}
+
 static int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t *pointer, const int32_t *index, const double *value,
                                  const int32_t *label, const double *weight, ptrdiff_t rows, const online_rule *rule, int top,
                                  double *running, double *score, double *variance, double *scratch)
@@ -387,14 +472,7 @@ static int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t
                 changed = 1;
             }
         } else {
-            for (ptrdiff_t z = 0; z < classes; z++) {
-                const double sign = z == y ? 1.0 : -1.0;
-                const online_step step = online_solve(rule, sign * s[z], u[z], C);
-                if (step.alpha != 0.0 || step.gamma > 0.0) {
-                    online_update(table, classes, z, at, x, count, rule, step, sign, scratch);
-                    changed = 1;
-                }
-            }
+            changed = online_against_rest(table, classes, at, x, count, rule, y, C, s, u, scratch);
         }
         updates += changed;
     }

@@ -124,7 +124,7 @@ def learn_multiclass(double[:, :, ::1] table, const int64_t[::1] pointer, const 
     if weight is not None:
         weights = weight
         weight_at = &weights[0]
-    scratch = np.empty(int(np.diff(pointer).max()) + 1)
+    scratch = np.empty(int(np.diff(pointer).max()) + 1 + 2 * table.shape[2])
     with nogil:
         updates = online_multiclass(&table[0, 0, 0], table.shape[2], &pointer[0], &index[0], &value[0], &label[0], weight_at, rows, &made,
                                     top, &running[0], &score[0, 0], &variance[0, 0], &scratch[0])

@@ -45,6 +45,13 @@ class Block:
         weight = None if self.weight is None else self.weight.copy()
         return Block(self.pointer.copy(), self.index.copy(), self.value.copy(), self.label.copy(), weight, self.place)
 
+    def part(self, begin: int, end: int) -> Block:
+        """Some of the examples, in the same arrays."""
+        pointer = self.pointer[begin : end + 1]
+        entries, rows = slice(int(pointer[0]), int(pointer[-1])), slice(begin, end)
+        weight, place = (None if each is None else each[rows] for each in (self.weight, self.place))
+        return Block(pointer - pointer[0], self.index[entries], self.value[entries], self.label[rows], weight, place)
+
     def dense(self, width: int) -> Array:
         """The rows (n, width) float64; features beyond are left out."""
         rows = np.repeat(np.arange(self.rows), np.diff(self.pointer))
@@ -166,13 +173,39 @@ def joined(blocks: list[Block]) -> Block:
     )
 
 
+class BlockBuilder:
+    """Blocks laid end to end as they come, in arrays with room for so many entries, which take memory as they are filled."""
+
+    def __init__(self, room: int) -> None:
+        self._index, self._value, self._used = np.empty(room, dtype=np.int32), np.empty(room), 0
+        self._rows: list[Block] = []  # without their entries
+
+    def add(self, block: Block) -> None:
+        """Lay a block behind those that are there."""
+        end = self._used + len(block.index)
+        if end > len(self._index):
+            more = (0, 2 * end - len(self._index))
+            self._index, self._value = np.pad(self._index, more), np.pad(self._value, more)
+        self._index[self._used : end], self._value[self._used : end] = block.index, block.value
+        self._rows.append(replace(block, pointer=block.pointer + self._used, index=self._index[:0], value=self._value[:0]))
+        self._used = end
+
+    def whole(self) -> Block:
+        """All of them as one, with weights if any of them has."""
+        weights = [np.ones(part.rows) if part.weight is None else part.weight for part in self._rows]
+        return Block(
+            pointer=np.concatenate([[0], *(part.pointer[1:] for part in self._rows)]).astype(np.int64),
+            index=self._index[: self._used],
+            value=self._value[: self._used],
+            label=np.concatenate([part.label for part in self._rows]),
+            weight=np.concatenate(weights) if any(part.weight is not None for part in self._rows) else None,
+        )
+
+
 def pieces_at(block: Block, ends: list[int]) -> Iterator[Block]:
     """A block in parts that end behind these rows, the last of which is its last."""
     for begin, end in pairwise([0, *ends]):
-        pointer = block.pointer[begin : end + 1]
-        part, rows = slice(int(pointer[0]), int(pointer[-1])), slice(begin, end)
-        weight, place = (None if each is None else each[rows] for each in (block.weight, block.place))
-        yield Block(pointer - pointer[0], block.index[part], block.value[part], block.label[rows], weight, place)
+        yield block.part(begin, end)
 
 
 def prepared(block: Block, *, normalize: bool, bias: bool) -> Block:

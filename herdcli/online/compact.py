@@ -38,6 +38,16 @@ def numbered(state: State, block: Block) -> Block:
     return replace(block, index=index)
 
 
+def met(state: State, rows: Array) -> Array:
+    """(C, K) of rows (≥ K, C) of the table, in the order of their columns."""
+    assert state.columns is not None
+    order = np.argsort(state.columns)
+    made = np.empty((rows.shape[1], len(order)))
+    for z in range(len(made)):
+        made[z] = rows[order, z]
+    return made
+
+
 def spread(state: State, rows: Array, fill: float) -> Array:
     """(C, D) of rows (K, C) of the table: each in its column, and `fill` in all others."""
     assert state.columns is not None

@@ -41,8 +41,10 @@ def compared(settings: Settings, batches: Sequence[Batch], classes: int) -> Drif
     """The best learner that forgets, where it is significantly better than that of `settings`; None where it is not, or not tried."""
     if settings.algorithm not in ("nherd", "arow"):
         return None
+    if race.features(settings, batches) * (1 if classes == 2 else classes) > MOST_WEIGHTS:
+        return None
     whole = race.examples(settings, batches, classes)
-    if whole.rows < FEWEST or whole.width * (1 if classes == 2 else classes) > MOST_WEIGHTS:
+    if whole.rows < FEWEST:
         return None
     still = _mistakes(settings, whole, classes)
     tried = {entry: _mistakes(entry, whole, classes) for entry in _fading(settings, FIRST)}

@@ -64,8 +64,8 @@ def _with_bias_row(model: Classifier) -> Array:
     return wide
 
 
-def classifier(settings: Settings, columns: int, state: State, names: list[str], *, part: bool = False) -> Classifier:
-    """The artifact of a finished run, whose table began with so many columns.
+def classifier(settings: Settings, columns: int, state: State, names: list[str], *, part: bool = False, bits: int = 0) -> Classifier:
+    """The artifact of a finished run, whose table began with so many columns; hashed into 2^bits it has those alone that were met.
 
     Raises DataError if only one class was seen, except where it is a `part` of several, whose others see more.
     """
@@ -86,6 +86,7 @@ def classifier(settings: Settings, columns: int, state: State, names: list[str],
         machines=state.machines,
         passes=held_out.told(state),
         coverage=sets.told(state),
+        bits=bits,
     )
     first = 0 if settings.bias else 1
     if state.sizes is not None:
@@ -97,6 +98,9 @@ def classifier(settings: Settings, columns: int, state: State, names: list[str],
         base = replace(base, absolute=wrong)
     if not all(np.isfinite(weights).all() for weights in (state.table, state.mean, state.sigma, state.weights) if weights is not None):
         raise Diverged("the weights or their variances are no longer finite", hint=SMALLER)
+    if state.table is not None and state.columns is not None and bits:
+        mean, variance = (np.ascontiguousarray(compact.met(state, state.table[:, k])[:, first:]) for k in (0, 1))
+        return replace(base, mean=mean, variance=variance, column=np.sort(state.columns)[first:].astype(np.int64) - first)
     if state.table is not None and state.columns is not None:
         mean, variance = (compact.spread(state, state.table[:, k], fill)[:, first:] for k, fill in ((0, 0.0), (1, 1.0)))
         return replace(base, mean=np.ascontiguousarray(mean), variance=np.ascontiguousarray(variance))
@@ -120,6 +124,8 @@ def classifier(settings: Settings, columns: int, state: State, names: list[str],
 def _with_sizes(base: Classifier, state: State, first: int) -> Classifier:
     """With the sizes of as many features as there are weights, or dimensions of support vectors."""
     assert state.sizes is not None
+    if state.columns is not None and base.bits:
+        return base.with_scales(compact.met(state, state.sizes).T[first:])
     if state.columns is not None:
         return base.with_scales(compact.spread(state, state.sizes, 0.0).T[first:])
     lengths = [len(each) for each in (state.table, state.weights) if each is not None]

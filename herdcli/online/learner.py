@@ -22,6 +22,7 @@ from herdcli.schema import Array
 
 READ = 40  # bytes for each value of a block of rows: as it is read, with the bias, in doubles
 KEPT = 2_000  # last progressive scores, for calibration
+SPARE = 1 << 18  # weights that a growing table has room for, and a quarter more
 STRAIN_ROWS = 100  # first examples whose C·v is looked at
 
 
@@ -44,6 +45,7 @@ class Learner:
     coverage  of prediction sets, which examples are given before they are learned; 0: none are.
     scales  (D, 5) that features are scaled by from the first example on, where all rows are known; None: they move with the stream.
     rows    whose multipliers are kept (settings.dual).
+    bits    features are hashed into 2^bits columns; the model has those alone that were met.
     """
 
     settings: Settings
@@ -55,6 +57,7 @@ class Learner:
     coverage: float = 0.0
     scales: Array | None = None
     rows: int = 0
+    bits: int = 0
 
     @property
     def count(self) -> int:
@@ -155,9 +158,8 @@ class Learner:
 
     def result(self, state: State) -> Classifier:
         """The artifact of a finished run.  Raises DataError if only one class was seen."""
-        return classifier(
-            self.settings, self.columns, state, [str(k) for k in range(self.classes)] if self.labels is None else list(self.labels.names)
-        )
+        names = [str(k) for k in range(self.classes)] if self.labels is None else list(self.labels.names)
+        return classifier(self.settings, self.columns, state, names, bits=self.bits)
 
 
 def _grow(state: State, learner: Learner, width: int) -> None:
@@ -171,11 +173,10 @@ def _grow(state: State, learner: Learner, width: int) -> None:
         room = max(width, min(2 * state.stack.shape[1], width + (1 << 20)))
         state.stack = tags.grown(state.stack, len(state.stack), room)
     if state.table is not None and len(state.table) < width:
-        room = max(width, min(2 * len(state.table), width + (1 << 20)))
-        wide = np.zeros((room, 2, learner.count))
-        wide[:, 1] = 1.0
-        wide[: len(state.table)] = state.table
-        state.table = wide
+        room = width if len(state.table) < 2 else width + min(len(state.table), max(len(state.table) // 4, SPARE // learner.count))
+        before = len(state.table)
+        state.table = _longer(state, room)
+        state.table[before:, 1] = 1.0
     if state.mean is not None and state.mean.shape[1] < width:
         assert state.sigma is not None
         old = state.mean.shape[1]
@@ -184,6 +185,20 @@ def _grow(state: State, learner: Learner, width: int) -> None:
         sigma[:, np.arange(groups * width), np.arange(groups * width)] = 1.0
         state.sigma = widened(state.sigma, learner.count, old, width) if old else sigma
         state.mean = np.pad(state.mean, ((0, 0), (0, width - old)))
+
+
+def _longer(state: State, rows: int) -> Array:
+    """The table with so many rows, new ones of zeros: in its place in memory where nothing else refers to it, else as a copy."""
+    assert state.table is not None
+    table, state.table = state.table, None
+    shape = (rows, *table.shape[1:])
+    try:
+        table.resize(shape)
+    except ValueError:
+        wide = np.zeros(shape)
+        wide[: len(table)] = table
+        return wide
+    return table
 
 
 def _learned(learner: Learner, state: State, batch: Batch) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, fields, replace
 
 import numpy as np
@@ -242,6 +243,12 @@ class Classifier(Classifier2):
     centred: Array | None = array("d", "examples since it is centred, 0 if it is not", kind="f", optional=True)
     forgetting: Forgetting | None = None
     documents: Documents | None = None  # how documents become rows, where it was learned from some
+    column: Array | None = array("d", "column of each weight, where hashed ones without evidence are left out", kind="i", optional=True)
+
+    @property
+    def columns(self) -> int:
+        """Features, the bias included."""
+        return super().columns if self.column is None else (1 << self.bits) + self.settings.bias
 
     @property
     def scales(self) -> Array | None:
@@ -275,6 +282,45 @@ class Classifier(Classifier2):
     def upgrade(self) -> Classifier:
         """Itself."""
         return self
+
+    @property
+    def whole_bytes(self) -> int:
+        """Bytes that `whole` takes; 0 where it has nothing to do."""
+        return 0 if self.column is None or self.mean is None else 8 * self.columns * (2 * len(self.mean) + len(SCALES))
+
+    def condensed(self) -> Classifier:
+        """The model with the columns alone that have evidence, if it hashes and they are less than half: as files have it."""
+        if not self.bits or self.mean is None or self.variance is None:
+            return self
+        used = (self.mean != 0.0).any(axis=0) | (self.variance != 1.0).any(axis=0)
+        for name in SCALES:
+            if (values := getattr(self, name)) is not None:
+                used |= values != 0.0
+        column = np.flatnonzero(used) if self.column is None else self.column[used]
+        if 2 * len(column) >= self.columns:
+            return self.whole()
+        if used.all():
+            return self
+        return self._with_columns(column, lambda values, fill: values[..., used])
+
+    def whole(self) -> Classifier:
+        """The model with all its columns: those left out have mean 0, variance 1 and no sizes."""
+        if self.column is None:
+            return self
+
+        def spread(values: Array, fill: float) -> Array:
+            made = np.full((*values.shape[:-1], self.columns), fill) if fill else np.zeros((*values.shape[:-1], self.columns))
+            made[..., self.column] = values
+            return made
+
+        return self._with_columns(None, spread)
+
+    def _with_columns(self, column: Array | None, taken: Callable[[Array, float], Array]) -> Classifier:
+        """With these columns; taken: (values (…, d), value of a column without evidence) -> values of the columns."""
+        parts = {name: values for name in ("mean", *SCALES) if (values := getattr(self, name)) is not None}
+        made = {name: np.ascontiguousarray(taken(values, 0.0)) for name, values in parts.items()}
+        assert self.variance is not None
+        return replace(self, **made, variance=np.ascontiguousarray(taken(self.variance, 1.0)), column=column)  # type: ignore[arg-type]
 
     def validate(self) -> None:
         """Raise DataError unless the arrays fit the classes and each other, and all numbers are possible."""
@@ -380,6 +426,8 @@ def require_features(model: Classifier) -> None:
     inputs = model.features
     if not 0 <= model.bits <= 30 or (model.bits and not model.machines and model.columns != (1 << model.bits) + model.settings.bias):
         raise DataError(f"has {inputs} features, hashing into 2^{model.bits} columns makes another number")
+    if model.column is not None:
+        _require_columns(model, model.column)
     if model.text not in ("", "svmlight", "vw"):
         raise DataError(f"text is '{model.text}', expected svmlight or vw")
     if model.feature_names is not None and not model.machines and len(model.feature_names) != inputs:
@@ -397,9 +445,17 @@ def require_features(model: Classifier) -> None:
         raise DataError("needs 'location', 'deviation' and 'centred' with settings/scaling 'standard', and none of them without")
     for name in SCALES:
         if (values := getattr(model, name)) is not None:
-            if len(values) != model.columns:
-                raise DataError(f"dataset '{name}' has {len(values)} entries, there are {model.columns} features")
+            weights = model.columns if model.column is None else len(model.column)
+            if len(values) != weights:
+                raise DataError(f"dataset '{name}' has {len(values)} entries, there are {weights} features")
             require_finite(values, name, -np.inf if name == "location" else 0.0)
+
+
+def _require_columns(model: Classifier, column: Array) -> None:
+    if not model.bits or model.machines or model.variance is None:
+        raise DataError("has the dataset 'column', which only weights of hashed features with variances have")
+    if len(column) and not (column[0] >= 0 and column[-1] < model.columns and (np.diff(column) > 0).all()):
+        raise DataError(f"dataset 'column' is not rising within the {model.columns} columns that there are")
 
 
 def _holdout(held: Holdout, count: int, classes: int) -> None:

@@ -1,20 +1,20 @@
 """--C auto: learners of several C and algorithms side by side over the first examples; the lowest progressive error goes on.
 
-The examples are parsed, normalised and scaled once for all of them, and their features numbered anew without gaps, so that a
-learner's table is no larger than they need.  After 1,000 examples the best five stay in, after 4,000 the best two.
+The examples are parsed, normalised and scaled once for all of them, and their features numbered anew by the round that they first come
+in, so that a learner's table is no larger than its examples need.  After 1,000 examples the best five stay in, after 4,000 the best two.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.online import learner
-from herdcli.online.blocks import Block, joined, prepared, rescaled
+from herdcli.online.blocks import FIRST, Block, BlockBuilder, joined, prepared, rescaled
 from herdcli.online.model import Race, Settings
 from herdcli.online.source import require_same
 from herdcli.online.state import Batch, Source, State
@@ -26,7 +26,9 @@ EXAMPLES = 10_000
 ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # so many examples, and how many learners stay in after them
 FULL, FULL_CLASSES, FULL_ROWS = 150, 10, 200  # columns and classes up to which a full covariance is tried, and examples from which on
 SURE = 3.0  # standard errors of the paired difference
+CHUNK = 1 << 16  # entries that are numbered at once
 POWERS = range(-2, 6)  # of 4, over the mean of |x|²
+WAITING = 4_000_000  # bytes of weights that learners keep between two rounds; the others learn their examples again
 
 
 class Replay:
@@ -35,6 +37,7 @@ class Replay:
     def __init__(self, source: Source, where: str = "") -> None:
         self.source, self.where = source, where
         self._kept: list[Batch] = []
+        self._given = 0  # the step that was asked for last
 
     @property
     def steps(self) -> int | None:
@@ -42,21 +45,34 @@ class Replay:
         return self.source.steps
 
     def first(self, rows: int) -> list[Batch]:
-        """As many of the first batches as hold so many examples of the first pass, or all of it."""
+        """As many of the first batches as hold so many examples of the first pass, or all of it; before any is learned."""
         while sum(batch.block.rows for batch in self._kept) < rows:
             batch = self.source.block(len(self._kept))
             if batch is None or not batch.first_pass:
                 break
-            self._kept.append(replace(batch, block=batch.block.copied()))
+            self._kept.append(replace(batch, block=_packed(batch.block.copied())))
         return list(self._kept)
 
     def block(self, step: int, proof: bytes = b"") -> Batch | None:
         """The block of a step."""
-        if step < len(self._kept):
+        if self._given <= step < len(self._kept):
             require_same(proof, self._kept[step - 1].proof if step else b"", self.where)
-            return self._kept[step]
+            for number in range(self._given, step):  # which are learned by now: their proofs are kept
+                self._kept[number] = replace(self._kept[number], block=self._kept[number].block.part(0, 0).copied())
+            self._given = step
+            return replace(self._kept[step], block=_unpacked(self._kept[step].block))
         self._kept = []
         return self.source.block(step, proof)
+
+
+def _packed(block: Block) -> Block:
+    """The block with values of single precision, if they are the same numbers, as counts are."""
+    value = block.value.astype(np.float32)
+    return replace(block, value=value) if np.array_equal(value, block.value) else block
+
+
+def _unpacked(block: Block) -> Block:
+    return replace(block, value=block.value.astype(np.float64, copy=False))
 
 
 @dataclass(frozen=True)
@@ -95,19 +111,23 @@ def _heat(settings: Settings, whole: Block, classes: int, algorithms: Sequence[s
     squares = float(np.sum(whole.value**2)) / whole.rows
     unit = 1.0 / squares if squares > 0 else 1.0
     # Examples twice as long need a quarter of C (x → kx with C → C/k² gives the same predictions), so the grid is in units of 1/mean |x|².
-    entries = [(algorithm, unit * 4.0**power) for algorithm, power in product(algorithms, POWERS)]
+    entries = [(algorithm, unit * 4.0**power) for algorithm, power in itertools.product(algorithms, POWERS)]
     judged: list[_Judged] = [_Judged(1.0, np.inf, 0, 1.0)] * len(entries)
-    running, under_way, begin = list(range(len(entries))), dict[int, Racer](), 0
-    for examples, stay in ROUNDS:
-        part, there = _rows(whole, begin, examples), dict[int, Racer]()
+    running, waiting, begin = list(range(len(entries))), dict[int, Racer](), 0
+    for end, stay in ROUNDS:
+        kept, best = dict[int, Racer](), list[int]()
         for number in running:
             algorithm, C = entries[number]
-            racer = under_way.pop(number, None) or Racer.started(replace(settings, algorithm=algorithm, C=C), whole, classes)
-            judged[number], there[number] = racer.gone_on(part), racer
-            best = sorted(there, key=lambda number: (judged[number].error, judged[number].loss, number))
-            there = {number: there[number] for number in best[:stay]}  # the tables of the others are let go
-        running, under_way, begin = list(there), there, examples
-        if whole.rows <= examples:
+            racer, learned = waiting.pop(number, None), begin
+            if racer is None:
+                racer, learned = Racer.started(replace(settings, algorithm=algorithm, C=C), whole, classes), 0
+            judged[number] = racer.gone_on(whole.part(learned, end))
+            best = sorted([*best, number], key=lambda number: (judged[number].error, judged[number].loss, number))[:stay]
+            kept = _within(
+                {place: kept.get(place, racer) for place in best if place in kept or place == number}, WAITING if stay > 1 else 0
+            )
+        running, waiting, begin = best, kept, end
+        if whole.rows <= end:
             break
     algorithm, C = entries[running[0]]
     table = Race(
@@ -120,13 +140,21 @@ def _heat(settings: Settings, whole: Block, classes: int, algorithms: Sequence[s
     return replace(settings, algorithm=algorithm, C=C), table, judged[running[0]]
 
 
+def _within(racers: dict[int, Racer], most: int) -> dict[int, Racer]:
+    """The first of these learners whose weights take no more bytes than `most` together."""
+    sizes = itertools.accumulate(racer.bytes for racer in racers.values())
+    return {number: racer for (number, racer), size in zip(racers.items(), sizes, strict=True) if size <= most}
+
+
 def with_full_covariance(settings: Settings, batches: Sequence[Batch], classes: int) -> tuple[Settings, float, float] | None:
     """AROW with a full covariance in the place of the winner, where it made significantly fewer mistakes in the second half of examples.
 
     With its error there, and the winner's.  None where it did not, or where there are too many columns or classes for it.
     """
+    if classes > FULL_CLASSES or features(settings, batches) > FULL:
+        return None
     whole = examples(settings, batches, classes)
-    if whole.width > FULL or classes > FULL_CLASSES or whole.rows < FULL_ROWS:
+    if whole.rows < FULL_ROWS:
         return None
     full = replace(settings, algorithm="arow", covariance="full", multiclass="one-vs-rest" if classes > 2 else settings.multiclass)
     racers = [Racer.started(each, whole, classes, each.covariance) for each in (settings, full)]
@@ -145,31 +173,63 @@ def winner(settings: Settings, table: Race) -> int:
     return next(k for k, entry in enumerate(zip(table.algorithm, table.C.tolist(), forms, strict=True)) if entry == own)
 
 
+def features(settings: Settings, batches: Sequence[Batch]) -> int:
+    """How many features the first examples have, the bias included: the width of what `examples` makes, without making it."""
+    return int(_used(settings, [block for block, _ in _first(batches)]).sum())
+
+
+def _first(batches: Sequence[Batch]) -> list[tuple[Block, Batch]]:
+    """The first examples, block by block, and the batches that they are of."""
+    starts = itertools.accumulate((batch.block.rows for batch in batches), initial=0)
+    return [(batch.block.part(0, EXAMPLES - start), batch) for batch, start in zip(batches, starts, strict=False) if start < EXAMPLES]
+
+
+def _used(settings: Settings, blocks: Sequence[Block]) -> Array:
+    """(D,) bool: which features the examples have."""
+    used = np.zeros(max((block.width for block in blocks), default=1), dtype=bool)
+    used[0] = settings.bias
+    for block in blocks:
+        used[block.index] = True
+    return used
+
+
 def examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Block:
     """The first examples as one block, as the learners see them, with features numbered from 0 without gaps."""
-    blocks = []
-    for batch in batches:
-        block = prepared(batch.block, normalize=settings.normalize, bias=settings.bias)
-        noise = settings.label_noise > 0
-        label = learner.noisy(block.label, classes, settings, batch.number) if noise else block.label
-        if settings.task == "multilabel":
-            label = with_labels(label, classes)
-        blocks.append(replace(block, label=label))
-    if not blocks:
+    first = _first(batches)
+    if not first:
         raise DataError("there are no lines of data")
-    whole = _rows(joined(blocks), 0, EXAMPLES)
-    used = np.zeros(whole.width, dtype=bool)
-    used[whole.index] = True
+    used = _used(settings, [block for block, _ in first])
     place = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    whole = replace(whole, index=place[whole.index])
-    columns = {"none": 0, "online": 2, "standard": 5}[settings.scaling]
-    return rescaled(whole, np.zeros((whole.width, columns))) if columns else whole
+    scales = np.zeros((int(used.sum()), {"none": 0, "online": 2, "standard": 5}[settings.scaling]))
+    made, waiting = BlockBuilder(2 * sum(len(block.index) + block.rows for block, _ in first)), list[Block]()
+    for number, (block, batch) in enumerate(first):
+        label = learner.noisy(batch.block.label, classes, settings, batch.number)[: block.rows] if settings.label_noise > 0 else block.label
+        label = with_labels(label, classes) if settings.task == "multilabel" else label
+        block = prepared(replace(_unpacked(block), label=label), normalize=settings.normalize, bias=settings.bias)
+        waiting.append(replace(block, index=place[block.index]))
+        # The first examples of a stream are scaled by the mean of FIRST, which a small first block does not have.
+        if sum(each.rows for each in waiting) >= FIRST or number + 1 == len(first):
+            joint = waiting[0] if len(waiting) == 1 else joined(waiting)
+            made.add(rescaled(joint, scales) if scales.size else joint)
+            waiting = []
+    whole = made.whole()
+    _renumber(whole, [end for end, _ in ROUNDS])
+    return whole
 
 
-def _rows(block: Block, begin: int, end: int) -> Block:
-    pointer = block.pointer[begin : end + 1]
-    part, weight = slice(int(pointer[0]), int(pointer[-1])), None if block.weight is None else block.weight[begin:end]
-    return Block(pointer - pointer[0], block.index[part], block.value[part], block.label[begin:end], weight)
+def _renumber(block: Block, ends: Sequence[int]) -> None:
+    """Number the features of a block without gaps: first those of the examples before the first of the ends, then of the others."""
+    place, count = np.full(block.width, -1, dtype=np.int32), 0
+    for begin, end in itertools.pairwise((0, *ends)):
+        new = np.zeros(len(place), dtype=bool)
+        new[block.index[block.pointer[min(begin, block.rows)] : block.pointer[min(end, block.rows)]]] = True
+        new &= place < 0
+        found = int(new.sum())
+        place[new] = np.arange(count, count + found, dtype=np.int32)
+        count += found
+    for start in range(0, len(block.index), CHUNK):  # in place, a part at a time: the examples are what takes the memory
+        part = slice(start, start + CHUNK)
+        block.index[part] = place[block.index[part]]
 
 
 @dataclass
@@ -183,10 +243,15 @@ class Racer:
 
     @staticmethod
     def started(settings: Settings, whole: Block, classes: int, covariance: str = "diagonal") -> Racer:
-        """One that has learned nothing yet, with room for the features of all examples."""
+        """One that has learned nothing yet; with a full covariance it has room for the features of all examples."""
         alone = replace(settings, covariance=covariance, kernel="none", scaling="none", normalize=False)
-        one = learner.Learner(alone, learner.Nothing(), classes, whole.width)
+        one = learner.Learner(alone, learner.Nothing(), classes, whole.width if covariance == "full" else 1)
         return Racer(one, one.init(), np.zeros(0), np.zeros(0))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its weights."""
+        return sum(weights.nbytes for weights in (self.state.table, self.state.stack) if weights is not None)
 
     def gone_on(self, block: Block) -> _Judged:
         """Learn a block more: share of mistakes and mean loss of all so far."""

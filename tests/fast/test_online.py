@@ -91,6 +91,22 @@ def test_many_classes_give_the_same_bits(rule, top):
     assert results[0][3] > 0
 
 
+@pytest.mark.parametrize("top", [True, False])
+@pytest.mark.parametrize("classes", [3, 7, 8, 13, 20, 31, 44])
+@pytest.mark.parametrize("rule", [(0, 1, 0, 0, 0.7, 1.2), (1, 1, 0, 0, 0.05, 1.2), (1, 2, 0, 0, 0.7, 1.2), (0, 0, 1, 1, 0.7, 1.2)], ids=str)
+def test_any_number_of_classes_gives_the_same_bits(rule, classes, top):
+    """Classes go by twenties, twelves, eights and fours, and are moved one by one or all at once."""
+    data = rows(5, classes=classes)
+    results = []
+    for side in (compiled, twin):
+        weights, running, outcome = table(40, classes), np.zeros(2), np.zeros((2, 60, classes))
+        updates = side.learn_multiclass(weights, *data.values(), None, rule, top, running, *outcome)
+        results.append((weights, running, outcome, updates))
+    for ours, theirs in zip(*results, strict=True):
+        assert np.array_equal(ours, theirs)
+    assert results[0][3] > 0
+
+
 def test_two_classes_are_one_class_against_the_rest():
     data, rule = rows(4), (0, 1, 0, 0, 0.5, 0.0)
     two, running, outcome = table(40, 1), np.zeros(2), np.zeros((2, 60))

@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix
 
 from herdcli.errors import DataError
 from herdcli.online import learner, race
+from herdcli.online.blocks import from_rows, prepared, rescaled
 from herdcli.online.labels import Labels
 from herdcli.online.model import Settings
 from herdcli.online.parse import Reader
@@ -121,6 +122,68 @@ def test_batches_that_were_raced_on_are_learned_without_being_read_again():
     with pytest.raises(DataError, match="is not the text that the checkpoint's run has read"):
         replay.block(2, b"other")
     assert (replay.block(5, b"p").number, source.asked[-1]) == (0, 5)
+
+
+def test_batches_are_let_go_once_they_are_learned_and_read_again_where_they_are_asked_for():
+    X, y = rows(50)
+    X[0, 0] = 1 / 3  # which single precision does not have; the other batches hold counts
+    X[10:] = np.round(X[10:])
+    source = Counted(X, y, rows=10)
+    replay = race.Replay(source)
+    replay.first(50)
+    plain = Memory(X, y, rows=10)
+    for step in (0, 1, 2, 4):
+        block = replay.block(step).block
+        assert block.value.dtype == np.float64
+        assert np.array_equal(block.dense(42), plain.block(step).block.dense(42))
+    assert source.asked == (0, 1, 2, 3, 4)
+    assert np.array_equal(replay.block(1).block.dense(42), plain.block(1).block.dense(42))
+    assert source.asked[-1] == 1
+
+
+@pytest.mark.parametrize(
+    "settings", [Settings(bias=True, scaling="standard"), Settings(bias=True, scaling="online", label_noise=0.1), Settings()]
+)
+@pytest.mark.parametrize("step", [7, 64, 1000])
+def test_the_examples_of_a_race_are_those_of_the_whole_block(settings, step):
+    """Whatever the batches: rescaled as one block, with features numbered by the round that they first come in."""
+    random = np.random.default_rng(3)
+    X = csr_matrix(np.where(random.random((300, 90)) < 0.1, random.integers(1, 4, (300, 90)), 0).astype(float))
+    y = random.integers(0, 3, 300)
+    batches = race.Replay(Memory(X, y, rows=step)).first(300)
+    made = race.examples(settings, batches, 3)
+    whole = prepared(from_rows(X, made.label, slice(None)), normalize=False, bias=settings.bias)
+    assert race.features(settings, batches) == made.width == len(np.unique(whole.index))
+    whole = rescaled(whole, np.zeros((whole.width, 5 if settings.scaling == "standard" else 2))) if settings.scaling != "none" else whole
+    assert np.array_equal(made.pointer, whole.pointer)
+    assert np.array_equal(made.value, whole.value)
+    names = dict(zip(made.index.tolist(), whole.index.tolist(), strict=True))
+    assert [names[k] for k in made.index.tolist()] == whole.index.tolist()
+    assert settings.label_noise or np.array_equal(made.label, y)
+
+
+def test_features_are_numbered_by_the_round_that_they_come_in(monkeypatch):
+    monkeypatch.setattr(race, "ROUNDS", ((2, 5), (3, 1)))
+    X = np.zeros((4, 6))
+    X[0, 4] = X[1, 2] = X[2, 0] = X[2, 2] = X[3, 5] = 1.0
+    made = race.examples(Settings(), race.Replay(Memory(X, np.array([0, 1, 0, 1]))).first(4), 2)
+    assert made.index[:4].tolist() == [1, 0, 2, 0]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_learners_whose_weights_were_let_go_come_to_the_same_figures(classes, monkeypatch):
+    monkeypatch.setattr(race, "ROUNDS", ROUNDS)
+    random = np.random.default_rng(4)
+    X, y = random.standard_normal((60, 8)), random.integers(0, classes, 60)
+    found = []
+    for most in (0, 2000, 1 << 40):
+        monkeypatch.setattr(race, "WAITING", most)
+        batches = race.Replay(Memory(X, y, rows=16)).first(60)
+        found.append(race.race(Settings(bias=True, scaling="standard"), batches, classes, ["nherd", "arow"], ("top-1", "one-vs-rest")))
+    for settings, table in found[:2]:
+        assert settings == found[-1][0]
+        for name in ("C", "examples", "error", "loss"):
+            assert np.array_equal(getattr(table, name), getattr(found[-1][1], name))
 
 
 def test_passes_over_rows_are_shuffled_anew_and_end():

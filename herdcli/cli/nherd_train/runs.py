@@ -299,6 +299,8 @@ def with_full_covariance(session: Session, learner: Told, request: Request) -> T
     """The learner with a full covariance where that makes fewer mistakes on the first examples."""
     if not request.tries_full(frozenset(session.given)) or session.dry_run or not isinstance(learner.source, race.Replay):
         return learner
+    if learner.features > race.FULL:  # as hashed text has: a covariance is of all columns, however few of them are met
+        return learner
     found = race.with_full_covariance(learner.settings, learner.source.first(race.EXAMPLES), learner.classes)
     if found is None:
         return learner
@@ -334,7 +336,7 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
     source, classes = _source(session, given, kept, labels, settings)
     columns = (1 << reader.bits) + 1 if reader.bits else 1
     bounded, covering = _Bounded(session, source, classes), request.covering(model)
-    learner = Told(settings, bounded, classes, columns, labels, model, covering, console=session.console)
+    learner = Told(settings, bounded, classes, columns, labels, model, covering, bits=reader.bits, console=session.console)
     _require_memory(session, learner)
     learner, table = raced(session, learner, request, given.name)
     learner = with_full_covariance(session, learner, request)

@@ -25,6 +25,8 @@ from herdcli.schema import Array
 EXAMPLES = 10_000
 ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # so many examples, and how many learners stay in after them
 FULL, FULL_CLASSES, FULL_ROWS = 150, 10, 200  # columns and classes up to which a full covariance is tried, and examples from which on
+FIRST_ORDER = {"perceptron": (0,), "pa1": (-3, -1, 1)}  # that are tried beside the winner, and powers of 4 of their C
+TRIED = 1_000  # examples that they are tried on, before one of them learns all first examples
 SURE = 3.0  # standard errors of the paired difference
 CHUNK = 1 << 16  # entries that are numbered at once
 POWERS = range(-2, 6)  # of 4, over the mean of |x|²
@@ -167,6 +169,52 @@ def with_full_covariance(settings: Settings, batches: Sequence[Batch], classes: 
     return full, float(own.mean()), float(diagonal.mean())
 
 
+@dataclass(frozen=True)
+class Rival:
+    """A learner that was significantly better than the winner of a race.
+
+    errors  (n/2,) of the second half of the first examples.
+    """
+
+    settings: Settings
+    errors: Array
+    error_of_winner: float
+
+
+def best_of_first_order(settings: Settings, batches: Sequence[Batch], classes: int, forms: Sequence[str] = ()) -> Rival | None:
+    """PA-I or the perceptron, where it made significantly fewer mistakes than the winner in the second half of the first examples.
+
+    settings  of the winner.   forms  of several classes that are tried; () for that of the settings.
+    Source: Crammer et al., "Online passive-aggressive algorithms", JMLR 7 (2006); Rosenblatt (1958).
+    """
+    few = examples(settings, batches, classes, TRIED)
+    squares = float(np.sum(few.value**2)) / few.rows
+    unit = 1.0 / squares if squares > 0 else 1.0
+    entries = [
+        replace(settings, algorithm=name, C=unit * 4.0**power, multiclass=form)
+        for form in (forms if classes > 2 and forms else (settings.multiclass,))
+        for name, powers in FIRST_ORDER.items()
+        for power in powers
+    ]
+    late = [_errors(entry, few, classes)[few.rows // 2 :] for entry in (settings, *entries)]
+    best = min(range(len(entries)), key=lambda k: float(late[k + 1].mean()))
+    if not late[best + 1].mean() < late[0].mean():
+        return None
+    whole = few if few.rows < TRIED else examples(settings, batches, classes)
+    own, others = (_errors(entry, whole, classes)[whole.rows // 2 :] for entry in (entries[best], settings))
+    apart = others - own
+    if not apart.mean() > SURE * apart.std() / len(apart) ** 0.5:
+        return None
+    return Rival(entries[best], own, float(others.mean()))
+
+
+def _errors(settings: Settings, whole: Block, classes: int) -> Array:
+    """(n,) whether each example was wrong before it was learned."""
+    racer = Racer.started(settings, whole, classes)
+    racer.gone_on(whole)
+    return racer.errors
+
+
 def winner(settings: Settings, table: Race) -> int:
     """Which entry of a race the settings come from."""
     own, forms = (settings.algorithm, settings.C, settings.multiclass), table.multiclass or [settings.multiclass] * len(table.C)
@@ -175,13 +223,13 @@ def winner(settings: Settings, table: Race) -> int:
 
 def features(settings: Settings, batches: Sequence[Batch]) -> int:
     """How many features the first examples have, the bias included: the width of what `examples` makes, without making it."""
-    return int(_used(settings, [block for block, _ in _first(batches)]).sum())
+    return int(_used(settings, [block for block, _ in _first(batches, EXAMPLES)]).sum())
 
 
-def _first(batches: Sequence[Batch]) -> list[tuple[Block, Batch]]:
-    """The first examples, block by block, and the batches that they are of."""
+def _first(batches: Sequence[Batch], count: int) -> list[tuple[Block, Batch]]:
+    """So many first examples, block by block, and the batches that they are of."""
     starts = itertools.accumulate((batch.block.rows for batch in batches), initial=0)
-    return [(batch.block.part(0, EXAMPLES - start), batch) for batch, start in zip(batches, starts, strict=False) if start < EXAMPLES]
+    return [(batch.block.part(0, count - start), batch) for batch, start in zip(batches, starts, strict=False) if start < count]
 
 
 def _used(settings: Settings, blocks: Sequence[Block]) -> Array:
@@ -193,9 +241,9 @@ def _used(settings: Settings, blocks: Sequence[Block]) -> Array:
     return used
 
 
-def examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Block:
-    """The first examples as one block, as the learners see them, with features numbered from 0 without gaps."""
-    first = _first(batches)
+def examples(settings: Settings, batches: Sequence[Batch], classes: int, count: int | None = None) -> Block:
+    """The first examples (count: so many) as one block, as the learners see them, with features numbered from 0 without gaps."""
+    first = _first(batches, EXAMPLES if count is None else count)
     if not first:
         raise DataError("there are no lines of data")
     used = _used(settings, [block for block, _ in first])

@@ -95,12 +95,28 @@ def test_crafted_columns_are_refused(herd, text, monkeypatch, change, message):
         assert ended.err.startswith(f"herd {line[0]}: bad.h5: {message}"), ended.err
 
 
-def test_few_hashed_features_are_not_given_a_covariance_of_all_columns(herd, text):
-    """A full covariance wins on the majority of seven bits; of 2^18 columns it would take 550 GB."""
-    random = np.random.default_rng(0)
-    X = random.integers(0, 2, (800, 9))
+@pytest.fixture
+def bits(tmp_path):
+    """The majority of seven of nine bits: a full covariance wins, and one of 2^18 hashed columns would take 550 GB."""
+    X = np.random.default_rng(0).integers(0, 2, (1200, 9))
     made = [f"{1 if x[:7].sum() > 3 else -1} | {' '.join(f'f{k}' for k in np.flatnonzero(x))}\n" for x in X]
-    (text / "bits.vw").write_text("".join(made))
+    (tmp_path / "bits.vw").write_text("".join(made[:800]))
+    (tmp_path / "test.vw").write_text("".join(made[800:]))
+    return tmp_path
+
+
+def test_few_hashed_features_are_learned_by_first_order_where_a_full_covariance_does_not_fit(herd, bits):
     ended = herd("nherd-train", "bits.vw", "-o", "m.h5")
     assert ended.code == 0, ended.err
-    assert load(str(text / "m.h5")).value.settings.covariance == "diagonal"
+    settings = load(str(bits / "m.h5")).value.settings
+    assert (settings.covariance, settings.algorithm in {"pa1", "perceptron"}, settings.half_life) == ("diagonal", True, 0)
+    assert f"nherd-train: {settings.algorithm}" in ended.err
+    assert "in the second half of the first examples, and arow" in ended.err
+    assert herd("eval", "-q", "m.h5", "--data", "test.vw", "--require", "error<=0.01").code == 0
+    assert herd("check", "--rerun", "m.h5", "--input", "bits.vw").code == 0
+
+
+@pytest.mark.parametrize("options", [("--algorithm", "arow"), ("--covariance", "diagonal"), ("--half-life", "200"), ("--loss", "log")])
+def test_options_that_ask_for_a_form_leave_first_order_out(herd, bits, options):
+    assert herd("nherd-train", "-q", "bits.vw", *options, "-o", "m.h5").code == 0
+    assert load(str(bits / "m.h5")).value.settings.algorithm in {"nherd", "arow"}

@@ -186,6 +186,33 @@ def test_learners_whose_weights_were_let_go_come_to_the_same_figures(classes, mo
             assert np.array_equal(getattr(table, name), getattr(found[-1][1], name))
 
 
+def majority(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Whether most of the first seven of twelve bits are set, which no diagonal covariance learns in one pass."""
+    X = np.random.default_rng(2).integers(0, 2, (count, 12)).astype(float)
+    return X, (X[:, :7].sum(axis=1) > 3).astype(int)
+
+
+def test_a_learner_of_first_order_is_taken_where_it_makes_significantly_fewer_mistakes():
+    X, y = majority(1500)
+    settings, batches = Settings(bias=True, scaling="standard"), race.Replay(Memory(X, y)).first(1500)
+    chosen, _ = race.race(settings, batches, 2, ["nherd", "arow"])
+    rival = race.best_of_first_order(chosen, batches, 2)
+    whole = race.examples(chosen, batches, 2)
+    unit = 1 / np.mean(np.bincount(np.repeat(np.arange(1000), np.diff(whole.pointer[:1001])), whole.value[: whole.pointer[1000]] ** 2))
+    assert (rival.settings.algorithm, len(rival.errors)) in {("pa1", 750), ("perceptron", 750)}
+    assert np.isclose(np.log(rival.settings.C / unit) / np.log(4), [-3, -1, 0, 1]).any()
+    late = [race._errors(each, whole, 2)[750:] for each in (chosen, rival.settings)]
+    assert np.array_equal(rival.errors, late[1])
+    assert rival.error_of_winner == late[0].mean() > late[1].mean() + 0.05
+
+
+def test_no_learner_of_first_order_is_taken_where_none_is_significantly_better():
+    X, y = rows(600)
+    settings, batches = Settings(bias=True, scaling="standard"), race.Replay(Memory(X, y)).first(600)
+    chosen, _ = race.race(settings, batches, 2, ["nherd", "arow"])
+    assert race.best_of_first_order(chosen, batches, 2) is None
+
+
 def test_passes_over_rows_are_shuffled_anew_and_end():
     X, y = np.arange(1.0, 8.0)[:, None], np.arange(7) % 2
     source = Memory(X, y, weight=np.arange(7.0), passes=2, shuffle=True, seed=1, rows=3)

@@ -1,4 +1,4 @@
-"""`herd nherd-train --half-life auto`: learners that forget are tried on the first examples of a stream, and taken where it drifts."""
+"""What `herd nherd-train` tries on the first examples beside the winner of the race: learners that forget, and of first order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from herdcli.online.drift import SURE, Drift, compared
-from herdcli.online.race import EXAMPLES, Replay
+from herdcli.online.race import EXAMPLES, Replay, best_of_first_order
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -23,6 +23,24 @@ def looked_for(session: Session, learner: Learner, request: Request) -> Drift | 
         return None
     source = learner.source if isinstance(learner.source, Replay) else Replay(learner.source)
     return compared(learner.settings, source.first(EXAMPLES), learner.classes)
+
+
+def first_order(session: Session, learner: L, request: Request, drift: Drift | None) -> tuple[L, Drift | None]:
+    """The learner of PA-I or the perceptron where that makes fewer mistakes than the others; else what is given."""
+    if not request.tries_full(frozenset(session.given)) or session.dry_run or not isinstance(learner.source, Replay):
+        return learner, drift
+    if learner.settings.covariance != "diagonal":
+        return learner, drift
+    rival = best_of_first_order(learner.settings, learner.source.first(EXAMPLES), learner.classes, request.forms)
+    if rival is None or (drift is not None and drift.errors.mean() <= rival.errors.mean()):
+        return learner, drift
+    name = "" if learner.count == 1 else f" {rival.settings.multiclass}"
+    C = "" if rival.settings.algorithm == "perceptron" else f" with C = {rival.settings.C:.4g}"
+    session.console.note(
+        f"{rival.settings.algorithm}{name}{C} has an error of {rival.errors.mean():.4g} in the second half of the first examples, and "
+        f"{learner.settings.algorithm} {rival.error_of_winner:.4g}; --algorithm {learner.settings.algorithm} learns by that"
+    )
+    return replace(learner, settings=rival.settings), None
 
 
 def beats(session: Session, drift: Drift | None, choice: Choice) -> bool:

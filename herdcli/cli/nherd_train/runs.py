@@ -198,7 +198,9 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
     fits = request.in_memory and not session.dry_run and in_memory.fits(source)
     learner = learner if fits else with_full_covariance(session, learner, request)
     drift = fading.looked_for(session, learner, request)
-    if fits:
+    if not fits:
+        learner, drift = fading.first_order(session, learner, request, drift)
+    else:
         choice, passes = in_memory.choose_passes(session, learner, source, rows, request)
         if fading.beats(session, drift, choice):
             learner = replace(learner, settings=choice.settings, source=passes, scales=choice.scales, rows=len(source.label), chosen=True)
@@ -341,6 +343,7 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
     learner, table = raced(session, learner, request, given.name)
     learner = with_full_covariance(session, learner, request)
     drift = fading.looked_for(session, learner, request)
+    learner, drift = fading.first_order(session, learner, request, drift)
     learner = fading.learner_of(session, learner, drift)
     if session.dry_run and source.steps is None:
         _print_plan(learner, given)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.apply.request import Request
+from herdcli.cli.apply.values import EM, IN_TIME, OF_EM, OF_TIME
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import data_options, exact_option, output_options, seed_option, stage, threads_option
+from herdcli.cli.frame.options import cleaning_options, output_options, stage, threads_option
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS, able
 from herdcli.parts import named
@@ -16,74 +17,11 @@ from herdcli.parts import named
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
-EM = ("mixture", "kmeans", "factors")
-OF_EM = ("clusters", "responsibilities", "scores")
-IN_TIME = ("hmm", "lds", "rtrbm")
-OF_TIME = ("filtered", "smoothed", "viterbi", "predicted", "paths", "forecast")
-WANTS = [
-    "features",
-    "states",
-    "energies",
-    "classes",
-    "rows",
-    *OF_EM,
-    "completed",
-    "sets",
-    "means",
-    "forecasts",
-    *OF_TIME[:-2],
-    "paths:N",
-    "forecast:N",
-]
-
-
-class Want(click.Choice):  # type: ignore[type-arg]
-    """One of WANTS, or a number in the place of N."""
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        name, _, count = str(value).partition(":")
-        if count and f"{name}:N" in self.choices and count.isdigit() and int(count):
-            return value
-        if count == "N":
-            self.fail(f"'{value}' needs a number, as in {name}:100", param, ctx)
-        return super().convert(value, param, ctx)
-
 
 @click.command("apply", cls=Command)
 @click.argument("model")
 @click.argument("source", metavar="[DATA]", default="-", required=False)
-@click.option(
-    "--want",
-    type=Want(WANTS),
-    default=None,
-    help="features: hidden means or filter outputs; states: hidden states, drawn once; energies; classes: their probabilities, and the "
-    "likeliest as y.  ica: rows, made from filter outputs.  em: clusters as y, responsibilities, factor scores, or rows with their gaps "
-    "filled (completed; of an rbm too, by expectations).  regress: means; of rows in time (--gls ar1) forecasts by the last row before "
-    "whose target is known.  hmm: the likeliest states as y (viterbi), probabilities of states given all rows (smoothed), the rows up to "
-    "each (filtered) or those before it (predicted), or N drawn paths.  lds: the same "
-    "of its states, with standard deviations, or a forecast of N rows.  rtrbm: hidden means, the rows expected (predicted), a "
-    "forecast.  "
-    "nherd-train --coverage: which classes are in the set of each row, or intervals, multilabel: which labels (sets).  "
-    "[default: classes or else features; em: clusters, scores, viterbi or smoothed; regress: means]",
-)
-@click.option(
-    "--sequence",
-    metavar="COLUMN",
-    default=None,
-    help="hmm, lds, rtrbm, forecasts: column that says which sequence a row belongs to.  [default: sequence]",
-)
-@click.option(
-    "--particles", type=click.IntRange(2), default=None, metavar="N", help="hmm, lds: use a particle filter and smoother with N particles."
-)
-@click.option(
-    "--explain",
-    type=click.IntRange(1),
-    default=None,
-    metavar="ROW",
-    help="nherd-train: what the prediction of one row (the first is 1) is made of: its 20 largest terms weight × value by name, "
-    "their standard deviations, the bias, and the score they add up to.",
-)
-@stage(Request, data_options, seed_option, threads_option, exact_option, output_options)
+@stage(Request, cleaning_options, threads_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Run new rows through a model and write the result as a data set.
 

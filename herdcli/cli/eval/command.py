@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.eval import options
 from herdcli.cli.eval.request import Request
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import PENALTY, column_options, exact_option, output_options, seed_option, stage, threads_option
+from herdcli.cli.frame.options import column_options, output_options, stage, threads_option
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -17,49 +16,10 @@ if TYPE_CHECKING:
 
 @click.command("eval", cls=Command)
 @click.argument("sources", metavar="[ARTIFACT]...", nargs=-1)
-@click.option(
-    "--format",
-    type=click.Choice(["tsv", "aligned", "json", "csv", "markdown", "latex"]),
-    default=None,
-    help="How the table is written.  [default: aligned on a terminal, tsv in a pipe]",
-)
-@click.option(
-    "--require",
-    "requirements",
-    multiple=True,
-    metavar="COLUMN<NUMBER",
-    help="A requirement such as error<0.05; exit 1 if a row fails it.  May be repeated.",
-)
-@click.option(
-    "--unit", type=click.Choice(["nats", "bits"]), default="nats", show_default=True, help="Unit of log-likelihoods and code lengths."
-)
-@click.option(
-    "--calibrate",
-    type=click.Choice(["auto", "valid", "cross-fit"]),
-    default="auto",
-    show_default=True,
-    help="Rows that class energies are calibrated on; cross-fit needs fit-rbm --folds.",
-)
-@click.option(
-    "--mlr-penalty",
-    type=PENALTY,
-    default="auto",
-    show_default=True,
-    help="L2 penalty of the logistic regression on class energies; auto: 5-fold cross-validation.",
-)
 @stage(
     Request,
-    options.likelihood_options,
-    options.plot_option,
-    options.report_options,
-    options.comparison_options,
-    options.sample_options,
-    options.filter_options,
-    options.gallery_options,
     column_options,
-    seed_option,
     threads_option,
-    exact_option,
     output_options,
 )
 def command(session: Session, request: Request) -> None:

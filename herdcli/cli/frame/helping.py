@@ -83,10 +83,9 @@ def record(param: click.Parameter, ctx: click.Context) -> tuple[str, str] | None
 
 def group_of(name: str, command: str = "", param: click.Parameter | None = None) -> str:
     """The heading that an option of a command stands under: as declared, else by its name."""
-    if isinstance(param, DeclaredOption):
-        return param.group
     known = {"Input": INPUT, "Learning": LEARNING, "Long runs": LONG, "Output": OUTPUT}
-    found = next((group for group, names in known.items() if name in names), "Model")
+    by_name = next((group for group, names in known.items() if name in names), "Model")
+    found = param.group if isinstance(param, DeclaredOption) else by_name
     return "Options" if command in PLAIN and found in ("Model", "Learning") else found
 
 

@@ -56,18 +56,6 @@ def _parse_size(text: str) -> int:
     return size
 
 
-def _parse_penalty(text: str) -> float | str:
-    if text == "auto":
-        return text
-    try:
-        penalty = float(text)
-    except ValueError:
-        penalty = -1.0
-    if not 0 <= penalty < float("inf"):
-        raise ValueError("is neither 'auto' nor a number of at least 0")
-    return penalty
-
-
 def _parse_columns(text: str) -> tuple[str, ...]:
     names = tuple(cell.strip() for cell in next(csv.reader([text], skipinitialspace=True), []) if cell.strip())
     if not names:
@@ -79,7 +67,7 @@ EXACT = shared_options.EXACT
 SIZE = Parsed("size", _parse_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
 INTERVAL = shared_options.INTERVAL.click_type
 COLUMNS = Parsed("columns", _parse_columns)  # separated by commas; those with commas in quotes
-PENALTY = Parsed("auto|float", _parse_penalty)
+PENALTY = shared_options.PENALTY.click_type
 
 
 def input_argument(command: Command) -> Command:

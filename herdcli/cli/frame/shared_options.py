@@ -43,6 +43,23 @@ def _parse_interval(text: str) -> tuple[float, float]:
     return limits
 
 
+def _parse_penalty(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        penalty = float(text)
+    except ValueError:
+        penalty = -1.0
+    if not 0 <= penalty < float("inf"):
+        raise ValueError("is neither 'auto' nor a number of at least 0")
+    return penalty
+
+
+def _format_penalty(penalty: float | str) -> str:
+    return penalty if isinstance(penalty, str) else format_number(penalty)
+
+
+PENALTY = parsed("auto|float", _parse_penalty, _format_penalty)
 INTERVAL = parsed("lo,hi", _parse_interval, lambda limits: ",".join(map(format_number, limits)))
 
 

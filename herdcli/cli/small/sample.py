@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame import shared_options
+from herdcli.cli.frame.declaration import flag, option, text, whole
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import checkpoint_options, output_options, seed_option, stage, threads_option
+from herdcli.cli.frame.options import checkpoint_options, output_options, stage, threads_option
 from herdcli.cli.frame.request import input_file, settings, where_given
 from herdcli.kinds import KINDS
 from herdcli.parts import named
@@ -29,15 +31,27 @@ class Request:
     """The options of `herd sample`; names and meanings are those of its --help."""
 
     model: str = input_file()
-    count: int
-    burn_in: int
-    chains: int | None
-    thin: int
-    means: bool
-    given: str | None = input_file()
-    mask: str | None = input_file()
-    steps: int | None = where_given()
-    seed: int
+    count: int = option(
+        whole(1), "-m", "--count", default=100, help="Rows to draw, per class if there are several; for an hmm, lds or rtrbm, sequences."
+    )
+    burn_in: int = option(whole(1), resolved=True, help="Sweeps before a chain's first row.  [default: 1000, or none needed; rtrbm: 50]")
+    chains: int | None = option(whole(1), help="Chains that share the rows.  [default: one for each row]")
+    thin: int = option(whole(1), default=100, help="Sweeps between two rows of a chain.")
+    means: bool = flag(help="Write the means of the visible units instead of their states.")
+    given: str | None = option(
+        text(),
+        metavar="FILE",
+        record=input_file(),
+        help="Rows whose entries are kept fixed; NaN entries are drawn.  Of a network states, or their names.",
+    )
+    mask: str | None = option(
+        text(),
+        metavar="FILE",
+        record=input_file(),
+        help="With --given: 0 where an entry is drawn, for each row or one row for all.",
+    )
+    steps: int | None = option(whole(1), record=where_given(), help="Length of the sequences of an hmm, lds or rtrbm.  [default: 100]")
+    seed: int = shared_options.seed()
 
     def resolved(self, given: frozenset[str]) -> Request:
         """The request as it is run: each of the rows to complete is drawn once where no number is typed."""
@@ -46,29 +60,7 @@ class Request:
 
 @click.command("sample", cls=Command)
 @click.argument("model", metavar="[MODEL]", default="-", required=False)
-@click.option(
-    "-m",
-    "--count",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Rows to draw, per class if there are several; for an hmm, lds or rtrbm, sequences.",
-)
-@click.option(
-    "--burn-in", type=click.IntRange(1), default=None, help="Sweeps before a chain's first row.  [default: 1000, or none needed; rtrbm: 50]"
-)
-@click.option("--chains", type=click.IntRange(1), default=None, help="Chains that share the rows.  [default: one for each row]")
-@click.option("--thin", type=click.IntRange(1), default=100, show_default=True, help="Sweeps between two rows of a chain.")
-@click.option("--means", is_flag=True, help="Write the means of the visible units instead of their states.")
-@click.option(
-    "--given",
-    metavar="FILE",
-    default=None,
-    help="Rows whose entries are kept fixed; NaN entries are drawn.  Of a network states, or their names.",
-)
-@click.option("--mask", metavar="FILE", default=None, help="With --given: 0 where an entry is drawn, for each row or one row for all.")
-@click.option("--steps", type=click.IntRange(1), default=None, help="Length of the sequences of an hmm, lds or rtrbm.  [default: 100]")
-@stage(Request, seed_option, threads_option, checkpoint_options, output_options)
+@stage(Request, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Draw rows from a model and write them as a data set.
 

@@ -1,0 +1,18 @@
+"""Values of the options of `herd eval` that have a form of their own: how they are read and written."""
+
+from __future__ import annotations
+
+import click
+
+from herdcli.cli.frame.declaration import Kind, parsed
+
+
+def _parse_dimensions(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if len(parts) != 4 or not all(part.isdecimal() and int(part) for part in parts):
+        raise ValueError("is not four numbers EIGEN,FISHER,WITHIN,BETWEEN from 1 upwards")
+    return tuple(map(int, parts))
+
+
+DIMENSIONS = parsed("eigen,fisher,within,between", _parse_dimensions, lambda sizes: ",".join(map(str, sizes)))
+PLOT = Kind[tuple[str, str]](click.Tuple([str, click.Path(dir_okay=False)]))  # the name of a picture, and its file

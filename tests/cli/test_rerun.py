@@ -35,6 +35,10 @@ MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to 
     "herd": ("herd bits.csv --hidden 3 --iterations 5 -o out.h5", "bits.csv"),
     "nherd-train rows": ("nherd-train bits.csv --label y -o out.h5", "bits.csv"),
     "nherd-train text": ("nherd-train text.svm -o out.h5", "text.svm"),
+    "nherd-train text with a given C": ("nherd-train text.svm --C 1 --passes 2 --shuffle -o out.h5", "text.svm"),
+    "nherd-train text that fades": ("nherd-train text.svm --half-life 30 -o out.h5", "text.svm"),
+    "nherd-train text that does not fade": ("nherd-train text.svm --half-life none -o out.h5", "text.svm"),
+    "nherd-train pairs": ("nherd-train spaces.vw --interactions ab -o out.h5", "spaces.vw"),
     "nherd-train continue": ("nherd-train text.svm --continue first.h5 -o out.h5", "text.svm first.h5"),
     "merge": ("merge first.h5 second.h5 -o out.h5", "first.h5 second.h5"),
     "merge calibrated": ("merge first.h5 second.h5 --data text.svm -o out.h5", "text.svm first.h5 second.h5"),
@@ -46,6 +50,7 @@ MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to 
     "network convert": ("network convert net.uai -o out.h5", "net.uai"),
     "ups-infer": ("ups-infer net.uai -o out.h5", "net.uai"),
     "ups-infer evidence": ("ups-infer net.uai --evidence seen.evid -o out.h5", "net.uai seen.evid"),
+    "ups-infer rows of evidence": ("ups-infer net.uai --evidence-rows states.csv -o out.h5", "net.uai states.csv"),
     "fit-mrf": ("fit-mrf bits.csv --smoothing 1 -o out.h5", "bits.csv"),
     "ica": ("ica real.csv --iterations 5 -o out.h5", "real.csv"),
     "em": ("em real.csv --components 2 --iterations 3 -o out.h5", "real.csv"),
@@ -88,6 +93,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "real.csv.gz").write_bytes(gzip.compress((made / "real.csv").read_bytes()))
     (made / "text.svm").write_text("".join(f"{2 * (row[0] > 0) - 1} 1:{row[0]:.3f} 2:{row[1]:.3f}\n" for row in real))
     (made / "net.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n")
+    (made / "states.csv").write_text("x0,x1\n0,\n1,0\n")
+    (made / "spaces.vw").write_text("1 |a x:1 y:2 |b z:1\n-1 |a x:2 |b z:3 w:1\n1 |a x:1 |b w:2\n")
     (made / "seen.evid").write_text("1 0 1\n")
     (made / "mixture.csv").write_text("weight,mean,sd\n0.5,-1,1\n0.5,1,1\n")
     for line in (

@@ -231,7 +231,7 @@ def _run(job: Job) -> None:
         rule=SplitRule(by_class="split_rule" not in parameters),
         roles_by_name="column_roles" not in parameters,
         dialect=dialect.revived(parameters, where=job.where),
-        **{name: own.get(name, defaults.get(name)) for name in OF_SESSION},  # type: ignore[arg-type]
+        **{name: value for name in OF_SESSION if (value := own.get(name, defaults.get(name))) is not None},  # type: ignore[arg-type]
     )
     with click.Context(command, info_name=stage.command), nested:
         vars(command.callback)["__wrapped__"](nested, request)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame.options import Parsed
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -14,30 +16,40 @@ if TYPE_CHECKING:
 POSITIVE = click.FloatRange(0, min_open=True)
 
 
-def _c(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+def _parse_c(text: str) -> float | str:
     """A number above 0, or `auto` or `running`."""
     if text in ("auto", "running"):
         return text
     try:
         number = float(text)
     except ValueError:
-        raise click.BadParameter(f"'{text}' is neither a number nor 'auto' or 'running'", ctx, param) from None
+        raise ValueError(f"'{text}' is neither a number nor 'auto' or 'running'") from None
     if not 0 < number < float("inf"):
-        raise click.BadParameter(f"{text} is not above 0", ctx, param)
+        raise ValueError(f"{text} is not above 0")
     return number
 
 
-def _half_life(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+def _parse_half_life(text: str) -> float | str:
     """A number of examples of 1 or more, `auto`, or 0 for `none`."""
-    if text in ("auto", "none"):
+    if text in ("auto", "none", "0"):
         return text if text == "auto" else 0.0
     try:
         number = float(text)
     except ValueError:
-        raise click.BadParameter(f"'{text}' is neither a number of examples nor 'auto' or 'none'", ctx, param) from None
+        raise ValueError(f"'{text}' is neither a number of examples nor 'auto' or 'none'") from None
     if not 1 <= number < float("inf"):
-        raise click.BadParameter(f"{text} is not 1 or more", ctx, param)
+        raise ValueError(f"{text} is not 1 or more")
     return number
+
+
+class _Number(Parsed):
+    """A number or a word; what is wrong is said in full by the function that reads it."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        try:
+            return self.parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> str:
@@ -89,7 +101,7 @@ OPTIONS: tuple[Decorator, ...] = (
         "--C",
         "C",
         metavar="X|auto|running",
-        callback=_c,
+        type=_Number("X|auto|running", _parse_c),
         default="auto",
         show_default=True,
         help="Weight of an example.  auto: eight values compete on the first 10 000 examples, and the one with the lowest "
@@ -98,7 +110,7 @@ OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--half-life",
         metavar="N|auto|none",
-        callback=_half_life,
+        type=_Number("N|auto|none", _parse_half_life),
         default="auto",
         show_default=True,
         help="Let evidence fade to half in N examples, for streams that drift (nherd, arow); auto: where that makes fewer mistakes on the "

@@ -24,6 +24,16 @@ STANDARDIZED = "standardized"  # the defaults that a record was made by
 VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says nothing else
 
 
+def _are_pairs(value: object) -> bool:
+    """Whether a history's pairs of namespaces are written as this command writes them."""
+    from herdcli.online.pairs import listed
+
+    try:
+        return isinstance(value, str) and value == (",".join(listed(value)) if value else "")
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """The options of `herd nherd-train`; names and meanings are those of its --help."""
@@ -60,7 +70,7 @@ class Request:
     split: str | None
     label: str | None
     model: str | None = as_file(updated=True)
-    interactions: str = where_changed("")
+    interactions: str = where_changed("", allowed=_are_pairs)
     task: str = where_changed("classification")
     holdout: int | None = where_given()
     early_stop: int | None = where_given()

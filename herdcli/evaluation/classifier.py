@@ -14,6 +14,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation import held
 from herdcli.evaluation.kept import Kept, area, marked
+from herdcli.numerics import class_baselines
 from herdcli.online.model import Classifier
 from herdcli.online.predict import probabilities, winners
 from herdcli.online.sets import members
@@ -25,6 +26,8 @@ COLUMNS = (
     "judged_on",
     "error",
     "error_majority",
+    "error_centroid",
+    "error_linear",
     "auc",
     "log_loss",
     "brier",
@@ -44,12 +47,14 @@ class Judged:
     """Examples that a classifier has judged, block by block: counts, and in `kept` a few numbers of each that figures need all of.
 
     confusion (classes, classes)  examples by true and predicted class.      on  test or calibration, whichever examples they are.
+    discordant (2, 3)  what the nearest centroid and the ridge classifier get wrong, they alone get right and the model alone does.
     """
 
     def __init__(self, model: Classifier, kept: Kept | None = None, *, on: str = "test") -> None:
         self.model, self.kept, self.on = model, Kept() if kept is None else kept, on
         size = len(model.classes)
         self.confusion = np.zeros((size, size), dtype=np.int64)
+        self.discordant = np.zeros((2, 3))
         self.gaps, self.held, self.sizes, self.finite = np.zeros(BINS), 0, 0, True
 
     @property
@@ -57,11 +62,12 @@ class Judged:
         """How many there are."""
         return self.kept.count
 
-    def add(self, score: Array, variance: Array, y: Array) -> None:
-        """The next examples: scores and variances (n, C), true classes (n,)."""
+    def add(self, score: Array, variance: Array, y: Array, baselines: Array | None = None) -> None:
+        """The next examples: scores and variances (n, C), true classes (n,), and those that baselines predict (n, 2)."""
         p, predicted = probabilities(score, variance, self.model.scale, self.model.link), winners(score)
         size, rows = p.shape[1], np.arange(len(y))
         self.finite = self.finite and bool(np.isfinite(p).all())
+        self.discordant += np.nan if baselines is None else class_baselines.discordant(y, predicted, baselines)
         self.confusion += np.bincount(y * size + predicted, minlength=size * size).reshape(size, size)
         self.gaps = gaps(p.max(axis=1), predicted == y, self.gaps)
         # Of two classes both columns have the same square, and one of them is counted.
@@ -77,6 +83,8 @@ class Judged:
         found: dict[str, Any] = {"rows": self.rows, "judged_on": self.on}
         found["error"] = (self.rows - int(np.trace(self.confusion))) / self.rows
         found["error_majority"] = 1.0 - float(self.confusion.sum(axis=1).max()) / self.rows
+        for name, (wrong, _, _) in zip(class_baselines.NAMES, self.discordant.tolist(), strict=True):
+            found[f"error_{name}"] = None if np.isnan(wrong) else wrong / self.rows
         found["auc"] = self._auc()
         found["log_loss"] = float(-np.mean(self.kept.column(0)))
         found["brier"] = float(np.mean(self.kept.column(1)) / (2 if len(self.confusion) == 2 else 1))
@@ -97,6 +105,7 @@ def metrics(value: Classifier | Judged, settings: Any, *, map: Any = map, progre
     """Every column of `COLUMNS`; None where the artifact has no held-out rows.
 
     error_majority     of the commonest class of these rows for all of them.
+    error_centroid, error_linear  of the nearest centroid and a ridge classifier of at most 10,000 training rows; None for text.
     auc                area under the ROC curve, of more than two classes the mean of each against the rest.
     coverage, set_size  of the sets of `herd apply --want sets`, on test rows alone: those that calibrated it decided their size.
     calibration_error  expected calibration error of the likeliest class, 15 bins of equal width.

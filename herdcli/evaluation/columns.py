@@ -37,6 +37,8 @@ MEANT = {
     "embedding_error": "most that an approximate embedding makes the MMD differ",
     "error": "share of held-out rows in a wrong class",
     "error_1nn": "baseline: share that the nearest training row's class gets wrong",
+    "error_centroid": "baseline: share that the nearest centroid of standardised columns gets wrong",
+    "error_linear": "baseline: share that a ridge classifier gets wrong",
     "error_majority": "baseline: share that are not of the commonest class",
     "error_train": "share of training rows in a wrong class",
     "explained": "share of the deviance of held-out rows that is explained",

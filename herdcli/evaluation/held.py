@@ -23,6 +23,8 @@ def examined(value: Any, judged: Callable[..., Judged]) -> Judged | None:
         return None
     on, chosen = rows_of(value.holdout)
     found: Any = judged(value, on=on)
-    found.add(value.holdout.score[chosen], value.holdout.variance[chosen], value.holdout.y[chosen])
+    baselines = getattr(value.holdout, "baselines", None)
+    more = [] if baselines is None else [baselines[chosen]]
+    found.add(value.holdout.score[chosen], value.holdout.variance[chosen], value.holdout.y[chosen], *more)
     made: Judged = found
     return made

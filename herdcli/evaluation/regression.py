@@ -12,7 +12,7 @@ import numpy as np
 from herdcli.evaluation import verdicts
 from herdcli.evaluation.table import Value
 from herdcli.evaluation.verdicts import NO_ROWS, OK
-from herdcli.numerics import blocks
+from herdcli.numerics import blocks, class_baselines
 from herdcli.records import dataclass
 from herdcli.regression import weights
 from herdcli.regression.model import GeneralisedLinear, HeldOut
@@ -79,7 +79,7 @@ def metrics(
     if held is None:
         return found | {"verdict": verdict(value, found)}
     total = blocks.total(held.source, _statistics(held), map)
-    sums = {name: float(item[0]) for name, item in total.items()}
+    sums = {name: float(item.flat[0]) for name, item in total.items()}
     explained = _explained(sums["deviance"], sums["null_deviance"])
     found |= {
         "rows": int(sums["rows"]),
@@ -92,11 +92,15 @@ def metrics(
         found |= {"log_likelihood": None, "independent": None, "gain_se": None}  # the file said nothing of these rows
     if value.family in ("bernoulli", "softmax"):
         found |= {"error": sums["wrong"], "error_majority": 1 - float(total["classes"].max()) / held.mass}
+        if "discordant" in total:
+            known = [name for name, (wrong, _, _) in zip(class_baselines.NAMES, total["discordant"], strict=True) if not np.isnan(wrong)]
+            wrong = dict(zip(class_baselines.NAMES, total["baseline_wrong"].tolist(), strict=True))
+            found |= {f"error_{name}": wrong[name] for name in known}
     else:
         found["rmse"] = float(np.sqrt(sums["square"]))
     if "log_likelihood_alone" in sums:
         found |= {"log_likelihood_alone": sums["log_likelihood_alone"], "rmse_alone": float(np.sqrt(sums["square_alone"]))}
-    return found | {"verdict": verdict(value, found)}
+    return found | {"verdict": verdict(value, found, total.get("discordant"))}
 
 
 def _gain_se(sums: dict[str, float]) -> float | None:
@@ -152,6 +156,10 @@ def _statistics(judged: Judged) -> Callable[[HeldOut], blocks.Sums]:
             else:
                 found["wrong"] = share @ (guess != y)
                 classes = {"classes": np.bincount(y.astype(np.int64), weights=weight, minlength=max(2, len(value.classes or [])))}
+                if held.baselines is not None:
+                    classes["baseline_wrong"] = share @ (held.baselines != y[:, None])
+                    count = weight if value.weight_kind == "frequency" else None
+                    classes["discordant"] = class_baselines.discordant(y, guess, held.baselines, count)
         else:
             found["square"] = share @ (mean[:, 0] - y) ** 2
         return {name: np.array([float(item)]) for name, item in found.items()} | classes
@@ -175,8 +183,11 @@ def _explained(deviance: float, null: float) -> float | None:
     return 1 - deviance / null if null > 0 else None
 
 
-def verdict(value: GeneralisedLinear, row: Mapping[str, Any]) -> str:
-    """`ok`, or all that is wrong, in a few words each: the loss beside the mean response's first, then what may be why."""
+def verdict(value: GeneralisedLinear, row: Mapping[str, Any], discordant: Array | None = None) -> str:
+    """`ok`, or all that is wrong, in a few words each: the loss beside the mean response's first, then what may be why.
+
+    discordant  (2, 3) as of `class_baselines.discordant`, where there are classes.
+    """
     explained, trained = row.get("explained"), _explained(value.deviance, value.null_deviance)
     found = list[str]()
     if "rows" not in row:
@@ -186,6 +197,7 @@ def verdict(value: GeneralisedLinear, row: Mapping[str, Any]) -> str:
     else:
         of_loss = verdicts.of_loss(row["log_likelihood"], row["independent"], worse="worse than the mean", spread=row.get("gain_se"))
         found += [of_loss] if of_loss else []
+        found += [] if discordant is None else verdicts.lost_to_baselines(discordant, row["rows"])
     if explained is not None and trained is not None and explained < trained - max(LITTLE, 0.5 * trained):
         found.append("overfits")
     if value.separated:

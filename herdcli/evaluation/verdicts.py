@@ -33,6 +33,7 @@ SLACK = 1e-6  # nats that a log Z may be below its bound by rounding
 STILL = 0.5  # of the hidden units may be dead
 MOST_SHARE = 1 / 3  # components a row
 SHRINKAGE = 0.05  # nats a column that shrinking one Gaussian's covariance may gain
+FEW_ERRORS = 0.005  # share of rows that a classifier may get wrong beyond a simple one
 LEAST_AREA = 0.05  # above ½: less is chance, however many rows there are
 LEAST_ROWS = 5  # a dimension, that independent components are found in
 BY_KURTOSIS = ("ml", "infomax", "fastica", "picard")  # which tell sources by their not being Gaussian
@@ -54,10 +55,25 @@ VERDICTS: dict[str, tuple[str, ...]] = {
     "dbn": ("worse than independent", "learned nothing", "dead units"),
     "rbm-pairs": ("learned nothing", "worse than correlation"),
     "rtrbm": ("worse than independent", "learned nothing", "worse than persistence", "worse than the mean"),
-    "classifier": ("worse than majority", "no better than chance", "one class", "misleading probabilities"),
+    "classifier": (
+        "worse than majority",
+        "no better than chance",
+        "worse than nearest centroid",
+        "worse than a linear model",
+        "one class",
+        "misleading probabilities",
+    ),
     "predictor": ("worse than the mean", "learned nothing"),
     "tagger": ("no better than chance",),
-    "regression": ("worse than the mean", "learned nothing", "overfits", "separated", "not converged"),
+    "regression": (
+        "worse than the mean",
+        "learned nothing",
+        "worse than nearest centroid",
+        "worse than a linear model",
+        "overfits",
+        "separated",
+        "not converged",
+    ),
     "mixture": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
     "kmeans": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
     "factors": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
@@ -106,8 +122,8 @@ def findings_of(verdict: str | None) -> list[str]:
 LOSSES = frozenset(
     {
         "worse than independent", "worse than one Gaussian", "worse than baseline", "worse than the mean", "worse than majority",
-        "worse than random", "worse than whitening", "worse than correlation", "worse than nearest centroid", "no better than chance",
-        "impossible rows", "learned nothing",
+        "worse than random", "worse than whitening", "worse than correlation", "worse than nearest centroid", "worse than a linear model",
+        "no better than chance", "impossible rows", "learned nothing",
     }
 )  # fmt: skip
 FINITE = ("log_likelihood", "objective", "moment_gap", "weight_norm", "reconstruction", "log_loss", "mmd")
@@ -240,10 +256,23 @@ def of_classifier(row: Row, value: Any) -> list[str]:
         findings.append("worse than majority")
     elif several and gain < ERRORS * spread and (auc is None or auc - 0.5 < max(LEAST_AREA, _auc_error(shares, count))):
         findings.append("no better than chance")
+    findings += lost_to_baselines(found.discordant, count)
     findings.append("one class" if several and np.count_nonzero(found.confusion.any(axis=0)) == 1 else None)
     entropy = float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
     findings.append("misleading probabilities" if several and row["log_loss"] > entropy else None)
     return _all_findings(findings, judged=True)
+
+
+def lost_to_baselines(discordant: Array, rows: float) -> list[str]:
+    """Findings of simple classifiers that make fewer errors on the same rows, by McNemar's statistic with continuity correction.
+
+    discordant  (2, 3) as of `class_baselines.discordant`; NaN where there is no such baseline.
+    """
+    found = []
+    for name, (_, theirs, ours) in zip(("worse than nearest centroid", "worse than a linear model"), discordant.tolist(), strict=True):
+        if theirs - ours - 1.0 > ERRORS * math.sqrt(theirs + ours) and theirs - ours > FEW_ERRORS * rows:
+            found.append(name)
+    return found
 
 
 def _fewer_errors(confusion: Array) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from herdcli.numerics.class_baselines import UNKNOWN
 from herdcli.online import sets, tags
 from herdcli.online.model import Classifier, Holdout
 from herdcli.online.numbers import Outcomes, Predictor, fitted
@@ -16,13 +17,20 @@ from herdcli.schema import Array
 HELD: dict[str, type[Holdout | Outcomes | Tagged]] = {"classification": Holdout, "regression": Outcomes, "multilabel": Tagged}
 
 
-def with_scores(model: Classifier, score: Array, variance: Array, y: Array, split: Array) -> Classifier:
-    """The model with scores (n, C) of rows that it has not learned; its earlier ones stay, to calibrate, where none of these do."""
+def with_scores(model: Classifier, score: Array, variance: Array, y: Array, split: Array, baselines: Array | None = None) -> Classifier:
+    """The model with scores (n, C) of rows that it has not learned; its earlier ones stay, to calibrate, where none of these do.
+
+    baselines  (n, 2) classes of these rows by simple classifiers, see `class_baselines`.
+    """
     kind, kept = HELD[model.settings.task], model.holdout
     parts = (score, variance, with_labels(y, model.count) if y.ndim == 2 else y, split)
     if not (split == 1).any() and kept is not None:
         earlier = (kept.score, kept.variance, kept.y, kept.split)
         parts = tuple(np.concatenate(both) for both in zip(earlier, parts, strict=True))  # type: ignore[assignment]
+        if baselines is not None:
+            baselines = np.concatenate([np.full((len(kept.y), 2), UNKNOWN), baselines])
+    if baselines is not None:
+        parts = (*parts, baselines)  # type: ignore[assignment]
     return replace(model, holdout=kind(*parts))  # type: ignore[arg-type]
 
 

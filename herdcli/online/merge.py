@@ -54,6 +54,7 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
         running=_running(wide),
         progress=no_progress(),
         holdout=None,
+        baselines=None,
         scale=_scale(wide),
         **_more(wide),  # type: ignore[arg-type]
     )

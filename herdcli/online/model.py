@@ -8,6 +8,7 @@ from dataclasses import field, fields, replace
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.numerics.class_baselines import ClassBaselines
 from herdcli.online.coverage import Coverage
 from herdcli.online.documents import Documents
 from herdcli.online.pairs import require_pairs
@@ -109,6 +110,9 @@ class Holdout:
     variance: Array = array("n C", "x'Σx of each class", kind="f")
     y: Array = array("n", "class of each example, as an index", kind="i")
     split: Array = array("n", "1 calibration, 2 test", kind="u")
+    baselines: Array | None = array(
+        "n 2", "classes by the nearest centroid and a ridge classifier, −1: not predicted", kind="i", optional=True, low=-1
+    )
 
 
 @dataclass(frozen=True)
@@ -244,6 +248,7 @@ class Classifier(Classifier2):
     forgetting: Forgetting | None = None
     documents: Documents | None = None  # how documents become rows, where it was learned from some
     column: Array | None = array("d", "column of each weight, where hashed ones without evidence are left out", kind="i", optional=True)
+    baselines: ClassBaselines | None = None  # fitted to the same training rows
 
     @property
     def columns(self) -> int:
@@ -341,6 +346,8 @@ class Classifier(Classifier2):
                 raise DataError(f"has {self.features} features, documents are hashed into 2^{self.documents.bits} columns")
         if self.holdout is not None:
             _holdout(self.holdout, self.count, len(self.classes))
+        if self.baselines is not None:
+            self.baselines.require_shape(len(self.classes), self.features)
         if self.link not in LINKS:
             raise DataError(f"the link of its confidence is '{self.link}', expected {', '.join(LINKS)}")
         if self.link == "softmax" and self.count == 1:
@@ -463,6 +470,8 @@ def _holdout(held: Holdout, count: int, classes: int) -> None:
         raise DataError(f"holdout has {held.score.shape[1]} scores for each example, {classes} classes have {count}")
     require_finite(held.score, "holdout/score")
     require_finite(held.variance, "holdout/variance", 0.0)
+    if held.baselines is not None and held.baselines.size and held.baselines.max() >= classes:
+        raise DataError(f"dataset 'holdout/baselines' has classes outside 0…{classes - 1}")
     if held.y.size and not 0 <= held.y.min() <= held.y.max() < classes:
         raise DataError(f"dataset 'holdout/y' has labels outside 0…{classes - 1}")
     if not np.isin(held.split, (1, 2)).all():

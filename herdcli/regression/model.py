@@ -12,6 +12,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Blocks, Map, total
+from herdcli.numerics.class_baselines import ClassBaselines
 from herdcli.records import dataclass
 from herdcli.regression import centring, covariance, recession, weights
 from herdcli.regression.families import Family, family
@@ -37,6 +38,9 @@ class HeldOut:
         "h 2", "errors of the last row before, under η and the intercept alone, over √variance", kind="f", optional=True
     )
     gap: Array | None = array("h", "steps since that row, 0 where none is known", kind="i", optional=True, low=0)
+    baselines: Array | None = array(
+        "h 2", "classes by the nearest centroid and a ridge classifier, −1: not predicted", kind="i", optional=True, low=-1
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +88,7 @@ class GeneralisedLinear:
         "p", "degrees of freedom of t, where the errors' covariance was estimated", kind="f", optional=True, low=0
     )
     unbounded: Array | None = array("K p", "coefficients without a finite estimate, the intercept last", kind="b", optional=True)
+    baselines: ClassBaselines | None = None  # fitted to the same training rows
     holdout: HeldOut | None = None
 
     def validate(self) -> None:
@@ -103,6 +108,8 @@ class GeneralisedLinear:
             raise DataError(f"/standard_error has {self.standard_error.shape[1]} columns, expected {D + 1}")
         if self.feature_names is not None and len(self.feature_names) != D:
             raise DataError(f"/feature_names has {len(self.feature_names)} names for {D} columns")
+        if self.baselines is not None:
+            self.baselines.require_shape(len(self.classes or []) or 2, D)
         if self.holdout is not None and self.holdout.predictor.shape[1] != K:
             raise DataError(f"/holdout/predictor has {self.holdout.predictor.shape[1]} columns, the model {K} predictors")
 

@@ -51,3 +51,55 @@ def test_counts_have_a_tail_and_begin_at_0():
     for bad in (poisson + 0.5, -poisson, np.minimum(poisson, 2), TARGETS["years"].astype(float)):
         assert not counts.are_counts(bad)
         assert not counts.may_be_counts(bad)
+
+
+def codes(random: np.random.Generator, rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Six classes, the commonest called 0, and two features with a centroid for each class."""
+    y = random.choice(6, rows, p=[0.35, 0.3, 0.2, 0.1, 0.03, 0.02])
+    centre = np.array([[0.0, 0.0], [2.0, 0.0], [0.5, 2.0], [-1.0, 1.0], [1.0, -1.0], [0.0, 2.0]])
+    return centre[y] + random.normal(size=(rows, 2)), y
+
+
+def test_codes_of_classes_in_the_order_of_frequencies_are_no_counts(herd, tmp_path):
+    """Their distribution is that of counts, and columns go up and down with them."""
+    Z, y = codes(np.random.default_rng(1))
+    assert counts.are_counts(y.astype(float))
+    assert counts.is_unordered(Z, y.astype(float))
+    (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(f"{a:.4f},{b:.4f},{c}\n" for (a, b), c in zip(Z, y, strict=True)))
+    ended = herd("regress", "t.csv", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    assert ": --family softmax (--family poisson takes them for counts)" in ended.err
+
+
+@pytest.mark.parametrize("features", ["normal", "levels", "noise"])
+def test_columns_follow_the_order_of_counts(features):
+    """At a level of .05; 40 targets of each."""
+    wrong = 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        Z = random.normal(size=(300, 3))
+        Z = (Z > 0).astype(float) if features == "levels" else Z
+        y = random.poisson(np.exp(0.5 + 0.5 * (Z @ [1.0, -1.0, 0.0]) * (features != "noise")))
+        wrong += counts.is_unordered(Z, y.astype(float))
+    assert wrong <= 2
+
+
+def test_units_and_origins_of_columns_do_not_matter():
+    Z, y = codes(np.random.default_rng(2), 60)
+    for moved in (Z * [1e9, 1e-9], Z + np.array([1e6, -1e3]), np.column_stack([Z, np.full(60, 3.0)])):
+        assert counts.is_unordered(moved, y.astype(float)) == counts.is_unordered(Z, y.astype(float))
+    assert not counts.is_unordered(np.full((60, 1), 0.1), y.astype(float))
+
+
+def test_what_the_best_rising_means_leave():
+    """Against every way to pool neighbours."""
+    random = np.random.default_rng(3)
+    for _ in range(50):
+        mean, weight = random.normal(size=5), random.integers(1, 20, 5)
+        best = np.inf
+        for cuts in range(16):
+            label = np.cumsum([0, *((cuts >> k) & 1 for k in range(4))])
+            pooled = np.bincount(label, weights=weight * mean) / np.bincount(label, weights=weight)
+            if (np.diff(pooled) >= 0).all():
+                best = min(best, weight @ np.square(mean - pooled[label]))
+        assert counts._left_by_rising(mean, weight) == pytest.approx(best, abs=1e-12)

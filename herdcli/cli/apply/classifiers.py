@@ -33,7 +33,7 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     """Class probabilities of new rows, or which classes are in their sets, with the likeliest class as y, and what was made in words."""
     model: Classifier = fitted.value
     form, label = request.input_format, request.label
-    score, variance, _, split = scored(session, model, request.source, labelled=False, input_format=form, label=label)
+    score, variance, _, split, _ = scored(session, model, request.source, labelled=False, input_format=form, label=label)
     if request.want == "sets":
         p = members(score, variance, _told(session, fitted).threshold).astype(float)
         what = f"classes, {p.sum(axis=1).mean():.4g} in a set"
@@ -47,7 +47,7 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
 def predicted(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """The numbers predicted of lines of text, with their standard deviations, and what was made in words."""
     model: Predictor = fitted.value
-    score, variance, _, _ = scored(session, model, request.source, labelled=False, input_format=request.input_format)
+    score, variance, *_ = scored(session, model, request.source, labelled=False, input_format=request.input_format)
     title = "predicted" if session.target is None else roles.predicted(session.target)
     if request.want == "sets":
         half = _told(session, fitted).threshold
@@ -65,7 +65,7 @@ def tagged(session: Session, fitted: Artifact, request: Request) -> tuple[Datase
     """The probability of each label of new rows, or with --want sets 1 where it is given; beside them the labels of each as text."""
     model: Tagger = fitted.value
     form, label = request.input_format, request.label
-    score, variance, _, split = scored(session, model, request.source, labelled=False, input_format=form, label=label)
+    score, variance, _, split, _ = scored(session, model, request.source, labelled=False, input_format=form, label=label)
     told = given(model, score)
     texts = np.array([",".join(model.classes[k] for k in np.flatnonzero(row)) for row in told], dtype=str)
     X, what = (

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from herdcli.evaluation.tagger import Judged as JudgedSets
     from herdcli.schema import Array
 
-    Judgement = tuple[Array, Array, Array]
+    Judgement = tuple[Array, Array, Array, Array | None]
 
 ROWS = 1000
 UNBOUNDED = 1 << 30  # labels of examples that are judged
@@ -44,19 +44,19 @@ UNBOUNDED = 1 << 30  # labels of examples that are judged
 
 def scored(
     session: Session, model: Classifier, path: str, *, labelled: bool, input_format: str | None = None, label: str | None = None
-) -> tuple[Array, Array, Array, Array | None]:
-    """Scores, variances (n, C), class indices and parts (n,) of the examples of a file; text has no parts (None)."""
-    scores, variances, labels = [], [], []
+) -> tuple[Array, Array, Array, Array | None, Array | None]:
+    """Scores, variances (n, C), class indices, parts (n,) and predictions of baselines (n, 2) of the examples of a file.
+
+    None: text has no parts, and a model may have no baselines.
+    """
     with judging(session, model, path, labelled=labelled, input_format=input_format, label=label) as (given, blocks):
-        for score, variance, own in blocks:
-            scores.append(score)
-            variances.append(variance)
-            labels.append(own)
+        scores, variances, labels, baselines = (list(each) for each in zip(*blocks, strict=True))
     split = None if given.data is None else given.data.value.split
     if isinstance(model, Tagger) and labelled:
         widest = max(each.shape[1] for each in labels)
         labels = [with_labels(each, widest) for each in labels]
-    return np.concatenate(scores), np.concatenate(variances), np.concatenate(labels), split
+    predicted = None if baselines[0] is None else np.concatenate(baselines)
+    return np.concatenate(scores), np.concatenate(variances), np.concatenate(labels), split, predicted
 
 
 @contextmanager
@@ -69,7 +69,8 @@ def judging(
     input_format: str | None = None,
     label: str | None = None,
 ) -> Iterator[tuple[examples.Examples, Iterator[Judgement]]]:
-    """The examples of a file, and block by block their scores and variances (r, C) and labels (r, …)."""
+    """The examples of a file, and block by block their scores and variances (r, C), labels (r, …) and, of labelled examples of a model
+    that has baselines, their predictions (r, 2)."""
     lazily = labelled and not session.recoding  # gaps and texts are filled in where a file is read whole
     if model.documents is not None:
         given = documents.opened(session, path, model.documents, label=label, labelled=labelled)
@@ -85,13 +86,22 @@ def _judged(session: Session, given: examples.Examples, model: Classifier, label
     try:
         for block in _blocks(session, given, model, labelled, label=label):
             there = True
-            yield *score_of(block), block.label
+            yield *score_of(block), block.label, _baseline_predictions(model, block) if labelled else None
     except DataError as error:
         error.where = error.where or given.name
         raise
     given.finish()
     if not there:
         raise DataError("there are no lines of data", where=given.name)
+
+
+def _baseline_predictions(model: Classifier, block: Block) -> Array | None:
+    """What the model's baselines predict (r, 2) of a block."""
+    if model.baselines is None:
+        return None
+    from scipy.sparse import csr_matrix
+
+    return model.baselines.predictions(csr_matrix((block.value, block.index - 1, block.pointer), shape=(block.rows, block.width - 1)))
 
 
 def row_of(
@@ -200,7 +210,7 @@ def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact
     if path is None or artifact.kind not in ("classifier", "predictor", "tagger"):
         return artifact
     model: Classifier = artifact.value
-    score, variance, label, _ = scored(session, model, path, labelled=True)
+    score, variance, label, _, baselines = scored(session, model, path, labelled=True)
     split = np.full(len(label), TEST, dtype=np.uint8)
     if isinstance(model, Predictor):
         return replace(artifact, value=replace(model, holdout=Outcomes(score, variance, label, split)))
@@ -209,7 +219,7 @@ def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact
         wide = _widened(replace(model, holdout=held_sets), label.shape[1])
         assert wide.holdout is not None
         return replace(artifact, value=replace(wide, holdout=replace(wide.holdout, y=label)))
-    held = Holdout(score, variance, label.astype(np.int64), split)
+    held = Holdout(score, variance, label.astype(np.int64), split, baselines)
     return replace(artifact, value=replace(model, holdout=held))
 
 
@@ -224,8 +234,11 @@ def judged(session: Session, artifact: Artifact, path: str) -> Artifact:
         return replace(artifact, value=_tagged(session, model, path))
     made: Judged | JudgedNumbers = (predictor if isinstance(model, Predictor) else classifier).Judged(model, Kept(Blocks()))
     with judging(session, model, path, labelled=True) as (_, blocks):
-        for score, variance, label in blocks:
-            made.add(score, variance, label)
+        for score, variance, label, baselines in blocks:
+            if isinstance(made, classifier.Judged):
+                made.add(score, variance, label, baselines)
+            else:
+                made.add(score, variance, label)
     return replace(artifact, value=made)
 
 
@@ -240,8 +253,8 @@ def _tagged(session: Session, model: Tagger, path: str) -> JudgedSets:
 
     kept = SetsPutBy(model.count)
     with judging(session, model, path, labelled=True) as (_, found):
-        for judgement in found:
-            kept.append(*judgement)
+        for score, variance, label, _ in found:
+            kept.append(score, variance, label)
     kept.close()
     return Judged(_widened(replace(model, holdout=None), kept.labels), kept, map=session.map)
 
@@ -257,7 +270,7 @@ class SetsPutBy:
 
         self._place, self._known, self.labels = Blocks(), known, known
         self._parts: list[tuple[int, int, Array | int]] = []  # examples, labels, where they are
-        self._open: list[Judgement] = []
+        self._open: list[tuple[Array, Array, Array]] = []
 
     @property
     def count(self) -> int:

@@ -20,6 +20,9 @@ from herdcli.cli.nherd_train import fading, in_memory
 from herdcli.cli.nherd_train.cached import Cached
 from herdcli.cli.nherd_train.order import mixed
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
+from herdcli.numerics import class_baselines
+from herdcli.numerics.class_baselines import ClassBaselines
+from herdcli.numerics.units import thinned
 from herdcli.online import predict, race
 from herdcli.online.blocks import DENSE_ROWS, Block, from_rows
 from herdcli.online.calibration import settled, with_scores
@@ -37,7 +40,7 @@ from herdcli.online.state import Holdout as Held
 from herdcli.online.tag_text import LabelSets, SetReader
 from herdcli.online.tags import Tagger
 from herdcli.records import dataclass
-from herdcli.splits import TEST, VALID
+from herdcli.splits import TEST, TRAIN, VALID
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -49,6 +52,8 @@ AnyLabels = Labels | Numbers | LabelSets | ClassNames
 KIND = {"classification": "classifier", "regression": "predictor", "multilabel": "tagger"}  # of artifact that a task makes
 STRAINED = 30.0
 HELD = 100_000  # validation and test rows whose scores stay with the model
+KEPT_WEIGHTS = 1 << 17  # of baselines that stay with the model
+STRETCHES = 100  # of rows in a file that baselines are fitted to
 TRIAL_ROWS = 100  # of a step of --dry-run, which tries some steps and not all rows
 
 
@@ -468,13 +473,35 @@ def held_out(rows: Rows) -> Array:
 
 
 def with_holdout(model: Classifier, rows: Rows) -> Classifier:
-    """Scores of validation and test rows in the artifact; progressive ones stay, to calibrate, where there is no validation row."""
-    held = held_out(rows)
+    """Baselines of the training rows, and scores of validation and test rows, in the artifact.
+
+    Progressive scores stay, to calibrate, where there is no validation row.
+    """
+    baselines, held, predictions = fit_baselines(model, rows), held_out(rows), None
+    if baselines is not None and baselines.centroid.size <= KEPT_WEIGHTS:
+        model = replace(model, baselines=baselines)
     if not len(held):
         return model
     scores = [score(block) for score in [predict.scorer(model)] for block in _blocks(rows, held)]
     score, variance = (np.concatenate(parts) for parts in zip(*scores, strict=True))
-    return with_scores(model, score, variance, rows.y[held], rows.split[held].astype(np.uint8))
+    if baselines is not None:
+        parts = [held[start : start + DENSE_ROWS] for start in range(0, len(held), DENSE_ROWS)]
+        predictions = np.concatenate([baselines.predictions(rows.X[part]) for part in parts])
+    return with_scores(model, score, variance, rows.y[held], rows.split[held].astype(np.uint8), predictions)
+
+
+def fit_baselines(model: Classifier, rows: Rows) -> ClassBaselines | None:
+    """The nearest centroid and a ridge classifier of at most 10,000 training rows, evenly spread; of rows in a file, a few stretches."""
+    if model.settings.task != "classification" or not (rows.split == TRAIN).any():
+        return None
+    if isinstance(rows.X, Lazy):
+        starts = np.arange(STRETCHES) * len(rows.split) // STRETCHES
+        near = np.unique(starts[:, None] + np.arange(class_baselines.MOST_ROWS // STRETCHES))
+        chosen = near[(near < len(rows.split)) & (rows.split[np.minimum(near, len(rows.split) - 1)] == TRAIN)]
+    else:
+        chosen = thinned(rows.split == TRAIN, class_baselines.MOST_ROWS)
+    weight = None if rows.weight is None else rows.weight[chosen]
+    return class_baselines.fit(rows.X[chosen], rows.y[chosen], len(rows.names), weight)
 
 
 def _blocks(rows: Rows, held: Array) -> Iterator[Block]:

@@ -61,8 +61,8 @@ def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs
     data, response, classes = parted(_based(session, artifact, request), request, artifact.name, note=session.console.note)
     data, response = _present(session, data, response, request, artifact.name)
     y, offset, weight = response.y, response.offset, response.weight
-    if classes is None and request.family in (None, "softmax") and not request.gls and not response.form and not _are_counts(y, request):
-        y, classes = _as_classes(y)
+    if classes is None and request.family in (None, "softmax") and not request.gls and not response.form:
+        y, classes = (y, None) if _are_counts(data, y, request) else _as_classes(y)
     try:
         steps = None
         if in_time:
@@ -272,10 +272,11 @@ def _with_labels_as_feature(data: Dataset) -> Dataset:
     return replace(data, X=X, feature_names=[*data.feature_names, LABELS], columns=further or None)
 
 
-def _are_counts(y: Array, request: Request) -> bool:
-    """Whether a target whose family is left open holds counts rather than few names of classes."""
+def _are_counts(data: Dataset, y: Array, request: Request) -> bool:
+    """Whether a target whose family is left open holds counts rather than few names of classes, in whose order no column would be."""
     few = len(np.unique(y)) <= MOST_CLASSES
-    return request.family is None and few and (request.target or "").lower() not in counts.CLASS_NAMES and counts.are_counts(y)
+    found = request.family is None and few and (request.target or "").lower() not in counts.CLASS_NAMES and counts.are_counts(y)
+    return found and not counts.is_unordered(preparation.dense(data, np.float64), y)
 
 
 def _as_classes(y: Array) -> tuple[Array, list[str] | None]:

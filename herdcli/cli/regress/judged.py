@@ -70,6 +70,7 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
         variance=variances(model, X[held], weight),
         before=before,
         gap=gap,
+        baselines=None if model.baselines is None else model.baselines.predictions(X[held]),
     )
     return replace(artifact, value=replace(model, holdout=holdout))
 
@@ -153,6 +154,7 @@ class Stretches:
             split=np.full(len(y), TEST, dtype=np.uint8),
             weight=None if model.gls else weight,
             variance=variances(model, X, weight),
+            baselines=None if model.baselines is None else model.baselines.predictions(X),
         )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.cli.regress.inputs import Inputs
     from herdcli.cli.regress.request import Request
+    from herdcli.numerics.class_baselines import ClassBaselines
     from herdcli.regression.families import Family
     from herdcli.regression.model import GeneralisedLinear
     from herdcli.schema import Array
@@ -103,7 +104,8 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
         pearson=request.dispersion == "pearson",
         map=session.map,
     )
-    value = _with_holdout(replace(value, response=inputs.form), inputs, variance)
+    value = replace(value, response=inputs.form, baselines=_fit_baselines(distribution, inputs))
+    value = _with_holdout(value, inputs, variance)
     write(session, value, inputs.history)
     warn(session, value, request)
 
@@ -135,8 +137,21 @@ def _with_holdout(value: GeneralisedLinear, inputs: Inputs, variance: Array | No
         variance=None if variance is None else variance[held],
         before=before,
         gap=gap,
+        baselines=None if value.baselines is None else value.baselines.predictions(inputs.X[held]),
     )
     return replace(value, holdout=rows)
+
+
+def _fit_baselines(distribution: Family, inputs: Inputs) -> ClassBaselines | None:
+    """Simple classifiers of the training rows, where rows have one class each."""
+    from herdcli.numerics import class_baselines
+    from herdcli.numerics.units import thinned
+
+    if distribution.name not in ("bernoulli", "softmax") or not np.isin(inputs.y, np.arange(max(2, len(inputs.classes or [])))).all():
+        return None
+    chosen = thinned(inputs.split == 0, class_baselines.MOST_ROWS)
+    weight = None if inputs.weight is None else inputs.weight[chosen]
+    return class_baselines.fit(inputs.X[chosen], inputs.y[chosen].astype(np.int64), max(2, len(inputs.classes or [])), weight)
 
 
 def _family(session: Session, inputs: Inputs, request: Request) -> Family:

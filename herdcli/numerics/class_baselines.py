@@ -1,0 +1,118 @@
+"""Simple classifiers that others are compared with: the nearest centroid and a ridge classifier, as linear functions of a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics.rows import blocks, dense, is_sparse
+from herdcli.records import dataclass
+from herdcli.schema import Array, array
+
+MOST_ROWS = 10_000  # training rows that they are fitted to
+MOST_SOLVED = 1_000  # unknowns of the ridge classifier's equations: columns, or rows where these are fewer
+MOST_ENTRIES = MOST_ROWS * MOST_SOLVED
+MOST_WEIGHTS = 1 << 24  # of the nearest centroid
+RIDGE = 1.0  # penalty of squared weights of standardised columns, as scikit-learn's RidgeClassifier has it
+NEVER = -1e300  # score of a class without training rows
+UNKNOWN = -1  # in the place of a class that is not predicted
+NAMES = ("centroid", "linear")
+
+
+@dataclass(frozen=True)
+class ClassBaselines:
+    """Scores of C classes as linear functions of d columns; the class of the largest score is predicted.
+
+    Columns are in units of their standard deviations over the training rows.
+    """
+
+    centroid: Array = array("C e", "weights of the nearest centroid's scores, the constant last", kind="f", finite=True)
+    linear: Array | None = array("C e", "weights of the ridge classifier's scores, the constant last", kind="f", optional=True, finite=True)
+
+    def require_shape(self, classes: int, columns: int) -> None:
+        """Raise DataError unless there is a row for each class and a weight for each column and the constant."""
+        for name in NAMES:
+            if (weights := getattr(self, name)) is not None and weights.shape != (classes, columns + 1):
+                raise DataError(f"baselines/{name} is {weights.shape[0]} × {weights.shape[1]}, expected {classes} × {columns + 1}")
+
+    def predictions(self, X: Any) -> Array:
+        """Classes (n, 2) int64 of rows (n, d), dense or CSR, by the nearest centroid and the ridge classifier; UNKNOWN without one."""
+        found = np.full((X.shape[0], 2), UNKNOWN, dtype=np.int64)
+        for rows in blocks(X):
+            part = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=np.float64)
+            for place, weights in enumerate((self.centroid, self.linear)):
+                if weights is not None:
+                    width = min(part.shape[1], weights.shape[1] - 1)  # of text, rows may have features that training has not
+                    found[rows, place] = np.argmax(part[:, :width] @ weights[:, :width].T + weights[:, -1], axis=1)
+        return found
+
+
+def fit(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBaselines | None:
+    """The baselines of training rows X (n, d), dense or CSR, of classes y (n,); None where there are no rows or too many weights.
+
+    The ridge classifier regresses ±1 of each class on the columns; it is left out beyond MOST_ENTRIES or MOST_SOLVED.
+    Source: Hastie, Tibshirani & Friedman (2009), sec. 4.2 and 18.2.
+    """
+    n, d = X.shape
+    mass = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
+    total = float(mass.sum())
+    if not total > 0 or classes * (d + 1) > MOST_WEIGHTS:
+        return None
+    X = X if is_sparse(X) else np.asarray(X, dtype=np.float64)
+    member = np.zeros((n, classes))
+    member[np.arange(n), y] = mass
+    count = member.sum(axis=0)
+    mean = np.asarray(mass @ X).ravel() / total
+    scale = _deviations(X, mass / total, mean)
+    z = (np.asarray((X.T @ member).T) / np.maximum(count, np.finfo(float).tiny)[:, None] - mean) / scale
+    constant = -0.5 * np.square(z).sum(axis=1) - (z / scale) @ mean
+    centroid = np.column_stack([z / scale, np.where(count > 0, constant, NEVER)])
+    centroid[count == 0, :-1] = 0.0
+    if not np.isfinite(centroid).all():
+        return None
+    linear = None
+    if min(n, d) <= MOST_SOLVED and n * d <= MOST_ENTRIES:
+        linear = _ridge((dense(X) - mean) / scale, 2.0 * (member > 0) - 1.0, mass)
+        linear = np.column_stack([linear[:, :-1] / scale, linear[:, -1] - (linear[:, :-1] / scale) @ mean])
+    return ClassBaselines(centroid, linear if linear is not None and np.isfinite(linear).all() else None)
+
+
+def _deviations(X: Any, share: Array, mean: Array) -> Array:
+    """Standard deviations (d,) of columns about their means; 1 of constant ones."""
+    if is_sparse(X):
+        variance = np.asarray(share @ X.multiply(X)).ravel() - mean * mean
+        variance[variance < 1e-12 * mean * mean] = 0.0
+    else:
+        variance = np.zeros(X.shape[1])
+        for rows in blocks(X):
+            variance += share[rows] @ np.square(X[rows] - mean)
+        variance[variance < (1e-14 * np.abs(mean)) ** 2] = 0.0
+    return np.where(variance > 0, np.sqrt(variance), 1.0)
+
+
+def _ridge(Z: Array, target: Array, mass: Array) -> Array:
+    """Weights (C, d + 1), the constant last, of standardised rows Z (n, d) and targets (n, C)."""
+    middle = mass @ target / mass.sum()
+    root = np.sqrt(mass)[:, None]
+    A, right = Z * root, (target - middle) * root
+    if A.shape[1] <= A.shape[0]:
+        found = np.linalg.solve(A.T @ A + RIDGE * np.eye(A.shape[1]), A.T @ right)
+    else:
+        found = A.T @ np.linalg.solve(A @ A.T + RIDGE * np.eye(A.shape[0]), right)
+    return np.column_stack([found.T, middle])
+
+
+def discordant(y: Array, own: Array, baselines: Array, weight: Array | None = None) -> Array:
+    """(2, 3): of rows (n,), what the baselines (n, 2) get wrong, what they alone get right and what the own predictions alone do.
+
+    NaN of a baseline that predicts some rows alone.  weight  (n,) what a row counts; None: 1.
+    """
+    count, found = np.ones(len(y)) if weight is None else weight, np.full((2, 3), np.nan)
+    for place in range(2):
+        predicted = baselines[:, place]
+        if not (predicted == UNKNOWN).any():
+            right, ours = predicted == y, own == y
+            found[place] = count @ ~right, count @ (right & ~ours), count @ (ours & ~right)
+    return found

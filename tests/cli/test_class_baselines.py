@@ -1,0 +1,52 @@
+"""Classifiers are judged beside the nearest centroid and a ridge classifier of the same training rows."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from herdcli.numerics.class_baselines import fit
+
+
+def test_eval_has_their_errors_and_verdicts(herd, tmp_path):
+    """A passive perceptron whose columns have unlike units; the same rows judged anew have the same figures."""
+    random = np.random.default_rng(5)
+    y = random.integers(0, 2, 600)
+    X = (random.normal(size=(600, 3)) + 1.2 * (2 * y - 1)[:, None] * [1, 1, 0]) * [1.0, 1.0, 1e3]
+    np.savetxt(tmp_path / "t.csv", np.column_stack([X, y]), delimiter=",", header="a,b,c,y", comments="", fmt="%.10g")
+    line = ("nherd-train", "t.csv", "--split", ".5,0,.5", "--algorithm", "perceptron", "--scale", "none", "--passes", "1", "-o", "m.h5")
+    ended = herd(*line)
+    assert ended.code == 0, ended.err
+    (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
+    findings = row["verdict"].split("; ")
+    assert {"worse than nearest centroid", "worse than a linear model"} <= set(findings), row
+    assert "worse than nearest centroid" in ended.err
+    assert row["error_centroid"] == pytest.approx(0.05, abs=0.03)
+    assert row["error_linear"] == pytest.approx(0.05, abs=0.03)
+    assert herd("nherd-train", "t.csv", "--split", ".5,0,.5", "-o", "m2.h5").code == 0
+    assert herd("regress", "t.csv", "--split", ".5,0,.5", "-o", "r.h5").code == 0
+    (good, other) = json.loads(herd("eval", "m2.h5", "r.h5", "--format", "json").out)
+    for name in ("error_centroid", "error_linear"):
+        assert good[name] == other[name] == row[name]
+    assert other["verdict"] == good["verdict"] == "ok"
+
+
+@pytest.mark.parametrize("command", ["nherd-train", "regress"])
+def test_other_rows_are_judged_by_the_same_baselines(herd, tmp_path, command):
+    random = np.random.default_rng(6)
+    y = random.integers(0, 3, 200)
+    X = random.normal(size=(200, 4)) * 10.0 ** np.arange(4) + np.outer(y, np.arange(4)) + 7.0
+    head = "a,b,c,d,y"
+    np.savetxt(tmp_path / "train.csv", np.column_stack([X, y])[:100], delimiter=",", header=head, comments="")
+    np.savetxt(tmp_path / "test.csv", np.column_stack([X, y])[100:], delimiter=",", header=head, comments="")
+    extra = ["--l2", "0.1"] if command == "regress" else []
+    assert herd(command, "train.csv", "--split", "1,0,0", *extra, "-o", "m.h5").code == 0
+    found = herd("eval", "m.h5", "--data", "test.csv", "--format", "json")
+    assert found.code == 0, found.err
+    (row,) = json.loads(found.out)
+    fitted = fit(X[:100], y[:100], 3)
+    assert fitted is not None
+    expected = (fitted.predictions(X[100:]) != y[100:, None]).mean(axis=0)
+    assert [row["error_centroid"], row["error_linear"]] == pytest.approx(expected.tolist())

@@ -1,0 +1,93 @@
+"""The nearest centroid and the ridge classifier against their definitions, and when a classifier loses to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from herdcli.errors import DataError
+from herdcli.evaluation.verdicts import lost_to_baselines
+from herdcli.numerics.class_baselines import UNKNOWN, discordant, fit
+
+
+def rows(random: np.random.Generator, n: int, columns: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    y = random.integers(0, 3, n)
+    return random.normal(size=(n, columns)) * 10.0 ** np.arange(columns) + np.outer(y, np.arange(columns)) + 7.0, y
+
+
+def by_definition(X: np.ndarray, y: np.ndarray, new: np.ndarray, penalty: float = 1.0) -> np.ndarray:
+    """Distances to centroids of standardised columns, and least squares with rows of the penalty below."""
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    Z, other = (X - mean) / scale, (new - mean) / scale
+    centre = np.stack([Z[y == k].mean(axis=0) for k in range(3)])
+    nearest = np.square(other[:, None] - centre).sum(axis=2).argmin(axis=1)
+    target = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
+    above = np.vstack([Z, np.sqrt(penalty) * np.eye(Z.shape[1])])
+    beta = np.linalg.lstsq(above, np.vstack([target - target.mean(axis=0), np.zeros((Z.shape[1], 3))]), rcond=None)[0]
+    return np.column_stack([nearest, (other @ beta + target.mean(axis=0)).argmax(axis=1)])
+
+
+@pytest.mark.parametrize(("n", "columns"), [(200, 4), (30, 8)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_predictions_are_those_of_the_definitions(n, columns, sparse):
+    random = np.random.default_rng(0)
+    (X, y), (new, _) = rows(random, n, columns), rows(random, 300, columns)
+    convert = csr_matrix if sparse else np.asarray
+    found = fit(convert(X), y, 3)
+    assert found is not None
+    assert (found.predictions(convert(new)) == by_definition(X, y, new)).all()
+
+
+def test_more_columns_than_rows_are_solved_by_rows():
+    random = np.random.default_rng(1)
+    X, y = random.normal(size=(20, 60)), np.arange(20) % 3
+    new = random.normal(size=(50, 60))
+    found = fit(X, y, 3)
+    assert found is not None
+    assert (found.predictions(new) == by_definition(X, y, new)).all()
+
+
+def test_weights_are_copies_and_weight_0_is_absence():
+    random = np.random.default_rng(2)
+    X, y = rows(random, 90)
+    weight = random.integers(0, 3, 90)
+    copies, weighted = fit(np.repeat(X, weight, axis=0), np.repeat(y, weight), 3), fit(X, y, 3, weight.astype(float))
+    for name in ("centroid", "linear"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(copies, name), rtol=1e-9, atol=1e-12)
+
+
+def test_a_constant_column_and_a_class_without_rows_change_nothing():
+    random = np.random.default_rng(3)
+    (X, y), (new, _) = rows(random, 100), rows(random, 100)
+    plain = fit(X, y, 3).predictions(new)
+    beside = fit(np.insert(X, 1, 0.1, axis=1), y, 4).predictions(np.insert(new, 1, 0.1, axis=1))
+    assert (plain == beside).all()
+
+
+def test_too_large_equations_leave_the_nearest_centroid_alone(monkeypatch):
+    from herdcli.numerics import class_baselines
+
+    monkeypatch.setattr(class_baselines, "MOST_SOLVED", 3)
+    X, y = rows(np.random.default_rng(4), 50)
+    found = fit(X, y, 3)
+    assert found.linear is None
+    assert (found.predictions(X)[:, 1] == UNKNOWN).all()
+    assert np.isnan(discordant(y, y, found.predictions(X))[1]).all()
+    monkeypatch.setattr(class_baselines, "MOST_WEIGHTS", 14)
+    assert fit(X, y, 3) is None
+    with pytest.raises(DataError, match="expected 3 × 6"):
+        found.require_shape(3, 5)
+
+
+def test_a_loss_is_found_by_mcnemars_statistic():
+    """Six rows that the baseline alone gets right, of none that the model does: p = .03; five: .06."""
+    y, own = np.zeros(100, dtype=int), np.ones(100, dtype=int)
+    own[:94], theirs = 0, np.zeros((100, 2), dtype=int)
+    theirs[95:, 1] = 1
+    found = discordant(y, own, theirs)
+    np.testing.assert_array_equal(found, [[0, 6, 0], [5, 1, 0]])
+    assert lost_to_baselines(found, 100) == ["worse than nearest centroid"]
+    assert lost_to_baselines(found, 10_000) == []  # six of 10,000 rows are few
+    assert lost_to_baselines(np.array([[0.0, 5, 0], [np.nan] * 3]), 100) == []
+    assert lost_to_baselines(np.array([[0.0, 0, 9], [1.0, 20, 3]]), 100) == ["worse than a linear model"]

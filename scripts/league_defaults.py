@@ -8,9 +8,16 @@ test rows of the same split (seed 0).
 em           test log-likelihood, nats a row   `GaussianMixture` with the number of components, 1 to 6, of least BIC
 nherd-train  test error                        `SGDClassifier()`
 regress      test error, or R²                 `LogisticRegression()`, or `LinearRegression()`
+ica          mean |excess kurtosis| of sources `FastICA()`
+fit-rbm      test log-likelihood, nats a row   `BernoulliRBM()`, its log Z by herd, exact or annealed
+fit-mrf      test log-likelihood, nats a row   a Chow–Liu tree with one pseudo-row
+herd         distance of the moments           as many random rows
+kernel-herd  MMD of 20 atoms (it needs -m)     as many random rows, the root of the mean square
+
+The rows of fit-rbm, fit-mrf and herd are those of the table above the medians of their columns, at most 20 columns of them.
 
 A command loses where its error is larger by more than two standard errors of the difference over the test rows, or where it is worse by
-more than .05 nats a column or .02 of R²; it loses silently if its verdict is ok.
+more than .05 nats a column, .02 of R², a tenth of a kurtosis, or at all of a distance; it loses silently if its verdict is ok.
 """
 
 from __future__ import annotations
@@ -25,12 +32,21 @@ import warnings
 
 import numpy as np
 from sklearn import datasets
+from sklearn.decomposition import FastICA
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
 from sklearn.mixture import GaussianMixture
+from sklearn.neural_network import BernoulliRBM
 
+from herdcli import artifacts
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.preparation import split_rows
+from herdcli.evaluation.partition import log_partitions
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.units import family
 
+MOST_BITS = 20  # columns
+Fit = tuple[str, float, float, object, bool]  # command, ours, theirs, the verdict, whether it loses
 Table = tuple[np.ndarray, np.ndarray, bool]  # rows, target, whether it is a class
 
 
@@ -68,10 +84,71 @@ def eval_of(line: str) -> dict[str, float | str]:
     return found
 
 
+def write(name: str, titles: list[str], rows: np.ndarray) -> None:
+    """Write a CSV."""
+    with open(name, "w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(titles)
+        out.writerows([map(repr, row) for row in rows.tolist()])
+
+
 def mixture(train: np.ndarray, test: np.ndarray) -> float:
     """The peer's test log-likelihood."""
     fits = [GaussianMixture(count, random_state=0).fit(train) for count in range(1, 7) if count < len(train)]
     return float(min(fits, key=lambda fit: fit.bic(train)).score(test))
+
+
+def sources(table: str, X: np.ndarray, train: np.ndarray) -> Fit:
+    """Independent components: kurtoses of what both make of all rows."""
+    found = eval_of(f"ica {table}")
+    subprocess.run([sys.executable, "-m", "herdcli", "apply", "m.h5", table, "-q", "-o", "s.h5"], check=True, capture_output=True)
+    varying = X[train].std(axis=0) > 0
+    theirs = FastICA(int(np.linalg.matrix_rank(X[train][:, varying] - X[train][:, varying].mean(axis=0))), random_state=0)
+    ours, peer = (_kurtosis(S) for S in (artifacts.load("s.h5").value.X, theirs.fit(X[train][:, varying]).transform(X[:, varying])))
+    return "ica", ours, peer, found["verdict"], ours < 0.9 * peer
+
+
+def _kurtosis(S: np.ndarray) -> float:
+    Z = (S - S.mean(axis=0)) / S.std(axis=0)
+    return float(np.abs((Z**4).mean(axis=0) - 3).mean())
+
+
+def of_bits(bits: np.ndarray, train: np.ndarray, test: np.ndarray) -> list[Fit]:
+    """RBM, tree and herding of rows of 0 and 1, which stand in b.csv."""
+    found, D = eval_of("fit-rbm b.csv"), bits.shape[1]
+    theirs = BernoulliRBM(random_state=0).fit(bits[train])
+    units = family("binary")
+    h = Harmonium(theirs.components_.T.copy(), theirs.intercept_visible_, theirs.intercept_hidden_, units, units)
+    settings, known = EvaluationSettings(), bits[train].astype(float)
+    log_z = log_partitions({0: h}, {0: units.base_rate(known)}, {0: known}, settings, map, None)[""][0].log_partition
+    eta = bits[test] @ h.W + h.c
+    peer = float((bits[test] @ h.b + np.logaddexp(0, eta).sum(axis=1)).mean() - log_z)
+    rows: list[Fit] = []
+    for command, other in (("fit-rbm", peer), ("fit-mrf", tree(bits[train], bits[test]))):
+        found = found if command == "fit-rbm" else eval_of("fit-mrf b.csv")
+        ours = float(found["log_likelihood"])
+        rows.append((command, ours, other, found["verdict"], other - ours > 0.05 * D))
+    found = eval_of("herd b.csv")
+    ours, peer = float(found["moment_gap"]), float(found["moment_gap_random"])
+    return [*rows, ("herd", ours, peer, found["verdict"], ours > peer)]
+
+
+def tree(train: np.ndarray, test: np.ndarray) -> float:
+    """The test log-likelihood of the tree of largest mutual information, with one pseudo-row spread over all states."""
+    D = train.shape[1]
+    pair = np.zeros((D, D, 2, 2))
+    for a in (0, 1):
+        for b in (0, 1):
+            pair[:, :, a, b] = ((train == a).T.astype(float) @ (train == b) + 0.25) / (len(train) + 1)
+    one = np.stack([((train == a).sum(axis=0) + 0.5) / (len(train) + 1) for a in (0, 1)], axis=1)
+    gain = (pair * np.log(pair / (one[:, None, :, None] * one[None, :, None, :]))).sum(axis=(2, 3))
+    inside, total = [0], np.log(one[0, test[:, 0]])
+    while len(inside) < D:
+        outside = [j for j in range(D) if j not in inside]
+        i, j = max(((i, j) for i in inside for j in outside), key=lambda edge: gain[edge])
+        total = total + np.log(pair[i, j, test[:, i], test[:, j]] / one[i, test[:, i]])
+        inside.append(j)
+    return float(total.mean())
 
 
 def error_loses(ours: float, theirs: float, rows: int) -> bool:
@@ -97,7 +174,7 @@ def main() -> None:
                 )
             part = split_rows(Dataset(X), None, 0)
             train, test = part == 0, part == 2
-            lines: list[tuple[str, float, float, object, bool]] = []
+            lines: list[Fit] = []
             found, peer = eval_of("em t.csv --drop y"), mixture(X[train], X[test])
             ours = float(found["log_likelihood"])
             lines.append(("em", ours, peer, found["verdict"], peer - ours > 0.05 * X.shape[1]))
@@ -116,6 +193,15 @@ def main() -> None:
                 found, peer = eval_of("regress t.csv"), float(LinearRegression().fit(X[train], y[train]).score(X[test], y[test]))
                 ours = 1 - float(found["rmse"]) ** 2 / float(np.var(y[test])) if "rmse" in found else float(found["explained"])
                 lines.append(("regress", ours, peer, found["verdict"], peer - ours > 0.02))
+            write("x.csv", names, X)
+            lines.append(sources("x.csv", X, train))
+            found = eval_of("kernel-herd x.csv -m 20")
+            ours, peer = float(found["mmd"]), float(found["mmd_random"])
+            lines.append(("kernel-herd", ours, peer, found["verdict"], ours > peer))
+            bits = (np.median(X, axis=0) < X).astype(int)
+            bits = bits[:, np.sort(np.argsort(-bits.var(axis=0), kind="stable")[:MOST_BITS])]
+            write("b.csv", [f"b{j}" for j in range(bits.shape[1])], bits)
+            lines += of_bits(bits, train, test)
             for command, ours, peer, verdict, loses in lines:
                 count, lost, silent = count + 1, lost + loses, silent + (loses and verdict == "ok")
                 said = "loses" if loses else ""

@@ -26,7 +26,10 @@ def largest_difference(ours: Any, theirs: Any) -> tuple[float, str]:
     """
     worst, place = 0.0, ""
     left, right = dict(_leaves(ours)), dict(_leaves(theirs))
+    absent = tuple(f"{name}/" for name, value in right.items() if value is None)  # what a later version says besides
     for name in {**left, **right}:
+        if (name not in right and absent and name.startswith(absent)) or (name not in left and right[name] is None):
+            continue
         found = _difference(left[name], right[name]) if name in left and name in right else float("inf")
         if found > worst:
             worst, place = found, name

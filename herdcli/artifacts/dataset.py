@@ -37,6 +37,7 @@ class Dataset:
     licence: str | None = None
     columns: dict[str, Array] | None = None  # further columns that were asked for, one value a row: numbers or text
     sample_rate: int | None = None  # rows a second, of sound
+    label_name: str | None = None  # title of the labels in tables of text; y without one
 
     @property
     def is_sparse(self) -> bool:

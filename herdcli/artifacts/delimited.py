@@ -351,7 +351,7 @@ def _roles(data: Dataset) -> dict[str, Any]:
     if data.y is not None:
         known = bool(data.class_names) and data.y.min(initial=0) >= 0
         y, names = as_labels(data.y, data.class_names or []) if known else (data.y, data.class_names)
-        roles["y"] = np.array(names, dtype=object)[y] if names else y
+        roles[data.label_name or "y"] = np.array(names, dtype=object)[y] if names else y
     if data.split is not None:
         roles["split"] = np.array(SPLIT_TEXTS, dtype=object)[data.split]
     if data.weight is not None:

@@ -50,7 +50,7 @@ def target_of(model: WithHistory) -> str | None:
     """The column that a model predicts, or whose labels it was learned beside, by its history; None where none was named."""
     for stage in reversed(model.history):
         parameters = stage.get("parameters", {})
-        named = parameters.get("target" if stage.get("command") == "regress" else "label")
+        named = parameters.get("target" if stage.get("command") == "regress" else "label") or parameters.get("label_column")
         if isinstance(named, str) and named != NONE:
             return named
     return None

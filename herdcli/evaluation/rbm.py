@@ -312,8 +312,9 @@ def beside_gaussian(value: RBM, groups: dict[int, Array], own: Mapping[int, Arra
     ways: list[dict[int, Array]] = [{}, {}, {}]
     for m, rows in groups.items():
         X, n, mean, S = np.asarray(rows, dtype=np.float64), int(known.rows[m]), known.mean[m], known.covariance[m]
+        S = S + np.diag(np.diagonal(S) <= 0)  # a column of one value has the variance of the model's units, which cannot have less
         variance = np.diagonal(S)
-        scale = np.sqrt(np.where(variance > 0, variance, 1.0))
+        scale = np.sqrt(variance)
         spreads = [predictive_variances(variance, n, FLOOR * np.square(scale))]
         spreads += [predictive_covariance(S, n, FLOOR, scale, shrunk=shrunk) for shrunk in (True, False)]
         for way, spread in zip(ways, spreads, strict=True):

@@ -73,7 +73,7 @@ def is_unordered(X: Array, y: Array) -> bool:
         left = min(_left_by_rising(mean, count), _left_by_rising(-mean, count)) / (K - 2)
         if left > 0:
             least = min(least, float(fdtrc(K - 2, n - K, left / within)) if within > 0 else 0.0)
-    return least * D < LEVEL
+    return bool(least * D < LEVEL)
 
 
 def _left_by_rising(mean: Array, count: Array) -> float:

@@ -164,6 +164,34 @@ def test_predictions_are_named_after_their_target_which_is_no_unknown_column(run
     assert (tmp_path / "p.csv").read_text().splitlines()[0] == "predicted_price,deviation"
 
 
+@pytest.mark.parametrize(
+    ("line", "column"),
+    [
+        ("nherd-train", "Class"),
+        ("nherd-train", "y"),
+        ("nherd-train --label species", "species"),
+        ("regress --target species", "species"),
+        ("fit-rbm --per-class --label species --hidden 2 --epochs 1 --visible-units gaussian", "species"),
+    ],
+)
+def test_predicted_classes_are_named_after_their_column(run, tmp_path, line, column):
+    """In text; in HDF5 they are the data set's labels."""
+    random = np.random.default_rng(2)
+    rows = [(*(random.normal(size=2) + 2 * (k % 2)).round(3), "ab"[k % 2]) for k in range(60)]
+    (tmp_path / "t.csv").write_text(f"u,v,{column}\n" + "\n".join(",".join(map(str, row)) for row in rows) + "\n")
+    command, *options = line.split()
+    ended = run(command, "t.csv", *options, "-q", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    for name in ("p.csv", "p.h5"):
+        ended = run("apply", "m.h5", "t.csv", "-o", name)
+        assert ended.code == 0, ended.err
+        assert "unknown to the model" not in ended.err
+    assert (tmp_path / "p.csv").read_text().splitlines()[0] == f"a,b,predicted_{column}"
+    assert set(load(str(tmp_path / "p.h5")).value.y.tolist()) == {0, 1}
+    assert run("convert", "p.h5", "-o", "c.csv").code == 0
+    assert (tmp_path / "c.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
+
+
 def test_columns_that_identify_rows_are_reported(run, tmp_path):
     random = np.random.default_rng(1)
     rows = [(1000 + 7 * k, k, f"n{k}", *random.normal(size=2).round(3)) for k in range(30)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import h5py
 import numpy as np
 import pytest
 
@@ -16,6 +17,8 @@ COMMANDS = {
     "weights by name": ("em", "--components", "2", "--weights", "w"),
     "network": ("fit-mrf", "--structure", "chow-liu", "--values", "states", "--smoothing", "1", "--weights", "weight"),
     "regression": ("regress", "--target", "c"),
+    "on disk": ("em", "--components", "2", "--on-disk"),
+    "one pass": ("regress", "--target", "c", "--one-pass"),
     "frequencies": ("regress", "--target", "c", "--weight-kind", "frequency"),
 }
 
@@ -30,10 +33,13 @@ def test_rows_of_weight_0_take_no_part(herd, tmp_path, case):
     command, *options = COMMANDS[case]
     values = (X.mean(axis=0) < X).astype(int) if command == "fit-mrf" else X.round(3)
     name = "w" if "w" in options else "weight"
-    write(tmp_path / "all.csv", np.arange(240), values, name)
-    write(tmp_path / "some.csv", np.flatnonzero(WEIGHT), values, name)
-    rows = []
-    for source in ("all.csv", "some.csv"):
+    parts = {"all": np.arange(240), "some": np.flatnonzero(WEIGHT)}
+    rows, suffix = [], ".h5" if "--on-disk" in options else ".csv"
+    for part, chosen in parts.items():
+        write(tmp_path / f"{part}.csv", chosen, values, name)
+        with h5py.File(tmp_path / f"{part}.h5", "w") as file:
+            file["X"], file["weight"] = values[chosen], WEIGHT[chosen].astype(float)
+    for source in (f"{part}{suffix}" for part in parts):
         ended = herd(command, source, *options, "-o", "m.h5")
         assert ended.code == 0, ended.err
         (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)

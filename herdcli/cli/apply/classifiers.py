@@ -40,7 +40,8 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     else:
         p, what = probabilities(score, variance, model.scale, model.link), "class probabilities"
     y, names = as_labels(winners(score), list(model.classes))
-    made = Dataset(p, y=y, split=split, feature_names=list(model.classes), class_names=names)
+    title = roles.predicted(roles.target_of(fitted) or "y")
+    made = Dataset(p, y=y, split=split, feature_names=list(model.classes), class_names=names, label_name=title)
     return made, f"{len(p)} rows × {p.shape[1]} {what}"
 
 

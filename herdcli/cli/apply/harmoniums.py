@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from herdcli.artifacts import roles
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.apply.inputs import Mapped
 from herdcli.cli.apply.inputs import rows as new_rows
@@ -58,7 +59,9 @@ def mapped(session: Session, fitted: Artifact, request: Request) -> Mapped:
         X = function(rows.X if part == slice(0, rows.X.shape[0]) else rows.X[part], part.start)
         y = X.argmax(axis=1) if want == "classes" else _of(kept.y, part)
         class_names = model.classes if want == "classes" else kept.class_names
-        return Dataset(X, y=y, split=_of(kept.split, part), feature_names=names, class_names=class_names, value_range=limits)
+        title = roles.predicted(roles.target_of(fitted) or "y") if want == "classes" else None
+        split = _of(kept.split, part)
+        return Dataset(X, y=y, split=split, feature_names=names, class_names=class_names, value_range=limits, label_name=title)
 
     what = want if want != "classes" else "class probabilities"
     return Mapped(rows.X.shape[0], unit, make, f"{rows.X.shape[0]} rows × {width} {what}")
@@ -112,7 +115,8 @@ def _by_labels(session: Session, fitted: Artifact, data: Artifact, request: Requ
 
     def classes(part: slice) -> Dataset:
         X = real.exp(labels.log_posterior(h, rows.X[part], map=session.map))
-        return Dataset(X, y=X.argmax(axis=1), split=_of(kept.split, part), feature_names=model.labels, class_names=model.labels)
+        names, title = model.labels, roles.predicted(roles.target_of(fitted) or "y")
+        return Dataset(X, y=X.argmax(axis=1), split=_of(kept.split, part), feature_names=names, class_names=names, label_name=title)
 
     count, unit = rows.X.shape[0], block_size(h.W.shape[1] * labels.classes_of(h))
     if want == "features":

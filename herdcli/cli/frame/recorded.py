@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli import dialect
+from herdcli.artifacts.roles import LABELS
 from herdcli.cli.frame.request import ALLOWED, FILE, OUTPUT, USE, absent_of, as_tuples, file_in, names_files, of_record, recordable
 from herdcli.cli.frame.session import COLUMN_OPTIONS
 from herdcli.errors import DataError, HerdError, is_unicode
@@ -30,6 +31,7 @@ OF_READING = {  # recorded of how an input was read, where that is not how it wa
     "column_roles": "declared",
     "split_rule": "rows",
 }
+LABEL_COLUMN = "label_column"  # the column with the usual name that labels came from, recorded where that is not y
 SHOWN = 60  # characters of a value
 NUMBERS = {"inf": math.inf, "-inf": -math.inf}  # as JSON holds what has no digits
 
@@ -48,7 +50,9 @@ def typed(
     for name, only in OF_READING.items():
         if parameters.get(name, only) != only:
             raise DataError(f"{what} has '{name}' in its history other than as '{only}'", where=where)
-    parameters = {name: value for name, value in parameters.items() if name not in OF_READING}
+    if str(parameters.get(LABEL_COLUMN, LABELS[0])).lower() not in LABELS:
+        raise DataError(f"{what} has '{LABEL_COLUMN}' in its history other than as {', '.join(LABELS)}", where=where)
+    parameters = {name: value for name, value in parameters.items() if name not in (*OF_READING, LABEL_COLUMN)}
     beside = {*OF_SESSION, *dialect.RECORDED}
     kind = of_record(vars(command.callback)["request"], parameters.keys() - beside)
     declared = {each.name: each for each in fields(kind)}

@@ -15,7 +15,7 @@ from herdcli.artifacts import Artifact, bound, cpp_termination, locks, memory, p
 from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.preparation import SplitRule
-from herdcli.artifacts.roles import ROLES, ColumnRoles, ColumnUse, described, remark, target_of, with_column_names
+from herdcli.artifacts.roles import LABELS, ROLES, ColumnRoles, ColumnUse, described, remark, target_of, with_column_names
 from herdcli.artifacts.wording import readable
 from herdcli.cli.frame import plans, replay
 from herdcli.cli.frame.console import Console
@@ -391,6 +391,9 @@ class Session:
         further |= {name: value for name in COLUMN_OPTIONS if (value := getattr(self, name))}
         if self.use is not None and not self.use.by_name and not self.roles_by_name:
             further["column_roles"] = "declared"  # absent: roles were recognised by usual names
+        label = None if self.use is None else self.use.roles.get("y")
+        if label not in (None, "y", getattr(self.request, "label", None)) and str(label).lower() in LABELS:
+            further["label_column"] = label  # absent: the option says it, or it is y
         if self.rule.drawn and not self.rule.by_class:
             further["split_rule"] = "rows"  # absent: fractions of every class, and all rows in ica
         further |= self.dialect.record()

@@ -53,7 +53,8 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     kept = {"split": value.split, "weight": value.weight}
     what = f"{len(mean)} rows × {mean.shape[1]}"
     if want == "classes":
-        made = Dataset(mean, y=mean.argmax(axis=1), feature_names=model.classes, class_names=model.classes, **kept)
+        names, title = model.classes, named(model.target)
+        made = Dataset(mean, y=mean.argmax(axis=1), feature_names=names, class_names=names, label_name=title, **kept)
         return made, f"{what} class probabilities"
     return Dataset(mean, feature_names=model.classes or [named(model.target)], **kept), f"{what} means"
 

@@ -21,13 +21,17 @@ from pathlib import Path
 import numpy as np
 
 Case = tuple[str, str, str, str]  # what happens, the command, the right value, ours
-CASES: list[Callable[[], Case]] = []
+CASES: list[tuple[str, Callable[[], Case]]] = []
 
 
-def case(function: Callable[[], Case]) -> Callable[[], Case]:
-    """Take a function among the situations."""
-    CASES.append(function)
-    return function
+def case(source: str) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
+    """Take a function among the situations.  source  the kind of place where such situations are reported."""
+
+    def taken(function: Callable[[], Case]) -> Callable[[], Case]:
+        CASES.append((source, function))
+        return function
+
+    return taken
 
 
 def table(name: str, titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -63,7 +67,7 @@ def coefficients(line: str) -> dict[str, dict[str, str]]:
     return {next(iter(row.values())): row for row in rows}
 
 
-@case
+@case("regression libraries")
 def separation() -> Case:
     random = np.random.default_rng(0)
     x, z = np.repeat([0, 1], 60), random.normal(size=120)
@@ -79,7 +83,7 @@ def separation() -> Case:
     )
 
 
-@case
+@case("HMM libraries")
 def symbols() -> Case:
     random = np.random.default_rng(1)
     state, rows = 0, []
@@ -93,7 +97,7 @@ def symbols() -> Case:
     return "Symbols given as text", lines[1], f"{coded:.4f} nats a row, as of 0, 1, 2", f"{texts:.4f}"
 
 
-@case
+@case("regression libraries")
 def weights_of_nothing() -> Case:
     random = np.random.default_rng(2)
     X = random.normal(size=(200, 2)).round(3)
@@ -114,7 +118,7 @@ def weights_of_nothing() -> Case:
     )
 
 
-@case
+@case("ICA libraries")
 def unlike_units() -> Case:
     from herdcli import artifacts
 
@@ -130,7 +134,7 @@ def unlike_units() -> Case:
     return "Columns of unlike units", line, "4 sources, correlations ≥ .99", f"{made.shape[1]} sources, {best.min():.3f} and above"
 
 
-@case
+@case("Kalman filter libraries")
 def a_constant_column() -> Case:
     random = np.random.default_rng(4)
     noise = random.normal(size=(300, 1)).round(3)
@@ -141,7 +145,7 @@ def a_constant_column() -> Case:
     return "A column of zeros beside noise", line, f"the verdict without it: {plain}", other
 
 
-@case
+@case("questions on classifiers")
 def default_classifier() -> Case:
     from sklearn.datasets import load_iris
     from sklearn.linear_model import LogisticRegression
@@ -166,7 +170,7 @@ def default_classifier() -> Case:
     )
 
 
-@case
+@case("questions on tables")
 def everyday_names() -> Case:
     from herdcli import artifacts
 
@@ -178,7 +182,7 @@ def everyday_names() -> Case:
     return "Columns called weight and class", line, "height, weight, class are learned", ", ".join(names)
 
 
-@case
+@case("questions on classifiers")
 def one_split() -> Case:
     random = np.random.default_rng(6)
     y = np.repeat(["a", "b", "c"], [60, 30, 10])
@@ -195,7 +199,7 @@ def one_split() -> Case:
     )
 
 
-@case
+@case("questions on tables")
 def exclusive_or() -> Case:
     from herdcli import artifacts
 
@@ -213,7 +217,7 @@ def exclusive_or() -> Case:
     )
 
 
-@case
+@case("clustering libraries")
 def more_clusters_than_rows() -> Case:
     table("t.csv", ["a", "b"], [(a, b) for a, b in itertools.product(range(3), repeat=2) for _ in range(8)])
     line = "em t.csv --model kmeans --components 12"
@@ -223,7 +227,7 @@ def more_clusters_than_rows() -> Case:
     return "More clusters than different rows", line, "9 centres", f"{len(artifacts.load('m.h5').value.centre)} centres"
 
 
-@case
+@case("regression libraries")
 def trials() -> Case:
     random = np.random.default_rng(7)
     x, n = random.normal(size=80).round(3), random.integers(5, 40, 80)
@@ -239,7 +243,7 @@ def trials() -> Case:
     return "Fractions of trials", line, f"x {beta[0]:.5f}", f"{float(found['x'][column]):.5f}"
 
 
-@case
+@case("regression libraries")
 def counts() -> Case:
     random = np.random.default_rng(8)
     x = random.normal(size=200).round(3)
@@ -249,7 +253,7 @@ def counts() -> Case:
     return "A target of counts", line, "poisson", "poisson" if "poisson" in told else told.splitlines()[0]
 
 
-@case
+@case("questions on RBMs")
 def whole_numbers() -> Case:
     random = np.random.default_rng(9)
     table("t.csv", list("abc"), random.poisson(3.0, (100, 3)).tolist())
@@ -257,7 +261,7 @@ def whole_numbers() -> Case:
     return "Counts for an RBM", "fit-rbm t.csv", "names --visible-units poisson", "names it" if "--visible-units poisson" in told else told
 
 
-@case
+@case("questions on classifiers")
 def a_quantity() -> Case:
     random = np.random.default_rng(10)
     x = random.normal(size=300).round(3)
@@ -271,7 +275,7 @@ def a_quantity() -> Case:
     )
 
 
-@case
+@case("Kalman filter libraries")
 def silent_channel() -> Case:
     random = np.random.default_rng(11)
     rows = [[f"{v:.3f}" for v in row] for row in random.normal(size=(200, 2)).cumsum(axis=0)]
@@ -286,7 +290,7 @@ def silent_channel() -> Case:
     )
 
 
-@case
+@case("questions on tables")
 def new_levels() -> Case:
     random = np.random.default_rng(12)
     colours = random.choice(["red", "blue"], 60)
@@ -303,7 +307,7 @@ def new_levels() -> Case:
     )
 
 
-@case
+@case("papers on RBMs")
 def gaussian_log_z() -> Case:
     from herdcli.rbm.enumeration import enumerate_hidden, log_partition_exact
     from herdcli.rbm.model import Harmonium
@@ -327,7 +331,7 @@ def gaussian_log_z() -> Case:
     )
 
 
-@case
+@case("questions on RBMs")
 def parity() -> Case:
     random = np.random.default_rng(14)
     X = random.integers(0, 2, (600, 6))
@@ -343,16 +347,188 @@ def parity() -> Case:
     return "Parities, which no pair of columns shows", line, f"{best:.2f} nats at best", f"{said}: {float(after['log_likelihood']):.2f}"  # type: ignore[arg-type]
 
 
+@case("regression libraries")
+def softmax_separation() -> Case:
+    random = np.random.default_rng(20)
+    x, z = np.repeat([0, 1], 90), random.normal(size=180)
+    y = np.where(x == 1, 2, random.integers(0, 3, 180))
+    table("t.csv", ["x", "z", "label"], zip(x, z.round(3), y, strict=True))
+    line = "regress t.csv --target label --split 1,0,0"
+    rows = coefficients(line)
+    errors = [float(row["standard_error"] or "nan") for name, row in rows.items() if name.startswith("x")]
+    withheld = "withheld" if rows and all(np.isnan(errors)) else f"{errors}"
+    return "A column separates a class of several", line, "errors of x are withheld", withheld
+
+
+@case("regression libraries")
+def a_level_without_counts() -> Case:
+    random = np.random.default_rng(21)
+    level = random.choice(["a", "b", "c"], 150, p=[0.5, 0.4, 0.1])
+    table("t.csv", ["level", "n"], zip(level, np.where(level == "c", 0, random.poisson(3.0, 150)), strict=True))
+    line = "regress t.csv --target n --family poisson --split 1,0,0"
+    told = herd(f"{line} -o m.h5")[2]
+    return "All counts of a level are 0", line, "no finite estimate of level=c", named_in(told, "no finite estimate of level=c")
+
+
+def named_in(told: str, words: str) -> str:
+    """The words where they were said, else the first line."""
+    return words if words in told else (told.splitlines() or ["nothing"])[0]
+
+
+@case("HMM libraries")
+def states_beside_one_state() -> Case:
+    random = np.random.default_rng(22)
+    walk = random.normal(size=(200, 12)).cumsum(axis=0) * 10.0 ** np.arange(-3, 9, 1.0)
+    table("t.csv", [f"q{k}" for k in range(12)], walk.tolist())
+    line = "em t.csv --model hmm --components 5"
+    found = figures(line)
+    first = str(found["verdict"]).split("; ")[0]
+    return "A hidden Markov model far below one state", line, "worse than baseline, told first", first
+
+
+@case("clustering libraries")
+def few_rows() -> Case:
+    X = np.random.default_rng(23).normal(300, 80, size=(12, 10))
+    table("t.csv", [f"x{k}" for k in range(10)], X.round(2).tolist())
+    line = "em t.csv --components 2 --covariance full"
+    return (
+        "12 rows × 10 columns",
+        line,
+        f"a baseline of about {-10 * (0.5 + 0.5 * np.log(2 * np.pi) + np.log(80)):.0f} nats",
+        f"{float(figures(line)['log_likelihood_baseline']):.0f}",  # type: ignore[arg-type]
+    )
+
+
+@case("questions on RBMs")
+def real_columns_of_an_rbm() -> Case:
+    random = np.random.default_rng(24)
+    X = random.normal(size=(300, 4)) @ random.normal(size=(4, 4))
+    table("t.csv", list("abcd"), X.tolist())
+    line = "fit-rbm t.csv --visible-units gaussian --standardize --hidden 8 --epochs 3"
+    return "Correlated real columns for an RBM", line, "worse than one Gaussian", str(figures(line)["verdict"])
+
+
+@case("questions on classifiers")
+def worse_than_centroids() -> Case:
+    random = np.random.default_rng(25)
+    y = random.integers(0, 2, 600)
+    X = (random.normal(size=(600, 3)) + 1.2 * (2 * y - 1)[:, None] * [1, 1, 0]) * [1, 1, 1e3]
+    table("t.csv", ["a", "b", "c", "y"], [[*row, label] for row, label in zip(X.tolist(), y.tolist(), strict=True)])
+    line = "nherd-train t.csv --algorithm perceptron --scale none --passes 1 --split .5,0,.5"
+    found = figures(line)
+    told = f"{float(found['error']):.2f} against {float(found['error_centroid']):.2f}: {found['verdict']}"  # type: ignore[arg-type]
+    return "A classifier that loses to the nearest centroid", line, "the verdict names it", told
+
+
+@case("clustering libraries")
+def a_gain_within_errors() -> Case:
+    random = np.random.default_rng(26)
+    table("t.csv", ["a", "b"], random.normal(size=(40, 2)).round(3).tolist())
+    line = "em t.csv --components 2"
+    found = figures(line)
+    told = f"{float(found['gain']):.2f} ± {float(found['gain_se']):.2f}: {found['verdict']}"  # type: ignore[arg-type]
+    return "Noise in 40 rows", line, "no ok for a gain within two standard errors", told
+
+
+@case("regression libraries")
+def no_test_rows() -> Case:
+    X = np.random.default_rng(27).normal(size=(20, 31))
+    table("t.csv", [*(f"x{k}" for k in range(30)), "y"], X.round(3).tolist())
+    line = "regress t.csv --split 1,0,0 --l2 0.1 --family gaussian"
+    return "Nothing is held out", line, "no test rows", str(figures(line)["verdict"])
+
+
+@case("regression libraries")
+def exposure() -> Case:
+    random = np.random.default_rng(28)
+    x, years = random.normal(size=120).round(3), random.uniform(0.5, 4, 120).round(2)
+    n = random.poisson(years * np.exp(0.2 + 0.4 * x))
+    table("t.csv", ["x", "years", "rate"], zip(x, years, n / years, strict=True))
+    line = "regress t.csv --target rate --exposure years --split 1,0,0"
+    A, beta = np.column_stack([x, np.ones(120)]), np.zeros(2)
+    for _ in range(50):
+        mean = years * np.exp(A @ beta)
+        beta = beta + np.linalg.solve(A.T @ (A * mean[:, None]), A.T @ (n - mean))
+    found = coefficients(line)
+    column = next(name for name in found["x"] if "estimate" in name or "coefficient" in name)
+    return "Rates with an exposure", line, f"x {beta[0]:.5f}", f"{float(found['x'][column]):.5f}"
+
+
+@case("questions on classifiers")
+def codes_by_frequency() -> Case:
+    random = np.random.default_rng(29)
+    y = random.choice(6, 400, p=[0.35, 0.3, 0.2, 0.1, 0.03, 0.02])
+    centre = random.normal(size=(6, 2)) * 2
+    X = centre[y] + random.normal(size=(400, 2))
+    table("t.csv", ["a", "b", "y"], [[*row, label] for row, label in zip(X.tolist(), y.tolist(), strict=True)])
+    line = "regress t.csv"
+    told = herd(f"{line} -o m.h5")[2]
+    return "Classes whose codes look like counts", line, "softmax, poisson is named", named_in(told, "--family softmax (--family poisson")
+
+
+@case("questions on tables")
+def states_of_new_rows() -> Case:
+    random = np.random.default_rng(30)
+    table("t.csv", ["a", "b"], [(f"s{k % 9}", f"s{k % 4}") for k in random.integers(0, 900, 60).tolist()])
+    line = "fit-mrf t.csv"
+    found = figures(line)
+    return "States that few rows have", line, "a finite likelihood of new rows", f"{float(found['log_likelihood']):.2f}"  # type: ignore[arg-type]
+
+
+@case("Kalman filter libraries")
+def constant_channel() -> Case:
+    random = np.random.default_rng(31)
+    rows = [[f"{v:.3f}" for v in row] for row in random.normal(size=(200, 2)).cumsum(axis=0)]
+    table("t.csv", ["a", "b", "still"], [[*row, "1.5" if step < 160 else "2.5"] for step, row in enumerate(rows)])
+    line = "em t.csv --model lds --components 1 --split .8,0,.2"
+    told = herd(f"{line} -o m.h5")[2]
+    return "A channel of one training value", line, "left out and named", next((t for t in told.splitlines() if "still" in t), told)
+
+
+@case("Kalman filter libraries")
+def without_options() -> Case:
+    random = np.random.default_rng(32)
+    table("t.csv", ["co2"], ((np.arange(2284) * 0.02 + 3 * np.sin(np.arange(2284) / 8.3) + random.normal(size=2284))[:, None]).tolist())
+    line = "em t.csv --model lds"
+    before = os.times()
+    herd(f"{line} -o m.h5")
+    after = os.times()
+    seconds = after.children_user + after.children_system - before.children_user - before.children_system
+    return "2,284 steps without options", line, "at most 10 s of processor time", f"{seconds:.1f} s"
+
+
+@case("questions on tables")
+def identifiers() -> Case:
+    random = np.random.default_rng(33)
+    table("t.csv", ["id", "a", "b"], [(1000 + 7 * k, *random.normal(size=2).round(3)) for k in range(60)])
+    line = "em t.csv --components 1"
+    told = herd(f"{line} -o m.h5")[2]
+    return "A column of identifiers", line, "--drop id is named", named_in(told, "--drop id")
+
+
+@case("econometrics")
+def errors_of_gls() -> Case:
+    path = Path(__file__).resolve().parents[1] / "results" / "gls_coverage.tsv"
+    head, *rows = [line.split("\t") for line in path.read_text().splitlines() if not line.startswith("#")]
+    covered = [float(row[head.index(name)]) for row in rows for name in ("first", "second", "intercept")]
+    return (
+        "Intervals of 60 rows with correlated errors",
+        "regress --gls (scripts/bench_gls_coverage.py)",
+        "95 % of them, at least 93 %",
+        f"{100 * min(covered):.1f} to {100 * max(covered):.1f} %",
+    )
+
+
 def main() -> None:
     """Print the table."""
     print("# Situations\n")
     print("Made by `scripts/situations.py`: situations that people report of such programs, on rows made from fixed seeds.\n")
-    print("| situation | command | right | herd |\n|---|---|---|---|")
+    print("| situation | reported to | command | right | herd |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for each in CASES:
+        for source, each in CASES:
             what, line, right, ours = (text.replace("|", "/") for text in each())
-            print(f"| {what} | `herd {line}` | {right} | {ours} |", flush=True)
+            print(f"| {what} | {source} | `herd {line}` | {right} | {ours} |", flush=True)
 
 
 if __name__ == "__main__":

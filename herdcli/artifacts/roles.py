@@ -17,6 +17,7 @@ NONE = "none"
 USES = {"y": "labels", "split": "split", "weight": "weights"}  # what the columns of a role are called in messages
 OPTIONS = {"y": "--label", "split": "--split-column", "weight": "--weights"}
 _NUMBERED = re.compile(r"\bcolumn (\d+)\b")
+_SEVERAL = re.compile(r"\bcolumns (\d+) to (\d+)\b")
 _PLACES = re.compile(r"([1-9]\d*)(?::([1-9]\d*))?")
 
 
@@ -58,6 +59,9 @@ def target_of(model: WithHistory) -> str | None:
 
 def with_column_names(message: str, names: Sequence[str]) -> str:
     """A message whose columns are numbered from 0, as topics have them, with their names."""
+    message = _SEVERAL.sub(
+        lambda found: f"columns '{names[int(found[1])]}' to '{names[int(found[2])]}'" if int(found[2]) < len(names) else found[0], message
+    )
     return _NUMBERED.sub(lambda found: f"column '{names[int(found[1])]}'" if int(found[1]) < len(names) else found[0], message)
 
 

@@ -124,3 +124,21 @@ def test_softmax_units_of_text_are_drawn_by_the_names_of_their_states(herd, tmp_
     means = herd("sample", "m.h5", "-m", "3", "--means", "-o", "means.csv")
     assert means.code == 0
     assert (tmp_path / "means.csv").read_text().startswith("o=A,o=C,o=G,p=low,p=mid,p=top\n"), "means are of columns"
+
+
+def test_columns_of_text_with_other_numbers_of_levels_are_named(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("u,v,w\n" + "".join(f"{'ab'[k % 2]},{'cde'[k % 3]},{'xyz'[k % 3]}\n" for k in range(30)))
+    ended = herd("fit-rbm", "t.csv", "--visible-units", "softmax:3", "-o", "m.h5")
+    assert ended.code == 65
+    assert "fit-rbm: t.csv: column 'u' has 2 levels, softmax:3 units have 3 states each\nhint: --columns chooses" in ended.err
+    assert herd("fit-rbm", "t.csv", "--visible-units", "softmax:3", "--columns", "v,w", "-o", "m.h5").code == 0
+    ended = herd("fit-rbm", "t.csv", "--visible-units", "softmax", "-o", "m.h5")
+    assert ended.code == 2
+    assert "'softmax' needs the number of states of a unit: softmax:3 takes columns of text with 3 levels each" in ended.err
+
+
+def test_ranges_of_columns_are_named(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("low,middle,high\n" + "".join(f"{k % 2},{k % 2},{k % 2}\n" for k in range(30)))
+    ended = herd("fit-rbm", "t.csv", "--visible-units", "softmax:3", "-o", "m.h5")
+    assert ended.code == 65
+    assert "columns 'low' to 'high' of row 0 sum to 0: each 3 columns of softmax:3 units" in ended.err

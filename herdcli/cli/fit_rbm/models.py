@@ -119,6 +119,7 @@ def _afresh(session: Session, request: Request) -> Inputs:
     data, known = torn.read(session, request) if request.draw_missing else (_data(session, request, settings), None)
     data = without_absent(session, data) if known is None else data
     warn_of_weights(session, data.value)
+    _require_levels(session, settings.visible_units, data.name)
     reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
     rows = in_units(session, data, family(settings.visible_units), reading)
     request = request.sized(rows.X.shape[1], settings.visible_units)
@@ -137,6 +138,21 @@ def _afresh(session: Session, request: Request) -> Inputs:
     settings = request.fitted(settings, largest(y, rows.split), partial(moment, rows, settings))
     session.request = replace(_as_read(request, rows), **settings.of_data())
     return Inputs(rows, y, names, settings, request.per_class, data, known=known)
+
+
+def _require_levels(session: Session, units: str, where: str) -> None:
+    """Raise DataError where a column of text has another number of levels than softmax units have states."""
+    kind, _, states = units.partition(":")
+    recoding = session.recoding
+    if kind != "softmax" or recoding is None or recoding.codes:
+        return
+    for name, levels in recoding.levels.items():
+        if len(levels) != int(states):
+            raise DataError(
+                f"column '{name}' has {len(levels)} levels, {units} units have {states} states each",
+                where=where,
+                hint="--columns chooses columns with one number of levels; herd fit-mrf learns columns with any",
+            )
 
 
 def moment(rows: Prepared, settings: Settings) -> float:

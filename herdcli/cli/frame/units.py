@@ -13,6 +13,8 @@ def _parse_units(text: str) -> str:
     """A unit family's name."""
     from herdcli.rbm.units import family
 
+    if text == "softmax":
+        raise ValueError("needs the number of states of a unit: softmax:3 takes columns of text with 3 levels each")
     try:
         return family(text).name
     except BadUsage as error:

@@ -59,6 +59,15 @@ def scorer(model: Classifier) -> Callable[[Block], tuple[Array, Array]]:
     return scores
 
 
+def baseline_predictions(model: Classifier, block: Block) -> Array | None:
+    """What the model's baselines predict (r, 2) of the rows of a block as they are; None without baselines."""
+    if model.baselines is None:
+        return None
+    from scipy.sparse import csr_matrix
+
+    return model.baselines.predictions(csr_matrix((block.value, block.index - 1, block.pointer), shape=(block.rows, block.width - 1)))
+
+
 def as_seen(model: Classifier, block: Block) -> Block:
     """The block as the model's weights are multiplied with it: with a bias, of length 1 and scaled where it was learned so."""
     return _seen(model, block, _sizes(model, 0 if model.settings.bias else 1))

@@ -22,7 +22,7 @@ from herdcli.online.model import Classifier, Holdout
 from herdcli.online.numbers import Outcomes, Predictor
 from herdcli.online.pairs import NAMESPACES, without_namespaces
 from herdcli.online.parse import Reader
-from herdcli.online.predict import scorer
+from herdcli.online.predict import baseline_predictions, scorer
 from herdcli.online.source import pieces_of
 from herdcli.online.tag_text import LabelSets, SetReader
 from herdcli.online.tags import ABSENT, Tagged, Tagger, in_order, with_labels
@@ -86,22 +86,13 @@ def _judged(session: Session, given: examples.Examples, model: Classifier, label
     try:
         for block in _blocks(session, given, model, labelled, label=label):
             there = True
-            yield *score_of(block), block.label, _baseline_predictions(model, block) if labelled else None
+            yield *score_of(block), block.label, baseline_predictions(model, block) if labelled else None
     except DataError as error:
         error.where = error.where or given.name
         raise
     given.finish()
     if not there:
         raise DataError("there are no lines of data", where=given.name)
-
-
-def _baseline_predictions(model: Classifier, block: Block) -> Array | None:
-    """What the model's baselines predict (r, 2) of a block."""
-    if model.baselines is None:
-        return None
-    from scipy.sparse import csr_matrix
-
-    return model.baselines.predictions(csr_matrix((block.value, block.index - 1, block.pointer), shape=(block.rows, block.width - 1)))
 
 
 def row_of(

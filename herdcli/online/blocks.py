@@ -160,19 +160,6 @@ def silenced(block: Block, held: Array) -> Block:
     return replace(block, weight=np.where(held, 0.0, weight))
 
 
-def joined(blocks: list[Block]) -> Block:
-    """Several blocks as one, with weights if any of them has."""
-    starts = np.cumsum([0, *(len(part.index) for part in blocks[:-1])])
-    weights = [np.ones(part.rows) if part.weight is None else part.weight for part in blocks]
-    return Block(
-        pointer=np.concatenate([[0], *(part.pointer[1:] + start for part, start in zip(blocks, starts, strict=True))]).astype(np.int64),
-        index=np.concatenate([part.index for part in blocks]),
-        value=np.concatenate([part.value for part in blocks]),
-        label=np.concatenate([part.label for part in blocks]),
-        weight=np.concatenate(weights) if any(part.weight is not None for part in blocks) else None,
-    )
-
-
 class BlockBuilder:
     """Blocks laid end to end as they come, in arrays with room for so many entries, which take memory as they are filled."""
 
@@ -200,6 +187,14 @@ class BlockBuilder:
             label=np.concatenate([part.label for part in self._rows]),
             weight=np.concatenate(weights) if any(part.weight is not None for part in self._rows) else None,
         )
+
+
+def joined(blocks: list[Block]) -> Block:
+    """Several blocks as one, with weights if any of them has."""
+    made = BlockBuilder(sum(len(block.index) for block in blocks))
+    for block in blocks:
+        made.add(block)
+    return made.whole()
 
 
 def pieces_at(block: Block, ends: list[int]) -> Iterator[Block]:

@@ -52,7 +52,7 @@ class Replay:
             batch = self.source.block(len(self._kept))
             if batch is None or not batch.first_pass:
                 break
-            self._kept.append(replace(batch, block=_packed(batch.block.copied())))
+            self._kept.append(replace(batch, block=_packed(batch.block).copied()))
         return list(self._kept)
 
     def block(self, step: int, proof: bytes = b"") -> Batch | None:

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from herdcli.errors import DataError
 from herdcli.online import learner, race
-from herdcli.online.blocks import from_rows, prepared, rescaled
+from herdcli.online.blocks import BlockBuilder, from_rows, prepared, rescaled
 from herdcli.online.labels import Labels
 from herdcli.online.model import Settings
 from herdcli.online.parse import Reader
@@ -184,6 +184,18 @@ def test_learners_whose_weights_were_let_go_come_to_the_same_figures(classes, mo
         assert settings == found[-1][0]
         for name in ("C", "examples", "error", "loss"):
             assert np.array_equal(getattr(table, name), getattr(found[-1][1], name))
+
+
+@pytest.mark.parametrize("room", [0, 7, 1000])
+def test_blocks_are_laid_end_to_end_whatever_room_there_is(room):
+    X, y = rows(20)
+    X[3] = 0.0
+    builder = BlockBuilder(room)
+    for begin, end in ((0, 3), (3, 4), (4, 11), (11, 20)):
+        builder.add(from_rows(X, y, slice(begin, end), np.arange(20.0) if begin == 4 else None))
+    made, whole = builder.whole(), from_rows(X, y, slice(None))
+    assert all(np.array_equal(getattr(made, name), getattr(whole, name)) for name in ("pointer", "index", "value", "label"))
+    assert made.weight.tolist() == [1.0] * 4 + [float(k) for k in range(4, 11)] + [1.0] * 9
 
 
 def majority(count: int) -> tuple[np.ndarray, np.ndarray]:

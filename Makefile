@@ -64,8 +64,9 @@ results quick check-results check-quick:
 	@echo "make $@ needs GNU make 4.3 or newer, and this is $(MAKE_VERSION)" >&2; exit 1
 endif
 
-manual: $(VENV)/installed-dev  ## docs/commands, docs/man and docs/format.md from the commands and kinds themselves
+manual: $(VENV)/installed-dev  ## docs/commands, docs/man, docs/format.md and the types of the Python functions from the commands themselves
 	$(BIN)/python scripts/make_manual.py
+	$(BIN)/python scripts/make_stubs.py
 
 picture: $(VENV)/installed-dev  ## docs/pipeline.svg, the picture at the head of the README, from the pipeline that it shows
 	$(BIN)/python scripts/make_picture.py docs/pipeline.svg

@@ -28,6 +28,10 @@ def __getattr__(name: str) -> Any:
     return getattr(engine, name) if name in OWN else engine.function(name)
 
 
+def __dir__() -> list[str]:
+    return sorted([*globals(), *LEARNING, *COMPUTING, *OWN])
+
+
 class _Called(ModuleType):
     """A package with the name of a command (`herdcli.em`), which is that command's function when it is called."""
 

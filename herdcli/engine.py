@@ -12,6 +12,7 @@ which run they are of, so that they are files: `herd.fit_rbm(…)` has no `shard
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, cast
 
@@ -78,8 +80,61 @@ def function(name: str) -> Callable[..., Any]:
 
     chosen = learn if name in LEARNING else run
     chosen.__name__ = chosen.__qualname__ = name
-    chosen.__doc__ = f"{command.help}\n\nOptions, as keywords: {', '.join(sorted(_options(command)))}."
+    chosen.__doc__ = f"{command.help}\n\nOptions, as keywords:\n\n{_option_lines(command)}"
+    vars(chosen)["__signature__"] = signature(name)
     return chosen
+
+
+def signature(name: str) -> inspect.Signature:
+    """The parameters of the function of one command: what it takes as inputs, and its options with their types and defaults."""
+    inputs = (
+        [_parameter("X", "Any", None), _parameter("y", "Any", None), *(_parameter(each, "Any", None, keyword=True) for each in KNOWN)]
+        if name in LEARNING
+        else [inspect.Parameter("inputs", inspect.Parameter.VAR_POSITIONAL, annotation="Any")]
+    )
+    options = [
+        _parameter(f"{keyword}_" if iskeyword(keyword) else keyword, _annotation(option), _default(option), keyword=True)
+        for keyword, option in _options(_command(name)).items()
+        if keyword not in KNOWN
+    ]
+    returned = "list[dict[str, Any]]" if name == "eval" else "Any"
+    return inspect.Signature([*inputs, *options], return_annotation=returned)
+
+
+def _parameter(name: str, annotation: str, default: object, *, keyword: bool = False) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY if keyword else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _annotation(option: click.Option) -> str:
+    """The type of an option's values: numbers, texts, names out of a list; of forms of their own and of files whatever makes them."""
+    kind: object = option.type
+    if option.is_flag:
+        return "bool" if _default(option) is not None else "bool | None"
+    if option.multiple or option.nargs != 1:
+        return "Any"
+    if isinstance(kind, click.types.IntParamType):
+        found = "int"
+    elif isinstance(kind, click.types.FloatParamType):
+        found = "float"
+    elif isinstance(kind, click.Choice) and not any(":" in str(choice) for choice in kind.choices):
+        found = f"Literal[{', '.join(repr(str(choice)) for choice in kind.choices)}]"
+    else:
+        return "Any"
+    return found if _default(option) is not None else f"{found} | None"
+
+
+def _default(option: click.Option) -> object:
+    """The value without the option; None where it depends on others."""
+    value = option.default
+    if option.is_flag and not option.secondary_opts:
+        return bool(value is True)
+    return value if isinstance(value, (bool, int, float, str)) else None
+
+
+def _option_lines(command: click.Command) -> str:
+    """Keyword and help of each option."""
+    return "\n".join(f"  {keyword}: {' '.join((option.help or '').split())}" for keyword, option in _options(command).items())
 
 
 def _command(name: str) -> click.Command:

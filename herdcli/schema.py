@@ -12,7 +12,7 @@ scalars (attributes), strings, lists of strings, nested dataclasses (groups) or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import Field, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -171,6 +171,25 @@ def require_offsets(name: str, offset: Array, count: int, what: str) -> None:
     ends = offset.astype(np.int64)  # differences of unsigned numbers would wrap
     if not ends.size or ends[0] != 0 or ends[-1] != count or (ends[1:] < ends[:-1]).any():
         raise DataError(f"dataset '{name}' does not divide '{what}'")
+
+
+def require_alike(parts: Sequence[Any], dims: Collection[str] = (), fields_present: Collection[str] = ()) -> None:
+    """Raise DataError unless all parts have the same lengths along some dimensions, and either all or none of them have some fields.
+
+    dims  as the arrays of the parts declare them.  fields_present  names of fields that may be None.
+    """
+    first: dict[str, object] = {}
+    for part in parts:
+        for declared in fields(part):
+            item, spec = getattr(part, declared.name), spec_of(declared)
+            found: dict[str, object] = {}
+            if spec is not None and item is not None:
+                found = {f"along {dim}": length for dim, length in zip(spec.dims, item.shape, strict=True) if dim in dims}
+            if declared.name in fields_present:
+                found[f"with or without '{declared.name}'"] = item is not None
+            for what, value in found.items():
+                if first.setdefault(what, value) != value:
+                    raise DataError(f"has parts that differ {what}", hint="make the shards anew")
 
 
 def check_like(value: Any, model: Any, *, where: str | None = None, path: str = "") -> None:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torture import corpus, faults, kills, lanes, mutants, parsers, races, table
+from torture import corpus, faults, histories, kills, lanes, mutants, parsers, races, structures, table
 
 PARTS: dict[str, Callable[[Path, int], lanes.Trial]] = {
     "mutants": mutants.Mutants,
@@ -30,14 +30,26 @@ PARTS: dict[str, Callable[[Path, int], lanes.Trial]] = {
     "faults": faults.Faults,
     "kills": kills.Kills,
     "races": races.Races,
+    "structures": structures.Structures,
+    "histories": histories.Histories,
 }
-SHARES = {"mutants": 0.56, "parsers": 0.06, "faults": 0.2, "kills": 0.16, "races": 0.02}  # of the time
+SHARES = {
+    "mutants": 0.4,
+    "parsers": 0.06,
+    "faults": 0.16,
+    "kills": 0.12,
+    "races": 0.02,
+    "structures": 0.14,
+    "histories": 0.1,
+}  # of the time
 CHECK = {
     "mutants": (4000, 1),
     "parsers": (1500, 1),
     "faults": (60, 71),
     "kills": (24, 1),
     "races": (36, 1),
+    "structures": (600, 1),
+    "histories": (400, 1),
 }  # trials, and each how-many-eth
 MANY = 10_000_000
 
@@ -91,7 +103,7 @@ def main() -> int:
         folder, root = Path(name) / "files", Path(name) / "trials"
         folder.mkdir()
         root.mkdir()
-        left_out = corpus.make(folder) + (corpus.make_checkpoints(folder) if "mutants" in parts else [])
+        left_out = corpus.make(folder) + (corpus.make_checkpoints(folder) if {"mutants", "structures"} & set(parts) else [])
         for line in left_out:
             print(f"left out: {line}", flush=True)
         whole = sum(SHARES[part] for part in parts)

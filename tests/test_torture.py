@@ -74,3 +74,75 @@ def test_what_a_part_has_found_is_put_into_its_row_and_the_others_stay(corpus, t
     assert "| mutants | changed files | 1 200 | 1 303 | 1 000 | 300 | 0 | 1 | 2 | 60 |\n| kills | signals | 11 | 14 |" in text
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """A folder with one small sealed data set."""
+    import h5py
+    import numpy as np
+
+    from herdcli import artifacts
+    from herdcli.artifacts.dataset import Dataset
+
+    folder = tmp_path_factory.mktemp("files")
+    record = {"software": "herdcli", "version": "0", "command": "convert", "parameters": {"to": None}, "inputs": []}
+    artifacts.save(str(folder / "rows.h5"), Dataset(X=np.arange(12.0).reshape(4, 3), y=np.arange(4)), [record])
+    assert h5py.is_hdf5(folder / "rows.h5")
+    return folder
+
+
+def test_every_change_of_a_structure_can_be_made(corpus, sealed, tmp_path):
+    import shutil
+
+    import h5py
+    import numpy as np
+
+    surgery, watching = import_module("torture.surgery"), import_module("torture.watching")
+    watching.victims(tmp_path / surgery.VICTIMS)
+    for change in {*surgery.OF_DATASETS, *surgery.OF_GROUPS, surgery.attribute}:
+        done = []
+        for attempt in range(40):
+            path = Path(shutil.copyfile(sealed / "rows.h5", tmp_path / "evil.h5"))
+            try:
+                with h5py.File(path, "r+") as file:
+                    place = "X@kind" if change is surgery.attribute else "X"
+                    file["X"].attrs["kind"] = "rows"
+                    done.append(change(file, place, np.random.default_rng(attempt)))
+            except (ValueError, TypeError, OSError, RuntimeError, KeyError, OverflowError, UnicodeEncodeError):
+                continue
+        assert done, change.__name__
+
+
+def test_what_a_command_must_leave_alone_is_watched(corpus, tmp_path):
+    watching = import_module("torture.watching")
+    watching.victims(tmp_path / "victims")
+    watch = watching.Watch()
+    watch.add(tmp_path / "victims", watching.OPEN | watching.MODIFY)
+    assert watch.events() == []
+    (tmp_path / "victims" / "raw.bin").read_bytes()
+    (tmp_path / "victims" / "text.txt").write_text("x")
+    found = watch.events()
+    assert "victims/raw.bin opened" in found
+    assert "victims/text.txt written" in found
+    assert watch.events() == []
+    (tmp_path / "out.h5").touch()
+    (tmp_path / "left").touch()
+    assert watching.strays(tmp_path) == ["left"]
+    assert watching.controls(b"a\tb\nc") is None
+    assert "x1b" in watching.controls(b"a\x1b[31m")
+    before = watching.reset_peak()
+    bytearray(b"x") * (200 << 20)
+    assert watching.peak() - before > 150 << 20
+
+
+def test_changed_histories_are_those_of_their_number(corpus, sealed):
+    import numpy as np
+
+    histories = import_module("torture.histories")
+    trials = histories.Histories(sealed, seed=0)
+    first, second = (
+        [trials._written(next(iter(trials.histories.values())), np.random.default_rng([0, n]), 2) for n in range(50)] for _ in range(2)
+    )
+    assert first == second
+    assert len({text for text, _ in first}) > 40

@@ -25,6 +25,10 @@ FILTERS = {
     h5py.h5z.FILTER_SCALEOFFSET,
     h5py.h5z.FILTER_NBIT,
 }
+LEAST = {  # bytes that a chunk has at least under a filter whose decoder reads so many without looking whether they are there
+    h5py.h5z.FILTER_FLETCHER32: 4,  # its check sum
+    h5py.h5z.FILTER_SCALEOFFSET: 21,  # its header
+}
 CONVERT = "copy the data into a plain file, for instance with h5repack or h5py"
 MAX_OBJECTS = 1_000_000
 
@@ -145,7 +149,7 @@ def _check_type(dataset: Any, name: str, where: str) -> None:
 
 
 def _check_filters(dataset: Any, name: str, where: str) -> None:
-    properties = dataset.id.get_create_plist()
+    properties, least = dataset.id.get_create_plist(), 0
     for index in range(properties.get_nfilters()):
         code, _, _, label = properties.get_filter(index)
         if code not in FILTERS:
@@ -153,6 +157,20 @@ def _check_filters(dataset: Any, name: str, where: str) -> None:
             raise DataError(
                 f"{name} is compressed with the filter {shown}, which herd does not load", where=where, hint="h5repack -f GZIP=4"
             )
+        least = max(least, LEAST.get(code, 0))
+    if least:
+        _check_chunks(dataset, least, name, where)
+
+
+def _check_chunks(dataset: Any, least: int, name: str, where: str) -> None:
+    """Refuse chunks that are shorter than what libhdf5 reads of them: it would read, and write, beyond their ends."""
+
+    def short(chunk: Any) -> int | None:
+        return int(chunk.size) if chunk.size < least else None
+
+    found = dataset.id.chunk_iter(short)
+    if found is not None:
+        raise DataError(f"{name} has a chunk of {found} bytes, its filters need {least}", where=where, hint="fetch or make the file again")
 
 
 def _declared_bytes(dataset: Any) -> int:

@@ -19,7 +19,7 @@ from herdcli.online.model import Classifier, Race
 from herdcli.online.state import State
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_place
 from herdcli.shards import Shard
 
 
@@ -39,6 +39,12 @@ class ClassifierShard(Shard):
 
     parts: list[Classifier]
     rest: Held | None = None
+
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for held-out rows of classes that its classifiers do not have."""
+        super().validate()
+        if self.rest is not None and self.parts:
+            require_place("rest/y", self.rest.y, len(self.parts[0].classes), "classes")
 
 
 @dataclass

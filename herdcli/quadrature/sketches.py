@@ -48,6 +48,14 @@ class SketchShard(Shard):
     landmarks: Array = array("R d", "rows that the embedding is projected on, in scaled columns", kind="f", finite=True)
     feature_names: list[str] | None = None
 
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for sketches on other landmarks or of other columns than its own."""
+        super().validate()
+        for part in self.parts:
+            if len(part.sums) != len(self.landmarks) + 1 or part.points.shape[1] != len(self.scale):
+                found = f"{len(part.sums) - 1} landmarks of {part.points.shape[1]} columns"
+                raise DataError(f"has a sketch on {found}, expected {len(self.landmarks)} of {len(self.scale)}")
+
 
 class Blocks(Protocol):
     """Where the rows come from."""

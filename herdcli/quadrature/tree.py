@@ -61,6 +61,13 @@ class BlocksShard(Shard):
     scale: Array = array("d", "what the columns were divided by", kind="f", finite=True)
     feature_names: list[str] | None = None
 
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for atoms of other columns than its own."""
+        super().validate()
+        for part in self.parts:
+            if part.x.shape[1] != len(self.scale):
+                raise DataError(f"has atoms of {part.x.shape[1]} columns, expected {len(self.scale)}")
+
 
 @dataclass(frozen=True)
 class Layout:

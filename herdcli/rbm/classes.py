@@ -23,7 +23,7 @@ from herdcli.rbm.problem import Begun
 from herdcli.rbm.units import family
 from herdcli.rbm.validation import FIGURES, MOST
 from herdcli.records import dataclass
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_alike
 from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID
 
@@ -83,6 +83,11 @@ class RBMShard(Shard):
 
     parts: list[Learned]
     rest: Frame | None = None
+
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for models of other sizes, or scored on other rows, than each other."""
+        super().validate()
+        require_alike(self.parts, ("D", "K", "E"), ("energy", "nearest", "validation", "error", "densities", "kept", "tracked"))
 
 
 def learned(

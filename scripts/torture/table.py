@@ -9,7 +9,15 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- torture: begin -->", "<!-- torture: end -->"
 HEAD = "| part | counted | number | commands run | refused | finished | lost or changed | crashed | tracebacks | seconds |"
 RULE = "|---|---|---|---|---|---|---|---|---|---|"
-COUNTED = {"mutants": "changed files", "parsers": "broken texts", "faults": "failed calls", "kills": "signals", "races": "pairs"}
+COUNTED = {
+    "mutants": "changed files",
+    "parsers": "broken texts",
+    "faults": "failed calls",
+    "kills": "signals",
+    "races": "pairs",
+    "structures": "changed files",
+    "histories": "changed histories",
+}
 LOST, CRASHED, TRACEBACKS = ("wrong",), ("crashed", "hung"), ("traceback", "warned")
 
 

@@ -122,6 +122,21 @@ def test_what_points_elsewhere_or_is_no_plain_data_is_refused(tmp_path: Path, fi
     assert str(caught.value).startswith(str(tmp_path))
 
 
+@pytest.mark.parametrize(("options", "least"), [({"fletcher32": True}, 4), ({"scaleoffset": 3}, 21)])
+def test_chunks_shorter_than_what_their_filter_reads_are_refused(tmp_path: Path, options: dict[str, Any], least: int) -> None:
+    """libhdf5 reads behind their ends, and crashes."""
+
+    def short(file: Any) -> None:
+        made = file.create_dataset("X", X.shape, "f8", chunks=(2, 3), **options)
+        made[...] = X
+        made.id.write_direct_chunk((2, 0), b"x" * (least - 1))
+
+    with pytest.raises(DataError, match=f"/X has a chunk of {least - 1} bytes, its filters need {least}"):
+        load(written(tmp_path, short))
+    whole = load(written(tmp_path, lambda file: file.create_dataset("X", data=X, chunks=(2, 3), **options)))
+    assert np.array_equal(whole.value.X, X)
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

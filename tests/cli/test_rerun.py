@@ -71,6 +71,8 @@ MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to 
     "convert": ("convert real.csv --split 6,2,2 -o out.h5", "real.csv"),
     "convert to Parquet": ("convert real.csv -o out.parquet", "real.csv"),
     "convert from gzip": ("convert real.csv.gz -o out.h5", "real.csv.gz"),
+    "fit-rbm with all rows in a batch": ("fit-rbm bits.csv --batch-size all --epochs 1 -o out.h5", "bits.csv"),
+    "ups-infer rows": ("ups-infer net.uai --evidence-rows evidence.csv -o out.h5", "net.uai evidence.csv"),
     "a shard": ("fit-rbm bits.csv --label y --per-class --hidden 3 --epochs 1 --shard 2/2 -o out.h5", "bits.csv"),
 }
 
@@ -95,6 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "net.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n")
     (made / "states.csv").write_text("x0,x1\n0,\n1,0\n")
     (made / "spaces.vw").write_text("1 |a x:1 y:2 |b z:1\n-1 |a x:2 |b z:3 w:1\n1 |a x:1 |b w:2\n")
+    (made / "evidence.csv").write_text("x0\n1\n0\n-1\n")
     (made / "seen.evid").write_text("1 0 1\n")
     (made / "mixture.csv").write_text("weight,mean,sd\n0.5,-1,1\n0.5,1,1\n")
     for line in (
@@ -159,6 +162,16 @@ def test_the_digits_need_not_be_named(run: Callable, tmp_path: Path) -> None:
     for line in ("data digits -o digits.h5", "convert digits.h5 --split 9,0,3 -o few.h5"):
         assert run(*line.split(), "-q").code == 0
     assert run("check", "--rerun", "few.h5").out == "few.h5: reproduced: same bytes\n"
+
+
+@pytest.mark.parametrize(("name", "option"), [("fit-rbm pairs", "average"), ("ups-infer", "regions"), ("fit-rbm", "batch_size")])
+def test_a_record_without_an_option_means_what_a_command_line_without_it_means(run: Callable, here: Path, name: str, option: str) -> None:
+    """So do records of earlier versions, which did not have the option."""
+    line, inputs = MADE[name]
+    assert run(*line.split(), "-q").code == 0
+    hostile("out.h5", lambda history: history[-1]["parameters"].pop(option))
+    ended = run("check", "--rerun", "out.h5", *with_inputs(inputs))
+    assert (ended.code, ended.out, ended.err) == (0, "out.h5: reproduced: same values, other bytes\n", "")
 
 
 def test_what_is_missing_is_named_by_its_role_and_digest(run: Callable, here: Path) -> None:

@@ -97,7 +97,7 @@ def finish(session: Session, whole: CountsShard, history: History, request: Requ
     """Learn from the counts of all blocks, and save the network."""
     from herdcli.markov.model import constraints, counts
 
-    named, asked = (_scopes(text) for text in (whole.scopes, whole.regions))
+    named, asked = whole.named_scopes, whole.named_regions
     scopes_counted = larger(named, whole.base)
     if whole.states is None and np.isnan(whole.cut):
         rows, total, kept = counts.counts_of_codes(whole.parts, scopes_counted)
@@ -113,7 +113,7 @@ def finish(session: Session, whole: CountsShard, history: History, request: Requ
     clusters = constraints.from_scopes(rows, rows.cardinality, scopes, request.smoothing, pairs)
     problem = constraints.check(constraints.Problem(rows.cardinality, clusters, whole.base, whole.names, whole.shape, rows))
     x, split = (item if len(item) else None for item in (total.holdout, total.holdout_split))
-    made = inputs.Inputs(problem, pairs, x, split, history, states, tuple(asked or ()))
+    made = inputs.Inputs(problem, pairs, x, split, history, states, tuple(asked))
     learn.learn(session, made, request, output_format(session, getattr(request, "format", None), NETWORK_FORMATS))
 
 
@@ -130,8 +130,3 @@ def _names_of(session: Session, kept: list[Array], whole: CountsShard) -> list[s
 def _values(whole: CountsShard) -> reading.Values:
     limits = None if whole.limits is None else (float(whole.limits[0]), float(whole.limits[1]))
     return reading.Values(None if np.isnan(whole.cut) else whole.cut, limits, (0, 1) if whole.given else None)
-
-
-def _scopes(text: str) -> list[Scope] | None:
-    found = json.loads(text)
-    return None if found is None else [tuple(int(i) for i in scope) for scope in found]

@@ -180,7 +180,7 @@ def _values(request: Request, head: Dataset, declared: Mapping[str, object]) -> 
 
 def require_read_alike(values: Values, seen: Array, request: Request) -> None:
     """Raise DataError where all rows together are read otherwise than by parts: two values alone, of which the larger one is on."""
-    if values.cut is None or request.threshold is not None or values.kinds is not None or len(seen) > 2:
+    if values.cut is None or request.threshold is not None or values.kinds is not None or not 1 <= len(seen) <= 2:
         return
     cut = preparation.two_level_cut((float(seen[0]), float(seen[-1])), values.limits)
     if any((value >= cut) != (value >= values.cut) for value in seen.tolist()):

@@ -273,7 +273,7 @@ class Request:
         from herdcli.rbm.pairs import DEFAULTS
 
         own = {each.name for each in fields(self)}
-        asked = {each.name: getattr(self, each.name) for each in fields(DEFAULTS) if each.name in own}
+        asked = {each.name: value for each in fields(DEFAULTS) if each.name in own and (value := getattr(self, each.name)) is not None}
         return replace(DEFAULTS, **asked | {"epochs": self.epochs or DEFAULTS.epochs})
 
     def refuse_watched(self, option: str) -> None:

@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING
 
 import click
@@ -133,8 +133,16 @@ def with_files(
             if value is not None and file_in(each, value) is not None:
                 raise DataError(f"{what} reads a file for '{each.name}', which is not among the inputs of its history", where=where)
             found[each.name] = value
-    absent = {each.name: absent_of(each) for each in fields(kind) if each.name not in found}
+    absent = {each.name: _absent(each, params.get(each.name)) for each in fields(kind) if each.name not in found}
     return kind(**found | absent)
+
+
+def _absent(declared: Field[object], param: click.Parameter | None) -> object:
+    """What a field is that a record lacks, as those of earlier versions do: its own default, or that of the option."""
+    if declared.default is not MISSING or param is None or USE in declared.metadata:
+        return absent_of(declared)
+    value = param.default
+    return as_typed(param, as_json(value)) if isinstance(value, (bool, int, float, str)) else () if param.multiple else None
 
 
 def _unplaced(param: click.Parameter | None, what: str, where: str) -> object:
@@ -197,7 +205,7 @@ def _converted(kind: click.ParamType[object], value: object, param: click.Parame
         if not isinstance(value, str) or "\0" in value or not is_unicode(value):
             raise Refused("it is no text")
         return _through(kind, value, param)
-    for word in possible_words(value):
+    for word in possible_words(value, kind):
         found = _through(kind, word, param, silent=True)
         if found is not None and (as_json(found) == as_json(value) or str(found) == value):
             return found
@@ -213,8 +221,13 @@ def _through(kind: click.ParamType[object], value: object, param: click.Paramete
         raise Refused(getattr(error, "message", str(error))) from None
 
 
-def possible_words(value: object) -> Iterator[str]:
-    """Ways in which a value may have been typed."""
+def possible_words(value: object, kind: click.ParamType[object]) -> Iterator[str]:
+    """Ways in which a value of a type may have been typed: as it is, in parts, or as a word that the type's name lists (n|all)."""
+    yield from _possible_words(value)
+    yield from (word for word in kind.name.split("|") if word.isalpha() and word.islower())
+
+
+def _possible_words(value: object) -> Iterator[str]:
     if not isinstance(value, list):
         yield as_word(value)
         if isinstance(value, float):

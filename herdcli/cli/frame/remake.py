@@ -93,13 +93,13 @@ def _answer(question: Path) -> Path:
     return question.with_suffix(".answer")
 
 
-def _watched(own: Path, question: Path, bounds: Bounds, what: str, where: str) -> int:
-    """Run a job to its end; its exit code.  Raises DataError where it takes too much time or disk."""
+def _started(own: Path, question: Path) -> subprocess.Popen[bytes]:
+    """A new process that runs a job, whose working directory and TMPDIR is its own folder."""
     package = str(Path(herdcli.__file__).parent.parent)
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
     environment = os.environ | dict.fromkeys(BLAS_VARIABLES, "1") | {"PYTHONPATH": path, "TMPDIR": str(own), "PYTHONSAFEPATH": "1"}
     with question.with_suffix(".messages").open("wb") as messages:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-P", "-m", "herdcli.cli.frame.remake", str(question)],
             cwd=own,
             env=environment,
@@ -108,6 +108,11 @@ def _watched(own: Path, question: Path, bounds: Bounds, what: str, where: str) -
             stderr=messages,
             start_new_session=True,
         )
+
+
+def _watched(own: Path, question: Path, bounds: Bounds, what: str, where: str) -> int:
+    """Run a job to its end; its exit code.  Raises DataError where it takes too much time or disk."""
+    process = _started(own, question)
     pause = LOOK
     try:
         while True:

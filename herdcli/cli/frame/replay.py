@@ -23,7 +23,8 @@ SECONDS = 60.0  # of the check; a run that takes longer to its checkpoint is not
 
 
 def is_own(algorithm: Algorithm[S, R], read: Callable[[], S | None]) -> bool:
-    """Whether a checkpoint holds a state that the algorithm comes to from its start; False where that takes too long to tell."""
+    """Whether a checkpoint holds a state that the algorithm comes to from its start; False where that takes too long or cannot be told,
+    as of rows in a stream that is closed."""
     end = time.monotonic() + SECONDS
     try:
         saved = read()
@@ -36,6 +37,6 @@ def is_own(algorithm: Algorithm[S, R], read: Callable[[], S | None]) -> bool:
             state = algorithm.step(state)
     except UNRECKONABLE:
         return True
-    except HerdError:
+    except (HerdError, OSError):
         return False
     return all(compare.largest_difference(*pair)[0] == 0.0 for pair in ((state, saved), (saved, state)))  # a gap counts on either side

@@ -145,8 +145,6 @@ class Session:
         if isinstance(error, DataError) and self.column_names:
             error.message = with_column_names(error.message, self.column_names)
         foreign = None
-        if self._from is not None and isinstance(error, UNRECKONABLE) and not self._repeated():
-            foreign = self._no_state(self._from, error)
         refusal = None if error is None else bound.refusal_of(error, [artifact.name for artifact in self.inputs.values()])
         if isinstance(error, Interrupted) and self.checkpoint is not None:
             if self._keep is not None:
@@ -157,6 +155,8 @@ class Session:
         elif isinstance(error, Interrupted) and self.savable:
             error.hint = SAVE_HINT
         try:
+            if self._from is not None and isinstance(error, UNRECKONABLE) and not self._repeated():
+                foreign = self._no_state(self._from, error)
             for last in self._last if error is None else ():
                 last()
         finally:

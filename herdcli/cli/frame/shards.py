@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from herdcli.artifacts import compare
 from herdcli.cli.frame.options import Command, Parsed, cluster_options
 from herdcli.cli.frame.request import revived
-from herdcli.errors import UNRECKONABLE, BadUsage, DataError, NoInput
+from herdcli.errors import BadUsage, DataError, NoInput
 from herdcli.kinds import KINDS
 from herdcli.parts import named
+from herdcli.schema import check
 from herdcli.shards import Shard, joined, parse
 
 if TYPE_CHECKING:
@@ -106,20 +108,44 @@ def merge(session: Session, shards: Sequence[Artifact]) -> None:
             raise DataError(f"is {place.name}, as is {by_index[place.index].name}", where=shard.name, hint="name each shard once")
         by_index[place.index] = shard
     count = first.value.place.count
+    working = [shard for shard in shards if shard.value.parts]  # those beyond the last unit know nothing of the run
+    for shard in working[1:]:
+        _require_alike(working[0], shard)
     missing = [index for index in range(1, count + 1) if index not in by_index]
     if missing:
         _missing(missing, count)
     whole = joined([by_index[index].value for index in range(1, count + 1)])
+    try:
+        check(whole)
+    except DataError as error:  # each shard is what its kind allows; the parts of several can be those of no run all the same
+        message, hint = f"holds parts that make no whole ({error.message})", "make the shards anew and merge those"
+        raise DataError(message, where=first.name, hint=hint) from error
     kind = KINDS[first.kind]
     finish: Finish = named(str(kind.finish))
-    parameters = _record(first)["parameters"]
-    try:
-        finish(session, whole, outputs.Restored(first), revived(named(kind.request), parameters) if kind.request else parameters)
-    except UNRECKONABLE as error:  # each shard is what its kind allows; the parts of several can be those of no run all the same
-        what = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(
-            f"holds parts that make no whole ({what})", where=first.name, hint="make the shards anew and merge those"
-        ) from error
+    finish(session, whole, outputs.Restored(first), _request_of(first))
+
+
+def _request_of(shard: Artifact) -> object:
+    """What the run that a shard is of was asked for: its record, each option as the command line takes it.  Raises DataError."""
+    from herdcli.cli.frame import recorded
+    from herdcli.cli.frame.history import command_of
+
+    record = _record(shard)
+    name = str(record["command"])
+    kind, values, _ = recorded.typed(command_of(name, shard.name), record["parameters"], f"the run of {name}", shard.name)
+    declared = named(str(KINDS[shard.kind].request))
+    if not issubclass(kind, declared):
+        raise DataError(f"is of kind {shard.kind} and of a run of {name}, which makes none", where=shard.name)
+    return revived(kind, values)
+
+
+def _require_alike(first: Artifact, other: Artifact) -> None:
+    """Raise DataError unless two shards hold the same of what belongs to the whole run: everything but their place, parts and rest."""
+    own = {name: None for name in ("parts", "rest") if hasattr(first.value, name)} | {"place": first.value.place}
+    difference, name = compare.largest_difference(*(replace(shard.value, **own) for shard in (other, first)))
+    if difference:
+        hint = "make the shards anew and merge those"
+        raise DataError(f"differs from {first.name} in '{name.partition('/')[0]}'", where=other.name, hint=hint)
 
 
 def _missing(missing: list[int], count: int) -> NoReturn:

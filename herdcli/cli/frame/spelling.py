@@ -128,7 +128,7 @@ def _option(param: click.Parameter, value: object) -> list[str] | None:
         return [word for each in values for word in (_long(param), *(map(as_word, each) if isinstance(each, list) else (as_word(each),)))]
     if param.nargs > 1 and isinstance(value, list):
         return [_long(param), *map(as_word, value)]
-    return next(([_long(param), text] for text in possible_words(value) if _read(param, text) == as_json(value)), None)
+    return next(([_long(param), text] for text in possible_words(value, param.type) if _read(param, text) == as_json(value)), None)
 
 
 def _read(param: click.Parameter, text: str) -> object:

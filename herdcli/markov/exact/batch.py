@@ -20,7 +20,7 @@ from herdcli.markov.method import Map, Stepwise
 from herdcli.markov.model import support
 from herdcli.markov.model.network import MOST_AXES, Network
 from herdcli.records import dataclass
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_alike
 from herdcli.shards import Shard
 
 BLOCK = 1 << 22  # table cells of all cliques, for the rows taken at once
@@ -57,6 +57,13 @@ class RowsShard(Shard):
 
     parts: list[Answers]
     rest: Columns | None = None
+
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for marginals of other columns than those that have names."""
+        super().validate()
+        require_alike(self.parts, ("P",))
+        if self.rest is not None and self.parts and len(self.rest.names) != self.parts[0].marginals.shape[1]:
+            raise DataError(f"has {self.parts[0].marginals.shape[1]} columns and {len(self.rest.names)} names of columns")
 
 
 class Batch(Stepwise[State]):

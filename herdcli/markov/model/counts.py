@@ -6,6 +6,7 @@ A block is 4,096 rows counted from row 0, of which the training rows are counted
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
@@ -69,6 +70,36 @@ class CountsShard(Shard):
                 raise DataError(f"has a table of {len(part.table)} states, its variables have {int(part.states.sum())}")
             if len(part.holdout) and (part.holdout >= part.states).any():
                 raise DataError("has held-out rows with a state that their variable does not have")
+        variables = {len(part.states) for part in self.parts} or {len(self.names or ())}
+        if len(variables) > 1:
+            raise DataError(f"has counts of {min(variables)} and of {max(variables)} variables")
+        for name in ("scopes", "regions"):
+            _read_scopes(name, getattr(self, name), max(variables))
+        if np.isinf(self.cut):
+            raise DataError(f"has the threshold {self.cut}")
+
+    @property
+    def named_scopes(self) -> list[Scope] | None:
+        """The clusters that were named, None where the structure is found from all counts."""
+        return _read_scopes("scopes", self.scopes, None)
+
+    @property
+    def named_regions(self) -> list[Scope]:
+        """The regions that were named."""
+        return _read_scopes("regions", self.regions, None) or []
+
+
+def _read_scopes(name: str, text: str, variables: int | None) -> list[Scope] | None:
+    """Sets of variables from their JSON.  Raises DataError for what is none, and for variables beyond so many."""
+    try:
+        found = json.loads(text)
+        scopes = None if found is None else [tuple(scope) for scope in found]
+        plain = all(type(i) is int and i >= 0 and (variables is None or i < variables) for scope in scopes or () for i in scope)
+    except (ValueError, TypeError, RecursionError):
+        plain = False
+    if not plain:
+        raise DataError(f"the attribute '{name}' holds no sets of its variables")
+    return scopes
 
 
 @dataclass(frozen=True)

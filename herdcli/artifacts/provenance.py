@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from herdcli import __version__
@@ -39,6 +39,23 @@ def record(command: str, parameters: Mapping[str, object], inputs: Mapping[str, 
         "parameters": kept,
         "inputs": [{"role": role, "kind": item.kind, "sha256": item.sha256} for role, item in inputs.items()],
     }
+
+
+def last_of(history: Sequence[Mapping[str, Any]], command: str) -> Mapping[str, Any] | None:
+    """The last record of a command in a history, None where there is none that says what was asked and what went in."""
+    stage: Mapping[str, Any]
+    for stage in reversed(history):
+        whole = isinstance(stage.get("parameters"), dict) and isinstance(stage.get("inputs"), list)
+        if whole and stage.get("command") == command:
+            return stage
+    return None
+
+
+def option_of(history: Sequence[Mapping[str, Any]], command: str, name: str) -> str | None:
+    """What the last record of a command has for an option that takes a text; None for what is none, whoever wrote it there."""
+    stage = last_of(history, command)
+    value = None if stage is None else stage["parameters"].get(name)
+    return value if isinstance(value, str) else None
 
 
 def digest(stage: Mapping[str, Any]) -> str:

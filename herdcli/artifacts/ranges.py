@@ -202,6 +202,11 @@ def several(path: str) -> bool:
     return files(path) != [path]
 
 
+def read_once(path: str) -> bool:
+    """Whether a path names what can be read once alone: a pipe, a device, a socket."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
 def _opened(paths: list[str], path: str, asked: Asked, input_format: str | None, verified: bool, held: ExitStack) -> Ranges | None:
     found: list[tuple[Artifact, Reader, Source]] = []
     for each in paths:

@@ -68,7 +68,10 @@ def _made(shape: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
         module, _, name = shape["class"].partition(":")
         if not module.startswith("herdcli."):
             raise TypeError(f"{module} is not of this package")
-        return getattr(import_module(module), name)(**{field: _made(item, arrays) for field, item in shape["fields"].items()})
+        kind = getattr(import_module(module), name)
+        if not (isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module):
+            raise TypeError(f"{module}:{name} is no dataclass of this package")  # a function would be called
+        return kind(**{field: _made(item, arrays) for field, item in shape["fields"].items()})
     if "dict" in shape:
         return {name: _made(item, arrays) for name, item in shape["dict"].items()}
     if "list" in shape:

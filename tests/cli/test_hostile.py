@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -263,3 +264,15 @@ def test_rows_held_out_of_a_regression_are_of_a_part_that_is(herd: Callable[...,
     for line in (("check", "evil.h5"), ("eval", "evil.h5")):
         ended = herd(*line)
         assert (ended.code, "evil.h5: /holdout/split has 0, allowed is 1 … 2" in ended.err) == (65, True), ended.err
+
+
+@pytest.mark.parametrize("record", [{}, {"command": "em"}, {"command": "em", "parameters": {"sequence": 7}, "inputs": []}])
+def test_a_history_that_says_nothing_of_use_is_passed_over(herd: Callable[..., Any], tmp_path: Path, record: dict[str, object]) -> None:
+    (tmp_path / "steps.csv").write_text(STEPS)
+    assert herd("em", "steps.csv", "--model", "hmm", "--components", "2", "--iterations", "2", "-q", "-o", "m.h5").code == 0
+    with h5py.File(tmp_path / "m.h5", "r+") as file:
+        file.attrs["provenance"] = json.dumps([record])
+    header.seal_file(tmp_path / "m.h5", "hmm")
+    ended = herd("eval", "m.h5", "--data", "steps.csv")
+    assert "internal error" not in ended.err
+    assert ended.code in (0, 65), ended.err

@@ -72,7 +72,6 @@ MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to 
     "convert to Parquet": ("convert real.csv -o out.parquet", "real.csv"),
     "convert from gzip": ("convert real.csv.gz -o out.h5", "real.csv.gz"),
     "fit-rbm with all rows in a batch": ("fit-rbm bits.csv --batch-size all --epochs 1 -o out.h5", "bits.csv"),
-    "ups-infer rows": ("ups-infer net.uai --evidence-rows evidence.csv -o out.h5", "net.uai evidence.csv"),
     "a shard": ("fit-rbm bits.csv --label y --per-class --hidden 3 --epochs 1 --shard 2/2 -o out.h5", "bits.csv"),
 }
 
@@ -97,7 +96,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "net.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n")
     (made / "states.csv").write_text("x0,x1\n0,\n1,0\n")
     (made / "spaces.vw").write_text("1 |a x:1 y:2 |b z:1\n-1 |a x:2 |b z:3 w:1\n1 |a x:1 |b w:2\n")
-    (made / "evidence.csv").write_text("x0\n1\n0\n-1\n")
     (made / "seen.evid").write_text("1 0 1\n")
     (made / "mixture.csv").write_text("weight,mean,sd\n0.5,-1,1\n0.5,1,1\n")
     for line in (
@@ -221,6 +219,12 @@ def records(file: h5py.File) -> list[dict]:
             "herd check: out.h5: was made by the command 'unmake', which this version does not have\n",
         ),
         (
+            lambda file: file.attrs.__setitem__("provenance", json.dumps([{**records(file)[0], "command": "completion"}])),
+            65,
+            "",
+            "herd check: out.h5: was made by the command 'completion', which writes no artifact\n",
+        ),
+        (
             lambda file: file.attrs.__setitem__("provenance", json.dumps([{**records(file)[0], "parameters": {"to": None, "wings": 2}}])),
             65,
             "",
@@ -233,7 +237,7 @@ def records(file: h5py.File) -> list[dict]:
             "check: warning: out.h5: was made by herd 0.0.7, this is 0.1.0\n",
         ),
     ],
-    ids=["rounding", "other values", "no history", "no such command", "no such option", "another version"],
+    ids=["rounding", "other values", "no history", "no such command", "a command without artifacts", "no such option", "another version"],
 )
 def test_what_is_found(run: Callable, here: Path, change: Callable, code: int, out: str, err: str) -> None:
     assert run("convert", "real.csv", "-q", "-o", "out.h5").code == 0

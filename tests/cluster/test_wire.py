@@ -131,3 +131,15 @@ def test_what_a_round_of_many_chunks_looks_through_grows_as_the_chunks_do(monkey
         assert total(rounds, Squares(np.zeros(1)))["rows"].tolist() == [200 * 4096.0, 200 * 4096.0, 0.0]
     assert sum(looked) <= 400
     assert not rounds.begun
+
+
+def test_what_is_no_dataclass_of_the_package_is_not_called():
+    import json
+
+    from herdcli.cluster import wire
+
+    for named in ("herdcli.cli.main:main", "herdcli.scratch:scratch_folder", "herdcli.cluster.wire:is_dataclass", "os:system"):
+        head = json.dumps([{"class": named, "fields": {}}, []]).encode()
+        content = f"{len(head):<{wire.ALIGNED - 1}}\n".encode() + head.ljust(wire._up(len(head)))
+        with pytest.raises(TypeError, match="of this package"):
+            wire.unpacked(content)

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import grown, lazy, ranges
+from herdcli.artifacts import grown, lazy, provenance, ranges
 from herdcli.artifacts.files import output_format
 from herdcli.cli.apply.inputs import TOGETHER
 from herdcli.cli.frame import outputs
@@ -56,8 +56,7 @@ def streamed(session: Session, fitted: Artifact, request: Request, applied: Appl
 
 def _beside(fitted: Artifact) -> list[str]:
     """Further columns that a model needs of rows."""
-    regressed = [stage["parameters"] for stage in fitted.history if stage["command"] == "regress" and fitted.kind == "regression"]
-    offset = regressed[-1].get("offset") if regressed else None
+    offset = provenance.option_of(fitted.history, "regress", "offset") if fitted.kind == "regression" else None
     return [offset] if offset else []
 
 

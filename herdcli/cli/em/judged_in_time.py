@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.artifacts import provenance
 from herdcli.cli.em.dynamics import with_controls
 from herdcli.cli.em.judged import ordered_labels
 from herdcli.cli.frame import sequences
@@ -80,8 +81,7 @@ def _others(session: Session, artifact: Artifact, source: str, controls: tuple[s
     from herdcli.em.sequences import grouped, split
 
     model: MarkovChain | LinearDynamics = artifact.value
-    asked: dict[str, str | None] = next((stage["parameters"] for stage in reversed(artifact.history) if stage["command"] == "em"), {})
-    column = asked.get("sequence")
+    column = provenance.option_of(artifact.history, "em", "sequence")
     data, key = sequences.load(session, source, input_format=None, label=None, column=column, keep=controls or ())
     try:
         value, U = with_controls(data.value, controls)

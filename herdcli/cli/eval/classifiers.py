@@ -42,7 +42,7 @@ def _results(artifact: Artifact) -> list[Row]:
 def _result(artifact: Artifact) -> Row:
     """The entry of a classifier in a tournament: its task is its input and whatever of its options is not the algorithm."""
     settings = artifact.value.settings
-    made = next((stage for stage in reversed(artifact.history) if stage["command"] == "nherd-train"), None)
+    made = provenance.last_of(artifact.history, "nherd-train")
     if made is None:
         raise DataError("was not made by nherd-train, so its task is not known", where=artifact.name)
     task = {"inputs": made["inputs"], "options": {name: item for name, item in made["parameters"].items() if name not in VARIANTS}}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import holdout, preparation
+from herdcli.artifacts import holdout, preparation, provenance
 from herdcli.cli.frame.columns import by_name
 from herdcli.cli.frame.rows import Reading, in_units
 from herdcli.errors import DataError
@@ -63,8 +63,8 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
 
 def _split(session: Session, artifact: Artifact, data: Artifact, own: Array) -> Array:
     """The parts that the model was learned with if these are its data, else those of the data set itself."""
-    learned = next((record for record in reversed(artifact.history) if record["command"] == "fit-rbm"), None)
-    if learned and any(item["sha256"] == data.sha256 for item in learned["inputs"]):
+    learned = provenance.last_of(artifact.history, "fit-rbm")
+    if learned and any(item.get("sha256") == data.sha256 for item in learned["inputs"]):
         parts: Array = artifact.value.split
         return parts
     session.console.note(

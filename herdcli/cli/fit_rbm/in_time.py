@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.artifacts import provenance
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame import rows_in_time, sequences
 from herdcli.cli.frame.rows import rows_of
@@ -153,10 +154,10 @@ def judged(session: Session, artifact: Artifact, request: Judged) -> Artifact:
     if request.data is None:
         return artifact
     model: RecurrentRBM = artifact.value
-    asked: dict[str, str | None] = next((stage["parameters"] for stage in reversed(artifact.history) if stage["command"] == "fit-rbm"), {})
-    data, key = sequences.load(session, request.data, input_format=None, label=None, column=asked.get("sequence"), missing=False)
+    column = provenance.option_of(artifact.history, "fit-rbm", "sequence")
+    data, key = sequences.load(session, request.data, input_format=None, label=None, column=column, missing=False)
     try:
-        given = rows_in_time.arranged(session, data, key, model.feature_names, model.columns, asked.get("sequence"))
+        given = rows_in_time.arranged(session, data, key, model.feature_names, model.columns, column)
         prepared = rows_of(session, model, replace(data, value=given.data), {})
         whole = given.found
         parts = {TEST: whole} if data.value.split is None else split(whole, data.value.split, None, 0)

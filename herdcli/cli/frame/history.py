@@ -81,6 +81,8 @@ def command_of(name: str, where: str) -> click.Command:
     if name not in COMMANDS:
         raise DataError(f"was made by the command '{name}', which this version does not have", where=where)
     found: click.Command = import_module(COMMANDS[name][0]).command
+    if "request" not in vars(found.callback):
+        raise DataError(f"was made by the command '{name}', which writes no artifact", where=where)
     return found
 
 

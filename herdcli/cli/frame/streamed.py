@@ -198,6 +198,8 @@ def large(path: str) -> bool:
     """Whether a file, or those of a pattern together, are worth a look: smaller ones are read whole, or refused."""
     if ranges.several(path):
         return sum(os.path.getsize(each) for each in ranges.files(path)) >= lazy.LEAST
+    if ranges.read_once(path):
+        return False
     with open_source(path, limit=UNBOUNDED) as source:
         return source.regular and source.size >= lazy.LEAST
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import preparation
+from herdcli.artifacts import preparation, provenance
 from herdcli.artifacts.dataset import taken
 from herdcli.artifacts.recoding import without_bases
 from herdcli.cli.regress import trials_and_exposure
@@ -159,9 +159,8 @@ class Fitted:
 
 def fitted(artifact: Artifact) -> Fitted:
     """Of a regression, by its history."""
-    made: dict[str, str | None] = next((stage["parameters"] for stage in reversed(artifact.history) if stage["command"] == "regress"), {})
-    offset, weights, sequence = (made.get(name) for name in ("offset", "weights", "sequence"))
-    counted = {name: made.get(name) for name in ("trials", "failures", "exposure", "weight_kind")}
+    offset, weights, sequence = (provenance.option_of(artifact.history, "regress", name) for name in ("offset", "weights", "sequence"))
+    counted = {name: provenance.option_of(artifact.history, "regress", name) for name in ("trials", "failures", "exposure", "weight_kind")}
     model: GeneralisedLinear = artifact.value
     return Fitted(model.target, offset, weights, sequence, model.gls == "ar1", **counted, form=model.response)
 

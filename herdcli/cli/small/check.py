@@ -29,6 +29,8 @@ class Request:
 
     def refuse(self) -> None:
         """Raise BadUsage for options that contradict each other."""
+        from herdcli.artifacts.ranges import read_once
+
         if self.inputs and not self.rerun:
             raise BadUsage("--input names what --rerun starts from, and there is no --rerun", hint="herd check --rerun FILE --input DATA")
         if self.rerun and self.seal_only:
@@ -36,6 +38,8 @@ class Request:
         for name, paths in (("FILE", self.sources), ("--input", self.inputs)):
             if self.rerun and "-" in paths:
                 raise BadUsage(f"--rerun reads {name} more than once, and stdin can be read only once", hint="name a file")
+            if self.rerun and (once := next(filter(read_once, paths), None)) is not None:
+                raise BadUsage(f"--rerun reads {name} more than once, and a pipe can be read only once", where=once, hint="name a file")
 
 
 @click.command("check", cls=Command)

@@ -8,6 +8,7 @@ that what is resident of them can never be more.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import resource
 import sys
@@ -31,6 +32,8 @@ WORDS = (  # of libraries that have no exception of their own for it
     *("cannot allocate memory", "memory allocation failed", "bad_alloc", "can't start new thread", "out of memory", "allocation error"),
     *("failed to map segment", "malloc", "unable to allocate"),
 )
+
+M_MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 17  # of mallopt(3); bytes of a block that goes back to the system as soon as it is freed
 
 COPIES = 8  # of rows that are read, as they are checked, converted, joined and reckoned with
 WARMING = 256  # rows of the squares whose product takes the buffers
@@ -101,6 +104,13 @@ def _load() -> None:
     import scipy.linalg  # noqa: F401
 
     pa.set_memory_pool(pa.system_memory_pool())
+    _return_freed_blocks()
+
+
+def _return_freed_blocks() -> None:
+    """Have glibc give large blocks back when they are freed, instead of more and more of them to a heap that cannot shrink."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, OF_ITS_OWN)
 
 
 def _warm(threads: int) -> None:
@@ -139,7 +149,7 @@ def refusal_of(error: BaseException, inputs: Sequence[str] = ()) -> DataError | 
 
     inputs  names of what was read; where the exception has no place, the last of them is it.
     """
-    if not _allowed or not wanted_memory(error) or (isinstance(error, DataError) and error.hint == HINT):
+    if not _allowed or not wanted_memory(error) or (isinstance(error, DataError) and (error.hint or "").endswith(HINT)):
         return None
     return refusal(where=getattr(error, "where", None) or (inputs[-1] if inputs else None))
 

@@ -46,8 +46,9 @@ class Dataset:
 
 
 def taken(data: Dataset, rows: Array | slice) -> Dataset:
-    """The data set with these rows (k,) alone, in this order."""
-    parts = {name: item[rows] for name in ("X", "y", "split", "weight") if (item := getattr(data, name)) is not None}
+    """The data set with these rows (k,) alone, in this order; rows that stay in a file, whose order must be a rising one, stay there."""
+    parts = {name: item[rows] for name in ("y", "split", "weight") if (item := getattr(data, name)) is not None}
+    parts["X"] = data.X.taken(rows) if hasattr(data.X, "taken") else data.X[rows]
     columns = None if data.columns is None else {name: values[rows] for name, values in data.columns.items()}
     return replace(data, **parts, columns=columns)
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from herdcli.artifacts import bound, native
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source
 from herdcli.artifacts.parts import RowsFile
 from herdcli.artifacts.ranges import Hdf5, Note, Ranges, known
 from herdcli.artifacts.unnamed import get, put, unnamed
+from herdcli.errors import DataError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -29,18 +31,31 @@ class Lazy:
 
     chosen  (n,) their numbers, rising; None: all.  columns  those that are taken, in this order; None: all.
     known   what a pass over all rows has found, for whoever asks again.
+    beside  (N, k) further columns behind those of the file, of all its N rows; None: none.
     """
 
     ranges: Ranges
     chosen: Array | None = None
     known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     columns: Array | None = None
+    beside: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         rows = self.ranges.count if self.chosen is None else len(self.chosen)
-        return rows, int(self.ranges.artifact.value.X.shape[1]) if self.columns is None else len(self.columns)
+        width = int(self.ranges.artifact.value.X.shape[1]) + (0 if self.beside is None else self.beside.shape[1])
+        return rows, width if self.columns is None else len(self.columns)
+
+    @property
+    def ndim(self) -> int:
+        """Two, as of any matrix."""
+        return 2
+
+    @property
+    def size(self) -> int:
+        """Entries."""
+        return self.shape[0] * self.shape[1]
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -55,14 +70,42 @@ class Lazy:
         chosen = np.asarray(columns)
         return replace(self, columns=chosen if self.columns is None else self.columns[chosen], known={})
 
+    def with_column_beside(self, values: Array) -> Lazy:
+        """The rows with a further column (n,) of numbers behind the others."""
+        whole = np.empty(self.ranges.count, dtype=np.float64)
+        whole[slice(None) if self.chosen is None else self.chosen] = values
+        beside = whole[:, None] if self.beside is None else np.column_stack([self.beside, whole])
+        width = self.ranges.artifact.value.X.shape[1] + beside.shape[1]
+        columns = None if self.columns is None else np.append(self.columns, width - 1)
+        return replace(self, beside=beside, columns=columns, known={})
+
+    def column(self, place: int) -> Array:
+        """One column (n,) of all rows."""
+        found, one = np.empty(len(self)), self.with_columns([place])
+        step = rows_at_once(self.shape[1])
+        for start in range(0, len(self), step):
+            found[start : start + step] = one[start : start + step][:, 0]
+        return found
+
     def __getitem__(self, rows: Array | slice) -> Array:
-        """Rows read: a slice, or (n,) places in rising order."""
+        """Rows read: a slice, or (n,) places in any order; the cheapest is a rising one."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if self.chosen is None and step == 1 and stop > start:
                 return self._read(start, stop)
             rows = np.arange(start, stop, step)
         numbers = rows if self.chosen is None else self.chosen[rows]
+        if (numbers[1:] < numbers[:-1]).any():
+            order = np.argsort(numbers, kind="stable")
+            found = np.empty((len(numbers), self.shape[1]))
+            found[order] = self._rising(numbers[order])
+            return found
+        return self._rising(numbers)
+
+    def _rising(self, numbers: Array) -> Array:
+        reader = self.ranges.parts[0][1]
+        if len(self.ranges.parts) == 1 and isinstance(reader, SpooledRows):
+            return self._chosen_columns(reader.rows.take(numbers), numbers)
         parts = [self._stretch(part) for part in stretches(numbers)]
         return np.concatenate(parts) if parts else np.zeros((0, self.shape[1]))
 
@@ -71,8 +114,12 @@ class Lazy:
         return X if len(X) == len(numbers) else X[numbers - numbers[0]]
 
     def _read(self, start: int, stop: int) -> Array:
-        X = np.asarray(self.ranges.read(start, stop).X)
-        return X if self.columns is None else X[:, self.columns]
+        return self._chosen_columns(np.asarray(self.ranges.read(start, stop).X), slice(start, stop))
+
+    def _chosen_columns(self, X: Array, rows: Array | slice) -> Array:
+        """The columns that are taken of rows X of the file, which are those of these numbers."""
+        whole = X if self.beside is None else np.column_stack([X, self.beside[rows]])
+        return whole if self.columns is None else whole[:, self.columns]
 
 
 @dataclass(frozen=True)
@@ -143,8 +190,10 @@ class PutBy:
 
 
 def quick(rows: Lazy) -> bool:
-    """Whether some rows in the middle of a file are read at about the cost of their size: plain HDF5, in small chunks."""
+    """Whether some rows in the middle of a file are read at about the cost of their size: plain HDF5 in small chunks, files of our own."""
     reader = rows.ranges.parts[0][1]
+    if isinstance(reader, SpooledRows):
+        return True
     if len(rows.ranges.parts) > 1 or not isinstance(reader, Hdf5) or reader.X.compression is not None:
         return False
     chunks = reader.X.chunks
@@ -167,8 +216,8 @@ def in_groups(source: Source) -> bool:
 
 
 @dataclass(frozen=True)
-class _PutBy:
-    """Rows of float64 in a file of our own, as what reads a file."""
+class SpooledRows:
+    """Rows of float64 in a file of our own, as what reads a file: any of them at about the cost of their size."""
 
     rows: RowsFile
     names: list[str] | None
@@ -186,12 +235,37 @@ class _PutBy:
         """It is kept elsewhere."""
 
 
-def table(ranges: Ranges, *, declared: bool = False) -> Dataset | None:
+def spooled(rows: Lazy) -> Lazy:
+    """The rows in a file of our own, so that they can be read in any order."""
+    if isinstance(rows.ranges.parts[0][1], SpooledRows):
+        return rows
+    file = RowsFile(rows.shape[1], False)
+    step = rows_at_once(rows.shape[1])
+    for start in range(0, len(rows), step):
+        file.append(rows[start : start + step], None)
+    names = rows.ranges.names if rows.columns is None or rows.ranges.names is None else [rows.ranges.names[j] for j in rows.columns]
+    value = replace(rows.ranges.artifact.value, X=np.empty((0, rows.shape[1])), feature_names=names)
+    artifact = replace(rows.ranges.artifact, value=value)
+    return Lazy(_of_spool(replace(rows.ranges, artifact=artifact, count=len(rows), names=names), file))
+
+
+def rows_at_once(columns: int) -> int:
+    """Rows to read at one time, at most STRETCH of them and as many as a bound on memory leaves room for."""
+    return max(1, min(STRETCH, bound.stretch() // (8 * max(1, columns))))
+
+
+def _of_spool(ranges: Ranges, rows: RowsFile) -> Ranges:
+    return replace(ranges, parts=[(0, SpooledRows(rows, ranges.names), ranges.artifact.name)], sources=[])
+
+
+def table(ranges: Ranges, *, declared: bool = False, repeated: bool = False) -> Dataset | None:
     """The data set of files of any format that are read in stretches; None where they may declare more than their rows say.
 
     declared  with what it declares of them: range, units, pictures.
+    repeated  the rows are read more than once.
 
-    Rows of HDF5 and Parquet stay in their file.  Those of text, which is slow to read again, go into one of our own in $TMPDIR.
+    Rows of HDF5 stay in their file, and those of Parquet unless they are read repeatedly.  Those of text, which is slow to read again, go
+    into a file of our own in $TMPDIR, as do Parquet's that are read repeatedly.
     """
     reader = ranges.parts[0][1]
     said = known(getattr(reader, "declared", {}), ranges.artifact.name) if declared else {}
@@ -204,22 +278,30 @@ def table(ranges: Ranges, *, declared: bool = False) -> Dataset | None:
         return None
     names: dict[str, int] = {}
     further: dict[str, list[Array]] = {"y": [], "weight": []}
-    text = any(not isinstance(each, Hdf5) and not hasattr(each, "pictured") for _, each, _ in ranges.parts)
+    columns: dict[str, list[Array]] = {}
+    slow = any(not isinstance(each, Hdf5) and (repeated or not hasattr(each, "pictured")) for _, each, _ in ranges.parts)
     split = ranges.split()
     rows = RowsFile(ranges.artifact.value.X.shape[1], False)
-    for start in range(0, ranges.count, STRETCH):
-        part = _numbered(ranges.read(start, start + STRETCH), names)
+    step = rows_at_once(rows.columns)
+    for start in range(0, ranges.count, step):
+        part = _numbered(_stretch_of(ranges, start, min(start + step, ranges.count)), names)
         for name, parts in further.items():
             parts += [] if getattr(part, name) is None else [getattr(part, name)]
-        if text:
+        for name, values in (part.columns or {}).items():
+            columns.setdefault(name, []).append(values)
+        if slow:
             rows.append(part.X, None)
-    kept = replace(ranges, parts=[(0, _PutBy(rows, ranges.names), ranges.artifact.name)], sources=[]) if text else ranges
-    if any(len(parts) not in (0, -(-ranges.count // STRETCH)) for parts in further.values()):  # stretches without any label
+    kept = _of_spool(ranges, rows) if slow else ranges
+    if any(
+        len(parts) not in (0, -(-ranges.count // step)) for parts in (*further.values(), *columns.values())
+    ):  # stretches without any label
         return None
     whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in further.items() if parts}
     if names:
         y = np.where(whole["y"] < 0, -1, np.argsort(np.argsort(list(names))).astype(np.int32)[whole["y"]])
         whole |= {"y": y.astype(np.int64) if (y < 0).any() else y, "class_names": sorted(names)}
+    if columns:
+        whole["columns"] = {name: np.concatenate(parts) for name, parts in columns.items()}
     return Dataset(Lazy(kept), feature_names=ranges.names, split=split, **whole | said)
 
 
@@ -228,6 +310,16 @@ def stretch(data: Dataset, start: int, stop: int) -> Dataset:
     part = slice(start, stop)
     found: dict[str, Any] = {name: item[part] for name in ("X", "y", "split", "weight") if (item := getattr(data, name)) is not None}
     return replace(data, **found)
+
+
+def _stretch_of(ranges: Ranges, start: int, stop: int) -> Dataset:
+    """Rows [start, stop).  Errors say which rows they are of, where these are not all."""
+    try:
+        return ranges.read(start, stop)
+    except DataError as error:
+        if stop - start < ranges.count and error.where == ranges.artifact.name:
+            error.where = f"{error.where}, rows {start} to {stop - 1}"
+        raise
 
 
 def _numbered(part: Dataset, names: dict[str, int]) -> Dataset:
@@ -245,6 +337,8 @@ def dataset(ranges: Ranges) -> Dataset | None:
         return None
     further = reader.further
     whole = {name: item[:] if name == "y" else item for name, item in further.items()} | {"split": ranges.split()}
+    if reader.kept:
+        whole["columns"] = {name: native.array(item[:], name=name, where=where) for name, item in reader.kept.items()}
     found = Dataset(np.broadcast_to(np.uint8(0), (ranges.count, ranges.artifact.value.X.shape[1])), **whole)
     validate(replace(found, feature_names=None), where=where)
     return replace(found, X=Lazy(ranges))

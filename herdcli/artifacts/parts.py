@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from herdcli.artifacts import codec, columns, guard, hdf5, header, memory, sniff, tables
+from herdcli.artifacts import codec, columns, guard, hdf5, header, memory, row_groups, sniff, tables
 from herdcli.artifacts.arrow import vector
 from herdcli.artifacts.asked import Asked, silent
 from herdcli.artifacts.assemble import split_of
@@ -26,7 +26,6 @@ from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-BATCH_BYTES = 8 << 20
 Choose = Callable[[int, Array | None], Array | None]  # rows, their own split -> the part of each; None: all are of part 0
 
 
@@ -58,6 +57,15 @@ class RowsFile:
         rows = np.empty((max(0, min(stop, self.count) - start), self.width))
         get(self.file, start * self.width * rows.itemsize, rows, "rows")
         return (rows[:, :-1], rows[:, -1].copy()) if self.weighted else (rows, None)
+
+    def take(self, numbers: Array) -> Array:
+        """Rows (n, columns) by their numbers in rising order; neighbours are read together."""
+        rows = np.empty((len(numbers), self.width))
+        ends = np.flatnonzero(np.diff(numbers) != 1) + 1
+        for start, stop in zip([0, *ends.tolist()], [*ends.tolist(), len(numbers)], strict=True):
+            if stop > start:
+                get(self.file, int(numbers[start]) * self.width * rows.itemsize, rows[start:stop], "rows")
+        return rows[:, : self.columns]
 
 
 @dataclass(frozen=True)
@@ -147,10 +155,9 @@ def _require(batch: Batch, row: int, where: str) -> None:
 
 def _of_parquet(path: str, where: str, asked: Asked, choose: Choose) -> Found:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with row_groups.opened(path) as file:
             names, groups = file.schema_arrow.names, file.metadata.num_row_groups
             own = columns.roles_of(names, asked, where).get("split")
             split = None if own is None else split_of(vector(file.read(columns=[own]).column(0)), where, asked.note)
@@ -163,7 +170,7 @@ def _of_parquet(path: str, where: str, asked: Asked, choose: Choose) -> Found:
             if head is not None and head.y is not None:
                 asked.note(f"{where}: labels are left out")
             quiet = replace(asked, note=silent)
-            batches = (_batch(_table(pa, batch, where, quiet)) for batch in _pieces(pa, file, others))
+            batches = (_batch(_table(pa, batch, where, quiet)) for batch in _pieces(file, others))
             given = head.feature_names if head else None
             return _written(Opened(file.metadata.num_rows, split, given, batches, *tables.past(file, where)), choose, where)
     except HerdError:
@@ -173,12 +180,10 @@ def _of_parquet(path: str, where: str, asked: Asked, choose: Choose) -> Found:
         raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=header.DAMAGED_HINT) from error
 
 
-def _pieces(pa: Any, file: Any, names: list[str]) -> Iterator[Any]:
-    first = file.metadata.row_group(0)
-    size = max(1, BATCH_BYTES // max(1, first.total_byte_size // max(1, first.num_rows)))
+def _pieces(file: Any, names: list[str]) -> Iterator[Any]:
+    groups = row_groups.RowGroups(file)
     for group in range(file.metadata.num_row_groups):  # one iterator over all of them would hold what it has read
-        yield from file.iter_batches(batch_size=size, columns=names, row_groups=[group], use_threads=False)
-        pa.default_memory_pool().release_unused()  # of the pieces between what is held, which would add up
+        yield from groups.batches(group, names)
 
 
 def _table(pa: Any, batch: Any, where: str, asked: Asked) -> Dataset:
@@ -210,7 +215,7 @@ def _of_hdf5(path: str, where: str, asked: Asked, choose: Choose) -> Found:
 
 
 def _slices(X: Any, weight: Array | None) -> Iterator[Batch]:
-    size = max(1, BATCH_BYTES // (8 * max(1, X.shape[1])))
+    size = max(1, row_groups.BATCH_BYTES // (8 * max(1, X.shape[1])))
     for start in range(0, len(X), size):
         rows = np.asarray(X[start : start + size], dtype=np.float64)
         yield Batch(rows, None if weight is None else np.asarray(weight[start : start + size], dtype=np.float64))

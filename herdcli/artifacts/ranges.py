@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from herdcli.artifacts import anndata, codec, columns, guard, hdf5, header, lines, memory, native, people, sniff, tables
+from herdcli.artifacts import anndata, codec, columns, guard, hdf5, header, lines, memory, native, people, row_groups, sniff, tables
 from herdcli.artifacts.arrow import dtype_of, vector
 from herdcli.artifacts.asked import Asked, silent
 from herdcli.artifacts.assemble import labels, pair, split_of
@@ -31,7 +31,6 @@ from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-BATCH_BYTES = 8 << 20
 STRETCH = 1 << 14  # lines that are read at one time
 ROLES = ("X", "split", "weight", "feature_names", "class_names")  # what names in HDF5 mean, whoever asks for them
 Note = Callable[[str], None]
@@ -273,9 +272,13 @@ class _Parquet:
     starts: list[int] = field(default_factory=list)
     count: int = 0
     declared: dict[str, Any] = field(default_factory=dict)  # of all rows: their value range, their shape as pictures
+    _groups: row_groups.RowGroups = field(init=False)
     _batches: Iterator[Any] | None = None
     _at: int = -1  # the row the batches are at
     _left: Any = None
+
+    def __post_init__(self) -> None:
+        self._groups = row_groups.RowGroups(self.file)
 
     @property
     def pictured(self) -> bool:
@@ -328,17 +331,13 @@ class _Parquet:
 
     def _from(self, group: int) -> Iterator[Any]:
         for number in range(group, len(self.starts)):
-            own = self.file.metadata.row_group(number)
-            size = max(1, BATCH_BYTES // max(1, own.total_byte_size // max(1, own.num_rows)))
-            yield from self.file.iter_batches(batch_size=size, row_groups=[number], use_threads=False)
+            yield from self._groups.batches(number)
 
 
 def _of_parquet(source: Source, path: str, asked: Asked, verified: bool, held: ExitStack) -> Made:
-    import pyarrow.parquet as pq
-
     digest = tables.verify(path, where=source.name) if verified else tables.stated(path, where=source.name)
     with plainly("Parquet file", source.name):
-        file = held.enter_context(pq.ParquetFile(path, page_checksum_verification=True))
+        file = held.enter_context(row_groups.opened(path))
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
     pictured = any(b"image_shape" in item for pair in (file.metadata.metadata or {}).items() for item in pair)

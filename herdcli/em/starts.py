@@ -97,8 +97,8 @@ def moments_of_nearest(rows: Block, centre: Array, scale: Array, per_class: int 
     """
     X, w = rows.X, np.ones(len(rows.X)) if rows.weight is None else rows.weight
     K, D = centre.shape
-    Z, C = X / scale, centre / scale
-    distance = np.square(C).sum(axis=1) - 2.0 * Z @ C.T
+    C = centre / scale
+    distance = np.square(C).sum(axis=1) - 2.0 * (X / scale) @ C.T
     if rows.labels is not None:
         other = np.arange(K) // per_class != rows.labels[:, None]
         distance[other & (rows.labels >= 0)[:, None]] = np.inf
@@ -108,7 +108,8 @@ def moments_of_nearest(rows: Block, centre: Array, scale: Array, per_class: int 
     for k in np.flatnonzero(mass > 0):
         own, share = X[nearest == k], w[nearest == k]
         mean[k] = share @ own / mass[k]
-        scatter[k] = (own - mean[k]).T @ (share[:, None] * (own - mean[k]))
+        own -= mean[k]
+        scatter[k] = own.T @ (share[:, None] * own)
     shared = scatter.sum(axis=0) / mass.sum()
     enough = np.bincount(nearest, minlength=K) > D
     covariance = np.where(enough[:, None, None], scatter / np.maximum(mass, np.finfo(float).tiny)[:, None, None], shared)

@@ -116,8 +116,7 @@ class Table:
             raise DataError("there are no rows")
         if any(np.isinf(self.X[start : start + BLOCK]).any() for start in range(0, len(self.X), BLOCK)):
             raise DataError("there are infinite values", hint="a missing value is NaN")
-        if self.weight is not None and not (np.isfinite(self.weight).all() and (self.weight >= 0).all() and self.weight.any()):
-            raise DataError("weights must be finite, not negative, and not all 0")
+        require_weights(self.weight)
 
     @property
     def count(self) -> int:
@@ -138,6 +137,12 @@ class Table:
             None if self.labels is None else self.labels[part],
             None if self.weight is None else np.asarray(self.weight[part], dtype=np.float64),
         )
+
+
+def require_weights(weight: Array | None) -> None:
+    """Raise DataError for weights (n,) that are none."""
+    if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+        raise DataError("weights must be finite, not negative, and not all 0")
 
 
 @dataclass(frozen=True)

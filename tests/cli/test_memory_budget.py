@@ -71,7 +71,7 @@ WAYS = {
     "ica": (["--algorithm", "infomax"], "--one-pass reads rows some at a time; or raise"),
     "ica in time": (["--algorithm", "sobi"], "raise"),
     "em": ([], "--on-disk reads rows some at a time; or raise"),
-    "kernel-herd": (["-m", "3"], "--block-rows B reads blocks of B rows; or raise"),
+    "kernel-herd": (["-m", "3"], "--block-rows 5000 --embedding exact reads 5,000 rows at a time; or raise"),
     "kernel-herd of groups": (["-m", "3", "--by", "y"], "raise"),
 }
 

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.dataset import taken
+from herdcli.artifacts.lazy import Lazy
+from herdcli.cli.em import on_disk
 from herdcli.cli.em.request import SIZES, WORSE
+from herdcli.cli.frame import streamed
 from herdcli.cli.frame.columns import present_rows
 from herdcli.errors import DataError, HerdError
+from herdcli.numerics.blocks import require_weights
 from herdcli.records import dataclass
+from herdcli.splits import TEST
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset
@@ -20,6 +25,9 @@ if TYPE_CHECKING:
     from herdcli.em.driver import Parameters
     from herdcli.em.fitting import Asked, Rows
     from herdcli.schema import Array
+
+
+COPIED = 16  # bytes of an entry besides the stored ones that reading and learning in memory take
 
 
 @dataclass(frozen=True)
@@ -34,13 +42,11 @@ class Inputs:
 def read(session: Session, request: Request) -> Inputs:
     """The rows and the start that the options ask for."""
     if request.on_disk:
-        from herdcli.cli.em import on_disk
-
         data, rows = on_disk.read(session, request)
     else:
-        data = _in_memory(session, request)
+        data = _loaded(session, request)
         try:
-            rows = _rows(data.value, request)
+            rows = _rows(session, data, request)
         except HerdError as error:
             error.where = error.where or data.name
             raise
@@ -48,12 +54,14 @@ def read(session: Session, request: Request) -> Inputs:
     return Inputs(rows, _asked(request, data.value, rows, given), replace(data, value=None))
 
 
-def _in_memory(session: Session, request: Request) -> Artifact:
-    """A data set in memory, dense."""
+def _loaded(session: Session, request: Request) -> Artifact:
+    """A data set, dense: in memory, or its rows on disk where they would take more than --max-memory."""
     keep = (request.weights,) if request.weights and request.weights != "weight" else ()
-    data = session.load(
-        request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, keep=keep, missing=True
+    form, label = request.input_format, request.label
+    found = streamed.opened(
+        session, request.source, label=label, input_format=form, asked=False, unit_bytes=COPIED, missing=True, keep=keep
     )
+    data = found or session.load(request.source, "data", kinds={"dataset"}, input_format=form, label=label, keep=keep, missing=True)
     value: Dataset = data.value
     if value.is_sparse:
         rows, columns = value.X.shape
@@ -72,30 +80,40 @@ def _weights(data: Dataset, name: str | None) -> Array | None:
     return np.asarray(found, dtype=np.float64)
 
 
-def _rows(data: Dataset, request: Request) -> Rows:
+def _rows(session: Session, artifact: Artifact, request: Request) -> Rows:
     """The parts of a data set: split 0 to learn from, 1 to choose by, 2 to judge by."""
     from herdcli.artifacts.preparation import split_rows
     from herdcli.em.fitting import Rows
+    from herdcli.numerics.blocks import Rows as Numbered
     from herdcli.numerics.blocks import Table
 
+    data: Dataset = artifact.value
     weight, y, names = _weights(data, request.weights), *labels(data, request)
     known = y if request.per_class else None
     split = split_rows(replace(data, weight=weight), request.split, request.seed)
 
-    def table(part: int, given: Array | None) -> Table | None:
+    def table(part: int, given: Array | None) -> Numbered | None:
         chosen = np.flatnonzero(split == part)
         own, w = (None if item is None else item[chosen] for item in (given, weight))
-        return Table(data.X, own, w, chosen) if len(chosen) and (w is None or w.any()) else None
+        if not len(chosen) or not (w is None or w.any()):
+            return None
+        if isinstance(data.X, Lazy):
+            require_weights(w)
+            return streamed.FileRows(data.X.taken(chosen), own, weight=w)
+        return Table(data.X, own, w, chosen)
 
+    test = np.flatnonzero(split == TEST)
+    if isinstance(data.X, Lazy):
+        test = on_disk.held(session, test, data.X.shape[1])
+    holdout = np.asarray(data.X[test], dtype=np.float64) if len(test) else None  # before others are read by what memory is left
     training = table(0, known)
     if training is None:
         raise DataError("has no rows in split 0 to learn from")
-    test = split == 2
     return Rows(
         training=training,
         valid=table(1, None),
-        holdout=np.asarray(data.X[test], dtype=np.float64) if test.any() else None,
-        holdout_y=y[test] if y is not None and test.any() else None,
+        holdout=holdout,
+        holdout_y=y[test] if y is not None and len(test) else None,
         feature_names=data.feature_names,
         class_names=names if y is not None else None,
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.schema import Array
 
-HELD = 100_000  # rows of split 2 that the model takes along, evenly spread over more
+HELD, HELD_BYTES = 100_000, 1 << 23  # rows of split 2, and their bytes, that the model takes along at most, evenly spread over more
 
 
 @dataclass(frozen=True)
@@ -70,21 +70,21 @@ def read(session: Session, request: Request) -> tuple[Artifact, Rows]:
         session.console.detail(f"{artifact.name}: {grouped(part.count)} rows of split {number} in $TMPDIR")
     if TRAIN not in found:
         raise DataError("has no rows in split 0 to learn from", where=artifact.name)
-    valid, names = found.get(VALID), artifact.value.feature_names
+    valid, test, names = found.get(VALID), found.get(TEST), artifact.value.feature_names
     room = min(streamed.room(), ROOM * session.threads)
     rows = Rows(
         training=FileRows(found[TRAIN], room),
         valid=None if valid is None else FileRows(valid, room),
-        holdout=_held(session, found[TEST]) if TEST in found else None,
+        holdout=None if test is None else test.take(held(session, np.arange(test.count), test.columns)),
         feature_names=names,
     )
     return artifact, rows
 
 
-def _held(session: Session, file: parts.RowsFile) -> Array:
-    """Rows (h, D) of split 2, which are kept in memory and with the model."""
-    if file.count <= HELD:
-        return np.ascontiguousarray(file.read(0, file.count)[0])
-    session.console.note(f"{grouped(HELD)} of {grouped(file.count)} rows of split 2, evenly spread, stay with the model")
-    places = np.arange(HELD) * file.count // HELD
-    return np.concatenate([file.read(int(place), int(place) + 1)[0] for place in places])
+def held(session: Session, places: Array, columns: int) -> Array:
+    """The places (h,) of rows of split 2 that the model takes along, of all of them (n,)."""
+    most = max(1, min(HELD, HELD_BYTES // (8 * columns)))
+    if len(places) <= most:
+        return places
+    session.console.note(f"{grouped(most)} of {grouped(len(places))} rows of split 2, evenly spread, stay with the model")
+    return places[np.arange(most) * len(places) // most]

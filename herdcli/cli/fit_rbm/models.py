@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
+REAL_UNIT = 20  # bytes of an entry besides the stored ones that reading and learning real values in memory take
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Rows with the class (n,) of each among `names`, the settings to learn them with, and the models that are gone on with."""
@@ -178,7 +181,7 @@ def _data(session: Session, request: Request, settings: Settings) -> Artifact:
     from herdcli.rbm.units import family
 
     if not request.unstreamed():
-        unit_bytes = 1 if family(settings.visible_units).two_state else 4
+        unit_bytes = 1 if family(settings.visible_units).two_state else REAL_UNIT
         found = streamed.opened(
             session,
             request.source,

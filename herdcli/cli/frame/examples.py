@@ -17,7 +17,7 @@ from herdcli.artifacts import Artifact, lazy, memory, preparation, ranges
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.sniff import has_bars
 from herdcli.artifacts.svmlight import require_short
-from herdcli.cli.frame import labelled
+from herdcli.cli.frame import labelled, streamed
 from herdcli.cli.frame.session import Session
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.online.class_names import named
@@ -27,6 +27,7 @@ from herdcli.schema import Array
 
 PIECE = 1 << 20
 UNBOUNDED = 1 << 62
+COPIED = 28  # bytes of an entry besides the stored ones that reading and learning in memory take
 UNLABELLED, UNLABELLED_HINT = "no labels 'y' to learn from", "--label COLUMN names the labels of a table"
 _NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _NAMED = re.compile(rb"[^\s:,;|#]+(?:\s+\d+:" + _NUMBER + rb")+\s*")
@@ -89,7 +90,8 @@ def opened(
 ) -> Iterator[Examples]:
     """Examples of a file or stdin, compressed or not.  Their identity is in `session.inputs` once they have been read.
 
-    lazily  the rows of a large HDF5 file stay in it, for whoever takes them in their order; with `tables` those of Parquet and CSV too.
+    lazily  the rows of a large HDF5 file stay in it, with `tables` those of Parquet and CSV too; without it those that are too many
+            for memory are put on disk.
     task    what is learned of them: classes, numbers or sets of labels; without `labels` nobody asks for these.
     """
     session.refuse_stdin_twice(path)
@@ -101,6 +103,9 @@ def opened(
         if form:
             with _text(session, source, form, role, passes) as examples:
                 yield examples
+            return
+        if source.regular and lazily and task == "classification" and (kept_on_disk := _on_disk(session, path, input_format, label)):
+            yield Examples(source.name, data=kept_on_disk)
             return
         if source.regular and lazily and task == "classification" and _stays(session, source, label, tables):
             note, verified, roles = session.console.note, session.shard is None, session.column_roles()
@@ -116,6 +121,14 @@ def opened(
         with source.file() as drained:
             data = _loaded(session, drained, source.name, role, input_format, label, task, labels)
         yield Examples(source.name, data=data)
+
+
+def _on_disk(session: Session, path: str, input_format: str | None, label: str | None) -> Artifact | None:
+    """A labelled data set whose rows are put on disk, as reading them whole would take more than --max-memory; None for others."""
+    if session.shard is not None or session.cluster is not None:
+        return None
+    found = streamed.opened(session, path, label=label, input_format=input_format, asked=False, unit_bytes=COPIED)
+    return None if found is None or found.value.y is None else found
 
 
 def _stays(session: Session, source: Source, label: str | None, tables: bool) -> bool:

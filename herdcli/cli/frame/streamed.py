@@ -14,6 +14,7 @@ import numpy as np
 from herdcli.artifacts import bound, lazy, memory, preparation, ranges
 from herdcli.artifacts import dataset as data_set
 from herdcli.artifacts.inputs import open_source
+from herdcli.artifacts.row_groups import decoded_size
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.numerics.blocks import Block, together
 from herdcli.numerics.rows import blocks, column_sums
@@ -31,46 +32,72 @@ if TYPE_CHECKING:
     from herdcli.rbm.units.base import Family
 
 UNBOUNDED = 1 << 62
+PACKED = 8  # times that the numbers of a Parquet file may be smaller in it, for it to be looked into
 NEEDS = "--on-disk needs a Parquet, CSV or dense HDF5 file whose rows are numbers"
 HINT = "herd convert INPUT -o FILE.h5 makes one"
 
 
-def opened(session: Session, path: str, *, label: str | None, input_format: str | None, asked: bool, unit_bytes: int) -> Artifact | None:
-    """A data set whose rows stay where they are; None where they are to be read whole.
+def opened(
+    session: Session,
+    path: str,
+    *,
+    label: str | None,
+    input_format: str | None,
+    asked: bool,
+    unit_bytes: int,
+    missing: bool = False,
+    keep: Sequence[str] = (),
+) -> Artifact | None:
+    """A data set whose rows stay on disk; None where they are to be read whole.
 
     asked       by --on-disk; else rows stay if they would take more than --max-memory.
-    unit_bytes  of an entry as units see it.
+    unit_bytes  that an entry takes in memory besides what is stored of it: as units see it, in copies that the command makes.
+    missing, keep  as of `ranges.opened`.
     Raises BadUsage for an input that --on-disk is asked for and that cannot be read by stretches.
     """
     if not as_they_are(session, path) or not (asked or large(path)):
         if asked:
             raise BadUsage(NEEDS, hint=HINT)
         return None
-    note, roles = session.console.note, session.column_roles()
-    found = session.hold(ranges.opened(path, input_format=input_format, note=note, verified=True, label=label, roles=roles))
+    notes: list[str] = []  # which reading the rows whole would repeat
+    read = partial(ranges.opened, path, input_format=input_format, note=notes.append, verified=True, label=label, missing=missing)
+    found = session.hold(read(keep=keep, roles=session.column_roles()))
+    if found is not None:
+        found.gaps = missing
     if found is None or not (asked or _beyond(session, found, unit_bytes)):
         if asked:
             raise BadUsage(NEEDS, hint=HINT)
         return None
-    value = lazy.table(found, declared=True)
+    value = lazy.table(found, declared=True, repeated=True)
     if value is None:
         if asked:
             raise BadUsage(NEEDS, hint=HINT)
         return None
+    for line in notes:
+        session.console.note(line)
     session.inputs["data"], session.recoding = found.artifact, found.artifact.recoding
     session.console.detail(f"{found.artifact.name}: {len(value.X)} rows are read in blocks")
     return replace(found.artifact, value=value)
 
 
 @contextmanager
-def way_out(way: str, open: Callable[[], object]) -> Iterator[None]:
-    """What reads rows whole; where there is no room for them, with the way on which they need none, if it is open."""
+def way_out(way: str, open: Callable[[], object], where: str | None = None) -> Iterator[None]:
+    """What reads rows whole, or many at a time; where there is no room for them, with the way on which they need less, if it is open.
+
+    where  the input, for errors of libraries that know none.
+    """
     try:
         yield
     except DataError as error:
         if error.hint is not None and error.hint.startswith("raise --max-memory") and open():
             error.hint = f"{way}; or {error.hint}"
         raise
+    except Exception as error:
+        refusal = bound.refusal_of(error, () if where is None else (where,))
+        if refusal is None or not open():
+            raise
+        refusal.hint = f"{way}; or {refusal.hint}"
+        raise refusal from error
 
 
 def room() -> int:
@@ -88,12 +115,13 @@ def at_once(columns: int) -> int:
 
 @dataclass(frozen=True)
 class FileRows:
-    """`numerics.blocks.Rows` of a file.  labels  (n,) of its rows X, each `numbered` when it is read."""
+    """`numerics.blocks.Rows` of a file.  labels  (n,) of its rows X, each `numbered` when it is read.  weight  (n,) of them."""
 
     X: Lazy
     labels: Array | None = None
     numbered: Callable[[Array], Array] = np.asarray
     room: int = field(default_factory=room)
+    weight: Array | None = None
 
     @property
     def count(self) -> int:
@@ -108,7 +136,8 @@ class FileRows:
     def read(self, start: int, stop: int) -> Block:
         """Rows [start, stop)."""
         X = np.ascontiguousarray(self.X[start:stop], dtype=np.float64)
-        return Block(start, X, None if self.labels is None else self.numbered(self.labels[start:stop]))
+        labels = None if self.labels is None else self.numbered(self.labels[start:stop])
+        return Block(start, X, labels, None if self.weight is None else np.asarray(self.weight[start:stop], dtype=np.float64))
 
 
 def as_they_are(session: Session, path: str) -> bool:
@@ -195,13 +224,17 @@ def as_whole(part: Dataset, rows: Ranges) -> Dataset:
 
 
 def large(path: str) -> bool:
-    """Whether a file, or those of a pattern together, are worth a look: smaller ones are read whole, or refused."""
+    """Whether a file, or those of a pattern together, are worth a look: smaller ones are read whole, or refused.
+
+    Of Parquet of a few megabytes it is the decoded size that counts; of less than that it would say nothing.
+    """
     if ranges.several(path):
         return sum(os.path.getsize(each) for each in ranges.files(path)) >= lazy.LEAST
     if ranges.read_once(path):
         return False
     with open_source(path, limit=UNBOUNDED) as source:
-        return source.regular and source.size >= lazy.LEAST
+        packed = source.head.startswith(b"PAR1") and source.size >= lazy.LEAST // PACKED
+        return source.regular and (source.size >= lazy.LEAST or (packed and decoded_size(path) >= lazy.LEAST))
 
 
 def _beyond(session: Session, found: ranges.Ranges, unit_bytes: int) -> bool:

@@ -21,7 +21,7 @@ from herdcli.cli.frame.options import (
     threads_option,
 )
 from herdcli.cli.kernel_herd.options import group_options, large_options, parse_bandwidth, parse_norm, parse_scale
-from herdcli.cli.kernel_herd.request import RULES, Request
+from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS, RULES, Request
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def command(session: Session, request: Request) -> None:
     same whatever --count (not after --refine).  The artifact holds the MMD for each number of atoms; -o FILE.csv and
     FILE.parquet are plain tables of the atoms: row, weight, MMD, columns.
     """
+    from herdcli.cli.frame import streamed
     from herdcli.cli.kernel_herd import groups, in_blocks, inputs, results, streams
 
     if not request.by and (streams.wanted(request) or not in_blocks.wanted(request)):
@@ -141,7 +142,9 @@ def command(session: Session, request: Request) -> None:
         raise BadUsage("--report needs all rows in memory, in one run", hint="leave out --block-rows and --shard, or --report")
     if streams.wanted(request):
         streams.run(session, request)
-    elif in_blocks.wanted(request):
-        in_blocks.run(session, request)
-    else:
-        groups.run(session, inputs.read(session, request), request)
+        return
+    with streamed.way_out(IN_SMALL_BLOCKS, lambda: request.has_blocks, request.source):
+        if in_blocks.wanted(request):
+            in_blocks.run(session, request)
+        else:
+            groups.run(session, inputs.read(session, request), request)

@@ -11,7 +11,7 @@ from herdcli.cli.frame import exact, labels, stein, streamed
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.cli.kernel_herd import chains, embedding
-from herdcli.cli.kernel_herd.request import OF_ROWS, SEQUENCES
+from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS, OF_ROWS, SEQUENCES
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 
@@ -324,7 +324,7 @@ def _loaded(session: Session, request: Request) -> Artifact:
             return artifact  # else the labels of its rows may be chains
     label = None if request.by in (None, "y") else request.by
     also = [name for name in chains.STATISTICS if name not in (label, request.row_weight, request.label_column)]
-    with streamed.way_out("--block-rows B reads blocks of B rows", lambda: not (request.by or request.scores or request.source == "-")):
+    with streamed.way_out(IN_SMALL_BLOCKS, lambda: request.has_blocks):
         return session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label, also=also)
 
 

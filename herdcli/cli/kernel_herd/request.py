@@ -30,6 +30,9 @@ def _recorded_candidates(text: str | None) -> str | None:
     return text if text is None or text.partition(":")[0] in MADE else "file"
 
 
+IN_SMALL_BLOCKS = "--block-rows 5000 --embedding exact reads 5,000 rows at a time"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """The options of `herd kernel-herd`; names and meanings are those of its --help."""
@@ -75,6 +78,13 @@ class Request:
         ours = replace(self, rule="greedy") if self.of_scores and "rule" not in given else self
         ours = replace(ours, by="chain", thin_by_chain=False) if ours.thin_by_chain and ours.by is None else ours
         return replace(ours, simd="avx2+fma") if fast.instruction_set() == "avx2+fma" else ours
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether rows of a file could be herded in small blocks, and are not."""
+        others = (self.by, self.candidates, self.extend, self.polish, self.label, self.report, self.scores)
+        able = self.target == "rows" and not any(others) and self.rule != "rpcholesky" and not self.of_scores
+        return self.source != "-" and able and not (self.block_rows and self.embedding == "exact")
 
     @property
     def default_roles(self) -> frozenset[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts.lazy import Lazy
-from herdcli.errors import HerdError
+from herdcli.artifacts import memory
+from herdcli.artifacts.lazy import Lazy, spooled
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.examples import Rows
@@ -22,18 +22,21 @@ def mixed(session: Session, rows: Rows, settings: Settings, request: Request) ->
     from herdcli.online.order import sorted_by
 
     y = rows.y[rows.split == 0]
-    if settings.shuffle or not sorted_by(y):
+    if settings.shuffle:
+        return in_any_order(session, rows), settings
+    if not sorted_by(y):
         return rows, settings
     what = f"the rows are sorted by {WORDS[settings.task]}"
     if request.in_order:
         session.console.warn(f"{what}, which spoils learning in that order: leave --in-order out, and they are mixed")
         return rows, settings
     session.console.note(f"{what}: learned in an order drawn from --seed (--in-order keeps theirs)")
-    if isinstance(rows.X, Lazy):
-        try:
-            session.require_memory(16 * rows.X.shape[0] * rows.X.shape[1], "rows in a drawn order")
-        except HerdError as error:
-            error.hint = "--in-order leaves them in the file, sorted as they are; or raise --max-memory if the machine has it"
-            raise
-        rows = replace(rows, X=rows.X[:])
-    return rows, replace(settings, shuffle=True)
+    return in_any_order(session, rows), replace(settings, shuffle=True)
+
+
+def in_any_order(session: Session, rows: Rows) -> Rows:
+    """The rows so that they can be read in any order: in memory, or in a file of our own where they would take more than --max-memory."""
+    if not isinstance(rows.X, Lazy):
+        return rows
+    few = 16 * rows.X.size <= (session.max_memory or memory.default_limit())
+    return replace(rows, X=rows.X[:] if few else spooled(rows.X))

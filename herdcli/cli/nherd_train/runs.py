@@ -126,8 +126,8 @@ def _covered(made: Classifier) -> str:
 
 
 def lazily(request: Request, settings: Settings) -> bool:
-    """Whether rows can stay in their file: they are learned in its order, by no model that wants its columns in another."""
-    return not settings.shuffle and request.model is None
+    """Whether rows can stay in their file: they are learned by no model that wants its columns in another order."""
+    return request.model is None
 
 
 def settings_of(session: Session, request: Request, model: Classifier | None) -> Settings:

@@ -11,7 +11,9 @@ import numpy as np
 
 from herdcli.artifacts import preparation, provenance
 from herdcli.artifacts.dataset import taken
+from herdcli.artifacts.lazy import Lazy
 from herdcli.artifacts.recoding import without_bases
+from herdcli.cli.frame import streamed
 from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.timing import in_time as grouped
 from herdcli.cli.regress.timing import timed
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 LABELS = "y"
+COPIED = 36  # bytes of an entry besides the stored ones that reading and fitting in memory take
 ONE_PASS = "--one-pass reads rows some at a time, for least squares"
 SEQUENCE = "sequence"
 LEAST_ROWS = 5  # a class, on average
@@ -39,7 +42,10 @@ MOST_CLASSES = 20  # whole numbers up to which a target is taken for names of cl
 
 @dataclass(frozen=True)
 class Inputs:
-    """X (n, D), target y (n,), offset (n,), weights (n,) and split (n,); classes: names of the target's values, where it is one."""
+    """X (n, D), an array or, of rows on disk, Lazy, target y (n,), offset (n,), weights (n,) and split (n,).
+
+    classes  names of the target's values, where these are classes.
+    """
 
     X: Array
     y: Array
@@ -56,7 +62,9 @@ class Inputs:
 
 def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs:
     """The columns that the options name; in_time: of rows in time, whose splits follow each other."""
-    artifact = _loaded(session, request.source, wanted(request), request.input_format, [SEQUENCE] if in_time else [])
+    artifact = None if in_time or request.gls else _on_disk(session, request)
+    if artifact is None:
+        artifact = _loaded(session, request.source, wanted(request), request.input_format, [SEQUENCE] if in_time else [])
     target = request.target or LABELS
     data, response, classes = parted(_based(session, artifact, request), request, artifact.name, note=session.console.note)
     data, response = _present(session, data, response, request, artifact.name)
@@ -69,13 +77,24 @@ def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs
             data, steps = timed(session, data, request)
         by_class = replace(data, y=y.astype(np.int64) if classes else None, class_names=classes)
         split = preparation.split_rows(by_class, None if in_time else request.split, request.seed)
-        X = preparation.dense(data, np.float64)
+        stored = isinstance(data.X, Lazy)
+        X = data.X if stored else preparation.dense(data, np.float64)
     except DataError as error:
         error.where = error.where or artifact.name
         raise
     if weight is not None:
         split = np.where(weight > 0, split, preparation.UNUSED).astype(np.uint8)
     return Inputs(X, y, offset, weight, split, data.feature_names, classes, target, replace(artifact, value=None), steps, response.form)
+
+
+def _on_disk(session: Session, request: Request) -> Artifact | None:
+    """The data set with its rows on disk, where they would take more than --max-memory; None for others, and where columns are lacking."""
+    form, named = request.input_format, wanted(request)
+    found = streamed.opened(session, request.source, label=None, input_format=form, asked=False, unit_bytes=COPIED, keep=named)
+    if found is None:
+        return None
+    data: Dataset = found.value
+    return found if {*named[1:]} <= {*(data.columns or {}), *(data.feature_names or [])} else None
 
 
 def wanted(request: Request) -> list[str]:
@@ -267,7 +286,8 @@ def _with_labels_as_feature(data: Dataset) -> Dataset:
     y = further.pop(LABELS, None)
     if y is None or y.dtype.kind not in "fiub" or data.feature_names is None:
         return data
-    X = np.column_stack([preparation.dense(data, np.float64), y])
+    on_disk = isinstance(data.X, Lazy)
+    X = data.X.with_column_beside(y) if on_disk else np.column_stack([preparation.dense(data, np.float64), y])
     return replace(data, X=X, feature_names=[*data.feature_names, LABELS], columns=further or None)
 
 
@@ -292,8 +312,11 @@ def _without(data: Dataset, name: str) -> tuple[Array, Dataset]:
     j = names.index(name)
     if data.X.shape[1] == 1:
         raise DataError(f"has no column besides '{name}'")
+    others = names[:j] + names[j + 1 :]
+    if isinstance(data.X, Lazy):
+        return data.X.column(j), replace(data, X=data.X.with_columns(np.delete(np.arange(len(names)), j)), feature_names=others)
     X = preparation.dense(data, np.float64)
-    rest = replace(data, X=np.delete(X, j, axis=1), feature_names=names[:j] + names[j + 1 :])
+    rest = replace(data, X=np.delete(X, j, axis=1), feature_names=others)
     return np.ascontiguousarray(X[:, j]), rest
 
 

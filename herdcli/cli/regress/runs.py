@@ -11,6 +11,7 @@ from herdcli.cli.frame import outputs, spreading
 from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.errors import independent, parsed
 from herdcli.cli.regress.inputs import MOST_CLASSES
+from herdcli.cli.regress.training_rows import predictors, training_rows
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.regression import counts
 
@@ -52,7 +53,7 @@ def _table_format(session: Session) -> str | None:
 
 def run(session: Session, inputs: Inputs, request: Request) -> None:
     """Fit the training rows, keep what the model says of the others, write it."""
-    from herdcli.numerics.blocks import Blocks, Table
+    from herdcli.numerics.blocks import Blocks
     from herdcli.regression import centring, weights
     from herdcli.regression.fit import Problem
     from herdcli.regression.large import TrustRegion, descent
@@ -67,15 +68,13 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     outputs_of = getattr(distribution, "free", 1)
     errors, whitened, variance = parsed(request), None, None
     centre = centring.far(inputs.X, training)
-    near = inputs if centre is None else replace(inputs, X=inputs.X - centre)
     if errors is not None:
+        near = inputs if centre is None else replace(inputs, X=inputs.X - centre)
         found, variance = independent(session, near, errors)
         whitened, problem = (errors.name, found), found.columns.problem()
     else:
-        weight = None if inputs.weight is None else inputs.weight[training]
-        columns = np.column_stack([near.X[training], inputs.y[training], inputs.offset[training]])
         problem = Problem(
-            Table(columns, weight=weight),
+            training_rows(inputs, centre),
             distribution,
             outputs_of,
             inputs.X.shape[1],
@@ -129,7 +128,7 @@ def _with_holdout(value: GeneralisedLinear, inputs: Inputs, variance: Array | No
     if inputs.steps is not None and variance is not None:
         before, gap = (item[held] for item in value.last_errors(inputs.steps, inputs.X, inputs.offset, inputs.y, variance))
     rows = HeldOut(
-        predictor=value.predictor(inputs.X[held], inputs.offset[held]),
+        predictor=predictors(value, inputs, held),
         offset=inputs.offset[held],
         y=inputs.y[held],
         split=inputs.split[held],

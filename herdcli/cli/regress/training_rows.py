@@ -1,0 +1,71 @@
+"""The rows that a regression is fitted to and judged by: in memory, or read from disk a few blocks at a time."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts.lazy import Lazy
+from herdcli.cli.frame import streamed
+from herdcli.errors import DataError
+from herdcli.numerics.blocks import BLOCK, Block, Table
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.cli.regress.inputs import Inputs
+    from herdcli.numerics.blocks import Rows
+    from herdcli.regression.model import GeneralisedLinear
+    from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """`numerics.blocks.Rows` on disk: the columns of X (n, D) less `centre` (D,), the target y (n,) and the offset (n,)."""
+
+    X: Lazy
+    y: Array
+    offset: Array
+    weight: Array | None
+    centre: Array | None
+    room: int = field(default_factory=streamed.room)
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.X)
+
+    @property
+    def columns(self) -> int:
+        """Columns, target and offset."""
+        return self.X.shape[1] + 2
+
+    def read(self, start: int, stop: int) -> Block:
+        """Rows [start, stop)."""
+        part = slice(start, stop)
+        X = self.X[part] if self.centre is None else self.X[part] - self.centre
+        return Block(start, np.column_stack([X, self.y[part], self.offset[part]]), None, None if self.weight is None else self.weight[part])
+
+
+def training_rows(inputs: Inputs, centre: Array | None) -> Rows:
+    """The rows of split 0: their columns less `centre` (D,), the target and the offset.  Raises DataError where there are none."""
+    chosen = inputs.split == 0
+    y, offset = inputs.y[chosen], inputs.offset[chosen]
+    weight = None if inputs.weight is None else inputs.weight[chosen]
+    if not isinstance(inputs.X, Lazy):
+        X = inputs.X[chosen] if centre is None else inputs.X[chosen] - centre
+        return Table(np.column_stack([X, y, offset]), weight=weight)
+    if np.isinf(y).any() or np.isinf(offset).any():
+        raise DataError("there are infinite values", hint="a missing value is NaN")
+    return StoredRows(inputs.X.taken(chosen), y, offset, weight, centre)
+
+
+def predictors(value: GeneralisedLinear, inputs: Inputs, held: Array) -> Array:
+    """The linear predictor (h, K) of the rows that are held out, (n,) bool."""
+    offset = inputs.offset[held]
+    if not isinstance(inputs.X, Lazy):
+        return value.predictor(inputs.X[held], offset)
+    X = inputs.X.taken(held)
+    parts = (slice(start, start + BLOCK) for start in range(0, len(X), BLOCK))
+    return np.concatenate([value.predictor(X[part], offset[part]) for part in parts])

@@ -5,7 +5,7 @@
     python scripts/torture.py --part mutants --first 7 --count 1
     python scripts/torture.py --seconds 3600 --write   the table, into docs/reliability.md
 
-Parts: mutants, parsers, faults, kills, races.
+Parts: mutants, parsers, faults, kills, races, structures, histories.
 A fault is printed as it is found, with the number that makes it again; the table at the end counts.
 """
 
@@ -48,8 +48,8 @@ CHECK = {
     "faults": (60, 71),
     "kills": (24, 1),
     "races": (36, 1),
-    "structures": (600, 1),
-    "histories": (400, 1),
+    "structures": (700, 1),
+    "histories": (300, 1),
 }  # trials, and each how-many-eth
 MANY = 10_000_000
 

@@ -16,6 +16,7 @@ VICTIMS = "victims"
 SECRET, RAW = f"{VICTIMS}/secret.h5", f"{VICTIMS}/raw.bin"
 UNKNOWN_FILTERS = (305, 307, 32001, 32004, 32013, 32015, 65535)  # LZO, bzip2, Blosc, LZ4, ZFP, Zstandard, none
 LIMIT = 2**62
+MOST = 1 << 24  # entries that are held in memory, of what an earlier change has made
 
 Change = Callable[[Any, str, np.random.Generator], str]
 
@@ -25,6 +26,8 @@ def _array(file: Any, place: str) -> Any:
     item = file[place]
     if not isinstance(item, h5py.Dataset):
         raise TypeError("no dataset")
+    if item.shape is not None and item.size > MOST:
+        raise ValueError("too large")
     values = item.asstr()[()] if h5py.check_string_dtype(item.dtype) else item[()]
     del file[place]
     return np.asarray(values)

@@ -54,3 +54,12 @@ def test_a_trace_that_cannot_be_written_is_told(herd, digits):
     ended = herd("regress", digits, "--trace", "no/such/t.jsonl", "-o", "m.h5")
     assert ended.code == 73
     assert "no/such/t.jsonl: cannot be written" in ended.err
+
+
+def test_a_dry_run_checks_the_trace_and_writes_none(herd, digits, tmp_path):
+    ended = herd("fit-rbm", digits, "--hidden", "2", "--epochs", "1", "--dry-run", "--trace", "no/such/t.jsonl", "-o", "m.h5")
+    says = "herd fit-rbm: no/such/t.jsonl: the folder no/such does not exist\nhint: mkdir -p no/such\n"
+    assert (ended.code, ended.err.endswith(says)) == (73, True), ended.err
+    (tmp_path / "t.jsonl").write_text("kept\n")
+    assert herd("fit-rbm", digits, "--hidden", "2", "--epochs", "1", "--dry-run", "--trace", "t.jsonl", "-o", "m.h5").code == 0
+    assert (tmp_path / "t.jsonl").read_text() == "kept\n"

@@ -16,6 +16,7 @@ from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.preparation import SplitRule
 from herdcli.artifacts.roles import LABELS, ROLES, ColumnRoles, ColumnUse, described, remark, target_of, with_column_names
+from herdcli.artifacts.streams import check_destination
 from herdcli.artifacts.wording import readable
 from herdcli.cli.frame import plans, replay
 from herdcli.cli.frame.console import Console
@@ -442,6 +443,8 @@ class Session:
         if memory is not None:
             self.require_memory(algorithm.memory(), memory)
         if self.dry_run:
+            if self.trace_file is not None:
+                check_destination(self.trace_file, binary=False)
             self._print_plan(algorithm, label, after)
         suffix = f" {self.shard}" if self.shard else f" {part}" if part else ""
         digest = provenance.digest(self.record()) + suffix

@@ -62,8 +62,8 @@ class RowsShard(Shard):
         """Raise DataError for what no shard can be, and for marginals of other columns than those that have names."""
         super().validate()
         require_alike(self.parts, ("P",))
-        if self.rest is not None and self.parts and len(self.rest.names) != self.parts[0].marginals.shape[1]:
-            raise DataError(f"has {self.parts[0].marginals.shape[1]} columns and {len(self.rest.names)} names of columns")
+        if self.rest is not None and self.parts and len(self.rest.names) != self.parts[0].marginals.shape[1] + 1:  # log Z is the last
+            raise DataError(f"has {self.parts[0].marginals.shape[1] + 1} columns and {len(self.rest.names)} names of columns")
 
 
 class Batch(Stepwise[State]):

@@ -8,10 +8,15 @@ from collections.abc import Iterator
 import pytest
 
 from herdcli import parts
-from herdcli.errors import IncompletePart
+from herdcli.errors import BadUsage, IncompletePart
+from herdcli.quadrature import rule_table
+from herdcli.quadrature.cholesky import CholeskyRule
+from herdcli.quadrature.rule import Rule
 from herdcli.rbm import units
 from herdcli.rbm.units.base import Family
 from herdcli.rbm.units.gaussian import Gaussian
+
+OPTIONS = ("refine", "extend", "block_rows", "target", "candidates", "scores")  # that some rules of kernel-herd read and others refuse
 
 
 def without(part: type, base: type, name: str) -> type:
@@ -50,3 +55,28 @@ def test_unit_families_have_the_names_of_their_lines(name: str) -> None:
     found = units.family(name)
     assert found.name == name
     assert type(found).__module__.startswith("herdcli.rbm.units.")
+
+
+@pytest.mark.parametrize("lacking", sorted(required(Rule)))
+def test_a_selection_rule_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None ends as another one."""
+    monkeypatch.setattr("herdcli.quadrature.cholesky.CholeskyRule", without(CholeskyRule, Rule, lacking))
+    entry = rule_table.Entry(path="herdcli.quadrature.cholesky.CholeskyRule", reads=frozenset())
+    monkeypatch.setitem(rule_table.TABLE, "incomplete", entry)
+    rule_table.rule.cache_clear()
+    with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
+        rule_table.rule("incomplete")
+    rule_table.rule.cache_clear()
+
+
+@pytest.mark.parametrize("name", rule_table.TABLE)
+def test_selection_rules_are_whole(name: str) -> None:
+    found = rule_table.rule(name)
+    assert found.name == name
+    assert found.steps(64, 8) > 0
+    assert rule_table.TABLE[name].reads <= {"init", "rates", "unique", "polish", *OPTIONS}
+
+
+def test_an_unknown_selection_rule_is_refused() -> None:
+    with pytest.raises(BadUsage, match=r"^unknown rule 'frank'$"):
+        rule_table.rule("frank")

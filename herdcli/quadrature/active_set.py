@@ -16,11 +16,11 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics import real
+from herdcli.quadrature.rule import Choice, Chosen, Rule
 from herdcli.quadrature.space import TIE, Space
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_place
 
-RULES = ("away", "pairwise", "bpcg")
 PER_ATOM = 50  # iterations allowed for each atom wanted
 
 
@@ -46,7 +46,7 @@ class State:
 
 @dataclass(frozen=True)
 class Problem:
-    """A space with candidates, a rule of RULES, and the number of atoms wanted."""
+    """A space with candidates, a rule (away, pairwise or bpcg), and the number of atoms wanted."""
 
     space: Space
     rule: str
@@ -208,3 +208,34 @@ def _tidy(state: State) -> None:
     state.index[:n], state.weight[:n] = state.index[kept], state.weight[kept]
     state.index[n : state.size], state.weight[n : state.size] = -1, 0.0
     state.size = n
+
+
+class ActiveSetRule(Rule):
+    """Conditional gradients that take weight away from atoms in use."""
+
+    field = "active"
+
+    def steps(self, n: int, count: int) -> int:
+        """Iterations at most."""
+        return PER_ATOM * count
+
+    def problem(self, choice: Choice) -> Problem:
+        """Its space and number of atoms."""
+        return Problem(choice.space, self.name, choice.count)
+
+    def begin(self, problem: Problem, saved: State | None) -> State:
+        """One atom, or those of an earlier run."""
+        return init(problem) if saved is None else extended(problem, saved)
+
+    def step(self, problem: Problem, state: State) -> State:
+        """One iteration."""
+        return step(problem, state)
+
+    def latest_mmd(self, state: State) -> float:
+        """Of the atoms in use."""
+        return float(state.mmd[state.size - 1])
+
+    def chosen(self, state: State) -> Chosen:
+        """The atoms in use."""
+        n = state.size
+        return Chosen(state.ended, state.index[:n].copy(), state.weight[:n].copy(), state.mmd[:n], state.gap[:n])

@@ -19,12 +19,12 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics import real
 from herdcli.numerics.linear import solve_lower
+from herdcli.quadrature.rule import Choice, Chosen, Rule
 from herdcli.quadrature.space import Space
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_place
 
-RULES = ("rpcholesky",)
 NOTHING = 1e-13  # of k(x, x): a residual below it is rounding
 
 
@@ -113,3 +113,42 @@ def weights(state: State) -> Array:
     t = state.step
     lower = np.ascontiguousarray(state.factor[:t, state.index[:t]].T)
     return solve_lower(np.tril(lower), state.along[:t], transposed=True)
+
+
+class CholeskyRule(Rule):
+    """Pivots drawn by their residuals."""
+
+    field = "pivoted"
+
+    def steps(self, n: int, count: int) -> int:
+        """An atom in each."""
+        return count
+
+    def working_bytes(self, n: int, d: int, count: int) -> int:
+        """The factor at the candidates, and the atoms' own, besides."""
+        return super().working_bytes(n, d, count) + 8 * n * count + 8 * count**2
+
+    def values(self, n: int, count: int) -> int:
+        """A column of the candidates for each atom."""
+        return n * count
+
+    def problem(self, choice: Choice) -> Problem:
+        """Its space, and the weights of pivots."""
+        return Problem(choice.space, choice.weights, choice.count, choice.seed, choice.unit)
+
+    def begin(self, problem: Problem, saved: State | None) -> State:
+        """No atom."""
+        return init(problem)
+
+    def step(self, problem: Problem, state: State) -> State:
+        """One atom more."""
+        return step(problem, state)
+
+    def latest_mmd(self, state: State) -> float | None:
+        """Of the best weights of the atoms so far."""
+        return float(state.mmd[state.step - 1]) if state.step else None
+
+    def chosen(self, state: State) -> Chosen:
+        """The atoms so far, with the best weights."""
+        n = state.step
+        return Chosen(state.ended, state.index[:n].copy(), weights(state), state.mmd[:n].copy(), np.full(n, np.nan))

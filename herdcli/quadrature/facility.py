@@ -12,10 +12,10 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics import real
 from herdcli.quadrature.blocks import Columns
+from herdcli.quadrature.rule import Choice, Chosen, Rule
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_place
 
-RULES = ("facility-location",)
 BLOCK = 1 << 17  # kernel values of rows whose gains are computed together
 TIE = 2.0**-40  # gains that differ by less, relative to the sum, are equal: the lowest row wins
 
@@ -84,3 +84,43 @@ def _gains(problem: Problem, state: State, rows: Array) -> Array:
     values = problem.columns.of(problem.columns.points[rows])
     values -= state.best
     return np.asarray(real.product(np.maximum(values, 0.0, out=values), problem.weights))
+
+
+class FacilityLocationRule(Rule):
+    """Rows of the largest gain, one after the other."""
+
+    field = "located"
+
+    def steps(self, n: int, count: int) -> int:
+        """A row in each."""
+        return count
+
+    def values(self, n: int, count: int) -> int:
+        """All pairs once, and gains that are computed anew."""
+        return n * (n + 16 * count)
+
+    def working_bytes(self, n: int, d: int, count: int) -> int:
+        """Blocks of kernel values besides, and what is known of each row."""
+        return super().working_bytes(n, d, count) + 8 * (3 * BLOCK + 4 * n)
+
+    def problem(self, choice: Choice) -> Problem:
+        """Kernel values of the rows and their weights."""
+        space = choice.space
+        return Problem(Columns(space.kernel, space.candidates, space.points), choice.weights, choice.count)
+
+    def begin(self, problem: Problem, saved: State | None) -> State:
+        """No row."""
+        return init(problem)
+
+    def step(self, problem: Problem, state: State) -> State:
+        """One row more."""
+        return step(problem, state)
+
+    def atoms(self, state: State) -> Array:
+        """The rows so far."""
+        return state.index
+
+    def chosen(self, state: State) -> Chosen:
+        """The rows so far, equal."""
+        m = len(state.index)
+        return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

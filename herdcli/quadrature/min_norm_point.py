@@ -10,6 +10,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics import real
 from herdcli.quadrature import simplex
+from herdcli.quadrature.rule import Choice, Chosen, Rule, distinct
 from herdcli.quadrature.simplex import Hull
 from herdcli.quadrature.space import TIE, Space
 from herdcli.records import dataclass
@@ -131,3 +132,38 @@ def _record(problem: Problem, state: State) -> None:
     state.mmd[state.hull.size - 1] = problem.space.distance(quadratic, linear)
     slope = state.running - problem.space.embedding
     state.gap[state.hull.size - 1] = max(0.0, quadratic - linear - float(slope.min()))
+
+
+class MinNormPointRule(Rule):
+    """The best weights of the atoms in use, after each atom."""
+
+    field = "hull"
+
+    def steps(self, n: int, count: int) -> int:
+        """Major cycles at most."""
+        return PER_ATOM * count + 100
+
+    def working_bytes(self, n: int, d: int, count: int) -> int:
+        """The Gram matrix of the atoms, its factors and their copies."""
+        return int(32 * distinct(n, count) ** 2)
+
+    def problem(self, choice: Choice) -> Problem:
+        """Its space and number of atoms."""
+        return Problem(choice.space, choice.count)
+
+    def begin(self, problem: Problem, saved: State | None) -> State:
+        """One atom, or those of an earlier run."""
+        return init(problem) if saved is None else extended(problem, saved)
+
+    def step(self, problem: Problem, state: State) -> State:
+        """One major cycle."""
+        return step(problem, state)
+
+    def latest_mmd(self, state: State) -> float:
+        """Of the atoms in use."""
+        return float(state.mmd[state.hull.size - 1])
+
+    def chosen(self, state: State) -> Chosen:
+        """The atoms in use."""
+        n = state.hull.size
+        return Chosen(state.ended, state.hull.ids[:n].copy(), state.hull.weight[:n].copy(), state.mmd[:n], state.gap[:n])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from herdcli.numerics import real
-from herdcli.quadrature import cholesky, closed_form, rivals, rules
+from herdcli.quadrature import closed_form, rules
 from herdcli.quadrature.points import by_moments, evaluator, moment_embedding
 from herdcli.quadrature.problems import Group, Problem, Result, State, drawn_rows, is_estimated
+from herdcli.quadrature.rule import Rule
 from herdcli.quadrature.samples import Continuation
 from herdcli.quadrature.space import Space, prefix_distances
 from herdcli.quadrature.stein import Scored
@@ -39,42 +42,34 @@ def embedded(problem: Problem, group: Group, state: State) -> tuple[Array, float
     return mean, norm, lambda x: real.product(kernel.matrix(x, X), weights)
 
 
-def result(space: Space, group: Group, state: State, rule: str) -> Result:
-    """Atoms, weights and traces of whatever rule ran."""
+def result(space: Space, group: Group, state: State, rule: Rule) -> Result:
+    """Atoms, weights and traces of the rule that ran."""
     if state.sequence is not None:
         return _sequence_result(space, group, state, state.sequence, rule)
-    if state.pivoted is not None:
-        n, end = state.pivoted.step, state.pivoted.ended
-        index, weight = state.pivoted.index[:n].copy(), cholesky.weights(state.pivoted)
-        traces = state.pivoted.mmd[:n].copy(), np.full(n, np.nan)
-    elif state.hull is not None:
-        n, end = state.hull.hull.size, state.hull.ended
-        index, weight = state.hull.hull.ids[:n].copy(), state.hull.hull.weight[:n].copy()
-        traces = state.hull.mmd[:n], state.hull.gap[:n]
-    elif state.active is not None:
-        n, end = state.active.size, state.active.ended
-        index, weight = state.active.index[:n].copy(), state.active.weight[:n].copy()
-        traces = state.active.mmd[:n], state.active.gap[:n]
-    else:
-        raise ValueError("no rule ran")
+    own = getattr(state, rule.field)
+    found = rule.chosen(own)
     return Result(
-        ended=end if n < group.count else "",
+        ended=found.ended if len(found.index) < group.count else "",
         norm=space.norm,
         spread=_spread(space, group),
-        index=index,
-        atoms=space.candidates[index],
-        weight=weight,
-        embedding=space.embedding[index],
-        mmd=traces[0],
-        gap=traces[1],
-        state=None if state.pivoted is not None else Continuation(space.embedding, space.norm, active=state.active, hull=state.hull),
+        index=found.index,
+        atoms=space.candidates[found.index],
+        weight=found.weight,
+        embedding=space.embedding[found.index],
+        mmd=found.mmd,
+        gap=found.gap,
+        state=_continuation(space, own, rule),
     )
 
 
-def _sequence_result(space: Space, group: Group, state: State, run: rules.State, rule: str) -> Result:
-    kept = None if rule in rivals.EQUAL else Continuation(space.embedding, space.norm, sequence=run)
-    equal = np.full(run.step, 1.0 / run.step) if rule in (*rules.EQUAL, *rivals.EQUAL) else None
-    weight, spread = rules.weights(run) if equal is None else equal, _spread(space, group)
+def _continuation(space: Space, own: Any, rule: Rule) -> Continuation | None:
+    """What a later run goes on from, of rules that can be gone on with."""
+    return replace(Continuation(space.embedding, space.norm), **{rule.field: own}) if rule.kept else None
+
+
+def _sequence_result(space: Space, group: Group, state: State, run: rules.State, rule: Rule) -> Result:
+    kept, spread = _continuation(space, run, rule), _spread(space, group)
+    weight = np.full(run.step, 1.0 / run.step) if rule.equal else rules.weights(run)
     if state.swap is None:
         return Result("", space.norm, spread, run.index, run.atoms, weight, run.embedding, run.mmd, run.gap, run.rate, None, kept)
     found = state.swap

@@ -17,7 +17,6 @@ from herdcli.quadrature import (
     fourier,
     min_norm_point,
     nystrom,
-    rivals,
     rules,
     support,
     swap,
@@ -28,6 +27,7 @@ from herdcli.quadrature.embedding import EmbeddingState
 from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.points import by_moments
 from herdcli.quadrature.polish import Polish
+from herdcli.quadrature.rule_table import rule
 from herdcli.quadrature.samples import Continuation, Samples
 from herdcli.quadrature.targets import Rows, Target
 from herdcli.records import dataclass
@@ -139,11 +139,6 @@ class State:
     # what differs from group to group
     grows: ClassVar[tuple[str, ...]] = ("sums", "sequence", "active", "hull", "swap", "done", "thinned", "pivoted", "supported", "located")
 
-    @property
-    def rival(self) -> rivals.State | None:
-        """That of a rule of `rivals`, if one has begun."""
-        return self.thinned or self.pivoted or self.supported or self.located
-
     def validate(self) -> None:
         """Raise DataError for a phase that there is not."""
         if self.phase not in PHASES or self.group < 0 or not 0 <= self.begun <= self.step:
@@ -198,14 +193,8 @@ PHASES = ("embedding", "rule", "swap")
 def lengths(problem: Problem, group: Group) -> tuple[int, int, int]:
     """Steps of the phases of a group."""
     sums = sum(steps for steps, _ in sum_sizes(problem, group))
-    rule, count = problem.settings.rule.rule, group.count
-    if rule in rivals.RULES:
-        steps = rivals.total_steps(rule, len(group.points), count)
-    elif rule == "min-norm-point":
-        steps = min_norm_point.PER_ATOM * count + 100
-    else:
-        steps = active_set.PER_ATOM * count if rule in active_set.RULES else count
-    return sums, steps, rivals.passes(rule, problem.settings.refine) * count
+    own, count = rule(problem.settings.rule.rule), group.count
+    return sums, own.steps(len(group.points), count), own.passes(problem.settings.refine) * count
 
 
 def approximation(problem: Problem, group: Group) -> Approximation | None:

@@ -22,25 +22,26 @@ from typing import Literal
 
 import numpy as np
 
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage, DataError, IncompletePart
 from herdcli.numerics import real
 from herdcli.quadrature import sobol
 from herdcli.quadrature.polish import Polish, polished
-from herdcli.quadrature.space import Space
+from herdcli.quadrature.rule import Choice, Chosen, Rule
+from herdcli.quadrature.rule_table import TABLE, reading
+from herdcli.quadrature.space import Space, prefix_distances
 from herdcli.quadrature.stein import Scored
 from herdcli.quadrature.targets import Rows, Target
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_place
 
-RULES = ("herding", "greedy", "line-search", "open-loop", "step", "random", "sobol")
-EQUAL = ("herding", "greedy", "random", "sobol")  # rules whose weights are equal
-DRAWN = ("random", "sobol")
+EQUAL = tuple(reading("refine"))
+DRAWN = tuple(name for name, entry in TABLE.items() if entry.draws)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """rule of RULES; init; rates ρ_1, ρ_2, … of `step` (the last one goes on); unique: no candidate twice.
+    """rule of the table whose path is SequentialRule; init; rates ρ_1, ρ_2, … of `step` (the last one goes on); unique: no candidate twice.
 
     init  of rules that add one candidate after the other; auto: nearest where rows are stood for, zero for closed forms.
     """
@@ -84,6 +85,7 @@ class Problem:
     target: Target
     settings: Settings
     polish: Polish | None = None
+    count: int = 0  # of a rule that is run by a selection
 
 
 def first_weights(settings: Settings, target: Target) -> str:
@@ -208,6 +210,8 @@ def _drawn(problem: Problem, t: int) -> tuple[int, Array]:
             index = int(target.positions(u)[0])
             return index, target.X[index]
         return -1, target.quantile(u)[0]
+    if settings.rule != "random":
+        raise IncompletePart(f"rule {settings.rule} draws nothing that is known")
     random = generator(settings.seed, Stream.ATOMS, unit=settings.unit, step=t)
     if own_rows and isinstance(target, Rows):
         index = int(target.draw(random, 1)[0])
@@ -224,6 +228,8 @@ def _rate(problem: Problem, state: State, t: int, cross: float, own: float, z: f
         return 2.0 / (t + 2.0)
     if settings.rule == "step":
         return settings.rates[min(t, len(settings.rates)) - 1]
+    if settings.rule != "line-search":
+        raise IncompletePart(f"rule {settings.rule} has no step sizes")
     # f(ρ) = ½‖(1−ρ) g + ρ Φ − μ‖² has f'(0) = −⟨g − μ, g − Φ⟩ and f'' = ‖g − Φ‖², so its minimum is at
     # ρ = ⟨g − μ, g − Φ⟩/‖g − Φ‖²; beyond 1 it would leave the hull (Bach et al. 2012, sec. 3.2).
     length = state.quadratic - 2.0 * cross + own
@@ -258,3 +264,55 @@ def _look_ahead(problem: Problem, state: State) -> None:
     if settings.unique:
         score[state.index[:t]] = -np.inf
     state.best = space.lowest_best(score, t + 1.0 if settings.rule in EQUAL else 1.0)
+
+
+def of_atoms(space: Space, index: Array) -> State:
+    """Candidates (m,) as atoms of equal weight, as a rule that adds one after the other would leave them."""
+    m, atoms, z = len(index), space.candidates[index], space.embedding[index]
+    running = space.points.combine(atoms, np.ones(m))
+    return State(
+        step=m,
+        quadratic=float(running[index].sum()),
+        linear=float(real.product(z, np.ones(m))),
+        best=-1,
+        index=index.copy(),
+        atoms=atoms,
+        embedding=z,
+        rate=1.0 / np.arange(1, m + 1),
+        mmd=prefix_distances(space, atoms, z),
+        gap=np.full(m, np.nan),
+        running=running,
+    )
+
+
+class SequentialRule(Rule):
+    """Rules that add one atom after the other."""
+
+    field = "sequence"
+
+    def steps(self, n: int, count: int) -> int:
+        """An atom in each."""
+        return count
+
+    def problem(self, choice: Choice) -> Problem:
+        """With the polish of atoms off the candidates."""
+        settings = Settings(self.name, choice.init, choice.rates, choice.unique, choice.seed, choice.unit)
+        return Problem(choice.space, choice.target, settings, choice.polish, choice.count)
+
+    def begin(self, problem: Problem, saved: State | None) -> State:
+        """No atom, or those of an earlier run."""
+        return extended(problem, saved, problem.count) if saved else init(problem, problem.count)
+
+    def step(self, problem: Problem, state: State) -> State:
+        """One atom more, if one is wanted."""
+        return step(problem, state) if state.step < problem.count else state
+
+    def ended(self, problem: Problem, state: State) -> bool:
+        """Whether all atoms are chosen."""
+        return state.step == problem.count
+
+    def chosen(self, state: State) -> Chosen:
+        """The atoms so far."""
+        n = state.step
+        weight = np.full(n, 1.0 / n) if self.equal else weights(state)
+        return Chosen("", state.index[:n], weight, state.mmd[:n], state.gap[:n])

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage
-from herdcli.quadrature import active_set, cholesky, facility, min_norm_point, outcome, rivals, rules, sums, support, swap, thinning
+from herdcli.quadrature import outcome, rules, sums, swap
 from herdcli.quadrature.approximation import Added
 from herdcli.quadrature.points import by_moments, evaluator
 from herdcli.quadrature.problems import (
@@ -24,9 +24,10 @@ from herdcli.quadrature.problems import (
     lengths,
     sum_sizes,
 )
+from herdcli.quadrature.rule import Choice, Rule
+from herdcli.quadrature.rule_table import reading, rule
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.targets import Rows
-from herdcli.quadrature.weights import MOST_CONDITION
 from herdcli.records import dataclass
 
 
@@ -39,7 +40,7 @@ class _Made:
     plan: sums.Plan | None = None
     sums: tuple[int, sums.Sums] | None = None  # number and problem of those that are being made
     space: Space | None = None
-    rival: rivals.Problem | None = None
+    problem: Any = None  # of the rule
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ class Selection:
         return State
 
     @property
+    def rule(self) -> Rule:
+        """The rule that chooses."""
+        return rule(self.problem.settings.rule.rule)
+
+    @property
     def steps(self) -> int:
         """Steps of the whole run; phases that end early leave their rest out."""
         return sum(steps for steps, _ in self._phases)
@@ -65,11 +71,10 @@ class Selection:
         """(steps, values of k) of the phases of all groups in their order."""
         problem, phases = self.problem, []
         for group in problem.groups:
-            sums, rule, swaps = lengths(problem, group)
+            sums, steps, swaps = lengths(problem, group)
             pairs, column = sum(work for _, work in sum_sizes(problem, group)), max(1, len(group.points))
-            name = problem.settings.rule.rule
-            work = rivals.values(name, len(group.points), group.count) if name in rivals.RULES else rule * column
-            phases += [(sums, pairs), (rule, work), (swaps, swaps * column)]
+            work = self.rule.values(len(group.points), group.count)
+            phases += [(sums, pairs), (steps, work), (swaps, swaps * column)]
         return phases
 
     def memory(self) -> int:
@@ -82,7 +87,7 @@ class Selection:
 
     def progress(self, state: State) -> Progress:
         """With the MMD of the atoms so far, once there are atoms."""
-        mmd = _latest(state)
+        mmd = _latest(state, self.rule)
         bounded = "≤ " if mmd is not None and not self.done(state) and self._estimated(state) else ""
         return Progress(state.step, self.steps, "" if mmd is None else f"MMD {bounded}{mmd:.3g}", self._share(state.step))
 
@@ -137,7 +142,7 @@ class Selection:
         made = self._made
         if made.group is None or made.at != state.group:
             made.group, made.at = self.problem.groups[state.group], state.group
-            made.plan = made.sums = made.space = made.rival = None
+            made.plan = made.sums = made.space = made.problem = None
         return made.group
 
     def _plan(self, group: Group, state: State) -> sums.Plan:
@@ -176,48 +181,42 @@ class Selection:
         return None if found is None else found.added
 
     def _rule(self, group: Group, state: State) -> bool:
-        """One atom, or one iteration, more."""
-        space, rule = self.space(group, state), self.problem.settings.rule
-        if rule.rule == "min-norm-point":
-            problem = min_norm_point.Problem(space, group.count)
-            state.hull = state.hull or _begin(min_norm_point, problem, group.start and group.start.hull)
-            state.hull = min_norm_point.step(problem, state.hull)
-            return bool(state.hull.ended)
-        if rule.rule in rivals.RULES:
-            return self._rival(group, state)
-        if rule.rule in active_set.RULES:
-            active = active_set.Problem(space, rule.rule, group.count)
-            state.active = state.active or _begin(active_set, active, group.start and group.start.active)
-            state.active = active_set.step(active, state.active)
-            return bool(state.active.ended)
-        sequence = rules.Problem(space, group.target, replace(rule, unit=self.problem.number(state.group)), group.polish)
-        if state.sequence is None:
-            saved = group.start.sequence if group.start else None
-            state.sequence = rules.extended(sequence, saved, group.count) if saved else rules.init(sequence, group.count)
-        if state.sequence.step < group.count:
-            state.sequence = rules.step(sequence, state.sequence)
-        return state.sequence.step == group.count
+        """One step of the rule."""
+        rule, space = self.rule, self.space(group, state)
+        if self._made.problem is None:
+            self._made.problem = rule.problem(self._choice(group, state))
+        own = getattr(state, rule.field) or rule.begin(self._made.problem, getattr(group.start, rule.field, None))
+        own = rule.step(self._made.problem, own)
+        setattr(state, rule.field, own)
+        ended = rule.ended(self._made.problem, own)
+        index = rule.atoms(own) if ended else None
+        if index is not None:
+            state.sequence = rules.of_atoms(space, index)
+        return ended
 
-    def _rival(self, group: Group, state: State) -> bool:
-        """One step of a rule of `rivals`; what it chose is a sequence of equal weights, but for Cholesky's atoms."""
-        space, rule = self.space(group, state), self.problem.settings.rule
-        if self._made.rival is None:
-            unit = self.problem.number(state.group)
-            self._made.rival = rivals.problem(space, group.target, replace(rule, unit=unit), group.count, self.map)
-        now = rivals.step(self._made.rival, state.rival)
-        for name, kind in RIVALS.items():
-            setattr(state, name, now if isinstance(now, kind) else None)
-        if now.ended and rule.rule in rivals.EQUAL:
-            state.sequence = rivals.sequence(space, now.index)
-        return bool(now.ended)
+    def _choice(self, group: Group, state: State) -> Choice:
+        """What the rule is asked for in the state's group."""
+        asked, unit = self.problem.settings.rule, self.problem.number(state.group)
+        return Choice(
+            space=self.space(group, state),
+            target=group.target,
+            count=group.count,
+            seed=asked.seed,
+            unit=unit,
+            init=asked.init,
+            rates=asked.rates,
+            unique=asked.unique,
+            polish=group.polish,
+            map=self.map,
+        )
 
     def _swap(self, group: Group, state: State) -> bool:
         """One position visited."""
         space = self.space(group, state)
         if state.sequence is None:
-            raise BadUsage("--refine needs a rule of equal weights", hint="one of herding, random, sobol")
-        rule = self.problem.settings.rule
-        problem = swap.Problem(space, rivals.passes(rule.rule, self.problem.settings.refine), rule.unique)
+            raise BadUsage("--refine needs a rule of equal weights", hint=f"one of {', '.join(reading('refine'))}")
+        settings = self.problem.settings
+        problem = swap.Problem(space, self.rule.passes(settings.refine), settings.rule.unique)
         if state.swap is None:
             state.swap = swap.init(problem, state.sequence.index, state.sequence.atoms, state.sequence.embedding)
         state.swap = swap.step(problem, state.swap)
@@ -226,7 +225,7 @@ class Selection:
     def _finish(self, group: Group, state: State) -> None:
         """The result of a group, and the way to the next one."""
         space = self.space(group, state)
-        result = outcome.result(space, group, state, self.problem.settings.rule.rule)
+        result = outcome.result(space, group, state, self.rule)
         result.added = self._added(group, state)
         if result.added is not None and result.state is not None:
             result.state = replace(result.state, added=result.added)
@@ -234,12 +233,8 @@ class Selection:
             outcome.estimate_norm(self.problem, group, state, result)
         state.done.append(result)
         state.group, state.phase = state.group + 1, PHASES[0]
-        state.sums, state.sequence, state.active, state.hull, state.swap = [], None, None, None, None
-        state.thinned = state.pivoted = state.supported = state.located = None
-
-
-# fields of a state that hold a rule's own
-RIVALS = {"thinned": thinning.State, "pivoted": cholesky.State, "supported": support.State, "located": facility.State}
+        state.sums, state.sequence, state.swap = [], None, None
+        setattr(state, self.rule.field, None)
 
 
 def _bytes(problem: Problem, group: Group) -> int:
@@ -249,29 +244,20 @@ def _bytes(problem: Problem, group: Group) -> int:
     rows = group.target.X if isinstance(group.target, Rows) else group.points
     size = 4 if settings.precision == "float32" else 8
     copies = 8 * n * d + size * (n * d + (0 if rows is group.points else len(rows) * d))
-    distinct = min(group.count, n) if n else group.count
-    square = 32 * distinct**2 if settings.rule.rule == "min-norm-point" else 16 * min(distinct, MOST_CONDITION) ** 2
-    if settings.rule.rule in rivals.RULES:
-        square += rivals.bytes_of(settings.rule.rule, n, d, group.count)
+    square = rule(settings.rule.rule).working_bytes(n, d, group.count)
     if chosen is not None:  # the landmarks' Gram matrix and its factor, or angles with their cosines and sines
         square += 24 * chosen.size**2 if chosen.kind == "nystrom" else 8 * chosen.size * (d + 4) + (24 << 19)
     return int(copies + 8 * 8 * n + 8 * 3 * len(rows) + square + (32 << 20))
 
 
-def _latest(state: State) -> float | None:
+def _latest(state: State, chosen_by: Rule) -> float | None:
     """The MMD of the atoms that the group a state is at has come to, or of the last group done; None before any atom."""
     if state.swap is not None:
         return float(state.swap.mmd[-1])
     if state.sequence is not None and state.sequence.step:
         return float(state.sequence.mmd[state.sequence.step - 1])
-    if state.pivoted is not None and state.pivoted.step:
-        return float(state.pivoted.mmd[state.pivoted.step - 1])
-    if state.hull is not None:
-        return float(state.hull.mmd[state.hull.hull.size - 1])
-    if state.active is not None:
-        return float(state.active.mmd[state.active.size - 1])
+    own = getattr(state, chosen_by.field)
+    found = None if own is None or state.sequence is not None else chosen_by.latest_mmd(own)
+    if found is not None:
+        return found
     return float(state.done[-1].mmd[-1]) if state.done else None
-
-
-def _begin(module: Any, problem: Any, saved: Any) -> Any:
-    return module.init(problem) if saved is None else module.extended(problem, saved)

@@ -18,12 +18,12 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import real
+from herdcli.quadrature.rule import Choice, Chosen, Rule
 from herdcli.quadrature.thinning import drawn
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-RULES = ("support-points",)
 ITERATIONS = 100
 STILL = 1e-3  # movement, relative to the rows' spread, below which the points have come to rest
 JITTER = 0.2  # standard deviations that the first points at most lie off the rows they are drawn from, where 1/r is not finite
@@ -119,3 +119,42 @@ def nearest(problem: Problem, points: Array) -> Array:
             found[i] = int(np.argmin(row))
             taken[found[i]] = True
     return found
+
+
+class SupportPointsRule(Rule):
+    """Points of the least energy distance, and the rows nearest to them."""
+
+    field = "supported"
+
+    def steps(self, n: int, count: int) -> int:
+        """Movements at most."""
+        return ITERATIONS
+
+    def values(self, n: int, count: int) -> int:
+        """Distances of rows and points, with their gradient."""
+        return 2 * ITERATIONS * n * count
+
+    def working_bytes(self, n: int, d: int, count: int) -> int:
+        """Blocks of distances besides, the points and the rows."""
+        return super().working_bytes(n, d, count) + 8 * (4 * BLOCK + 4 * count * d + count**2 + 2 * n * d)
+
+    def problem(self, choice: Choice) -> Problem:
+        """The rows themselves: the kernel is that of distances."""
+        return Problem(choice.space.candidates, choice.weights, choice.count, choice.seed, choice.unit)
+
+    def begin(self, problem: Problem, saved: State | None) -> State:
+        """Rows drawn by their weights, a little off."""
+        return init(problem)
+
+    def step(self, problem: Problem, state: State) -> State:
+        """One movement of all points."""
+        return step(problem, state)
+
+    def atoms(self, state: State) -> Array:
+        """The rows nearest to the points, once these have come to rest."""
+        return state.index
+
+    def chosen(self, state: State) -> Chosen:
+        """The rows so far, equal."""
+        m = len(state.index)
+        return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

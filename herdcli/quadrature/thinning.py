@@ -19,16 +19,16 @@ from functools import cached_property
 
 import numpy as np
 
-from herdcli.errors import DataError
+from herdcli.errors import DataError, IncompletePart
 from herdcli.numerics import real
 from herdcli.quadrature import embedding, halving
 from herdcli.quadrature.blocks import between
+from herdcli.quadrature.rule import Choice, Chosen, Rule
 from herdcli.quadrature.space import Space
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_place
 
-RULES = ("kernel-thinning", "compress++")
 FAILURE = 0.5
 OVERSAMPLING = 4  # 𝔤, halvings that compress++ leaves to thinning, at least
 ROWS_PER_STEP = 8192  # of small nodes
@@ -51,6 +51,8 @@ def rounds_of(rule: str, n: int, count: int) -> tuple[list[Round], int]:
     total = count << halvings
     if rule == "kernel-thinning":
         return _thinning(total, halvings, FAILURE), total
+    if rule != "compress++":
+        raise IncompletePart(f"rule {rule} has no rounds")
     # A leaf of L rows and β joins of four leave L 2^β of L 4^β = count 2^(γ+β) rows, so L = count 2^(γ−β) must be whole.
     kept = min(halvings, OVERSAMPLING)
     while halvings > 2 * kept and count << kept & (1 << (halvings - kept)) - 1:
@@ -252,3 +254,48 @@ def _squares(problem: Problem, sets: Array) -> Array:
         return np.array([float(real.product(ones, state.sums))])
     gram = between(kernel, rows, rows).reshape(s, m, s, m)
     return np.asarray(np.einsum("aiaj->a", gram))
+
+
+class ThinningRule(Rule):
+    """Rows halved until enough are left."""
+
+    field = "thinned"
+
+    def steps(self, n: int, count: int) -> int:
+        """Blocks of pairs of all rounds, and the choice."""
+        return total_steps(self.name, n, count)
+
+    def values(self, n: int, count: int) -> int:
+        """Of all pairs of the rounds."""
+        return values(self.name, n, count)
+
+    def working_bytes(self, n: int, d: int, count: int) -> int:
+        """The rows of a node, packed, besides, and the tiles and blocks of a halving."""
+        total = rounds_of(self.name, n, count)[1]
+        tiles = 2 * embedding.ROWS * min(total, embedding.COLUMNS) + 4 * embedding.ROWS**2 + CHOICE * 8
+        return super().working_bytes(n, d, count) + 8 * total * (2 * d + 8) + 8 * int(tiles)
+
+    def passes(self, refine: int) -> int:
+        """At least the one that is its own."""
+        return max(refine, 1)
+
+    def problem(self, choice: Choice) -> Problem:
+        """Its space and the weights of the rows."""
+        return Problem(choice.space, choice.weights, self.name, choice.count, choice.seed, choice.unit, choice.map)
+
+    def begin(self, problem: Problem, saved: State | None) -> State:
+        """Rows drawn, none halved."""
+        return init(problem)
+
+    def step(self, problem: Problem, state: State) -> State:
+        """One block of pairs, or the choice."""
+        return step(problem, state)
+
+    def atoms(self, state: State) -> Array:
+        """The coreset, once it is chosen."""
+        return state.index
+
+    def chosen(self, state: State) -> Chosen:
+        """The rows so far, equal."""
+        m = len(state.index)
+        return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

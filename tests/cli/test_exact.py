@@ -13,7 +13,7 @@ import pytest
 from herdcli import artifacts
 from herdcli.cli.main import main
 from herdcli.numerics import real
-from herdcli.quadrature.rivals import RULES as RIVALS
+from herdcli.quadrature.rule_table import TABLE
 
 Run = Callable[..., Any]
 UFUNCS = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "logaddexp", "power", "hypot", "matmul", "vdot", "dot")
@@ -68,10 +68,7 @@ LINES = {
     "apply, energies": "apply m.h5 bits.csv --want energies",
     "apply, states": "apply m.h5 bits.csv --want states",
     "apply, classes": "apply classes.h5 bits.csv",
-    **{
-        f"kernel-herd, {rule}": f"kernel-herd real.csv -m 5 --rule {rule}"
-        for rule in ("herding", "greedy", "line-search", "open-loop", "away", "pairwise", "bpcg", "min-norm-point", "random", *RIVALS)
-    },
+    **{f"kernel-herd, {rule}": f"kernel-herd real.csv -m 5 --rule {rule}" for rule in TABLE if rule not in ("step", "sobol")},
     "kernel-herd, sobol": "kernel-herd one.csv -m 5 --rule sobol",
     "kernel-herd, swaps": "kernel-herd real.csv -m 5 --refine 2 --weights simplex",
     "kernel-herd, affine": "kernel-herd real.csv -m 5 --weights affine --scale std",

@@ -294,7 +294,7 @@ def plain_rule(rule: str, K: np.ndarray, z: np.ndarray, steps: int) -> list[np.n
     return found
 
 
-@pytest.mark.parametrize("rule", active_set.RULES)
+@pytest.mark.parametrize("rule", ["away", "pairwise", "bpcg"])
 def test_rules_of_active_sets_follow_a_plain_program(rule: str) -> None:
     X, kernel = np.random.default_rng(5).standard_normal((15, 3)), Polynomial(2, 1.0)
     K = kernel.matrix(X, X)

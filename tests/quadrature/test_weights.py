@@ -94,7 +94,7 @@ def run_active(space, rule, count):
     return state, np.array(trace)
 
 
-@pytest.mark.parametrize("rule", active_set.RULES)
+@pytest.mark.parametrize("rule", ["away", "pairwise", "bpcg"])
 def test_active_set_rules_descend_and_their_figures_are_exact(rows, space_of, mmd, rule):
     kernel, target = Gaussian(1.2), uniform(rows)
     space = space_of(kernel, target, rows)
@@ -111,7 +111,7 @@ def test_active_set_rules_descend_and_their_figures_are_exact(rows, space_of, mm
     assert 0.5 * state.mmd[n - 1] ** 2 <= state.gap[n - 1]
 
 
-@pytest.mark.parametrize("rule", active_set.RULES)
+@pytest.mark.parametrize("rule", ["away", "pairwise", "bpcg"])
 def test_active_set_rules_reach_a_target_in_the_hull_linearly(space_of, rule):
     """A polytope and a target inside: away steps and their kin converge, plain conditional gradient crawls."""
     random = np.random.default_rng(0)
@@ -121,7 +121,7 @@ def test_active_set_rules_reach_a_target_in_the_hull_linearly(space_of, rule):
     assert trace[-1] < 1e-6
 
 
-@pytest.mark.parametrize("rule", active_set.RULES)
+@pytest.mark.parametrize("rule", ["away", "pairwise", "bpcg"])
 def test_a_run_at_its_cap_keeps_the_atoms_so_far(space_of, interval, rule):
     points, target = interval(16)
     space = space_of(Bernoulli(2), target, points)
@@ -221,7 +221,7 @@ def test_projected_trace_is_below_the_equal_weights(rows, space_of, run_rule):
     assert (found <= state.mmd[counts - 1] + 1e-12).all()
 
 
-@pytest.mark.parametrize("rule", active_set.RULES)
+@pytest.mark.parametrize("rule", ["away", "pairwise", "bpcg"])
 def test_the_first_atom_is_the_nearest_of_a_kernel_whose_diagonal_varies(space_of, mmd, rule):
     rows = np.random.default_rng(3).standard_normal((30, 2))
     kernel, target = Polynomial(2, 1.0), uniform(rows)

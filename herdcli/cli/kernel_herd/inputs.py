@@ -11,8 +11,9 @@ from herdcli.cli.frame import exact, labels, stein, streamed
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.cli.kernel_herd import chains, embedding
-from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS, OF_ROWS, SEQUENCES
+from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS
 from herdcli.errors import BadUsage, DataError
+from herdcli.quadrature.rule_table import TABLE
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -354,9 +355,10 @@ def _in_order_of(session: Session, data: _Input, earlier: Samples) -> _Input:
 def _tell_repeats(session: Session, request: Request, groups: list[Group]) -> None:
     """Warn where there are fewer candidates than atoms of a rule that may choose one again.  Raises DataError for one that may not."""
     fewest = min(groups, key=lambda group: len(group.points) - group.count)
-    if request.rule in OF_ROWS and fewest.count > len(fewest.points):
+    rule = TABLE[request.rule]
+    if "candidates" not in rule.reads and fewest.count > len(fewest.points):
         raise DataError(f"{fewest.count} atoms were asked for, but there are only {len(fewest.points)} rows", hint="ask for fewer")
-    if request.rule not in SEQUENCES or request.unique or request.polish:
+    if not (rule.repeats and "unique" in rule.reads) or request.unique or request.polish:
         return
     if fewest.count > len(fewest.points):
         found = f"{fewest.count} atoms of {len(fewest.points)} candidates: some come more than once"

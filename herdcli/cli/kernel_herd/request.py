@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Literal
 from herdcli.cli.frame.request import as_file, as_recorded, input_file, output_file, unrecorded, where_changed, where_given
 from herdcli.cli.frame.targets import recorded_scores, recorded_target
 from herdcli.errors import BadUsage
+from herdcli.quadrature.rule_table import TABLE, listed, reading
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
-RULES = ["herding", "greedy", "line-search", "open-loop", "step", "random", "sobol", "away", "pairwise", "bpcg", "min-norm-point"]
-RULES += ["kernel-thinning", "compress++", "rpcholesky", "support-points", "facility-location"]
-DRAWN = ("random", "sobol")  # rules that draw from the target
-SEQUENCES = ("herding", "greedy", "line-search", "open-loop", "step")  # rules that add a candidate at a time and may repeat one
-THINNED = ("kernel-thinning", "compress++")
-OF_ROWS = (*THINNED, "support-points", "facility-location")  # rules of equal weights whose candidates are the rows
 MADE = ("grid", "sobol", "sample", "cube")  # candidates that no file holds
 
 
@@ -127,7 +122,7 @@ class Request:
     @property
     def reads_rows(self) -> bool:
         """Whether INPUT is read: as the target, or as the candidates of a closed form."""
-        return self.target == "rows" or not (self.candidates or self.rule in DRAWN)
+        return self.target == "rows" or not (self.candidates or TABLE[self.rule].draws)
 
     @property
     def of_each_block(self) -> int:
@@ -138,17 +133,17 @@ class Request:
         """Raise BadUsage for options that contradict each other."""
         if self.thin_by_chain:
             raise BadUsage("--thin-by-chain is --by chain, and --by is given", hint=f"leave out --by {self.by}, or --thin-by-chain")
-        sequence = self.rule in SEQUENCES
-        if self.rule == "step" and not self.rates:
-            raise BadUsage("--rule step needs step sizes", hint="--step constant:0.1, or --step FILE")
-        if self.refine and self.rule not in ("herding", "greedy", *DRAWN, *OF_ROWS):
-            hint = "use herding, greedy, random, sobol, kernel-thinning, compress++, support-points or facility-location"
+        rule = TABLE[self.rule]
+        if "rates" in rule.reads and not self.rates:
+            raise BadUsage(f"--rule {self.rule} needs step sizes", hint="--step constant:0.1, or --step FILE")
+        if self.refine and "refine" not in rule.reads:
+            hint = f"use {listed(reading('refine'), 'or')}"
             raise BadUsage(f"--refine swaps atoms of equal weight, and those of --rule {self.rule} are not equal", hint=hint)
-        if self.polish and (not sequence or self.unique or self.rule == "greedy"):
-            raise BadUsage("--polish works with herding, line-search, open-loop and step, without --unique")
-        if self.unique and not sequence and self.rule not in ("support-points", "facility-location"):
+        if self.polish and ("polish" not in rule.reads or self.unique):
+            raise BadUsage(f"--polish works with {listed(reading('polish'), 'and')}, without --unique")
+        if self.unique and "unique" not in rule.reads:
             never = "rules with an active set and rpcholesky never take a candidate twice anyway"
-            hint = "use greedy, support-points or facility-location" if self.rule in (*THINNED, *DRAWN) else never
+            hint = "use greedy, support-points or facility-location" if rule.repeats else never
             raise BadUsage(f"--unique does not work with --rule {self.rule}", hint=hint)
         for option, value in (("by", self.by), ("candidates", self.candidates), ("extend", self.extend), ("polish", self.polish)):
             if self.block_rows and value:
@@ -165,18 +160,18 @@ class Request:
 
     def _refuse_of_rows(self) -> None:
         """Raise BadUsage for what rules that thin rows, or that have weights of any sign, cannot do."""
-        if self.rule not in (*OF_ROWS, "rpcholesky"):
-            return
-        others = (("target", self.target != "rows"), ("candidates", self.candidates)) if self.rule in OF_ROWS else ()
-        for option, value in others:
-            if value:
+        reads = TABLE[self.rule].reads
+        for option, value in (("target", self.target != "rows"), ("candidates", self.candidates)):
+            if value and option not in reads:
                 known = "herding, line-search, min-norm-point and rpcholesky take others"
                 raise BadUsage(f"--rule {self.rule} chooses among the rows it stands for, not with --{option}", hint=known)
-        if self.extend:
+        if self.extend and "extend" not in reads:
             raise BadUsage(f"--rule {self.rule} cannot be gone on with", hint="choose all --count atoms at once, or use herding")
-        if self.block_rows and self.rule == "rpcholesky":
-            raise BadUsage("--block-rows needs weights that are not negative, and those of --rule rpcholesky may be", hint="--rule herding")
-        if self.of_scores:
+        if self.block_rows and "block_rows" not in reads:
+            raise BadUsage(
+                f"--block-rows needs weights that are not negative, and those of --rule {self.rule} may be", hint="--rule herding"
+            )
+        if self.of_scores and "scores" not in reads and not TABLE[self.rule].draws:
             raise BadUsage(f"--rule {self.rule} stands for rows, and a Stein kernel for the law of their scores", hint="--rule greedy")
 
     def _refuse_with_labels(self) -> None:
@@ -205,14 +200,15 @@ class Request:
         for option, value in typed:
             if value:
                 raise BadUsage(f"--{option} does not work with a Stein kernel, whose target is the law of the scores")
-        if self.rule in DRAWN:
+        if TABLE[self.rule].draws:
             raise BadUsage(f"--rule {self.rule} draws from the target, of which a Stein kernel knows only the scores", hint="--rule greedy")
 
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options that do nothing here."""
-        if self.rule != "step":
+        reads = TABLE[self.rule].reads
+        if "rates" not in reads:
             session.ignored("rates", f"with --rule {self.rule}")
-        if self.rule not in SEQUENCES or self.rule == "greedy":
+        if "init" not in reads:
             session.ignored("init", f"with --rule {self.rule}")
         if self.target != "rows" or not self.candidates:
             session.ignored("norm", "without --candidates and rows")

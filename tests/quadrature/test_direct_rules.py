@@ -112,7 +112,7 @@ def test_halves_are_nearer_than_those_of_coins():
     assert np.mean(kept) < 0.6 * np.mean(plain)
 
 
-@pytest.mark.parametrize("rule", thinning.RULES)
+@pytest.mark.parametrize("rule", ["kernel-thinning", "compress++"])
 @pytest.mark.parametrize(("n", "count"), [(64, 8), (1797, 100), (1797, 1000), (5000, 7), (60_000, 30), (60_000, 1000), (10, 10), (5, 9)])
 def test_rounds_leave_the_count_and_share_half_of_the_failure(rule, n, count):
     rounds, total = thinning.rounds_of(rule, n, count)
@@ -136,7 +136,7 @@ def test_rounds_leave_the_count_and_share_half_of_the_failure(rule, n, count):
 
 def test_compression_is_near_linear():
     """Kernel values of 4 times the rows: 16 times for thinning, far fewer for compress++."""
-    growth = {rule: thinning.values(rule, 1 << 20, 64) / thinning.values(rule, 1 << 18, 64) for rule in thinning.RULES}
+    growth = {rule: thinning.values(rule, 1 << 20, 64) / thinning.values(rule, 1 << 18, 64) for rule in ("kernel-thinning", "compress++")}
     assert growth["kernel-thinning"] == pytest.approx(16, rel=0.01)
     assert growth["compress++"] < 5
 

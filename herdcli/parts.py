@@ -7,6 +7,7 @@ is first used, and must be whole then: a part that lacks something is refused an
 from __future__ import annotations
 
 import importlib
+from types import FunctionType
 from typing import Any
 
 from herdcli.errors import IncompletePart
@@ -27,6 +28,21 @@ def resolve(path: str, base: type[Any], *values: Any) -> Any:
     found = part(*values)
     require_attributes(found, base)
     return found
+
+
+def having_methods(path: str, protocol: type) -> Any:
+    """The class at a dotted path.  Raises IncompletePart unless it has the methods of a protocol."""
+    part = named(path)
+    lacking = sorted(name for name in methods(protocol) if not callable(getattr(part, name, None)))
+    if lacking:
+        raise IncompletePart(f"{path} lacks {', '.join(lacking)}", hint=f"define {lacking[0]} in {part.__module__}")
+    return part
+
+
+def methods(protocol: type) -> set[str]:
+    """Names of the methods that a protocol asks for; what it has as properties may be set by an object itself."""
+    found = {name: value for each in reversed(protocol.__mro__) for name, value in vars(each).items()}
+    return {name for name, value in found.items() if isinstance(value, FunctionType) and not name.startswith("_")}
 
 
 def require_whole(part: type) -> None:

@@ -31,7 +31,7 @@ from herdcli.errors import HerdError
 from herdcli.evaluation import beliefs as figures
 from herdcli.evaluation.verdicts import OK, verdict
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import ALGORITHMS, NEEDS_OBSERVED
+from herdcli.markov.algorithms.table import NO_LOG_Z, TABLE, able
 from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Result, Settings
 from herdcli.markov.model import beliefs, generate, network
@@ -95,7 +95,7 @@ def judge(given: network.Network, found: Result, algorithm: str, exactly: bool) 
     known = reliability.reference(given, int(found.attributes.get("iterations", 1)), bound, exactly=exactly)
     told = reliability.assess(found, algorithm, known).attributes()
     seconds = time.process_time() - begun
-    told["log_z_mean_field"] = None if algorithm in algorithms.NO_LOG_Z else bound
+    told["log_z_mean_field"] = None if algorithm in NO_LOG_Z else bound
     made = beliefs.assemble(given, {}, found.nodes, found.cliques, algorithm=algorithm, **found.attributes | told)
     return str(verdict("beliefs", figures.metrics(made, None), made)), seconds
 
@@ -145,7 +145,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", default="-")
     asked = parser.parse_args()
     first, last = map(int, asked.seeds.split(":"))
-    names = asked.algorithms.split(",") if asked.algorithms else [a for a in ALGORITHMS if a not in {*reliability.EXACT, *NEEDS_OBSERVED}]
+    names = asked.algorithms.split(",") if asked.algorithms else [a for a in TABLE if a not in {*reliability.EXACT, *able("needed")}]
     ways = {"exact": (True,), "chains": (False,), "both": (True, False)}[asked.second_answer]
     lines, missed = ["\t".join(HEADER)], []
     with np.errstate(all="ignore"):

@@ -9,6 +9,11 @@ import pytest
 
 from herdcli import parts
 from herdcli.errors import BadUsage, IncompletePart
+from herdcli.markov import algorithms
+from herdcli.markov.algorithms import table as inference
+from herdcli.markov.bethe.ups import UPS
+from herdcli.markov.method import Delegate, Method, Settings
+from herdcli.markov.model import generate
 from herdcli.quadrature import rule_table
 from herdcli.quadrature.cholesky import CholeskyRule
 from herdcli.quadrature.rule import Rule
@@ -80,3 +85,30 @@ def test_selection_rules_are_whole(name: str) -> None:
 def test_an_unknown_selection_rule_is_refused() -> None:
     with pytest.raises(BadUsage, match=r"^unknown rule 'frank'$"):
         rule_table.rule("frank")
+
+
+@pytest.mark.parametrize("lacking", sorted(parts.methods(Method)))
+def test_an_inference_algorithm_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = type("Incomplete", (UPS,), {lacking: None})
+    monkeypatch.setattr("herdcli.markov.bethe.ups.UPS", part)
+    with pytest.raises(IncompletePart, match=rf"^herdcli\.markov\.bethe\.ups\.UPS lacks {lacking}$"):
+        algorithms.method(generate.make("grid", rows=2, columns=2), Settings("ups"))
+
+
+def test_an_unknown_inference_algorithm_is_refused() -> None:
+    with pytest.raises(BadUsage, match=r"^unknown algorithm 'annealing'$"):
+        algorithms.method(generate.make("grid", rows=2, columns=2), Settings("annealing"))
+
+
+@pytest.mark.parametrize("name", inference.TABLE)
+def test_inference_algorithms_are_whole(name: str) -> None:
+    entry = inference.TABLE[name]
+    for path in filter(None, (entry.path, entry.general)):
+        parts.having_methods(path, Method)
+    assert entry.reads <= set(inference.OPTIONS)
+
+
+def test_a_delegate_has_what_a_method_has() -> None:
+    """So that whatever is asked of an algorithm is answered where it is wrapped."""
+    asked = {name for name in dir(Method) if not name.startswith("_")}
+    assert asked <= set(dir(Delegate))

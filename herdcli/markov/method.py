@@ -145,9 +145,20 @@ def residual(state: Traced) -> str:
 class Method(Algorithm[Any, Result], Protocol):
     """One algorithm on one network."""
 
-    steps: int
-    note: str
-    words: str | None
+    @property
+    def steps(self) -> int:
+        """Steps at most."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """A line for the user before the work begins."""
+        ...
+
+    @property
+    def words(self) -> str | None:
+        """What `memory` is of, where it counts."""
+        ...
 
     def met(self, state: Any) -> bool:
         """Whether its criterion is met."""
@@ -159,3 +170,62 @@ class Method(Algorithm[Any, Result], Protocol):
         state  None before the first step, when all but the junction tree know it, whose steps find an order.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """A method that is another one, but for what a class derived from it says."""
+
+    method: Method
+
+    @property
+    def state(self) -> type[Any]:
+        """That of the method."""
+        return self.method.state
+
+    @property
+    def steps(self) -> int:
+        """Those of the method."""
+        return self.method.steps
+
+    @property
+    def note(self) -> str:
+        """That of the method."""
+        return self.method.note
+
+    @property
+    def words(self) -> str | None:
+        """Those of the method."""
+        return self.method.words
+
+    def init(self) -> Any:
+        """The method's first state."""
+        return self.method.init()
+
+    def step(self, state: Any) -> Any:
+        """The method's step."""
+        return self.method.step(state)
+
+    def met(self, state: Any) -> bool:
+        """Whether the method's criterion is met."""
+        return self.method.met(state)
+
+    def done(self, state: Any) -> bool:
+        """Whether the method is done."""
+        return self.method.done(state)
+
+    def memory(self) -> int:
+        """The method's memory."""
+        return self.method.memory()
+
+    def bytes_needed(self, state: Any) -> tuple[int, str]:
+        """What the method's result needs."""
+        return self.method.bytes_needed(state)
+
+    def progress(self, state: Any) -> Progress:
+        """The method's progress."""
+        return self.method.progress(state)
+
+    def result(self, state: Any) -> Result:
+        """The method's result."""
+        return self.method.result(state)

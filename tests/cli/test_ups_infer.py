@@ -92,13 +92,6 @@ def test_a_data_set_is_no_network(herd, small):
     assert "is of kind dataset, expected network" in herd("ups-infer", small).err
 
 
-def test_choices_are_those_of_the_topic():
-    from herdcli.cli.ups_infer import options as inference
-    from herdcli.markov import algorithms
-
-    assert sorted(inference.ALGORITHMS) == sorted(algorithms.ALGORITHMS)
-
-
 def test_propagation_that_fails_names_ups(shell):
     made = "herd network grid --rows 10 --columns 10 --sigma-w 5 --seed 2 | herd ups-infer --algorithm bp --iterations 40"
     warned = shell(f"{made} --format pr")
@@ -328,10 +321,11 @@ def test_a_text_ends_the_run_as_an_artifact_does(herd, shell, tmp_path, name, be
 
 
 def test_options_know_the_algorithms_of_the_table_alone():
-    from herdcli.cli.ups_infer.request import AUTO, RESTARTED, USERS
-    from herdcli.markov.algorithms import ALGORITHMS
+    from herdcli.cli.ups_infer.request import AUTO, USERS
+    from herdcli.markov.algorithms.table import TABLE
 
-    assert {*RESTARTED, *(name for users in USERS.values() for name in users)} == {AUTO, *ALGORITHMS}
+    assert {name for users in USERS.values() for name in users} == {AUTO, *TABLE}
+    assert {option for entry in TABLE.values() for option in entry.reads} <= USERS.keys()
 
 
 def test_marginals_of_variables_alone(shell, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from herdcli.algorithm import solve
 from herdcli.markov import algorithms
+from herdcli.markov.algorithms.table import TABLE
 from herdcli.markov.exact.batch import Batch
 from herdcli.markov.learning import learners, table
 from herdcli.markov.method import Settings
@@ -17,9 +18,9 @@ from herdcli.markov.model import constraints, generate
 SILENT = {"frontier", "gibbs", "linear-response", "tempered-gibbs"}
 
 
-@pytest.mark.parametrize("name", algorithms.ALGORITHMS)
+@pytest.mark.parametrize("name", TABLE)
 def test_methods(name):
-    observed = "leaves" if name in algorithms.NEEDS_OBSERVED else None
+    observed = "leaves" if TABLE[name].observed == "needed" else None
     network = generate.make("tree" if observed or name == "ups-t" else "grid", rows=3, columns=3, nodes=9, observe=observed)
     method = algorithms.method(network, Settings(algorithm=name, sweeps=4, burn_in=2, iterations=50))
     expected = method.state
@@ -36,16 +37,16 @@ def test_methods(name):
     assert all(map(np.array_equal, again.nodes, method.result(state).nodes))
 
 
-@pytest.mark.parametrize("name", algorithms.ALGORITHMS)
+@pytest.mark.parametrize("name", TABLE)
 def test_factors_times_a_number_move_log_z_alone(name):
     """Times 2^900 each, so that products of two of them leave float64: log Z grows by 900 log 2 a factor, and no belief changes."""
-    observed = "leaves" if name in algorithms.NEEDS_OBSERVED else None
+    observed = "leaves" if TABLE[name].observed == "needed" else None
     network = generate.make("tree" if observed or name == "ups-t" else "grid", rows=2, columns=3, nodes=6, observe=observed)
     settings = Settings(algorithm=name, sweeps=4, burn_in=2, iterations=50)
     plain, large = (solve(algorithms.method(replace(network, table=network.table * s), settings)) for s in (1.0, 2.0**900))
     for one, other in zip(plain.nodes, large.nodes, strict=True):
         np.testing.assert_allclose(other, one, atol=1e-9)
-    if name not in algorithms.NO_LOG_Z:
+    if TABLE[name].log_z:
         gain = 900 * np.log(2) * len(list(network.factors()))
         assert large.attributes["log_z"] - gain == pytest.approx(plain.attributes["log_z"], abs=1e-8)
 
@@ -88,10 +89,10 @@ def test_a_batch_of_rows_and_a_part_of_it():
     assert whole[0].log_z + np.log1p(np.exp(whole[1].log_z - whole[0].log_z)) == pytest.approx(whole[2].log_z, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(set(algorithms.ALGORITHMS) - {"junction-tree", "frontier"}))
+@pytest.mark.parametrize("name", sorted(set(TABLE) - {"junction-tree", "frontier"}))
 def test_what_the_result_takes_is_known_before_the_first_step(name):
     """So that what does not fit is refused before the work; an order has to be found first, and a frontier needs less on its way back."""
-    observed = "leaves" if name in algorithms.NEEDS_OBSERVED else None
+    observed = "leaves" if TABLE[name].observed == "needed" else None
     network = generate.make("tree" if observed or name == "ups-t" else "grid", rows=3, columns=3, nodes=9, observe=observed)
     method = algorithms.method(network, Settings(algorithm=name, sweeps=4, burn_in=2, iterations=5))
     before = method.bytes_needed(None)

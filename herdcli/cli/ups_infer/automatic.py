@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from herdcli.cli.ups_infer import queries
 from herdcli.cli.ups_infer.request import Request
 from herdcli.errors import BadUsage, DataError, Diverged, NegativeResult, NoRoom
+from herdcli.markov.method import Delegate
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,12 +86,12 @@ def _attempt(session: Session, choice: Choice, run: Run, ends: float | None, att
     try:
         method = attempt.method or algorithms.method(choice.network, attempt.settings, session.map)
         watched = Watched(method, ends if attempt.name == "gbp" else None)
-        return run(session, choice.network, attempt.settings, True, watched), watched.steps_done
+        return run(session, choice.network, attempt.settings, True, watched), watched.made.count
     except (Diverged, NegativeResult, DataError) as error:
         if not attempt.may_fail(error):
             raise
         session.console.note(f"auto: {attempt.name} fails: {error.message}")
-        return None, 0 if watched is None or isinstance(error, NoRoom) else watched.steps_done
+        return None, 0 if watched is None or isinstance(error, NoRoom) else watched.made.count
 
 
 def _steps_until(ends: float, method: Method) -> int:
@@ -104,24 +106,28 @@ def _steps_until(ends: float, method: Method) -> int:
     return max(0, int((ends - time.monotonic()) / max(each, 1e-9)))
 
 
-class Watched:
+@dataclass
+class Steps:
+    """How many have been made."""
+
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Watched(Delegate):
     """A method that counts its steps, and is done when its time is up."""
 
-    def __init__(self, method: Method, ends: float | None) -> None:
-        self.method, self.ends, self.steps_done = method, ends, 0
+    ends: float | None
+    made: Steps = field(default_factory=Steps)
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.method, name)
-
-    def step(self, state: Steppable) -> Steppable:
+    def step(self, state: Any) -> Any:
         """One step more."""
-        self.steps_done += 1
-        after: Steppable = self.method.step(state)
-        return after
+        self.made.count += 1
+        return self.method.step(state)
 
     def done(self, state: Steppable) -> bool:
         """Whether it is done, or out of time (not before the fewest steps that it would be begun for)."""
         from herdcli.markov.algorithms.automatic import LEAST
 
-        late = self.ends is not None and self.steps_done >= LEAST and time.monotonic() >= self.ends
+        late = self.ends is not None and self.made.count >= LEAST and time.monotonic() >= self.ends
         return late or self.method.done(state)

@@ -8,7 +8,7 @@ import click
 
 from herdcli.cli.frame.options import Command, Parsed
 from herdcli.cli.ups_infer.request import AUTO
-from herdcli.markov.algorithms import ALGORITHMS
+from herdcli.markov.algorithms.table import TABLE
 
 
 def _parse_shares(text: str) -> tuple[float, ...]:
@@ -226,7 +226,7 @@ def algorithm_options(command: Command) -> Command:
         ),
         click.option(
             "--algorithm",
-            type=click.Choice([AUTO, *ALGORITHMS, "max-product"]),
+            type=click.Choice([AUTO, *TABLE, "max-product"]),
             default=AUTO,
             show_default=True,
             help="How marginals are computed; auto: exactly if a junction tree (or the frontier of a lattice) fits, else by gbp, bp, "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.request import as_file, as_recorded, input_file, unrecorded, where_changed
 from herdcli.errors import BadUsage, is_unicode
-from herdcli.markov.algorithms import ALGORITHMS
+from herdcli.markov.algorithms.table import ITERATED, OPTIONS, reading
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -18,26 +18,11 @@ AUTO = "auto"
 FORMATS = ("hdf5", "mar", "pr", "map", "csv", "parquet")
 REGIONS = ("auto", "edges", "plaquettes")
 CLAMPS = ("auto", "rows", "columns", "rows-columns")
-SAMPLED = ("gibbs", "tempered-gibbs")
-FIXED_POINT = tuple(name for name in ALGORITHMS if name not in ("junction-tree", "enumerate", *SAMPLED))
-RESTARTED = ("bp", "ups", "double-loop", "mean-field", "structured-mean-field", "tap", "belief-optimization")
-ITERATED = ("tolerance", "iterations", "on_nonconvergence")
-USERS = {
-    **dict.fromkeys(("orders", "message_passing"), (AUTO, "junction-tree")),
-    "schedule": (AUTO, "bp", "loopy-is"),
-    "damping": (AUTO, "bp", "loopy-is", "gbp", "mean-field", "tap", "tree-ep", "loop-corrected"),
-    **dict.fromkeys(("damping_kind", "damping_schedule"), (AUTO, "bp", "loopy-is")),
-    "clamp": (AUTO, "ups"),
-    "restarts": RESTARTED,
-    "linear_response": ("bp", "loopy-is", "ups", "ups-t", "belief-optimization", "mean-field", "tap"),
-    "regions": (AUTO, "double-loop", "gbp"),
-    **dict.fromkeys(("sweeps", "chains"), (AUTO, *SAMPLED)),
-    "burn_in": SAMPLED,
-    "annealing": ("gibbs",),
-    **dict.fromkeys(("effort", "time"), (AUTO,)),
-    **dict.fromkeys(("tolerance", "iterations"), (AUTO, "junction-tree", "enumerate", *FIXED_POINT)),
-    "on_nonconvergence": (AUTO, "junction-tree", "enumerate", *SAMPLED, *FIXED_POINT),
+OF_AUTO = {  # options that auto reads
+    *("orders", "message_passing", "schedule", "damping", "damping_kind", "damping_schedule", "clamp", "regions", "sweeps", "chains"),
+    *("effort", "time", "tolerance", "iterations", "on_nonconvergence"),
 }
+USERS = {option: (*((AUTO,) if option in OF_AUTO else ()), *reading(option)) for option in OPTIONS}
 
 
 def _are_states(value: object) -> bool:

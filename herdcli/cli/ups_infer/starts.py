@@ -10,9 +10,9 @@ from herdcli.cli.frame import outputs, shards
 from herdcli.cli.frame.request import settings
 from herdcli.cli.ups_infer import queries, tables
 from herdcli.cli.ups_infer.inputs import clamp_sets, regions
-from herdcli.cli.ups_infer.request import AUTO, RESTARTED, SAMPLED
+from herdcli.cli.ups_infer.request import AUTO
 from herdcli.errors import BadUsage, DataError, NotConverged
-from herdcli.markov.algorithms import NO_LOG_Z
+from herdcli.markov.algorithms.table import NO_LOG_Z, SAMPLED, TABLE, reading
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -55,7 +55,7 @@ def _inferred_units(
     from herdcli.markov.model import beliefs
 
     network, evidence = given
-    restarts = request.restarts if asked.algorithm in RESTARTED else 0
+    restarts = request.restarts if asked.algorithm in reading("restarts") else 0
     if not restarts:
         shards.refuse(session, "--restarts makes several starts, --evidence-rows blocks of rows")
     units = shards.units(session, restarts + 1, "starts")
@@ -179,17 +179,7 @@ def _not_converged(session: Session, made: Beliefs, wanted: str) -> None:
             message = (
                 f"the chains of {made.algorithm} came through all temperatures {made.round_trips} times only in {made.iterations} sweeps"
             )
-    hint = "--algorithm ups, whose free energy falls in every iteration"
-    if made.algorithm in ("ups", "double-loop", "junction-tree"):
-        hint = "raise --iterations"
-    elif made.algorithm == "tempered-gibbs":
-        hint = "raise --sweeps, or --effort under auto"
-    elif made.algorithm == "gibbs":
-        hint = "raise --sweeps, or --algorithm tempered-gibbs"
-    elif made.algorithm == "gbp":
-        hint = "--damping 0.5, or --algorithm double-loop, which converges"
-    elif made.algorithm in ("tree-ep", "loop-corrected"):
-        hint = "--damping 0.5, or raise --iterations"
+    hint = TABLE[made.algorithm].hint
     if wanted == "error":
         raise NotConverged(message, hint=hint)
     session.console.warn(f"{message}; {hint}; --on-nonconvergence error ends with 1")

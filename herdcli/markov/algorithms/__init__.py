@@ -1,8 +1,7 @@
-"""The one table of inference algorithms, and which of them takes a network."""
+"""Which algorithm of inference takes a network, and the exact one that `auto` takes; the algorithms are in `table`."""
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
+from herdcli.markov.algorithms.table import TABLE, able
+from herdcli.parts import having_methods
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -18,37 +19,7 @@ if TYPE_CHECKING:
     from herdcli.markov.method import Map, Method, Settings
     from herdcli.markov.model.network import Network
 
-# name -> module.class: a Method made of (network, settings); in the order of --help
-ALGORITHMS: dict[str, str] = {
-    "junction-tree": "herdcli.markov.exact.methods.JunctionTree",
-    "frontier": "herdcli.markov.exact.frontier.Frontier",
-    "enumerate": "herdcli.markov.exact.methods.Enumerate",
-    "bp": "herdcli.markov.bethe.propagation.BeliefPropagation",
-    "ups": "herdcli.markov.bethe.ups.UPS",
-    "ups-t": "herdcli.markov.bethe.ups.UPS",
-    "double-loop": "herdcli.markov.bethe.double_loop.DoubleLoop",
-    "gbp": "herdcli.markov.bethe.double_loop.DoubleLoop",
-    "loopy-is": "herdcli.markov.bethe.propagation.BeliefPropagation",
-    "is-bp": "herdcli.markov.bethe.scaling.ScalingByPropagation",
-    "gis-bp": "herdcli.markov.bethe.scaling.ScalingByPropagation",
-    "mean-field": "herdcli.markov.mean.mean_field.MeanField",
-    "structured-mean-field": "herdcli.markov.mean.structured.StructuredMeanField",
-    "tap": "herdcli.markov.mean.mean_field.MeanField",
-    "belief-optimization": "herdcli.markov.bethe.belief_optimization.BeliefOptimization",
-    "tree-reweighted": "herdcli.markov.query.tree_reweighted.TreeReweighted",
-    "tree-ep": "herdcli.markov.query.tree_ep.TreeEP",
-    "loop-corrected": "herdcli.markov.bethe.loop_corrected.LoopCorrected",
-    "gibbs": "herdcli.markov.mean.gibbs.Gibbs",
-    "tempered-gibbs": "herdcli.markov.query.tempered_gibbs.TemperedGibbs",
-}
-ANY_NETWORK = {  # what the same name runs where the network is no Boltzmann machine
-    "gibbs": "herdcli.markov.query.blocked_gibbs.BlockedGibbs",
-    "mean-field": "herdcli.markov.mean.any_states.AnyMeanField",
-}
-NO_LOG_Z = {"gibbs", "tempered-gibbs", "loop-corrected"}
-TAKES_OBSERVED = {"junction-tree", "enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap"}
 WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
-NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}
 
 
 def remaining(method: Method, state: Any, fit: Callable[[JunctionTree, Search], int] | None = None) -> tuple[float, int]:
@@ -70,10 +41,15 @@ def method(network: Network, settings: Settings, map: Map = map) -> Method:
 
     Raises BadUsage if it cannot use what is observed.
     """
-    if network.observations() and settings.algorithm not in TAKES_OBSERVED:
-        able = ", ".join(sorted(TAKES_OBSERVED))
-        raise BadUsage(f"--algorithm {settings.algorithm} takes no observed marginals", hint=f"those that do: {able}; or --ignore-observed")
-    if settings.algorithm in NEEDS_OBSERVED and not network.observations():
+    entry = TABLE.get(settings.algorithm)
+    if entry is None:
+        raise BadUsage(f"unknown algorithm '{settings.algorithm}'", hint=f"one of {', '.join(TABLE)}")
+    if network.observations() and entry.observed == "refused":
+        others = ", ".join(sorted(able("used") + able("needed")))
+        raise BadUsage(
+            f"--algorithm {settings.algorithm} takes no observed marginals", hint=f"those that do: {others}; or --ignore-observed"
+        )
+    if entry.observed == "needed" and not network.observations():
         raise BadUsage(f"--algorithm {settings.algorithm} needs observed marginals", hint="--observe x0=0.2,0.8; or --algorithm bp")
     if settings.algorithm == "bp" and (found := _as_lattice(network, settings, map)) is not None:
         return found
@@ -85,14 +61,13 @@ def method(network: Network, settings: Settings, map: Map = map) -> Method:
         from herdcli.markov.model import support
 
         support.domains(network)  # which refuses what leaves a variable no state: messages would vanish
-    kind, _, size = settings.regions.partition(":")
-    if settings.algorithm in ("gbp", "double-loop") and kind == "cliques":
+    form, _, size = settings.regions.partition(":")
+    if settings.algorithm in ("gbp", "double-loop") and form == "cliques":
         return _over_cliques(network, settings, int(size))
-    path = ALGORITHMS[settings.algorithm]
-    if settings.algorithm in ANY_NETWORK and not settings.linear_response and not is_boltzmann(network):
-        path = ANY_NETWORK[settings.algorithm]
-    module, _, name = path.rpartition(".")
-    kind = getattr(importlib.import_module(module), name)
+    general = entry.general and not settings.linear_response and not is_boltzmann(network)
+    from herdcli.markov.method import Method
+
+    kind = having_methods(entry.general if general else entry.path, Method)
     made: Method = kind(network, settings, map) if settings.algorithm == "junction-tree" else kind(network, settings)
     return made
 

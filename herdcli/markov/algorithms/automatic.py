@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError, Diverged, HerdError, NegativeResult, NoRoom
-from herdcli.markov.method import Method, Result, Settings
+from herdcli.markov.method import Delegate, Method, Result, Settings
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -264,14 +264,11 @@ class Choice:
         )
 
 
-class GivingUp:
+@dataclass(frozen=True)
+class GivingUp(Delegate):
     """A method that is done too where it is lost: what is asked for only where it has converged ends once it is known that it will not."""
 
-    def __init__(self, method: Method, lost: Callable[[Any], bool]) -> None:
-        self.method, self.lost = method, lost
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.method, name)
+    lost: Callable[[Any], bool]
 
     def done(self, state: Any) -> bool:
         """Whether it is done, or hopeless."""

@@ -142,9 +142,7 @@ def run(session: Session, network: Network, asked: Settings, first: bool = True,
     from herdcli.markov import algorithms
     from herdcli.markov.exact.methods import JunctionTree
 
-    method = made or algorithms.method(network, asked, session.map)
-    if isinstance(method, JunctionTree):
-        method.limit = session.max_memory or memory.default_limit()
+    method = made or algorithms.method(network, asked, session.map, session.max_memory or memory.default_limit())
     if method.note and first:
         session.console.note(method.note)
 

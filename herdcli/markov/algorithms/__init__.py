@@ -36,8 +36,8 @@ def remaining(method: Method, state: Any, fit: Callable[[JunctionTree, Search], 
     return 0.0, method.bytes_needed(state)[0]
 
 
-def method(network: Network, settings: Settings, map: Map = map) -> Method:
-    """The algorithm that the settings name; `map` has the workers of those that share work.
+def method(network: Network, settings: Settings, map: Map = map, limit: float = math.inf) -> Method:
+    """The algorithm that the settings name; `map` has the workers of those that share work; limit  bytes that a junction tree may take.
 
     Raises BadUsage if it cannot use what is observed.
     """
@@ -68,7 +68,7 @@ def method(network: Network, settings: Settings, map: Map = map) -> Method:
     from herdcli.markov.method import Method
 
     kind = having_methods(entry.general if general else entry.path, Method)
-    made: Method = kind(network, settings, map) if settings.algorithm == "junction-tree" else kind(network, settings)
+    made: Method = kind(network, settings, map, limit) if settings.algorithm == "junction-tree" else kind(network, settings)
     return made
 
 
@@ -165,8 +165,7 @@ def exactly(
         return TooLarge(f"as {str(made.words).rstrip(',')} would take 2^{math.log2(made.memory()):.0f} bytes")
     from herdcli.markov.exact.methods import JunctionTree, Orders
 
-    exact = JunctionTree(network, replace(settings, algorithm="junction-tree"), map)
-    exact.limit = limit
+    exact = JunctionTree(network, replace(settings, algorithm="junction-tree"), map, limit)
     state = run(Orders(exact))
     size, what = exact.bytes_needed(state)
     if size <= min(limit, WIDE):

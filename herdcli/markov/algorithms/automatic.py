@@ -156,12 +156,11 @@ class Choice:
         """
         from herdcli.markov import algorithms
 
-        asked = replace(self.settings, algorithm="tree-ep")
+        asked = replace(self.settings, algorithm="tree-ep", iterations=min(self.settings.iterations, THIRD))
         made: Any = algorithms.method(self.network, asked)
         whole = THIRD * max(1.0, made.work())
         if whole > min(self.left, MOST_THIRD) or self._late(made, THIRD):
             return None
-        made.steps = min(made.steps, THIRD)
         return Attempt("tree-ep", self._doubt(), asked, GivingUp(made, partial(_slow, made)), whole=whole)
 
     def _pilot(self) -> Attempt | None:

@@ -40,13 +40,15 @@ class JunctionTree(Stepwise[Search]):
 
     state = Search
 
-    def __init__(self, network: Network, settings: Settings, map: Map = map, trimmed: Trimmed | None = None) -> None:
+    def __init__(
+        self, network: Network, settings: Settings, map: Map = map, limit: float = math.inf, trimmed: Trimmed | None = None
+    ) -> None:
         self.settings, self.steps, self.map = settings, elimination.MORE * settings.orders, map
         self.trimmed = trimmed or support.trimmed(network)
         self.network = self.trimmed.network
         self.graph = elimination.moral_graph(self.network)
         self.begun: Search | None = None
-        self.limit = math.inf  # bytes that may be taken to find what zeros leave empty
+        self.limit = limit  # bytes that may be taken to find what zeros leave empty
         self.messages: Messages | None = None  # where they go, where not into memory
         self.chosen: Schedule | None = None
         self.counted: tuple[list[list[int]], list[Columns | None]] | None = None  # of the cliques that they were found for
@@ -179,11 +181,7 @@ class Orders:
     """The steps of a junction tree by themselves: the algorithm whose result is the order that was found, and its size."""
 
     tree: JunctionTree
-
-    @property
-    def state(self) -> type[Search]:
-        """The type of its states."""
-        return Search
+    state = Search  # the type of its states
 
     def init(self) -> Search:
         """No order yet."""

@@ -47,11 +47,7 @@ class Dealing:
     out: dict[Any, int] = field(default_factory=dict)  # tasks and the shards they make
     failures: dict[int, int] = field(default_factory=dict)
     warned: list[str] = field(default_factory=list)
-
-    @property
-    def state(self) -> type[Dealt]:
-        """The type of its states."""
-        return Dealt
+    state = Dealt  # the type of its states
 
     def init(self) -> Dealt:
         """Nothing done."""

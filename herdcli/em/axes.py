@@ -62,11 +62,7 @@ class Axes:
     floor: float
     seed: int = 0
     map: Map = map
-
-    @property
-    def state(self) -> type[AxesState]:
-        """The type of its states."""
-        return AxesState
+    state = AxesState  # the type of its states
 
     @property
     def width(self) -> int:

@@ -164,11 +164,7 @@ class EM(Shaped[State]):
     source: Source
     settings: Settings = Settings()
     map: Map = map
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     def _begin(self, restart: int) -> Course:
         return Course(self.model.start(restart), np.empty((0, 4)))

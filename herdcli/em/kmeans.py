@@ -243,11 +243,7 @@ class MiniBatch(Shaped[BatchState]):
     model: KMeans
     batches: int
     map: Map = map
-
-    @property
-    def state(self) -> type[BatchState]:
-        """The type of its states."""
-        return BatchState
+    state = BatchState  # the type of its states
 
     def init(self) -> BatchState:
         """The starting centres, with nothing taken in."""

@@ -47,11 +47,7 @@ class Search(Shaped[SearchState]):
     score: Score | None = None
     patience: int | None = None
     finer: tuple[EM, ...] = ()
-
-    @property
-    def state(self) -> type[SearchState]:
-        """The type of its states."""
-        return SearchState
+    state = SearchState  # the type of its states
 
     def like(self) -> SearchState:
         """The first candidate, without its start."""

@@ -212,11 +212,7 @@ class Coding:
 
     task: Task
     map: Map = map
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     def init(self) -> State:
         """Columns of length 1 in random directions, posteriors as broad as the prior."""

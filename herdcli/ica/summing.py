@@ -151,11 +151,7 @@ class Summing(ByUnits[State]):
     given: About
     kept: int
     map: Map = map
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     def part(self, own: range) -> Part:
         """The moments of a unit."""

@@ -58,6 +58,7 @@ class Learner:
     scales: Array | None = None
     rows: int = 0
     bits: int = 0
+    state = State  # the type of its states
 
     @property
     def count(self) -> int:
@@ -79,11 +80,6 @@ class Learner:
         """Weights that one full covariance is of; 0 where there is none."""
         full = self.settings.kernel == "none" and self.settings.covariance == "full"
         return self.features * (self.count if self.top else 1) if full else 0
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
 
     def init(self) -> State:
         """The state before the first example, or where the model stands."""

@@ -62,11 +62,7 @@ class Parts(Counted[PartsState]):
     """Learners of the parts, one after the other, as an algorithm; their sources know how many blocks they have."""
 
     learners: Sequence[learner.Learner]
-
-    @property
-    def state(self) -> type[PartsState]:
-        """The type of its states."""
-        return PartsState
+    state = PartsState  # the type of its states
 
     @property
     def steps(self) -> int:

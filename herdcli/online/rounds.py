@@ -190,11 +190,7 @@ class Rounds(Counted[RoundsState]):
     names: list[str]
     rounds: int
     rows: int = ROWS
-
-    @property
-    def state(self) -> type[RoundsState]:
-        """The type of its states."""
-        return RoundsState
+    state = RoundsState  # the type of its states
 
     @property
     def steps(self) -> int:

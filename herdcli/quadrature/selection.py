@@ -50,11 +50,7 @@ class Selection:
     problem: Problem
     map: Map = map
     _made: _Made = field(default_factory=_Made, init=False, repr=False, compare=False)
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     @property
     def rule(self) -> Rule:

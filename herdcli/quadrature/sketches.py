@@ -86,11 +86,7 @@ class Sketching(Counted[State]):
     share: float
     seed: int = 0
     map: Map = map
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     @property
     def steps(self) -> int:

@@ -70,11 +70,7 @@ class Stream:
     kept: int
     seed: int = 0
     map: Map = map
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     def init(self) -> State:
         """No row seen."""

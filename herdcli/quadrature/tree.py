@@ -170,11 +170,7 @@ class Climb:
     columns: int
     map: Map = map
     _made: _Made = field(default_factory=_Made, init=False, repr=False, compare=False)
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     def init(self) -> State:
         """No task done."""

@@ -153,11 +153,7 @@ class Independent(Counted[State]):
     parts: tuple[Part, ...]
     map: Map = map
     _made: dict[int, tuple[int, int, Callable[[int], Array]]] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     @property
     def draws(self) -> int:

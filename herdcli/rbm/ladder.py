@@ -90,11 +90,7 @@ class Climb(Shaped[State]):
     map: Map = map
     sizes: tuple[int, ...] = LADDER
     _runs: dict[int, learning.Learning] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     def _run(self, number: int) -> learning.Learning:
         """The learning of one size, kept while it is used."""

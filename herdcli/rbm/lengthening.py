@@ -138,11 +138,7 @@ class Lengthening(Counted[State]):
 
     problem: Problem
     map: Map = map
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     @property
     def steps(self) -> int:

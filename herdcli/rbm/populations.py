@@ -82,11 +82,7 @@ class Populations(Counted[State]):
 
     problem: Problem
     map: Map = map
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     @property
     def steps(self) -> int:

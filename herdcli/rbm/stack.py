@@ -138,11 +138,7 @@ class Stacking(Counted[State], Shaped[State]):
 
     problem: Problem
     map: Map = map
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     def _layer(self, finished: Sequence[Finished]) -> learning.Learning:
         return learning.Learning(self.problem.layer(finished), self.map)

@@ -64,11 +64,7 @@ class Firth(Descent):
     """The ascent as an algorithm.  frame (p, r)  scaled directions in which columns do not repeat each other."""
 
     frame: Array
-
-    @property
-    def state(self) -> type[FirthState]:
-        """The type of its states."""
-        return FirthState
+    state = FirthState  # the type of its states
 
     def init(self) -> FirthState:
         """θ at the start; the first step evaluates it."""

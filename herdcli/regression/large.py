@@ -144,10 +144,7 @@ class State:
 class TrustRegion(Descent):
     """The descent as an algorithm."""
 
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     def init(self) -> State:
         """θ at the start; the first step evaluates it."""

@@ -191,11 +191,7 @@ class Summing(ByUnits[State]):
     pilot: Pilot
     map: Map = map
     weight_kind: str = "precision"
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     def part(self, own: range) -> Part:
         """The sums of a unit."""

@@ -49,11 +49,7 @@ class Induction(Counted[State]):
     settings: Settings
     smoothing: float
     limit: float
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     @property
     def steps(self) -> int:

@@ -213,11 +213,7 @@ class Counting(ByUnits[State]):
     source: Source
     scopes: tuple[Scope, ...]
     map: Map = map
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     def part(self, own: range) -> Tally:
         """The counts of a unit."""

@@ -53,16 +53,12 @@ class Orders:
     stage: tuple[int, ...]
     steps: int
     seed: int
+    state = Staged  # the type of its states
 
     @property
     def network(self) -> Network:
         """What orders are of."""
         return self.trimmed.network
-
-    @property
-    def state(self) -> type[Staged]:
-        """The type of its states."""
-        return Staged
 
     def init(self) -> Staged:
         """Nothing found yet; where no variable must wait for another, the order that the junction tree would take."""

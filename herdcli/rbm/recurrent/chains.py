@@ -59,11 +59,7 @@ class Drawing(Counted[State]):
     means: bool = False  # give E[v | h] of the last sweep in place of the states
     state_before: Array | None = None
     row_before: Array | None = None
-
-    @property
-    def state(self) -> type[State]:
-        """The type of its states."""
-        return State
+    state = State  # the type of its states
 
     @property
     def steps(self) -> int:

@@ -23,6 +23,10 @@ class Kind:
     versions  dataclass of each version; the last one is written.
     metrics   (value, settings, *, map, progress) -> dict from column to text, number or None, or a list of such: its rows in `herd eval`.
     baseline  the column of those that shows what a model is worth less than, which its verdict is held against; None: nothing is judged.
+    verdicts  what is wrong with one, in a few words, beside `ok`, `diverged` and `no test rows`; the most important first.
+    findings  (row of figures, value) -> which of them it has; None where its figures have a verdict already, or none.
+    advice    finding -> what helps, where that is not what helps other kinds.
+    tolerance the largest relative difference of an array between two machines, or two versions of a library.
     quick     (value, *, map) -> the columns that the verdict needs, at the end of training; None: `metrics` are quick enough.
     judge     (session, artifact, request) -> the artifact as `metrics` and `plots` are to see it, with what the options of `eval` named
               in `judged_by` say: other rows, a reference, a gallery, a target.  None: such options have no effect on it.
@@ -39,6 +43,10 @@ class Kind:
     versions: tuple[str, ...]
     metrics: str | None = None
     baseline: str | None = None
+    verdicts: tuple[str, ...] = ()
+    findings: str | None = None
+    advice: Mapping[str, str] = field(default_factory=dict)
+    tolerance: float = 1e-6
     quick: str | None = None
     judge: str | None = None
     judged_by: tuple[str, ...] = ()
@@ -87,6 +95,7 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.artifacts.dataset.Dataset",),
             exports={"netcdf": "herdcli.artifacts.draws.of_dataset"},
             metrics="herdcli.evaluation.samples.metrics",
+            tolerance=1e-9,
             judge="herdcli.cli.eval.samples.judged",
             judged_by=TARGETS,
             plots=_plots("samples_plots", "atoms"),
@@ -97,6 +106,24 @@ KINDS: dict[str, Kind] = {
             exports={"safetensors": f"{EXCHANGE}.tensors.of_rbm", "onnx": f"{EXCHANGE}.graphs.of_layers"},
             metrics="herdcli.evaluation.rbm.metrics",
             baseline="independent",
+            verdicts=(
+                "worse than independent",
+                "worse than one Gaussian",
+                "learned nothing",
+                "overfits",
+                "dead units",
+                "not reliable",
+                "worse than majority",
+            ),
+            findings="herdcli.evaluation.verdicts.of_rbm",
+            advice={
+                "worse than one Gaussian": "--learn-variances, --standardize, more --hidden or more --epochs; or herd em",
+                "learned nothing": (
+                    "more --epochs, a higher --learning-rate, or --standardize for gaussian units; what no pair of columns shows, as a "
+                    "parity, needs --algorithm exact --learning-rate 0.3 --epochs 600; columns may be independent"
+                ),
+            },
+            tolerance=1e-4,
             quick="herdcli.evaluation.quick.of_rbm",
             judged_by=("data",),
             **HARMONIUMS,
@@ -107,6 +134,9 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.rbm.pairs.PairRBM",),
             metrics="herdcli.evaluation.gallery.metrics",
             baseline="reconstruction_mean",
+            verdicts=("learned nothing", "worse than correlation"),
+            findings="herdcli.evaluation.verdicts.of_pairs",
+            advice={"learned nothing": "another --learning-rate, or more --epochs"},
             judge="herdcli.cli.eval.gallery.judged",
             judged_by=GALLERY,
             plots=_plots("gallery_plots", "filters", "trace", "errors") | {"nearest": "herdcli.evaluation.gallery_plots.closest"},
@@ -117,6 +147,14 @@ KINDS: dict[str, Kind] = {
             exports={"safetensors": f"{EXCHANGE}.tensors.of_dbn", "onnx": f"{EXCHANGE}.graphs.of_layers"},
             metrics="herdcli.evaluation.dbn.metrics",
             baseline="independent",
+            verdicts=("worse than independent", "learned nothing", "dead units"),
+            findings="herdcli.evaluation.verdicts.of_dbn",
+            advice={
+                "learned nothing": (
+                    "more --epochs, a higher --learning-rate, or --standardize for gaussian units; columns may be independent"
+                )
+            },
+            tolerance=1e-4,
             quick="herdcli.evaluation.quick.of_dbn",
             judged_by=("data",),
             **HARMONIUMS,
@@ -127,6 +165,13 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.rbm.recurrent.artifacts.RecurrentRBM",),
             metrics="herdcli.evaluation.recurrent.metrics",
             baseline="independent",
+            verdicts=("worse than independent", "learned nothing", "worse than persistence", "worse than the mean"),
+            advice={
+                "worse than independent": "more --epochs, a lower --learning-rate, or --standardize the columns",
+                "learned nothing": "more --epochs or another --learning-rate; rows may not depend on those before them",
+                "worse than persistence": "more --epochs, more --hidden, or another --learning-rate",
+                "worse than the mean": "more --epochs, more --hidden, or another --learning-rate",
+            },
             quick="herdcli.evaluation.recurrent.quick",
             judge="herdcli.cli.fit_rbm.in_time.judged",
             judged_by=("data",),
@@ -140,6 +185,10 @@ KINDS: dict[str, Kind] = {
             exports={"netcdf": "herdcli.artifacts.draws.of_herding"},
             metrics="herdcli.evaluation.herding.metrics",
             baseline="moment_gap_random",
+            verdicts=("not converged", "worse than random", "worse than majority"),
+            findings="herdcli.evaluation.verdicts.of_herding",
+            advice={"worse than random": "more --iterations, or --variant safe"},
+            tolerance=0.0,  # weights are integers, which do not round
             plots=_plots("herding_plots", "rates", "gap", "samples"),
         ),
         Kind(
@@ -148,6 +197,15 @@ KINDS: dict[str, Kind] = {
             exports={"onnx": f"{EXCHANGE}.graphs.of_classifier", "vw": f"{EXCHANGE}.vowpal.write"},
             metrics="herdcli.evaluation.classifier.metrics",
             baseline="error_majority",
+            verdicts=(
+                "worse than majority",
+                "no better than chance",
+                "worse than nearest centroid",
+                "worse than a linear model",
+                "one class",
+                "misleading probabilities",
+            ),
+            findings="herdcli.evaluation.verdicts.of_classifier",
             judge="herdcli.cli.eval.classifiers.judged",
             judged_by=("data",),
             plots=_plots("classifier_plots", "confusion", "calibration", "weights", "trace")
@@ -159,6 +217,8 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.online.numbers.Predictor",),
             metrics="herdcli.evaluation.predictor.metrics",
             baseline="rmse_mean",
+            verdicts=("worse than the mean", "learned nothing"),
+            findings="herdcli.evaluation.verdicts.of_predictor",
             judge="herdcli.cli.eval.classifiers.judged",
             judged_by=("data",),
             plots=_plots("predictor", "predicted", "weights") | {"trace": "herdcli.evaluation.classifier_plots.trace"},
@@ -169,6 +229,8 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.online.tags.Tagger",),
             metrics="herdcli.evaluation.tagger.metrics",
             baseline="hamming_none",
+            verdicts=("no better than chance",),
+            findings="herdcli.evaluation.verdicts.of_tagger",
             judge="herdcli.cli.eval.classifiers.judged",
             judged_by=("data",),
             plots=_plots("classifier_plots", "weights"),
@@ -180,6 +242,8 @@ KINDS: dict[str, Kind] = {
             exports={"netcdf": "herdcli.artifacts.draws.of_samples"},
             metrics="herdcli.evaluation.samples.metrics",
             baseline="mmd_random",
+            verdicts=("worse than random", "kernel too narrow", "kernel too wide", "one point", "embedding too coarse"),
+            findings="herdcli.evaluation.verdicts.of_samples",
             judge="herdcli.cli.eval.samples.judged",
             judged_by=TARGETS,
             plots=_plots("samples_plots", "atoms", "mmd"),
@@ -189,6 +253,13 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.markov.model.network.Network",),
             metrics="herdcli.evaluation.network.metrics",
             baseline="independent",
+            verdicts=("worse than independent", "impossible rows", "learned nothing", "overfits", "not converged"),
+            findings="herdcli.evaluation.verdicts.of_network",
+            advice={
+                "worse than independent": "more rows, --smoothing 1, or a simpler --structure",
+                "overfits": "more rows, --smoothing 1, or a simpler --structure",
+            },
+            tolerance=1e-9,
             quick="herdcli.evaluation.network.quick",
             judge="herdcli.cli.eval.networks.judged",
             judged_by=("reference", "data"),
@@ -200,6 +271,17 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.markov.model.beliefs.Beliefs",),
             metrics="herdcli.evaluation.beliefs.metrics",
             baseline="log_z_mean_field",
+            verdicts=(
+                "not converged",
+                "chains disagree",
+                "below mean field",
+                "log Z above its bound",
+                "inaccurate marginals",
+                "inconsistent marginals",
+                "sampling error",
+                "not reliable",
+            ),
+            findings="herdcli.evaluation.verdicts.of_beliefs",
             judge="herdcli.cli.eval.networks.judged",
             judged_by=("reference",),
             plots=_plots("network_plots", "marginals", "trace", "reference"),
@@ -210,6 +292,12 @@ KINDS: dict[str, Kind] = {
             exports={"safetensors": f"{EXCHANGE}.tensors.of_ica", "onnx": f"{EXCHANGE}.graphs.of_ica"},
             metrics="herdcli.evaluation.ica.metrics",
             baseline="log_likelihood_whitening",
+            verdicts=("worse than whitening", "overfits", "dead filters", "too few rows", "gaussian outputs", "not converged"),
+            findings="herdcli.evaluation.verdicts.of_ica",
+            advice={
+                "overfits": "fewer --components, or more rows",
+                "gaussian outputs": "their rotation is not identifiable: more rows, or --algorithm sobi for rows in order of time",
+            },
             quick="herdcli.evaluation.ica.quick",
             judge="herdcli.cli.eval.filters.judged",
             judged_by=("data", "mixing", "true_sources"),
@@ -221,6 +309,12 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.em.artifacts.Mixture",),
             metrics="herdcli.evaluation.em.metrics",
             baseline="log_likelihood_baseline",
+            verdicts=("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
+            findings="herdcli.evaluation.verdicts.of_em",
+            advice={
+                "worse than baseline": "fewer --components, --covariance diagonal, or more rows",
+                "learned nothing": "it says no more than one Gaussian does",
+            },
             judge="herdcli.cli.em.judged.judged",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.applied",
@@ -232,6 +326,9 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.em.artifacts.Clusters",),
             metrics="herdcli.evaluation.em.metrics",
             baseline="squared_error_baseline",
+            verdicts=("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
+            findings="herdcli.evaluation.verdicts.of_em",
+            advice={"learned nothing": "it says no more than one centre does"},
             judge="herdcli.cli.em.judged.judged",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.applied",
@@ -242,6 +339,9 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.em.artifacts.FactorModel",),
             metrics="herdcli.evaluation.em.metrics",
             baseline="log_likelihood_baseline",
+            verdicts=("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
+            findings="herdcli.evaluation.verdicts.of_em",
+            advice={"learned nothing": "it says no more than independent columns do"},
             judge="herdcli.cli.em.judged.judged",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.applied",
@@ -253,6 +353,13 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.em.hmm_artifacts.MarkovChain",),
             metrics="herdcli.evaluation.hmm.metrics",
             baseline="log_likelihood_baseline",
+            verdicts=("worse than baseline", "learned nothing", "worse than persistence", "variance at floor"),
+            advice={
+                "variance at floor": "some directions hardly vary within a state: fewer --components or another --covariance",
+                "learned nothing": "the order of the rows says no more than how often each state comes",
+                "worse than baseline": "fewer --components, --covariance diagonal, or more rows",
+                "worse than persistence": "the rows move slowly: --model lds, or differences of the rows",
+            },
             judge="herdcli.cli.em.judged_in_time.of_chains",
             judged_by=("data",),
             apply="herdcli.cli.em.chain_rows.applied",
@@ -264,6 +371,12 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.em.lds_artifacts.LinearDynamics",),
             metrics="herdcli.evaluation.lds.metrics",
             baseline="log_likelihood_baseline",
+            verdicts=("worse than baseline", "learned nothing", "worse than persistence", "unstable"),
+            advice={
+                "learned nothing": "it says no more than one Gaussian does",
+                "worse than baseline": "more rows, fewer --components, or other columns: its baseline is one Gaussian",
+                "worse than persistence": "more --components: a column that no state follows is expected at its mean",
+            },
             judge="herdcli.cli.em.judged_in_time.of_dynamics",
             judged_by=("data",),
             apply="herdcli.cli.em.dynamics_rows.applied",
@@ -276,6 +389,22 @@ KINDS: dict[str, Kind] = {
             exports={"onnx": f"{EXCHANGE}.graphs.of_regression"},
             metrics="herdcli.evaluation.regression.metrics",
             baseline="independent",
+            verdicts=(
+                "worse than the mean",
+                "learned nothing",
+                "worse than nearest centroid",
+                "worse than a linear model",
+                "overfits",
+                "separated",
+                "not converged",
+            ),
+            findings="herdcli.evaluation.verdicts.of_regression",
+            advice={
+                "overfits": "a penalty (--l2 0.01), fewer columns, or more rows",
+                "worse than nearest centroid": "a penalty (--l2 0.01), fewer columns, or more rows",
+                "worse than a linear model": "a penalty (--l2 0.01), fewer columns, or more rows",
+                "learned nothing": "a smaller penalty, or columns that the target depends on",
+            },
             judge="herdcli.cli.regress.judged.judged",
             judged_by=("data",),
             plots=_plots("regression_plots", "coefficients", "calibration", "residuals", "trace"),

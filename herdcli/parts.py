@@ -21,13 +21,18 @@ def named(path: str) -> Any:
 
 def resolve(path: str, base: type[Any], *values: Any) -> Any:
     """An object of the class at a dotted path, made of `values`.  Raises IncompletePart unless it has all that `base` asks of it."""
+    found = whole(path, base)(*values)
+    require_attributes(found, base)
+    return found
+
+
+def whole(path: str, base: type[Any]) -> Any:
+    """The class at a dotted path.  Raises IncompletePart unless it derives from `base` and has its methods."""
     part = named(path)
     if not issubclass(part, base):
         raise IncompletePart(f"{path} is no {base.__name__}", hint=f"derive it from {base.__module__}.{base.__name__}")
     require_whole(part)
-    found = part(*values)
-    require_attributes(found, base)
-    return found
+    return part
 
 
 def having_methods(path: str, protocol: type) -> Any:

@@ -20,6 +20,7 @@ from herdcli.quadrature.rule import Rule
 from herdcli.rbm import units
 from herdcli.rbm.units.base import Family
 from herdcli.rbm.units.gaussian import Gaussian
+from herdcli.regression import families, family_table
 
 OPTIONS = ("refine", "extend", "block_rows", "target", "candidates", "scores")  # that some rules of kernel-herd read and others refuse
 
@@ -112,3 +113,15 @@ def test_a_delegate_has_what_a_method_has() -> None:
     """So that whatever is asked of an algorithm is answered where it is wrapped."""
     asked = {name for name in dir(Method) if not name.startswith("_")}
     assert asked <= set(dir(Delegate))
+
+
+@pytest.mark.parametrize("lacking", sorted(families.Family.__abstractmethods__))
+def test_a_family_of_regressions_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("herdcli.regression.families.Poisson", without(families.Poisson, families.Family, lacking))
+    with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
+        families.family("poisson")
+
+
+@pytest.mark.parametrize("name", family_table.TABLE)
+def test_families_of_regressions_have_the_names_of_their_lines(name: str) -> None:
+    assert families.family(name, classes=3).name == name

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-# largest relative difference that rounding explains, by kind; others TOLERANCE.  Herding's weights are integers, which do not round
-BY_KIND = {"herding": 0.0, "dataset": 1e-9, "network": 1e-9, "samples": 1e-6, "rbm": 1e-4, "dbn": 1e-4}
-TOLERANCE = 1e-6
+from herdcli.kinds import KINDS
+
+TOLERANCE = 1e-6  # of kinds that a later version may know
 SMALL = 1e-10  # arrays of no larger entries are what rounding left (residuals, rises): their differences count as they are
 
 
 def tolerance(kind: str) -> float:
     """What may differ between two machines, or two versions of a library, relative to the largest entry of an array."""
-    return BY_KIND.get(kind, TOLERANCE)
+    return KINDS[kind].tolerance if kind in KINDS else TOLERANCE
 
 
 def largest_difference(ours: Any, theirs: Any) -> tuple[float, str]:

@@ -15,6 +15,7 @@ from herdcli.evaluation.verdicts import NO_ROWS, OK
 from herdcli.numerics import blocks, class_baselines
 from herdcli.records import dataclass
 from herdcli.regression import weights
+from herdcli.regression.family_table import TABLE
 from herdcli.regression.model import GeneralisedLinear, HeldOut
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
@@ -90,7 +91,7 @@ def metrics(
     }
     if value.gls == "given" and not sums["said"]:
         found |= {"log_likelihood": None, "independent": None, "gain_se": None}  # the file said nothing of these rows
-    if value.family in ("bernoulli", "softmax"):
+    if TABLE[value.family].classes:
         found |= {"error": sums["wrong"], "error_majority": 1 - float(total["classes"].max()) / held.mass}
         if "discordant" in total:
             known = [name for name, (wrong, _, _) in zip(class_baselines.NAMES, total["discordant"], strict=True) if not np.isnan(wrong)]
@@ -148,7 +149,7 @@ def _statistics(judged: Judged) -> Callable[[HeldOut], blocks.Sums]:
         square = share / judged.mass if value.weight_kind == "frequency" else share * share
         found |= {"gains": square @ (own - base), "gain_squares": square @ (own - base) ** 2, "squares": square.sum()}
         mean, classes = family.mean(eta), {}
-        if value.family in ("bernoulli", "softmax"):
+        if TABLE[value.family].classes:
             guess = mean.argmax(axis=1) if value.family == "softmax" else mean[:, 0] >= 0.5
             if value.weight_kind == "trials":  # y is the share of ones
                 found["wrong"] = share @ np.abs(guess - y)

@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from herdcli.errors import DataError
 from herdcli.evaluation import plots, style
+from herdcli.regression.family_table import TABLE
 from herdcli.regression.model import GeneralisedLinear, HeldOut
 from herdcli.schema import Array
 
@@ -83,7 +84,7 @@ def _groups(predicted: Array, count: int) -> list[Array]:
 def residuals(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plots.Figure:
     """Of held-out numbers the standardised residuals against the prediction and against normal quantiles; of classes their group means."""
     held = _held(value)
-    return _of_classes(*_predicted(value, held)) if value.family in ("bernoulli", "softmax") else _of_numbers(value, held)
+    return _of_classes(*_predicted(value, held)) if TABLE[value.family].classes else _of_numbers(value, held)
 
 
 def standardised(value: GeneralisedLinear, held: HeldOut) -> Array:

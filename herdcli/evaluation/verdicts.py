@@ -3,7 +3,7 @@
 `herd eval` and the end of training judge by the same functions.  A verdict is about what makes a model useless or misleading; a model
 that could be better is `ok`.  It lists every finding, the loss against the baseline first, separated by semicolons.
 
-What it is held against stands in the table of kinds (`baseline`), what it can be in VERDICTS.
+What it is held against stands in the table of kinds (`baseline`), as what it can be (`verdicts`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.evaluation.verdict_advice import ADVICE, ADVICE_OF, DIVERGED, TOLD
+from herdcli.evaluation.verdict_advice import ADVICE, DIVERGED, TOLD
 from herdcli.kinds import KINDS
 from herdcli.parts import named
 from herdcli.schema import Array
@@ -41,70 +41,17 @@ NO_KURTOSIS = 4.0  # standard errors √(24/n) that a kurtosis has to be from 0,
 
 Row = Mapping[str, Any]
 
-# verdicts on each kind beside `ok`, `diverged` and `no test rows`
-VERDICTS: dict[str, tuple[str, ...]] = {
-    "rbm": (
-        "worse than independent",
-        "worse than one Gaussian",
-        "learned nothing",
-        "overfits",
-        "dead units",
-        "not reliable",
-        "worse than majority",
-    ),
-    "dbn": ("worse than independent", "learned nothing", "dead units"),
-    "rbm-pairs": ("learned nothing", "worse than correlation"),
-    "rtrbm": ("worse than independent", "learned nothing", "worse than persistence", "worse than the mean"),
-    "classifier": (
-        "worse than majority",
-        "no better than chance",
-        "worse than nearest centroid",
-        "worse than a linear model",
-        "one class",
-        "misleading probabilities",
-    ),
-    "predictor": ("worse than the mean", "learned nothing"),
-    "tagger": ("no better than chance",),
-    "regression": (
-        "worse than the mean",
-        "learned nothing",
-        "worse than nearest centroid",
-        "worse than a linear model",
-        "overfits",
-        "separated",
-        "not converged",
-    ),
-    "mixture": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
-    "kmeans": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
-    "factors": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
-    "hmm": ("worse than baseline", "learned nothing", "worse than persistence", "variance at floor"),
-    "lds": ("worse than baseline", "learned nothing", "worse than persistence", "unstable"),
-    "herding": ("not converged", "worse than random", "worse than majority"),
-    "samples": ("worse than random", "kernel too narrow", "kernel too wide", "one point", "embedding too coarse"),
-    "network": ("worse than independent", "impossible rows", "learned nothing", "overfits", "not converged"),
-    "beliefs": (
-        "not converged",
-        "chains disagree",
-        "below mean field",
-        "log Z above its bound",
-        "inaccurate marginals",
-        "inconsistent marginals",
-        "sampling error",
-        "not reliable",
-    ),
-    "ica": ("worse than whitening", "overfits", "dead filters", "too few rows", "gaussian outputs", "not converged"),
-}
-KNOWN = frozenset(verdict for each in VERDICTS.values() for verdict in each) | {OK, DIVERGED, NO_ROWS}
+KNOWN = frozenset(verdict for kind in KINDS.values() for verdict in kind.verdicts) | {OK, DIVERGED, NO_ROWS}
 
 
 def verdict(kind: str, row: Row, value: Any) -> str | None:
     """The verdict on a row of figures of an artifact; None for kinds that nothing is wrong with."""
-    judge, known = JUDGES.get(kind), row.get("verdict")
-    if judge is None or known == NO_ROWS:
+    path, known = KINDS[kind].findings if kind in KINDS else None, row.get("verdict")
+    if path is None or known == NO_ROWS:
         return known
     if kind != "network" and any(isinstance(row.get(name), float) and math.isinf(row[name]) for name in FINITE):
         return DIVERGED
-    found = judge(row, value)
+    found = named(path)(row, value)
     findings = [*findings_of(known), *([] if known is not None and found == [NO_ROWS] else found)]
     return joined(sorted(findings, key=lambda finding: finding not in LOSSES))
 
@@ -483,23 +430,9 @@ def of_ica(row: Row, value: Any) -> list[str]:
     return _all_findings(findings, judged=True)
 
 
-JUDGES: dict[str, Callable[[Row, Any], list[str]]] = {
-    "rbm": of_rbm,
-    "dbn": of_dbn,
-    "rbm-pairs": of_pairs,
-    "classifier": of_classifier,
-    "predictor": of_predictor,
-    "tagger": of_tagger,
-    "regression": lambda row, value: [],  # its figures say all that is wrong
-    "mixture": of_em,
-    "kmeans": of_em,
-    "factors": of_em,
-    "herding": of_herding,
-    "samples": of_samples,
-    "network": of_network,
-    "beliefs": of_beliefs,
-    "ica": of_ica,
-}
+def of_regression(row: Row, value: Any) -> list[str]:
+    """None: its figures say all that is wrong."""
+    return []
 
 
 def remark(kind: str, value: Any, told: Iterable[str] = (), *, map: Callable[..., Any] = map) -> str | None:
@@ -547,7 +480,8 @@ def said(wrong: str, row: Row, kind: str = "") -> str:
 
 def advice(wrong: str, kind: str = "") -> str:
     """What helps against each finding of a verdict; empty where nothing is known to."""
-    found = (ADVICE_OF.get((kind, part), ADVICE.get(part)) for part in wrong.split(SEPARATOR))
+    own = KINDS[kind].advice if kind in KINDS else {}
+    found = (own.get(part, ADVICE.get(part)) for part in wrong.split(SEPARATOR))
     return "; ".join(dict.fromkeys(part for part in found if part))
 
 

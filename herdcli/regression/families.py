@@ -15,50 +15,52 @@ step is one of Fisher scoring; for canonical links it is Newton's.
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.parts import require_attributes, whole
 from herdcli.records import dataclass
+from herdcli.regression.family_table import TABLE
 from herdcli.schema import Array
 
-NAMES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape", "softmax")
 
+class Family(ABC):
+    """A distribution and its link; η (m, K), y (m,).
 
-class Family(Protocol):
-    """A distribution and its link; η (m, K), y (m,)."""
+    name       as --family has it.
+    dispersed  whether there is a dispersion to estimate beside η.
+    """
 
-    @property
-    def name(self) -> str:
-        """As --family has it."""
-        ...
+    name: str
+    dispersed: bool
 
-    @property
-    def dispersed(self) -> bool:
-        """Whether there is a dispersion to estimate beside η."""
-        ...
+    @classmethod
+    def make(cls, *, classes: int, symmetric: bool, scale: float) -> Family:
+        """The family for a response of so many classes, of families that have them, and of this scale, where it is known."""
+        return cls()
 
+    @abstractmethod
     def require(self, y: Array) -> None:
         """Raise DataError for values that it does not have."""
-        ...
 
+    @abstractmethod
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         """Loss (m,), slope (m, K) and curvature, (m, 1) or for softmax of K > 1 predictors (m, K) = π."""
-        ...
 
+    @abstractmethod
     def mean(self, eta: Array) -> Array:
         """E[y | η], (m, K)."""
-        ...
 
+    @abstractmethod
     def deviance(self, eta: Array, y: Array) -> Array:
         """Twice the log-likelihood that a row falls short of that of a model that fits it, (m,); in units of the dispersion."""
-        ...
 
+    @abstractmethod
     def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
         """log p(y | η) in nats, (m,)."""
-        ...
 
 
 def _refuse(bad: Array, y: Array, what: str) -> None:
@@ -68,7 +70,7 @@ def _refuse(bad: Array, y: Array, what: str) -> None:
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Family):
     """Real responses."""
 
     name: str = "gaussian"
@@ -96,7 +98,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(Family):
     """Responses 0 and 1."""
 
     name: str = "bernoulli"
@@ -126,7 +128,7 @@ class Bernoulli:
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Family):
     """Counts, log link."""
 
     name: str = "poisson"
@@ -155,7 +157,7 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class Gamma:
+class Gamma(Family):
     """Positive responses of mean e^η and one dispersion φ (shape 1/φ)."""
 
     name: str = "gamma"
@@ -188,12 +190,17 @@ class Gamma:
 
 
 @dataclass(frozen=True)
-class GammaShape:
+class GammaShape(Family):
     """Positive responses of shape e^η and a known scale."""
 
     scale: float = 1.0
     name: str = "gamma-shape"
     dispersed: bool = False
+
+    @classmethod
+    def make(cls, *, classes: int, symmetric: bool, scale: float) -> GammaShape:
+        """Of the known scale."""
+        return cls(scale)
 
     def require(self, y: Array) -> None:
         _refuse(~((y > 0) & np.isfinite(y)), y, "--family gamma-shape takes values above 0")
@@ -221,13 +228,18 @@ class GammaShape:
 
 
 @dataclass(frozen=True)
-class Softmax:
+class Softmax(Family):
     """One of C classes, an index in y.  free: how many predictors there are; the first class has none where it is C − 1."""
 
     classes: int
     free: int
     name: str = "softmax"
     dispersed: bool = False
+
+    @classmethod
+    def make(cls, *, classes: int, symmetric: bool, scale: float) -> Softmax:
+        """A predictor for each class, or for each but the first."""
+        return cls(classes, classes if symmetric else classes - 1)
 
     def require(self, y: Array) -> None:
         _refuse((y < 0) | (y >= self.classes), y, f"classes go from 0 to {self.classes - 1}")
@@ -262,14 +274,11 @@ class Softmax:
 
 def family(name: str, *, classes: int = 2, symmetric: bool = False, scale: float = 1.0) -> Family:
     """The family of a name.  classes, symmetric: of softmax, whose first class is the reference unless it is penalised."""
-    if name == "softmax":
-        return Softmax(classes, classes if symmetric else classes - 1)
-    if name == "gamma-shape":
-        return GammaShape(scale)
-    simple: dict[str, Family] = {"gaussian": Gaussian(), "bernoulli": Bernoulli(), "poisson": Poisson(), "gamma": Gamma()}
-    if name not in simple:
-        raise BadUsage(f"there is no family '{name}'", hint=f"families: {', '.join(NAMES)}")
-    return simple[name]
+    if name not in TABLE:
+        raise BadUsage(f"there is no family '{name}'", hint=f"families: {', '.join(TABLE)}")
+    found: Family = whole(TABLE[name].path, Family).make(classes=classes, symmetric=symmetric, scale=scale)
+    require_attributes(found, Family)
+    return found
 
 
 def _inverse_digamma(value: Array) -> Array:

@@ -18,10 +18,11 @@ import numpy as np
 
 from herdcli.numerics.blocks import Block, Map, Source, Statistics, Sums, total
 from herdcli.records import dataclass
+from herdcli.regression.family_table import TABLE
 from herdcli.regression.fit import ALIASED, SHORTEST, SUFFICIENT, Descent, Elsewhere, Fit, Problem, slopes
 from herdcli.schema import Array, array
 
-FAMILIES = ("bernoulli", "poisson")
+FAMILIES = tuple(name for name, entry in TABLE.items() if entry.firth)
 TOLERANCE = 1e-18  # of the objective: a decrease below which steps end
 
 

@@ -23,10 +23,10 @@ import numpy as np
 
 from herdcli.numerics.blocks import Block, Blocks, Map, Sums, total
 from herdcli.records import dataclass
+from herdcli.regression.family_table import TABLE
 from herdcli.regression.fit import ALIASED, Fit, Problem, inverse
 from herdcli.schema import Array
 
-FAMILIES = ("bernoulli", "poisson", "softmax")
 VANISHED = 1e-6  # of a rival's probability at the end of a descent that converged
 SMALL = 1e-2  # the same of a descent that did not
 EXACT = 1e-9  # of a row's scaled length, within which a contrast is 0
@@ -94,7 +94,7 @@ class Contrast:
 
 def find_recession(problem: Problem, fit: Fit, map: Map = map) -> Recession | None:
     """The directions of recession of an unpenalised fit; None where there are none."""
-    if problem.family.name not in FAMILIES or problem.l1 or problem.l2 or problem.firth:
+    if not TABLE[problem.family.name].recedes or problem.l1 or problem.l2 or problem.firth:
         return None
     sums = total(Blocks(problem.rows), lambda block: _scales(problem, block), map)
     scale = np.tile(np.sqrt(sums["squares"] / max(float(sums["rows"][0]), 1.0)), problem.outputs)

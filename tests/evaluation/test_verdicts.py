@@ -13,6 +13,7 @@ from herdcli.evaluation import verdicts
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import figures
 from herdcli.kinds import KINDS, able
+from herdcli.parts import named
 
 ARCHIVE = Path(__file__).resolve().parent.parent / "data"
 NONE = {"dataset"}  # kinds of rows, which nothing is wrong with
@@ -26,17 +27,18 @@ def test_every_kind_with_figures_has_a_baseline_and_a_verdict(kind):
     assert (page.baseline is None) == (kind in NONE)
     if kind in NONE:
         return
-    assert kind in verdicts.JUDGES or kind in OWN, "a new kind needs a function in JUDGES"
+    assert KINDS[kind].findings or kind in OWN, "a new kind needs `findings` on its page"
     value = load(str(ARCHIVE / f"{kind}-{page.version}.h5")).value
     (row,) = figures(kind, value, EvaluationSettings(chains=20))
     assert page.baseline in row
     assert row["verdict"], "a verdict on every model"
-    assert {*row["verdict"].split("; ")} <= {*verdicts.VERDICTS[kind], "ok", "diverged", "no test rows"}
+    assert {*row["verdict"].split("; ")} <= {*KINDS[kind].verdicts, "ok", "diverged", "no test rows"}
 
 
 def test_there_are_judges_of_known_kinds_alone():
-    assert set(verdicts.JUDGES) <= set(KINDS)
-    assert set(verdicts.ADVICE) | {verdict for _, verdict in verdicts.ADVICE_OF} <= set(verdicts.KNOWN)
+    assert all(callable(named(kind.findings)) for kind in KINDS.values() if kind.findings)
+    assert set(verdicts.ADVICE) <= set(verdicts.KNOWN)
+    assert all(kind.advice.keys() <= {*kind.verdicts, *verdicts.ADVICE} for kind in KINDS.values())
 
 
 def test_losses_are_held_against_their_baseline():
@@ -143,7 +145,7 @@ def test_classifiers(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["hmm", "lds"])
 def test_verdicts_on_models_in_time_say_what_helps(kind):
-    assert all(verdicts.said(wrong, {}, kind).startswith(f"verdict: {wrong} (") for wrong in verdicts.VERDICTS[kind])
+    assert all(verdicts.said(wrong, {}, kind).startswith(f"verdict: {wrong} (") for wrong in KINDS[kind].verdicts)
 
 
 def test_each_part_of_a_verdict_has_its_advice():

@@ -18,7 +18,8 @@ from herdcli.cli.frame.options import (
     threads_option,
 )
 from herdcli.cli.frame.shards import shard_option
-from herdcli.cli.regress.request import FAMILIES, WEIGHT_KINDS, Request
+from herdcli.cli.regress.request import WEIGHT_KINDS, Request
+from herdcli.regression.family_table import TABLE
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--target", metavar="COLUMN", default=None, help="Column to predict.  [default: y, or the labels]")
 @click.option(
     "--family",
-    type=click.Choice(FAMILIES),
+    type=click.Choice(list(TABLE)),
     default=None,
     help="What the target follows.  gamma: its mean is modelled; gamma-shape: its shape, the scale known.  "
     "[default: bernoulli or softmax of classes and of 0 and 1, else gaussian]",

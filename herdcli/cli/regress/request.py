@@ -5,8 +5,6 @@ from __future__ import annotations
 from herdcli.cli.frame.request import input_file, unrecorded, where_changed, where_given
 from herdcli.records import dataclass
 
-FAMILIES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape", "softmax")
-
 WEIGHT_KINDS = ("precision", "frequency", "trials", "exposure")
 FORMS = ("ar1", "variance")  # of the errors' covariance; anything else names a file
 

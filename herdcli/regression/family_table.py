@@ -1,0 +1,31 @@
+"""The table of families of generalised linear models.  A new one is a class in `families`, or in a file of its own, and one line here."""
+
+from __future__ import annotations
+
+from herdcli.records import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of the table.
+
+    path     the class, a Family.
+    classes  whether the response is a class, so that predictions are probabilities.
+    recedes  whether the likelihood of some rows has no maximum: coefficients that separate them are looked for.
+    firth    whether Firth's penalty is known for it.
+    """
+
+    path: str
+    classes: bool = False
+    recedes: bool = False
+    firth: bool = False
+
+
+TABLE: dict[str, Entry] = {  # in the order of --help
+    "gaussian": Entry(path="herdcli.regression.families.Gaussian"),
+    "bernoulli": Entry(path="herdcli.regression.families.Bernoulli", classes=True, recedes=True, firth=True),
+    "poisson": Entry(path="herdcli.regression.families.Poisson", recedes=True, firth=True),
+    "gamma": Entry(path="herdcli.regression.families.Gamma"),
+    "gamma-shape": Entry(path="herdcli.regression.families.GammaShape"),
+    "softmax": Entry(path="herdcli.regression.families.Softmax", classes=True, recedes=True),
+}

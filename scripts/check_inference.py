@@ -31,7 +31,7 @@ from herdcli.errors import HerdError
 from herdcli.evaluation import beliefs as figures
 from herdcli.evaluation.verdicts import OK, verdict
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms.table import NO_LOG_Z, TABLE, able
+from herdcli.markov.algorithms.table import EXACT, NO_LOG_Z, TABLE, able
 from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Result, Settings
 from herdcli.markov.model import beliefs, generate, network
@@ -145,7 +145,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", default="-")
     asked = parser.parse_args()
     first, last = map(int, asked.seeds.split(":"))
-    names = asked.algorithms.split(",") if asked.algorithms else [a for a in TABLE if a not in {*reliability.EXACT, *able("needed")}]
+    names = asked.algorithms.split(",") if asked.algorithms else [a for a in TABLE if a not in {*EXACT, *able("needed")}]
     ways = {"exact": (True,), "chains": (False,), "both": (True, False)}[asked.second_answer]
     lines, missed = ["\t".join(HEADER)], []
     with np.errstate(all="ignore"):

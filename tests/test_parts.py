@@ -16,7 +16,7 @@ from herdcli.markov.method import Delegate, Method, Settings
 from herdcli.markov.model import generate
 from herdcli.quadrature import rule_table
 from herdcli.quadrature.cholesky import CholeskyRule
-from herdcli.quadrature.rule import Rule
+from herdcli.quadrature.rule import Rule, load_rule
 from herdcli.rbm import units
 from herdcli.rbm.units.base import Family
 from herdcli.rbm.units.gaussian import Gaussian
@@ -69,15 +69,15 @@ def test_a_selection_rule_that_lacks_something_is_refused(lacking: str, monkeypa
     monkeypatch.setattr("herdcli.quadrature.cholesky.CholeskyRule", without(CholeskyRule, Rule, lacking))
     entry = rule_table.Entry(path="herdcli.quadrature.cholesky.CholeskyRule", reads=frozenset())
     monkeypatch.setitem(rule_table.TABLE, "incomplete", entry)
-    rule_table.rule.cache_clear()
+    load_rule.cache_clear()
     with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
-        rule_table.rule("incomplete")
-    rule_table.rule.cache_clear()
+        load_rule("incomplete")
+    load_rule.cache_clear()
 
 
 @pytest.mark.parametrize("name", rule_table.TABLE)
 def test_selection_rules_are_whole(name: str) -> None:
-    found = rule_table.rule(name)
+    found = load_rule(name)
     assert found.name == name
     assert found.steps(64, 8) > 0
     assert rule_table.TABLE[name].reads <= {"init", "rates", "unique", "polish", *OPTIONS}
@@ -85,7 +85,7 @@ def test_selection_rules_are_whole(name: str) -> None:
 
 def test_an_unknown_selection_rule_is_refused() -> None:
     with pytest.raises(BadUsage, match=r"^unknown rule 'frank'$"):
-        rule_table.rule("frank")
+        load_rule("frank")
 
 
 @pytest.mark.parametrize("lacking", sorted(parts.methods(Method)))

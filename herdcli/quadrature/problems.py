@@ -27,7 +27,7 @@ from herdcli.quadrature.embedding import EmbeddingState
 from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.points import by_moments
 from herdcli.quadrature.polish import Polish
-from herdcli.quadrature.rule_table import rule
+from herdcli.quadrature.rule import load_rule
 from herdcli.quadrature.samples import Continuation, Samples
 from herdcli.quadrature.targets import Rows, Target
 from herdcli.records import dataclass
@@ -193,7 +193,7 @@ PHASES = ("embedding", "rule", "swap")
 def lengths(problem: Problem, group: Group) -> tuple[int, int, int]:
     """Steps of the phases of a group."""
     sums = sum(steps for steps, _ in sum_sizes(problem, group))
-    own, count = rule(problem.settings.rule.rule), group.count
+    own, count = load_rule(problem.settings.rule.rule), group.count
     return sums, own.steps(len(group.points), count), own.passes(problem.settings.refine) * count
 
 

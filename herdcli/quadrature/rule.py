@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from herdcli.errors import BadUsage
+from herdcli.parts import resolve
 from herdcli.quadrature.embedding import Map
 from herdcli.quadrature.polish import Polish
 from herdcli.quadrature.rule_table import TABLE
@@ -116,3 +119,12 @@ class Rule(ABC):
 def distinct(n: int, count: int) -> int:
     """Atoms that can differ."""
     return min(count, n) if n else count
+
+
+@cache
+def load_rule(name: str) -> Rule:
+    """The rule of a name.  Raises BadUsage for names that are not in the table."""
+    if name not in TABLE:
+        raise BadUsage(f"unknown rule '{name}'", hint=f"one of {', '.join(TABLE)}")
+    found: Rule = resolve(TABLE[name].path, Rule, name)
+    return found

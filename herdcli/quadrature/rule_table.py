@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING
-
-from herdcli.errors import BadUsage
-from herdcli.parts import resolve
 from herdcli.records import dataclass
-
-if TYPE_CHECKING:
-    from herdcli.quadrature.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +59,3 @@ def reading(option: str) -> list[str]:
 def listed(names: list[str], last: str) -> str:
     """Names in a sentence: herding, greedy or random."""
     return f"{', '.join(names[:-1])} {last} {names[-1]}" if len(names) > 1 else names[0]
-
-
-@cache
-def rule(name: str) -> Rule:
-    """The rule of a name.  Raises BadUsage for others."""
-    from herdcli.quadrature.rule import Rule
-
-    if name not in TABLE:
-        raise BadUsage(f"unknown rule '{name}'", hint=f"one of {', '.join(TABLE)}")
-    found: Rule = resolve(TABLE[name].path, Rule, name)
-    return found

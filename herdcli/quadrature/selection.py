@@ -24,8 +24,8 @@ from herdcli.quadrature.problems import (
     lengths,
     sum_sizes,
 )
-from herdcli.quadrature.rule import Choice, Rule
-from herdcli.quadrature.rule_table import reading, rule
+from herdcli.quadrature.rule import Choice, Rule, load_rule
+from herdcli.quadrature.rule_table import reading
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.targets import Rows
 from herdcli.records import dataclass
@@ -55,7 +55,7 @@ class Selection:
     @property
     def rule(self) -> Rule:
         """The rule that chooses."""
-        return rule(self.problem.settings.rule.rule)
+        return load_rule(self.problem.settings.rule.rule)
 
     @property
     def steps(self) -> int:
@@ -240,7 +240,7 @@ def _bytes(problem: Problem, group: Group) -> int:
     rows = group.target.X if isinstance(group.target, Rows) else group.points
     size = 4 if settings.precision == "float32" else 8
     copies = 8 * n * d + size * (n * d + (0 if rows is group.points else len(rows) * d))
-    square = rule(settings.rule.rule).working_bytes(n, d, group.count)
+    square = load_rule(settings.rule.rule).working_bytes(n, d, group.count)
     if chosen is not None:  # the landmarks' Gram matrix and its factor, or angles with their cosines and sines
         square += 24 * chosen.size**2 if chosen.kind == "nystrom" else 8 * chosen.size * (d + 4) + (24 << 19)
     return int(copies + 8 * 8 * n + 8 * 3 * len(rows) + square + (32 << 20))

@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdcli.cli.ups_infer import queries
 from herdcli.cli.ups_infer.request import Request
@@ -120,10 +120,11 @@ class Watched(Delegate):
     ends: float | None
     made: Steps = field(default_factory=Steps)
 
-    def step(self, state: Any) -> Any:
+    def step(self, state: Steppable) -> Steppable:
         """One step more."""
         self.made.count += 1
-        return self.method.step(state)
+        after: Steppable = self.method.step(state)
+        return after
 
     def done(self, state: Steppable) -> bool:
         """Whether it is done, or out of time (not before the fewest steps that it would be begun for)."""

@@ -12,7 +12,7 @@ from herdcli.cli.ups_infer import queries, tables
 from herdcli.cli.ups_infer.inputs import clamp_sets, regions
 from herdcli.cli.ups_infer.request import AUTO
 from herdcli.errors import BadUsage, DataError, NotConverged
-from herdcli.markov.algorithms.table import NO_LOG_Z, SAMPLED, TABLE, reading
+from herdcli.markov.algorithms.table import EXACT, NO_LOG_Z, SAMPLED, TABLE, reading
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -78,7 +78,7 @@ def _checked(session: Session, network: Network, asked: Settings, inferred: Sequ
         return []
     bound = mean_field_bound(network)
     baseline = {"log_z_mean_field": None if inferred[0][1] in NO_LOG_Z else bound}
-    if inferred[0][1] in reliability.EXACT:
+    if inferred[0][1] in EXACT:
         return [dict(baseline)] * len(inferred)
     limit = session.max_memory or memory.default_limit()
 

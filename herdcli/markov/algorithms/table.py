@@ -110,6 +110,7 @@ TABLE: dict[str, Entry] = {  # in the order of --help
 
 
 NO_LOG_Z = frozenset(name for name, entry in TABLE.items() if not entry.log_z)
+EXACT = frozenset(name for name, entry in TABLE.items() if entry.exact)
 SAMPLED = frozenset(name for name, entry in TABLE.items() if entry.sampled)
 
 

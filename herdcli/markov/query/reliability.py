@@ -20,7 +20,6 @@ import numpy as np
 
 from herdcli.algorithm import solve
 from herdcli.errors import HerdError, NegativeResult
-from herdcli.markov.algorithms.table import TABLE
 from herdcli.markov.exact import enumeration, junction_tree
 from herdcli.markov.exact.elimination import Search, begin, moral_graph, step
 from herdcli.markov.method import Result, Settings
@@ -53,7 +52,6 @@ LARGEST = 1 << 19  # table cells of a network, beyond which an order of eliminat
 MOST_VARIABLES = 5000
 FEW_VARIABLES = 100  # of which blocks of chains are drawn
 INACCURATE = 0.05  # of a marginal: an estimated error that makes an answer unreliable
-EXACT = tuple(name for name, entry in TABLE.items() if entry.exact)  # algorithms that need no check
 
 
 @dataclass(frozen=True)

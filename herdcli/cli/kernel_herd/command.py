@@ -20,10 +20,9 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
-from herdcli.cli.kernel_herd.options import group_options, large_options, parse_bandwidth, parse_norm, parse_scale
+from herdcli.cli.kernel_herd.options import RULES, group_options, large_options, parse_bandwidth, parse_norm, parse_scale
 from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS, Request
 from herdcli.errors import BadUsage
-from herdcli.quadrature.rule_table import TABLE
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
 @click.command("kernel-herd", cls=Command)
 @input_argument
 @click.option("-m", "--count", type=click.IntRange(1), required=True, help="Number of atoms, in each group.")
-@click.option(
-    "--rule", type=click.Choice(list(TABLE)), default="herding", help="How atoms are chosen.  [default: herding; of stein kernels greedy]"
-)
+@click.option("--rule", type=RULES, default="herding", help="How atoms are chosen.  [default: herding; of stein kernels greedy]")
 @click.option(
     "--init",
     type=click.Choice(["nearest", "zero", "mean"]),

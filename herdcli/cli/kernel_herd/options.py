@@ -8,8 +8,10 @@ from typing import TypeVar
 import click
 
 from herdcli.cli.frame.options import Parsed
+from herdcli.quadrature.rule_table import TABLE
 
 F = TypeVar("F", bound=Callable[..., object])
+RULES = click.Choice(list(TABLE))
 
 
 def parse_bandwidth(text: str) -> float | str:

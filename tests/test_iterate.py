@@ -54,7 +54,7 @@ except KeyboardInterrupt:
 
 
 def ended(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([sys.executable, "-P", "-c", script, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_a_signal_whose_exception_python_drops_ends_the_next_step():

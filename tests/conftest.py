@@ -65,9 +65,25 @@ def _second_run() -> bool:
     return os.environ.get("HERD_KERNELS") == "python" and all(find_spec(f"herdcli.fast._{topic}") for topic in fast.TWINS)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first, so that no worker is left with them at the end."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--part quick` runs what `make test` runs, `--part rest` what it leaves out; without the option both are run."""
+    parser.addoption("--part", choices=("quick", "rest"), help="quick: without the tests of tests/left_out.txt; rest: those alone")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the part of the tests that is asked for, the longest first, so that no worker is left with them at the end."""
+    part = config.getoption("--part")
+    if part:
+        left_out = set((SOURCE / "tests" / "left_out.txt").read_text().splitlines())
+        deselected = [item for item in items if _is_listed(item, left_out) == (part == "quick")]
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if _is_listed(item, left_out) == (part == "rest")]
     items.sort(key=lambda item: item.path.name not in ("test_readme.py", "test_docs.py"))
+
+
+def _is_listed(item: pytest.Item, left_out: set[str]) -> bool:
+    """Whether tests/left_out.txt names a test, or the function of a test that has parameters."""
+    return item.nodeid in left_out or item.nodeid.partition("[")[0] in left_out
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ def test_examples_run_in_order(tmp_path, herd_environment, name):
 
 
 def test_the_readme_is_short_enough_to_be_read():
-    assert len(README.splitlines()) <= 160
+    assert len(README.splitlines()) <= 120
 
 
 def test_numbers_of_rows_in_the_first_example():

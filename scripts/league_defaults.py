@@ -161,10 +161,10 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print("# The defaults league\n\nMade by `scripts/league_defaults.py`, which says how.\n")
     print("| table | rows × columns | command | herd | peer | verdict | |\n|---|---|---|---|---|---|---|")
-    lost, silent, count = 0, 0, 0
+    lost, silent, count, only = 0, 0, 0, sys.argv[1:]  # names of tables, of which these alone
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for name, (X, y, classes) in tables().items():
+        for name, (X, y, classes) in ((name, table) for name, table in tables().items() if not only or name in only):
             names = [f"x{j}" for j in range(X.shape[1])]
             with open("t.csv", "w", newline="") as file:
                 out = csv.writer(file)

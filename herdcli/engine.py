@@ -28,17 +28,21 @@ from typing import Any, cast
 import click
 import numpy as np
 
-from herdcli import LEARNING, artifacts
+from herdcli import LEARNING, artifacts, notebook
 from herdcli.artifacts import native, provenance
 from herdcli.artifacts.arrow import array as as_arrow
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.errors import BadUsage, HerdError, Interrupted
+from herdcli.records import set_notebook_view
 from herdcli.scratch import scratch_folder
 
 NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options of commands alone
 PYTHON = provenance.record("python", {}, {})  # the history of what nobody knows the making of
 MADE = "_made"  # attribute of a value that a function returned: its history, and what it learned of text and gaps in its columns
+
+
+set_notebook_view(notebook.html)
 
 
 def load(path: str | os.PathLike[str], **how: Any) -> Any:

@@ -6,7 +6,7 @@ A command makes some forty classes while it is imported, and half of what that t
 from __future__ import annotations
 
 import dataclasses
-from importlib import import_module
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 LONG = 12  # entries of a list, tens of characters of a text
@@ -55,10 +55,18 @@ def _text(self: object) -> str:
     return f"{type(self).__qualname__}({', '.join(told)})"
 
 
-def _html(self: object) -> str:
-    """What a notebook shows."""
-    text: str = import_module("herdcli.notebook").html(self)  # by its name: nothing here imports what stands above
-    return text
+_notebook_view: Callable[[Any], str] | None = None
+
+
+def set_notebook_view(view: Callable[[Any], str]) -> None:
+    """Let notebooks show every record as the HTML that `view` makes of it."""
+    global _notebook_view
+    _notebook_view = view
+
+
+def _html(self: object) -> str | None:
+    """What a notebook shows; None where nothing was set, so that it shows the text."""
+    return None if _notebook_view is None else _notebook_view(self)
 
 
 def short(value: object) -> str:
@@ -72,4 +80,4 @@ def short(value: object) -> str:
     return text if len(text) <= 10 * LONG else f"{text[: 10 * LONG]}…"
 
 
-__all__ = ["dataclass", "short"]
+__all__ = ["dataclass", "set_notebook_view", "short"]

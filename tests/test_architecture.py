@@ -93,6 +93,37 @@ def upward_imports(module: str, tree: ast.AST) -> list[str]:
     ]
 
 
+DOTTED = re.compile(r"herdcli(?:\.\w+)+(?::\w+)?")
+TABLES_OF_NAMES = {"herdcli.kinds"}  # says where everything is, for those above to import
+
+
+def dotted_names(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of what a module can import by a text: constants, the beginnings of f-strings, and names after a dot."""
+    for node in walked(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
+            yield node.lineno, node.value.replace(":", ".")
+        if (
+            isinstance(node, ast.JoinedStr)
+            and isinstance(first := node.values[0], ast.Constant)
+            and str(first.value).startswith("herdcli.")
+        ):
+            yield node.lineno, str(first.value).rstrip(".")
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
+            name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            if isinstance(name, str) and name.startswith("."):
+                level = len(name) - len(name.lstrip("."))
+                yield node.lineno, ".".join([*module.split(".")[:-level], name.lstrip(".")])
+
+
+def hidden_upward_imports(module: str, tree: ast.AST) -> list[str]:
+    """Names of modules in texts, which import_module takes, between parts that the layers keep from each other."""
+    part = part_of(module)
+    if part not in ALLOWED or module in TABLES_OF_NAMES:
+        return []
+    allowed = ALLOWED[part] | {part, "__version__"}
+    return [f"line {line} names {name}" for line, name in dotted_names(tree, module) if part_of(name) not in allowed]
+
+
 def foreign_imports(module: str, tree: ast.AST) -> list[str]:
     """Libraries for files, terminals and processes inside the algorithms."""
     if part_of(module) not in PURE:
@@ -209,6 +240,12 @@ RULES = {
     upward_imports: [
         ("herdcli.rbm.x", "from herdcli.artifacts import load"),
         ("herdcli.rbm.x", "def f():\n    from ..herding import dynamics"),
+    ],
+    hidden_upward_imports: [
+        ("herdcli.records", "import_module('herdcli.notebook').html(1)"),
+        ("herdcli.rbm.x", "TABLE = {'a': 'herdcli.cli.fit_rbm.models:Model'}"),
+        ("herdcli.numerics.x", "import_module(f'herdcli.artifacts.{name}')"),
+        ("herdcli.rbm.x", "import_module('..artifacts.codec', __package__)"),
     ],
     foreign_imports: [("herdcli.numerics.x", "import h5py"), ("herdcli.rbm.x", "from rich.console import Console")],
     banned_imports: [("herdcli.cli.x", "from scipy import stats"), ("herdcli.rbm.x", "import pickle")],
@@ -348,6 +385,41 @@ def test_unfinished_work_is_not_committed():
     marks = re.compile(r"\bTO" + r"DO\b|\bFIX" + r"ME\b|raise NotImpl" + r"emented|\bX{3}\b")
     found = {f"{path.relative_to(ROOT)}: {match.group()}" for path in sources() if (match := marks.search(content(path)))}
     assert found == set()
+
+
+USED_BY_NAME = {  # definitions that libraries or tables of names call
+    "herdcli.markov.formats": re.compile(r"(read|write)_\w+"),
+    "herdcli.cli": re.compile(r"(format|list)_\w+"),  # of click
+    "herdcli.cli.frame.declaration": re.compile(r"\w+"),  # what declarations say, for whoever asks
+}
+
+
+def definitions(tree: ast.Module) -> Iterator[str]:
+    """Names of classes, functions and methods, and of a module's constants."""
+    for node in walked(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_no_definition_is_unused():
+    """A name that stands once in herdcli, tests and scripts together is the definition of what nobody uses."""
+    from collections import Counter
+
+    written = [path for path in sources() if path.suffix in {".py", ".pyx"}]
+    counts = Counter(word for path in written for word in re.findall(r"\w+", content(path)))
+    unused = {
+        f"{module_name(path)}: {name}"
+        for path in MODULES
+        for name in definitions(parsed(path))
+        if counts[name] == 1
+        and not name.startswith("__")
+        and not any(within(module_name(path), place) and pattern.fullmatch(name) for place, pattern in USED_BY_NAME.items())
+    }
+    assert unused == set()
+    assert set(definitions(ast.parse("A = 1\nclass B:\n    def c(self): ..."))) == {"A", "B", "c"}
 
 
 # The house ----------------------------------------------------------------------------------------------------

@@ -210,11 +210,6 @@ def large(source: Source) -> bool:
     return source.regular and source.size >= LEAST
 
 
-def in_groups(source: Source) -> bool:
-    """Whether an input is a large Parquet file, whose rows are read group by group."""
-    return source.regular and source.size >= LEAST and source.head.startswith(b"PAR1")
-
-
 @dataclass(frozen=True)
 class SpooledRows:
     """Rows of float64 in a file of our own, as what reads a file: any of them at about the cost of their size."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +102,3 @@ def _roles(places: list[tuple[str, ...]], folder: str) -> tuple[list[int] | None
         hint = "a subfolder for each label, or train, valid and test with such subfolders"
         raise DataError("has pictures at different depths", where=folder, hint=hint)
     return parts, [place[0] for place in places] if depths == {1} else None
-
-
-def is_folder(path: str) -> bool:
-    """Is it a folder?"""
-    return os.path.isdir(path)

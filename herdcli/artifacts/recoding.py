@@ -27,7 +27,6 @@ from herdcli.schema import Array
 MOST_LEVELS = 50  # of a column of text: more are names of rows rather than levels
 MOST_SYMBOLS = 10_000  # of a column of symbols in sequences
 MISSING = ("drop", "mean")
-CATEGORICAL = ("auto", "none")
 
 Tell = Callable[[str], None]
 

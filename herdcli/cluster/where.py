@@ -6,7 +6,6 @@ import re
 
 from herdcli.records import dataclass
 
-QUEUES = ("slurm", "pbs", "sge", "lsf")
 FORMS = "local:N, tcp://HOST:PORT, tls://HOST:PORT, slurm:N, pbs:N, sge:N, lsf:N, kubernetes:N"
 
 

@@ -21,7 +21,6 @@ from herdcli.regression.families import Family
 from herdcli.schema import Array
 
 KINDS = ("precision", "frequency", "trials", "exposure")
-FAMILY_OF = {"trials": "bernoulli", "exposure": "poisson"}  # kinds of one family alone
 WHOLE = 1e-3  # that w y may be off a whole number, as a share of √(1 + w y) or of the last digits of a text
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, field, fields
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -28,14 +28,6 @@ USE, INPUT, UPDATED, OUTPUT = "use", "input", "updated", "output"  # what a run 
 FILE = "file"  # a file in a record
 SOMETIMES, ALLOWED = "sometimes", "allowed"  # marks of a field that only some records have, and of one that is no option
 _LEFT_OUT = object()
-
-
-class Resolvable(Protocol):
-    """A request whose defaults depend on what else was typed."""
-
-    def resolved(self, given: frozenset[str]) -> DataclassInstance:
-        """The request as it is run.  given: names of the options that the user typed."""
-        ...
 
 
 def _never(value: object) -> object:

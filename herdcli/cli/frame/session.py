@@ -310,11 +310,6 @@ class Session:
             self._report_columns,
         )
 
-    @property
-    def selects_columns(self) -> bool:
-        """Whether options say which columns are read, or which hold splits and weights."""
-        return bool(self.read_columns or self.drop_columns or self.split_column or self.weights_column)
-
     def _report_columns(self, use: ColumnUse) -> None:
         """Remember what became of the columns, and say once which have names that may have meant something else."""
         if self.use is None and (line := remark(use)) is not None:

@@ -15,56 +15,28 @@ from typing import TYPE_CHECKING, Any
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
-    from herdcli.fast.numpy_blocks import block_marginals, draw_block, exchange
-    from herdcli.fast.numpy_chain import chain_backward, chain_forward, chain_paths, chain_viterbi
-    from herdcli.fast.numpy_clusters import nearest_two, pair_products
-    from herdcli.fast.numpy_dual import learn_dual
-    from herdcli.fast.numpy_embedding import (
-        exp2_each,
-        gaussian_finish,
-        gaussian_tile,
-        gaussian_values,
-        kernel_tile,
-        kernel_values,
-        stein_values,
-    )
-    from herdcli.fast.numpy_exact import exact_exp, exact_expm1, exact_log, exact_log1p, exact_product
-    from herdcli.fast.numpy_flips import flip_clusters
-    from herdcli.fast.numpy_gibbs import (
-        add_sparse_product,
-        logistic,
-        momentum_step,
-        running_sums,
-        sparse_scratch,
-        two_state_means,
-        two_state_sample,
-    )
-    from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
-    from herdcli.fast.numpy_hmc import expert_energy, expert_slope, leapfrog, leapfrog_scratch
-    from herdcli.fast.numpy_junction import clique_updates, region_updates, settle_and_scale
-    from herdcli.fast.numpy_kalman import kalman_filter, kalman_smoother
-    from herdcli.fast.numpy_lattice import lattice_sweep, lattice_tile
-    from herdcli.fast.numpy_markov import residual_updates, settle, update_messages
-    from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, normal_cdf, rescale, solve_step, with_bias
-    from herdcli.fast.numpy_online_pairs import with_products
-    from herdcli.fast.numpy_online_text import murmur3, parse_text
-    from herdcli.fast.numpy_orders import elimination_along, elimination_line, elimination_reached, greedy_elimination
-    from herdcli.fast.numpy_standardize import standardize
-    from herdcli.fast.numpy_wide import (
-        by_unit,
-        current_rows,
-        draw_words,
-        fill_words,
-        guide_table,
-        lag_slacks,
-        list_below,
-        move_units,
-        natural_at,
-        row_extents,
-        shown_product,
-    )
+    from herdcli.fast.numpy_blocks import *
+    from herdcli.fast.numpy_chain import *
+    from herdcli.fast.numpy_clusters import *
+    from herdcli.fast.numpy_dual import *
+    from herdcli.fast.numpy_embedding import *
+    from herdcli.fast.numpy_exact import *
+    from herdcli.fast.numpy_flips import *
+    from herdcli.fast.numpy_gibbs import *
+    from herdcli.fast.numpy_herding import *
+    from herdcli.fast.numpy_hmc import *
+    from herdcli.fast.numpy_junction import *
+    from herdcli.fast.numpy_kalman import *
+    from herdcli.fast.numpy_lattice import *
+    from herdcli.fast.numpy_markov import *
+    from herdcli.fast.numpy_online import *
+    from herdcli.fast.numpy_online_pairs import *
+    from herdcli.fast.numpy_online_text import *
+    from herdcli.fast.numpy_orders import *
+    from herdcli.fast.numpy_standardize import *  # type: ignore[assignment]  # each twin has a check of its own arrays
+    from herdcli.fast.numpy_wide import *
 
-TWINS = {  # what the twin names in `__all__`
+TWINS = {  # the functions of each pair: nothing else lists them
     "blocks": "block_marginals draw_block exchange",
     "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "nearest_two pair_products",
@@ -84,86 +56,6 @@ TWINS = {  # what the twin names in `__all__`
     "standardize": "standardize",
     "wide": "by_unit current_rows draw_words fill_words guide_table lag_slacks list_below move_units natural_at row_extents shown_product",
 }
-
-__all__ = [
-    "add_sparse_product",
-    "ascend",
-    "block_marginals",
-    "by_unit",
-    "chain_backward",
-    "chain_forward",
-    "chain_paths",
-    "chain_viterbi",
-    "clique_updates",
-    "current_rows",
-    "draw_block",
-    "draw_words",
-    "elimination_along",
-    "elimination_line",
-    "elimination_reached",
-    "exact_exp",
-    "exact_expm1",
-    "exact_log",
-    "exact_log1p",
-    "exact_product",
-    "exchange",
-    "exp2_each",
-    "expert_energy",
-    "expert_slope",
-    "fill_words",
-    "flip_clusters",
-    "gaussian_finish",
-    "gaussian_tile",
-    "gaussian_values",
-    "greedy_elimination",
-    "guide_table",
-    "herding_scratch",
-    "herding_update",
-    "hidden_pass",
-    "instruction_set",
-    "kalman_filter",
-    "kalman_smoother",
-    "kernel_tile",
-    "kernel_values",
-    "kernels",
-    "lag_slacks",
-    "lattice_sweep",
-    "lattice_tile",
-    "leapfrog",
-    "leapfrog_scratch",
-    "learn_binary",
-    "learn_dual",
-    "learn_multiclass",
-    "linear_scores",
-    "list_below",
-    "logistic",
-    "momentum_step",
-    "move_units",
-    "murmur3",
-    "natural_at",
-    "nearest_two",
-    "normal_cdf",
-    "pair_products",
-    "parse_text",
-    "region_updates",
-    "rescale",
-    "residual_updates",
-    "row_extents",
-    "running_sums",
-    "settle",
-    "settle_and_scale",
-    "shown_product",
-    "solve_step",
-    "sparse_scratch",
-    "standardize",
-    "stein_values",
-    "two_state_means",
-    "two_state_sample",
-    "update_messages",
-    "use",
-    "with_bias",
-    "with_products",
-]
 
 _TOPIC = {function: topic for topic, functions in TWINS.items() for function in functions.split()}
 _used = ""

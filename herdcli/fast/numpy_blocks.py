@@ -14,8 +14,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["block_marginals", "draw_block", "exchange"]
-
 VARIABLE, STATES, REST, NEAR, PARTS, CHILDREN, MESSAGE, OWN, OWN_AT, PLACE, SHARE = range(11)
 Operand = tuple[Array, Array]  # numbers (cells, 8), and which of them each cell of the clique takes
 

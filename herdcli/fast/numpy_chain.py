@@ -14,8 +14,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["chain_backward", "chain_forward", "chain_paths", "chain_viterbi"]
-
 TINY = 1e-290
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["nearest_two", "pair_products"]
-
 
 def nearest_two(scores: Array, offsets: Array, best: Array, first: Array, second: Array) -> None:
     """Of scores (K, m) plus offsets (K,): the least of each column, the next, and where the least is, the lowest of equals.

@@ -14,8 +14,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["learn_dual"]
-
 
 def check(
     weights: Array,

@@ -10,8 +10,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["exp2_each", "gaussian_finish", "gaussian_tile", "gaussian_values", "kernel_tile", "kernel_values", "stein_values"]
-
 COLUMNS = 512  # of a tile at once, so that its values stay in the cache
 
 # What is computed from the terms of two points, by number.  With t = |a − b|² (Laplace: |a − b|₁, unequal: columns that are):
@@ -30,7 +28,7 @@ ODD = {
     8: (1.0205905398548696e-07, 1.5252672924951426e-05, 0.0013333558200794376, 0.05550410866465167, 0.6931471805599462),
     4: (0.0013390863314270973, 0.055503569543361664, 0.6931471824645996),
 }
-MAGIC = {8: 6755399441055744.0, 4: 12582912.0}  # 1.5·2^52, 1.5·2^23: adding it rounds to a whole number, which stands in the low bits
+_MAGIC = {8: 6755399441055744.0, 4: 12582912.0}  # 1.5·2^52, 1.5·2^23: adding it rounds to a whole number, which stands in the low bits
 WORD = {8: (np.int64, 52), 4: (np.int32, 23)}
 LOWEST = {8: -1021.0, 4: -125.0}
 BERNOULLI = {  # 1 + (−1)^(ν−1) B_2ν(u)/(2ν)!, highest power first
@@ -134,8 +132,8 @@ def _exponential(u: Array, *, clip: bool) -> None:
     """u ← 2^u = 2^n 2^f, n = round(u), |f| ≤ ½, 2^f = 1 + s E(s) + f O(s), s = f²."""
     size, kind = u.itemsize, u.dtype.type
     word, mantissa = WORD[size]
-    shifted = u + kind(MAGIC[size])
-    f = u - (shifted - kind(MAGIC[size]))
+    shifted = u + kind(_MAGIC[size])
+    f = u - (shifted - kind(_MAGIC[size]))
     s = f * f
     even, odd = _horner(s, EVEN[size]), _horner(s, ODD[size])
     even *= s

@@ -10,20 +10,18 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["exact_exp", "exact_expm1", "exact_log", "exact_log1p", "exact_product"]
-
 DEPTH = 256  # terms of a block of a sum
-MAGIC = 6755399441055744.0  # 1.5·2⁵²: adding it rounds to a whole number, which then stands in the low bits
-LOG2_E = 1.4426950408889634
-LN2_HIGH, LN2_LOW = 0.693147180559663, 2.8235290563031577e-13  # log 2 = high + low; n·high is exact for |n| < 2¹¹
+_MAGIC = 6755399441055744.0  # 1.5·2⁵²: adding it rounds to a whole number, which then stands in the low bits
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH, _LN2_LOW = 0.693147180559663, 2.8235290563031577e-13  # log 2 = high + low; n·high is exact for |n| < 2¹¹
 
 # (e^r − 1 − r)/r² on |r| ≤ ½ log 2 and (2 artanh(s)/s − 2)/s² by z = s², s ≤ 3 − 2√2: interpolated at Chebyshev nodes, highest power
 # first.  What they leave of e^r and log(1 + f) is below 2e-17.
-EXP = (
+_EXP = (
     *(2.510038549551032e-08, 2.7620088445409746e-07, 2.7557268459997064e-06, 2.4801521295954376e-05, 0.00019841269863053618),
     *(0.0013888888917213717, 0.008333333333330062, 0.04166666666662413, 0.16666666666666669, 0.5),
 )
-LOG = (
+_LOG = (
     *(0.14616585424888623, 0.15331710618210773, 0.18182889455674947, 0.22222211130259878),
     *(0.2857142862600327, 0.39999999999899444, 0.6666666666666667),
 )
@@ -86,15 +84,15 @@ def _reduced(x: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
     second."""
     y = np.where(x < -746.0, -746.0, x)
     y = np.where(y > 711.0, 711.0, y)
-    shifted = y * LOG2_E + MAGIC
-    n = shifted - MAGIC
-    half = n * 0.5 + MAGIC
+    shifted = y * _LOG2_E + _MAGIC
+    n = shifted - _MAGIC
+    half = n * 0.5 + _MAGIC
     # n·high is exact, and subtracting the two parts of n log 2 one after the other loses what the second product loses (Cody & Waite 1980).
-    high, low = y - n * LN2_HIGH, n * LN2_LOW
+    high, low = y - n * _LN2_HIGH, n * _LN2_LOW
     r = high - low
-    zero = np.float64(MAGIC).view(np.uint64)
+    zero = np.float64(_MAGIC).view(np.uint64)
     whole, part = shifted.view(np.uint64) - zero, half.view(np.uint64) - zero
-    p = _horner(r, EXP)
+    p = _horner(r, _EXP)
     return high, low, (r * r) * p, _power(part), _power(whole - part), _power(part - whole)
 
 
@@ -123,8 +121,8 @@ def _logarithm(u: Array, rest: Array) -> Array:
     # log(1 + f) = 2 artanh s with s = f/(2 + f); f − f²/2 + s (f²/2 + R) is the same with the largest term exact (Tang 1990; Ng, fdlibm).
     s = f / (f + 2.0)
     z, h = s * s, (f * 0.5) * f
-    low = s * (z * _horner(z, LOG) + h) + (k * LN2_LOW + rest)
-    found = k * LN2_HIGH - ((h - low) - f)
+    low = s * (z * _horner(z, _LOG) + h) + (k * _LN2_LOW + rest)
+    found = k * _LN2_HIGH - ((h - low) - f)
     found = np.where(u == 0.0, -np.inf, found)
     found = np.where(u < 0.0, np.nan, found)
     return np.where((u > np.finfo(np.float64).max) | np.isnan(u), u, found)

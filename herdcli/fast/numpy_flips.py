@@ -6,8 +6,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["flip_clusters"]
-
 
 def flip_clusters(
     ends: Array,

@@ -10,8 +10,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["add_sparse_product", "logistic", "momentum_step", "running_sums", "sparse_scratch", "two_state_means", "two_state_sample"]
-
 F = np.float32
 
 # e^r on |r| ≤ ½ log 2, least relative error (1.9e-9) among polynomials of degree 6, highest power first.

@@ -13,8 +13,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["ascend", "herding_scratch", "herding_update", "hidden_pass"]
-
 BLOCK = 1024  # rows unpacked at a time
 
 

@@ -12,8 +12,6 @@ import numpy as np
 from herdcli.fast.numpy_gibbs import LIMIT, LN2_HIGH, LN2_LOW, logistic
 from herdcli.schema import Array
 
-__all__ = ["expert_energy", "expert_slope", "leapfrog", "leapfrog_scratch"]
-
 F = np.float32
 STUDENT, LOGISTIC, SECANT = range(3)
 PLACES = 16  # in which the terms of an energy are summed

@@ -25,8 +25,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["clique_updates", "region_updates", "settle_and_scale"]
-
 Links = tuple[Array, ...]
 
 

@@ -19,8 +19,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["kalman_filter", "kalman_smoother"]
-
 EPS = 2.220446049250313e-16
 
 

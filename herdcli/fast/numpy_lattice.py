@@ -12,8 +12,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["lattice_sweep", "lattice_tile"]
-
 LEFT, RIGHT, UP, DOWN = range(4)
 
 

@@ -23,8 +23,6 @@ from typing import Any
 
 from herdcli.schema import Array
 
-__all__ = ["residual_updates", "settle", "update_messages"]
-
 SMALL, LARGE, SHIFT = 2.0**-500, 2.0**500, 500
 Lists = tuple[list[Any], ...]
 

@@ -14,22 +14,9 @@ from math import erfc, exp, sqrt
 
 import numpy as np
 
-from herdcli.fast.numpy_online_pairs import with_products
-from herdcli.fast.numpy_online_text import murmur3, parse_text
+from herdcli.fast.numpy_online_pairs import with_products  # noqa: F401  a part of the same compiled file
+from herdcli.fast.numpy_online_text import murmur3, parse_text  # noqa: F401
 from herdcli.schema import Array
-
-__all__ = [
-    "learn_binary",
-    "learn_multiclass",
-    "linear_scores",
-    "murmur3",
-    "normal_cdf",
-    "parse_text",
-    "rescale",
-    "solve_step",
-    "with_bias",
-    "with_products",
-]
 
 NHERD, AROW, CW, SCW1, SCW2, PA, PA1, PA2, PERCEPTRON, SOP = range(10)
 EXACT, PROJECT, DROP = range(3)

@@ -13,8 +13,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["elimination_along", "elimination_line", "elimination_reached", "greedy_elimination"]
-
 Graph = list[set[int]]
 
 

@@ -17,8 +17,6 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["standardize"]
-
 SEEN, SIZE, LOCATION, DEVIATION, CENTRED, FIELDS = range(6)
 
 

@@ -17,20 +17,6 @@ import numpy as np
 from herdcli.fast.numpy_gibbs import LIMIT, exponential
 from herdcli.schema import Array
 
-__all__ = [
-    "by_unit",
-    "current_rows",
-    "draw_words",
-    "fill_words",
-    "guide_table",
-    "lag_slacks",
-    "list_below",
-    "move_units",
-    "natural_at",
-    "row_extents",
-    "shown_product",
-]
-
 F = np.float32
 LANES = 32
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

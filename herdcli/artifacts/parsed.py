@@ -112,14 +112,16 @@ class Writer:
 
     def add(self, piece: Piece) -> None:
         """Write a piece behind the others."""
-        at, words, shapes = self.file.tell(), [], []
+        at, arrays, shapes = self.file.tell(), list[Array](), []
         for rows in piece.blocks:
             shapes.append([len(rows[2]), len(rows[1]), rows[3] is not None])
-            for kind, array in zip(_TYPES, rows, strict=True):
-                raw = b"" if array is None else np.ascontiguousarray(array, dtype=kind).tobytes()
-                words.append(np.frombuffer(raw.ljust(-(-len(raw) // 8) * 8, b"\0"), "<i8"))
-        whole = np.concatenate(words) if words else np.zeros(0, "<i8")
-        self.file.write(whole.tobytes())
+            arrays += [np.ascontiguousarray(array, dtype=kind) for kind, array in zip(_TYPES, rows, strict=True) if array is not None]
+        words = [-(-array.nbytes // 8) for array in arrays]
+        whole, start = np.zeros(sum(words), "<i8"), 0
+        for array, count in zip(arrays, words, strict=True):
+            whole[start : start + count].view(array.dtype)[: len(array)] = array
+            start += count
+        self.file.write(whole.data)
         part = {"at": at, "words": len(whole), "blocks": shapes, "proof": piece.proof.hex(), "state": piece.state, "sum": _sum(whole)}
         self.parts.append(part)
 

@@ -387,41 +387,6 @@ def test_unfinished_work_is_not_committed():
     assert found == set()
 
 
-USED_BY_NAME = {  # definitions that libraries or tables of names call
-    "herdcli.markov.formats": re.compile(r"(read|write)_\w+"),
-    "herdcli.cli": re.compile(r"(format|list)_\w+"),  # of click
-    "herdcli.cli.frame.declaration": re.compile(r"\w+"),  # what declarations say, for whoever asks
-}
-
-
-def definitions(tree: ast.Module) -> Iterator[str]:
-    """Names of classes, functions and methods, and of a module's constants."""
-    for node in walked(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            yield node.name
-    for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        yield from (target.id for target in targets if isinstance(target, ast.Name))
-
-
-def test_no_definition_is_unused():
-    """A name that stands once in herdcli, tests and scripts together is the definition of what nobody uses."""
-    from collections import Counter
-
-    written = [path for path in sources() if path.suffix in {".py", ".pyx"}]
-    counts = Counter(word for path in written for word in re.findall(r"\w+", content(path)))
-    unused = {
-        f"{module_name(path)}: {name}"
-        for path in MODULES
-        for name in definitions(parsed(path))
-        if counts[name] == 1
-        and not name.startswith("__")
-        and not any(within(module_name(path), place) and pattern.fullmatch(name) for place, pattern in USED_BY_NAME.items())
-    }
-    assert unused == set()
-    assert set(definitions(ast.parse("A = 1\nclass B:\n    def c(self): ..."))) == {"A", "B", "c"}
-
-
 # The house ----------------------------------------------------------------------------------------------------
 
 

@@ -88,12 +88,13 @@ class Lazy:
         return found
 
     def __getitem__(self, rows: Array | slice) -> Array:
-        """Rows read: a slice, or (n,) places in any order; the cheapest is a rising one."""
+        """Rows read: a slice, (n,) bool, or (n,) places in any order; the cheapest is a rising one."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if self.chosen is None and step == 1 and stop > start:
                 return self._read(start, stop)
             rows = np.arange(start, stop, step)
+        rows = np.flatnonzero(rows) if rows.dtype.kind == "b" else rows
         numbers = rows if self.chosen is None else self.chosen[rows]
         if (numbers[1:] < numbers[:-1]).any():
             order = np.argsort(numbers, kind="stable")

@@ -11,7 +11,7 @@ from herdcli.cli.frame import outputs, spreading
 from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.errors import independent, parsed
 from herdcli.cli.regress.inputs import MOST_CLASSES
-from herdcli.cli.regress.training_rows import predictors, training_rows
+from herdcli.cli.regress.training_rows import predictors, rows_of, training_rows
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.regression import counts
 
@@ -136,7 +136,7 @@ def _with_holdout(value: GeneralisedLinear, inputs: Inputs, variance: Array | No
         variance=None if variance is None else variance[held],
         before=before,
         gap=gap,
-        baselines=None if value.baselines is None else value.baselines.predictions(inputs.X[held]),
+        baselines=None if value.baselines is None else value.baselines.predictions(rows_of(inputs.X, held)),
     )
     return replace(value, holdout=rows)
 

@@ -61,6 +61,12 @@ def training_rows(inputs: Inputs, centre: Array | None) -> Rows:
     return StoredRows(inputs.X.taken(chosen), y, offset, weight, centre)
 
 
+def rows_of(X: Array, chosen: Array) -> Array:
+    """Some of the rows, (n,) bool; of rows on disk they stay there."""
+    found: Array = getattr(X, "taken", X.__getitem__)(chosen)
+    return found
+
+
 def predictors(value: GeneralisedLinear, inputs: Inputs, held: Array) -> Array:
     """The linear predictor (h, K) of the rows that are held out, (n,) bool."""
     offset = inputs.offset[held]

@@ -109,7 +109,8 @@ def herd_error(folder: Path, passes: int) -> float:
     subprocess.run([HERD, "nherd-train", "-q", str(folder / "train.svm"), "--passes", str(passes), "-o", model], check=True)
     subprocess.run([HERD, "apply", "-q", model, str(folder / "test.svm"), "-o", str(folder / "p.csv")], check=True)
     header, *rows = (folder / "p.csv").read_text().splitlines()
-    names = header.split(",")[: len(set(header.split(",")) - {"y", "split"})]  # a column of probabilities for each class comes first
+    # a column of probabilities for each class comes first
+    names = header.split(",")[: len(set(header.split(",")) - {"y", "predicted_y", "split"})]
     guessed = np.array([names[int(np.argmax([float(cell) for cell in row.split(",")[: len(names)]]))].strip('"') for row in rows])
     label = np.array([line.split(" ", 1)[0] for line in (folder / "test.svm").read_text().splitlines()])
     return float(100 * np.mean(guessed != label))

@@ -36,7 +36,7 @@ def test_products_learn_what_features_alone_cannot(herd, tmp_path, model):
     assert kept.running.wrong < 0.05 * 400 < 0.2 * 400 < plain.running.wrong
     assert herd("apply", "m.h5", "test.vw", "-o", "p.csv").code == 0
     lines = (tmp_path / "p.csv").read_text().splitlines()
-    at = lines[0].split(",").index("y")
+    at = lines[0].split(",").index("predicted_y")
     labels = [line.split()[0] for line in parity(200, 1).decode().splitlines()]
     assert [line.split(",")[at].strip('"') for line in lines[1:]] == labels
     assert herd("eval", "m.h5", "--data", "test.vw").code == 0

@@ -22,6 +22,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.io
@@ -118,6 +119,14 @@ def _texts() -> list[Case]:
         Case("CSV", "a total below", text("a,b\n1.5,2\n3,4\n-5.25,6\nTotal,12\n"), None),
         Case("CSV", "a column name twice", text("a,a\n1.5,2\n3,4\n-5.25,6\n"), None),
         Case("CSV", "a header alone", text("a,b\n"), None),
+        Case(
+            "CSV",
+            "whole numbers beyond 2^53",
+            text(column("9007199254740993", "9007199254740995", "5.5")),
+            with_second_column(2.0**53, 2.0**53 + 4, 5.5),
+        ),
+        Case("CSV", "leading zeros", text(column("007", "010", "011")), with_second_column(7, 10, 11)),
+        Case("CSV", "NA, null and empty cells", text("a,b\n1.5,2\nNA,4\nnull,\n"), None),
         Case("CSV", "Excel's sep= line", text("sep=;\n" + table(PLAIN, ";"))),
         Case("CSV in zip", "one file", _zip),
     ]
@@ -168,6 +177,19 @@ def _folder(path: Path) -> None:
         pq.write_table(pa.table({"a": ROWS[part : part + 1, 0], "b": ROWS[part : part + 1, 1]}), path / f"part-{part}.parquet")
 
 
+def _enumerated(file: Any) -> None:
+    file["X"] = ROWS
+    file.create_dataset("y", data=[0, 1, 0], dtype=h5py.enum_dtype({"no": 0, "yes": 1}, basetype="i1"))
+
+
+def _two_sheets(path: Path) -> None:
+    book = openpyxl.Workbook()
+    for sheet, rows in ((book.active, ROWS.tolist()), (book.create_sheet("further"), [[7, 8]])):
+        for row in [["a", "b"], *rows]:
+            sheet.append(row)
+    book.save(path)
+
+
 def _soft(file: Any) -> None:
     file["raw"] = ROWS
     file["X"] = h5py.SoftLink("/raw")
@@ -186,6 +208,13 @@ def _arrays() -> list[Case]:
         Case("HDF5", "soft link", _h5(_soft)),
         Case("HDF5", "CSR with uint64 indices", _h5(_csr("u8", True))),
         Case("HDF5", "CSR out of order", _h5(_csr("i4", False))),
+        Case("HDF5", "an enumeration of labels", _h5(_enumerated)),
+        Case("Excel", "two sheets", _two_sheets),
+        Case(
+            "MATLAB",
+            "labels in a cell array",
+            lambda path: scipy.io.savemat(path, {"X": ROWS, "y": np.array(["u", "v", "u"], dtype=object)}),
+        ),
         Case("MATLAB", "big-endian types", lambda path: scipy.io.savemat(path, {"X": ROWS.astype(">f8")})),
         Case("Arrow", "file", _arrow(pa.ipc.new_file)),
         Case("Arrow", "stream", _arrow(pa.ipc.new_stream)),
@@ -211,6 +240,7 @@ SUFFIX = {
     "NPZ": ".npz",
     "HDF5": ".h5",
     "MATLAB": ".mat",
+    "Excel": ".xlsx",
     "Arrow": ".arrow",
     "Parquet": ".parquet",
 }
@@ -246,6 +276,8 @@ def _other_readers() -> dict[str, Callable[[Case, Path], Any]]:
     def by_pandas(case: Case, path: Path) -> Any:
         if case.kind.startswith("CSV"):
             return pandas.read_csv(path).to_numpy()
+        if case.kind == "Excel":
+            return pandas.read_excel(path).to_numpy()
         return pandas.read_parquet(path).to_numpy() if case.kind == "Parquet" else None
 
     return {"pandas": by_pandas} | readers

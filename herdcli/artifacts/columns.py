@@ -29,6 +29,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INDEX_NAMES = ("", "Unnamed: 0")
+MOST_NAMES = 50  # of columns that a line names
 UTF8_HINT = "declare its encoding, as --encoding latin-1"
 
 
@@ -122,7 +123,7 @@ class TableAccount:
     def summary(self, data: Dataset) -> tuple[str, bool]:
         """The line at the end of reading, of the data set that was made, and whether everything was used."""
         features = data.feature_names or []
-        said = f"{grouped(self.rows)} rows, {grouped(len(self.names))} columns: {grouped(data.X.shape[1])} features"
+        said = f"{_counted(self.rows, 'row')}, {_counted(len(self.names), 'column')}: {_counted(data.X.shape[1], 'feature')}"
         beside = [f"{'labels' if role == 'y' else role} '{name}'" for role, name in self.roles.items()] + [
             f"'{name}'" for name in self.kept
         ]
@@ -131,9 +132,14 @@ class TableAccount:
         unused = [] if self.whole or nameless else [name or "(no name)" for name in self.names if name not in used]
         lost = self.rows - data.X.shape[0]
         line = ", ".join([said, *beside[:12]])
-        line += f"; not used: {', '.join(unused[:12])}{' …' if len(unused) > 12 else ''}" if unused else ""
-        line += f"; {grouped(lost)} rows not used" if lost > 0 else ""
+        line += f"; not used: {', '.join(unused[:MOST_NAMES])}" if unused else ""
+        line += f" and {grouped(len(unused) - MOST_NAMES)} more" if len(unused) > MOST_NAMES else ""
+        line += f"; {_counted(lost, 'row')} not used" if lost > 0 else ""
         return line, not unused and lost <= 0
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{grouped(count)} {what}{'' if count == 1 else 's'}"
 
 
 def _absent(column: Any) -> Array:

@@ -61,6 +61,7 @@ class Ranges:
     as_stored  rows are not reckoned with: values of any size, and booleans.      gaps  NaN is a value that is missing.
     splits     rows come with what they are split into, which all of them together say.
     sources    where the parts are from, which must not change meanwhile.
+    account    what the first file had, of a table.
     """
 
     artifact: Artifact
@@ -72,6 +73,7 @@ class Ranges:
     splits: bool = False
     note: Note = silent
     sources: list[Source] = field(default_factory=list)
+    account: columns.TableAccount | None = None
     split_type: np.dtype[Any] = np.dtype(np.uint8)  # of the parts as the file read whole would have them; known with `split()`
     _split: list[Array | None] = field(default_factory=list)
 
@@ -96,6 +98,15 @@ class Ranges:
             start, place = max(start, end), place + 1
         whole, split = found[0] if len(found) == 1 else _joined(found), self.split() if self.splits else None
         return replace(whole, split=None if split is None else split[begin:stop])
+
+    def summary(self) -> tuple[str, bool] | None:
+        """The line at the end of reading, of all files, and whether everything was used; None for what is no table."""
+        if self.account is None:
+            return None
+        value = self.artifact.value
+        rows = replace(value, X=np.broadcast_to(np.uint8(0), (self.count, value.X.shape[1])))
+        line, complete = replace(self.account, rows=self.count).summary(rows)
+        return f"{self.artifact.name}: {f'{len(self.parts)} files, ' if len(self.parts) > 1 else ''}{line}", complete
 
     def labelled(self) -> bool:
         """Whether rows may have labels of their own."""
@@ -208,6 +219,7 @@ def read_once(path: str) -> bool:
 
 def _opened(paths: list[str], path: str, asked: Asked, input_format: str | None, verified: bool, held: ExitStack) -> Ranges | None:
     found: list[tuple[Artifact, Reader, Source]] = []
+    asked = replace(asked, account=[])
     for each in paths:
         one = _one(each, replace(asked, note=silent) if found else asked, input_format, verified, held)
         if one is None:
@@ -227,7 +239,8 @@ def _opened(paths: list[str], path: str, asked: Asked, input_format: str | None,
         parts.append((starts, reader, artifact.name))
         starts += reader.count
     whole = first if len(found) == 1 else _together([artifact for artifact, _, _ in found], path)
-    return Ranges(whole, starts, parts, names, note=asked.note, sources=[source for _, _, source in found])
+    account = next((each for each in asked.account if isinstance(each, columns.TableAccount)), None)
+    return Ranges(whole, starts, parts, names, note=asked.note, sources=[source for _, _, source in found], account=account)
 
 
 def _together(found: list[Artifact], path: str) -> Artifact:

@@ -79,7 +79,7 @@ def test_quoted_cells_may_hold_lines_separators_and_quotes(tmp_path: Path) -> No
     data, told = _load(tmp_path / "a.csv", text)
     np.testing.assert_array_equal(data.X, [[1], [2], [3], [4]])
     assert data.class_names == ["l", "r"]
-    assert any("10 lines, 4 rows, 3 columns: 1 features, labels 'y'; not used: note" in line for line in told)
+    assert any("10 lines, 4 rows, 3 columns: 1 feature, labels 'y'; not used: note" in line for line in told)
 
 
 def test_a_quote_inside_a_cell_without_quotes_is_a_character(tmp_path: Path) -> None:

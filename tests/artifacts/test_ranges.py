@@ -172,3 +172,25 @@ def test_a_sealed_file_that_was_cut_is_refused_without_being_read(folder, tmp_pa
         own.write_bytes((folder / name).read_bytes()[:-100])
         with pytest.raises(DataError, match="cut short"), opened(own, verified=False):
             pass  # pragma: no cover
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_rows_that_are_read_by_parts_are_accounted_for(tmp_path, suffix):
+    """Columns of text are not read where nobody asks for them, and are named; one file as several."""
+    table = pa.table({"a": X[:20, 0], "b": X[:20, 1], "y": Y[:20]})
+    for number in range(2):
+        path = tmp_path / f"part-{number}.{suffix}"
+        part = table.slice(10 * number, 10)
+        pyarrow.csv.write_csv(part, path, pyarrow.csv.WriteOptions(quoting_style="none")) if suffix == "csv" else pq.write_table(part, path)
+    for name, files in (("part-0", ""), ("part-*", "2 files, ")):
+        path = str(tmp_path / f"{name}.{suffix}")
+        for labels, line in ((True, "2 features, labels 'y'"), (False, "2 features; not used: y")):
+            with ranges.opened(path, input_format=None, note=lambda _: None, verified=True, labels=labels) as found:
+                assert found.summary() == (f"{path}: {files}{20 if files else 10} rows, 3 columns: {line}", labels)
+
+
+def test_rows_of_hdf5_have_no_columns_to_account_for(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["X"] = X[:10]
+    with ranges.opened(str(tmp_path / "x.h5"), input_format=None, note=lambda _: None, verified=True) as found:
+        assert found.summary() is None

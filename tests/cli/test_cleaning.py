@@ -221,4 +221,4 @@ def test_the_line_at_the_end_of_reading_names_what_was_not_used(herd, tmp_path):
     assert line in herd("convert", "t.csv", "-o", "t.h5").err
     (tmp_path / "u.csv").write_text("a,y\n1,l\n2,r\n")
     assert "columns:" not in herd("convert", "u.csv", "-o", "u.h5").err
-    assert "u.csv: 3 lines, 2 rows, 2 columns: 1 features, labels 'y'\n" in herd("convert", "-v", "u.csv", "-o", "u.h5").err
+    assert "u.csv: 3 lines, 2 rows, 2 columns: 1 feature, labels 'y'\n" in herd("convert", "-v", "u.csv", "-o", "u.h5").err

@@ -108,3 +108,9 @@ def test_numbers_that_several_files_keep_beside_their_rows_are_columns(run, tmp_
         ended = run("regress", source, "--offset", "exposure", "-q", "-o", output)
         assert ended.code == 0, ended.err
     assert arrays("several.h5") == arrays("one.h5")
+
+
+def test_columns_that_no_file_uses_are_named(run, files):
+    ended = run("kernel-herd", "part-*.parquet", "--columns", "a,b", "-m", "3", "-o", "o.h5")
+    assert "part-*.parquet: 3 files, 60 rows, 4 columns: 2 features; not used: c, y\n" in ended.err
+    assert ended.code == 0

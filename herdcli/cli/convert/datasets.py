@@ -86,6 +86,7 @@ def _in_pieces(session: Session, request: Request) -> bool:
         read, columns = streamed.taken(found), found.artifact.value.X.shape[1]
         if read is None:
             return False
+        session.account_for(found)
         first, end = session.place.stretch(found.count)
         size = max(1, STRETCH // (8 * columns))
         parts = (read(start, min(start + size, end)) for start in range(first, end, size))

@@ -149,6 +149,7 @@ def in_stretches(session: Session, request: Request, found: Ranges) -> Counted |
     if found.artifact.recoding.codes:  # whose names of states in_memory knows
         return None
     session.inputs["data"] = artifact = found.artifact
+    session.account_for(found)
     if artifact.kind != "dataset" or artifact.recoding:
         session.recoding = artifact.recoding
     session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")

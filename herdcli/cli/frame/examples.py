@@ -113,6 +113,7 @@ def opened(
                 kept = None if found is None else lazy.table(found, declared=True) if tables else lazy.dataset(found)
                 if found is not None and kept is not None and kept.y is not None:
                     session.inputs[role] = found.artifact
+                    session.account_for(found)
                     yield Examples(source.name, data=replace(found.artifact, value=kept))
                     return
         if source.regular:

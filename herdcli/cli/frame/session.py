@@ -335,6 +335,11 @@ class Session:
         """Say at the end of reading what a table had, where some of it was not used; under -v always."""
         (self.console.detail if complete else self.console.note)(line)
 
+    def account_for(self, found: ranges.Ranges) -> None:
+        """The same of rows that are read by parts."""
+        if (told := found.summary()) is not None:
+            self._account(*told)
+
     def _together(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
         """The rows of several files as one data set.  required  columns that it must have;  asked  as of `ranges.opened`."""
         with ranges.opened(path, note=self.console.note, verified=True, roles=self.column_roles(role), **asked) as found:
@@ -342,6 +347,7 @@ class Session:
                 raise DataError("cannot be read together", where=path, hint="Parquet, dense HDF5, and CSV of numbers can")
             columns = found.artifact.value.X.shape[1]
             self.require_memory(8 * found.count * columns, f"{found.count} × {columns} values of several files")
+            self.account_for(found)
             artifact = replace(found.artifact, value=found.whole())
         if lacking := sorted(set(required) - {*(artifact.value.columns or ()), "y"}):  # labels, which others may have among their columns
             hint = "columns of Parquet and CSV can be named, and datasets of HDF5 beside /X"

@@ -76,6 +76,7 @@ def opened(
     for line in notes:
         session.console.note(line)
     session.inputs["data"], session.recoding = found.artifact, found.artifact.recoding
+    session.account_for(found)
     session.console.detail(f"{found.artifact.name}: {len(value.X)} rows are read in blocks")
     return replace(found.artifact, value=value)
 
@@ -191,6 +192,7 @@ def left(session: Session, path: str, *, label: str | None = None, missing: bool
     found = session.hold(asked)
     if found is not None:
         found.gaps, session.inputs["data"] = missing, found.artifact
+        session.account_for(found)
         session.console.detail(f"{found.artifact.name}: {found.count} rows are read in blocks")
     return found
 

@@ -42,5 +42,6 @@ def opened(session: Session, request: Request) -> Artifact | None:
     if found is None or value is None or len(value.X) < value.X.shape[1]:
         return None
     session.inputs["data"], session.recoding = found.artifact, found.artifact.recoding
+    session.account_for(found)
     session.console.detail(f"{found.artifact.name}: {len(value.X)} rows are read block by block")
     return replace(found.artifact, value=value)

@@ -92,6 +92,7 @@ def _in_stretches(session: Session, request: Request, found: Ranges) -> Rows | N
     if artifact.recoding or others or numbered:
         return None
     session.inputs["data"] = artifact
+    session.account_for(found)
     session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
     warn_of_weights(session, head)
     whole = inputs.all_rows(request, found.split() is not None)

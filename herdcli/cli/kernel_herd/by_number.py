@@ -87,6 +87,7 @@ def opened(session: Session, request: Request) -> Iterator[Rows]:
             yield _in_memory(session, request)
             return
         session.inputs["data"] = artifact = found.artifact
+        session.account_for(found)
         if found.count < 2:
             raise DataError("needs at least two rows and has one", where=artifact.name)
         session.console.detail(f"{artifact.name}: {grouped(found.count)} rows, sha256 {artifact.sha256[:12]}")

@@ -162,6 +162,7 @@ def _in_stretches(session: Session, request: Request, found: Ranges) -> Rows | N
     data, given, classes = inputs.parted(head, request, artifact.name, session.console.note)
     _require_numbers(classes, request, artifact.name)
     session.inputs["data"] = artifact
+    session.account_for(found)
     session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
     own = found.split() if request.split is None else None
     rows = Dataset(np.broadcast_to(np.uint8(0), (found.count, data.X.shape[1])), split=own)

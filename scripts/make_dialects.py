@@ -298,7 +298,7 @@ def _herd(case: Case, path: Path, options: tuple[str, ...]) -> tuple[str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "herdcli", "convert", str(path), *options, "-o", str(out)], capture_output=True, text=True, check=False
     )
-    notes = [line.replace(f"{path}: ", "") for line in done.stderr.splitlines()]
+    notes = [line.replace(f"{path}: ", "").replace(str(path), path.name) for line in done.stderr.splitlines()]
     said = [line.split(": ", 1)[-1] for line in notes if not line.split(": ", 1)[-1][:1].isdigit() or "not used" in line]
     if done.returncode:
         return ("refused" if done.returncode in (2, 65) else f"exit {done.returncode}"), " · ".join(said[-2:])

@@ -38,6 +38,10 @@ class _Called(ModuleType):
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         return __getattr__(self.__name__.rpartition(".")[2])(*inputs, **options)
 
+    @property
+    def __signature__(self) -> Any:
+        return __getattr__(self.__name__.rpartition(".")[2]).__signature__
+
 
 class _Package(ModuleType):
     def __setattr__(self, name: str, value: object) -> None:

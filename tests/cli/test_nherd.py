@@ -81,7 +81,7 @@ def test_train_evaluate_and_apply(herd, text, tmp_path):
     applied = herd("apply", "m.h5", "test.svm", "-o", "p.csv")
     assert applied.code == 0, applied.err
     lines = (tmp_path / "p.csv").read_text().splitlines()
-    assert lines[0] == "-1,1,y"
+    assert lines[0] == "-1,1,predicted_y"
     predicted = np.array([line.split(",")[-1].strip('"') for line in lines[1:]])
     truth = np.array([str(int(line.split()[0])) for line in (tmp_path / "test.svm").read_text().splitlines()])
     assert np.mean(predicted != truth) == pytest.approx(row["error"])

@@ -141,8 +141,5 @@ def command(session: Session, request: Request) -> None:
         fit_dbn(session, request, request.settings())
     else:
         from herdcli.cli.fit_rbm.models import fit_models
-        from herdcli.cli.frame import streamed
 
-        on_disk = "--on-disk --split 1,0,0 reads rows in shuffled blocks and keeps none with the model"
-        with streamed.way_out(on_disk, lambda: request.source != "-" and not request.unstreamed(), request.source):
-            fit_models(session, request)
+        fit_models(session, request)

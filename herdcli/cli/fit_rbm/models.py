@@ -115,6 +115,7 @@ def _held(groups: Groups, settings: Settings, *, needed: bool) -> Sequence[Selec
 def _afresh(session: Session, request: Request) -> Inputs:
     """The inputs of models that begin at random weights."""
     from herdcli.cli.frame.rows import OF_MODELS, Reading, in_units
+    from herdcli.cli.frame.streamed import way_out
     from herdcli.rbm.groups import largest
     from herdcli.rbm.units import family
 
@@ -124,7 +125,9 @@ def _afresh(session: Session, request: Request) -> Inputs:
     warn_of_weights(session, data.value)
     _require_levels(session, settings.visible_units, data.name)
     reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
-    rows = in_units(session, data, family(settings.visible_units), reading)
+    on_disk = "--on-disk --split 1,0,0 reads rows in shuffled blocks and keeps none with the model"
+    with way_out(on_disk, lambda: request.source != "-" and not request.unstreamed(), request.source):
+        rows = in_units(session, data, family(settings.visible_units), reading)
     request = request.sized(rows.X.shape[1], settings.visible_units)
     settings = replace(settings, algorithm=request.algorithm)
     data = replace(data, value=None)  # the rows take its place in memory

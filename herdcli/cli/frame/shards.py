@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from herdcli.artifacts import compare
 from herdcli.cli.frame.options import Command, Parsed, cluster_options
 from herdcli.cli.frame.request import revived
 from herdcli.errors import BadUsage, DataError, NoInput
 from herdcli.kinds import KINDS
 from herdcli.parts import named
-from herdcli.schema import check
 from herdcli.shards import Shard, joined, parse
 
 if TYPE_CHECKING:
@@ -97,6 +95,7 @@ def close(session: Session, made: Shard, what: str, finish: Finish, history: His
 def merge(session: Session, shards: Sequence[Artifact]) -> None:
     """Save what the units of all shards make, as the run without --shard would have."""
     from herdcli.cli.frame import outputs
+    from herdcli.schema import check
 
     first = shards[0]
     for other in shards[1:]:
@@ -141,6 +140,8 @@ def _request_of(shard: Artifact) -> object:
 
 def _require_alike(first: Artifact, other: Artifact) -> None:
     """Raise DataError unless two shards hold the same of what belongs to the whole run: everything but their place, parts and rest."""
+    from herdcli.artifacts import compare
+
     own = {name: None for name in ("parts", "rest") if hasattr(first.value, name)} | {"place": first.value.place}
     difference, name = compare.largest_difference(*(replace(shard.value, **own) for shard in (other, first)))
     if difference:

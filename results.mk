@@ -143,7 +143,7 @@ $(foreach topic,herding inference learning faces ica kernel scaling,$(eval $(cal
 
 STAGES += mnist
 mnist.run := fig_mnist.py
-mnist.with := mnist_rivals.py
+mnist.with := mnist_peers.py
 mnist.data := mnist.h5
 mnist.makes := mnist.csv mnist.png
 mnist.quick := --largest 4 --seeds 1 --programs herd --temperatures 300
@@ -163,8 +163,8 @@ league-kernel.quick-data := usps_all.h5
 league-kernel.quick := --rows 1000 --counts 30,100 --sets digits,usps,posterior
 
 STAGES += league-sides
-league-sides.run := league_sides.py
-league-sides.with := rivals.py
+league-sides.run := league_pairs.py
+league-sides.with := peer_programs.py
 league-sides.data := usps_all.h5 mnist.h5 spambase.h5 phoneme.h5 a9a news_w100.h5 speech_segments.h5 music16_long.h5
 league-sides.makes := league-sides.csv
 league-sides.quick-data := spambase.h5 a9a news_w100.h5 usps_all.h5
@@ -172,7 +172,7 @@ league-sides.quick := --seeds 1 --rows 600 --only logistic --only rbm
 
 STAGES += league
 league.run := league.py
-league.with := sides_page.py
+league.with := league_pairs_page.py
 league.needs := league-sides.csv herding-fig3.csv league-kernel-first.csv faces/summary.csv claims-inference.csv nherd-tuned.csv em.csv
 league.makes := league.md
 league.full := --tables $(RESULTS)
@@ -180,14 +180,14 @@ league.quick := --tables $(QUICK)
 
 STAGES += league-uai
 league-uai.run := league_uai.py
-league-uai.with := uai_rivals.py
+league-uai.with := uai_peers.py
 league-uai.data := networks/references.json
 league-uai.makes := league-uai.csv league-uai-counts.csv league-uai.md league-uai.png
 league-uai.quick := --without pgmpy --only asia,cancer,merlin_paskin,bm5x5_sw2_sb1_s3
 
 STAGES += league-uai-1200
 league-uai-1200.run := league_uai.py
-league-uai-1200.with := uai_rivals.py
+league-uai-1200.with := uai_peers.py
 league-uai-1200.data := networks/references.json
 league-uai-1200.makes := league-uai-1200.csv league-uai-1200-counts.csv league-uai-1200.md league-uai-1200.png
 league-uai-1200.full := --seconds 1200 --without pgmpy
@@ -195,9 +195,9 @@ league-uai-1200.quick := --seconds 1200 --without pgmpy --only asia,cancer
 
 # $(call rules,stage,folder,files,data sets,arguments)
 define rules
-$(addprefix $(2)/,$(3)) &: $(addprefix scripts/,$(firstword $($(1).run)) pipeline.py commands.py realdata.py $($(1).with)) \
+$(addprefix $(2)/,$(3)) &: $(addprefix scripts/,$(firstword $($(1).run)) figure_pipeline.py forked_commands.py real_data.py $($(1).with)) \
     $(addprefix $(2)/,$($(1).needs)) | $(2)/work/$(1) $(sort $(dir $(addprefix $(2)/,$(3)))) $(VENV)/installed-dev
-	@$$(BIN)/python scripts/realdata.py $(4)
+	@$$(BIN)/python scripts/real_data.py $(4)
 	$$(BIN)/python scripts/$($(1).run) $(2)/work/$(1) $(5)
 	@for file in $(3); do cp $(2)/work/$(1)/$$$$file $(2)/work/$(1)/.part && mv -f $(2)/work/$(1)/.part $(2)/$$$$file; done
 endef
@@ -220,7 +220,7 @@ endif
 quick: $(addprefix $(QUICK)/,$(foreach stage,$(STAGES),$(call quick-makes,$(stage))))  ## the same in minutes, with smaller settings, into results/quick
 
 .PHONY: stages
-stages:  # a line each for scripts/make_again.py
+stages:  # a line each for scripts/rebuild_results.py
 	@:$(foreach stage,$(STAGES),$(info results: $(stage) $(addprefix $(RESULTS)/,$($(stage).makes))))
 	@:$(foreach stage,$(STAGES),$(info quick: $(stage) $(addprefix $(QUICK)/,$(call quick-makes,$(stage)))))
 

@@ -21,7 +21,7 @@ RECORDED = ("thousands", "decimal", "percent", "currency", "encoding")
 
 
 @dataclass(frozen=True)
-class Dialect:
+class TextDialect:
     """thousands  the mark between groups of digits: `,` `.` `'` or a blank, which stands for every kind of blank; None: no groups.
 
     decimal   the mark before the fraction: `.` or `,`; None: as the text looks.
@@ -50,15 +50,15 @@ class Dialect:
         return {name: value for name in RECORDED if (value := getattr(self, name))}
 
 
-def declared(given: Mapping[str, Any]) -> Dialect:
+def dialect_from_options(given: Mapping[str, Any]) -> TextDialect:
     """The dialect of options by name, None where not typed.  Raises BadUsage for marks that are the same, and an unknown encoding."""
     if given["thousands"] is not None and given["thousands"] == given["decimal"]:
         raise BadUsage("--thousands and --decimal name the same mark", hint="a number such as 1.234,5 has --thousands . --decimal ,")
-    known = None if given["encoding"] is None else encoding(given["encoding"], where="--encoding")
-    return Dialect(given["thousands"], given["decimal"], bool(given["percent"]), bool(given["currency"]), known)
+    known = None if given["encoding"] is None else check_encoding(given["encoding"], where="--encoding")
+    return TextDialect(given["thousands"], given["decimal"], bool(given["percent"]), bool(given["currency"]), known)
 
 
-def revived(parameters: Mapping[str, object], *, where: str) -> Dialect:
+def dialect_from_history(parameters: Mapping[str, object], *, where: str) -> TextDialect:
     """The dialect of a history.  Raises DataError for what no user could have declared."""
     found = {name: parameters[name] for name in RECORDED if name in parameters}
     allowed = {"thousands": THOUSANDS, "decimal": DECIMAL, "percent": (True,), "currency": (True,)}
@@ -66,11 +66,11 @@ def revived(parameters: Mapping[str, object], *, where: str) -> Dialect:
         if name in allowed and value not in allowed[name]:
             raise DataError(f"its history declares {name} {value!r}", where=where)
     if "encoding" in found:
-        found["encoding"] = encoding(str(found["encoding"]), where=where)
-    return Dialect(**found)  # type: ignore[arg-type]
+        found["encoding"] = check_encoding(str(found["encoding"]), where=where)
+    return TextDialect(**found)  # type: ignore[arg-type]
 
 
-def encoding(name: str, *, where: str) -> str:
+def check_encoding(name: str, *, where: str) -> str:
     """The name of an encoding of text, as Python has it.  Raises DataError for one that is unknown, or no encoding of text."""
     try:
         found = codecs.lookup(name)
@@ -81,17 +81,17 @@ def encoding(name: str, *, where: str) -> str:
     return found.name
 
 
-PLAIN = Dialect()
-_current: ContextVar[Dialect] = ContextVar("dialect", default=PLAIN)
+PLAIN = TextDialect()
+_current: ContextVar[TextDialect] = ContextVar("dialect", default=PLAIN)
 
 
-def current() -> Dialect:
+def current_dialect() -> TextDialect:
     """The dialect that inputs are read in."""
     return _current.get()
 
 
 @contextmanager
-def reading(dialect: Dialect) -> Iterator[None]:
+def use_dialect(dialect: TextDialect) -> Iterator[None]:
     """Inputs are read in this dialect while the body runs."""
     token = _current.set(dialect)
     try:

@@ -29,8 +29,8 @@ import click
 import numpy as np
 
 from herdcli import LEARNING, artifacts, notebook
-from herdcli.artifacts import native, provenance
-from herdcli.artifacts.arrow import array as as_arrow
+from herdcli.artifacts import native_arrays, provenance
+from herdcli.artifacts.arrow import to_arrow as as_arrow
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.errors import BadUsage, HerdError, Interrupted
@@ -38,11 +38,11 @@ from herdcli.records import set_notebook_view
 from herdcli.scratch import scratch_folder
 
 NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options of commands alone
-PYTHON = provenance.record("python", {}, {})  # the history of what nobody knows the making of
+PYTHON = provenance.stage_record("python", {}, {})  # the history of what nobody knows the making of
 MADE = "_made"  # attribute of a value that a function returned: its history, and what it learned of text and gaps in its columns
 
 
-set_notebook_view(notebook.html)
+set_notebook_view(notebook.artifact_html)
 
 
 def load(path: str | os.PathLike[str], **how: Any) -> Any:
@@ -304,7 +304,7 @@ def _file(value: Any, folder: Path) -> str:
         pq.write_table(table, path)
     elif isinstance(value, np.ndarray) or hasattr(value, "indptr"):
         rows = value.tocsr() if hasattr(value, "tocsr") else np.atleast_2d(value)
-        _saved(str(path), Dataset(native.matrix(rows, name="X", where="the array")), "hdf5", missing=True)
+        _saved(str(path), Dataset(native_arrays.native_matrix(rows, name="X", where="the array")), "hdf5", missing=True)
     elif is_dataclass(value):
         _saved(str(path), value, "hdf5", missing=True)
     else:

@@ -14,7 +14,7 @@ UNRECKONABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, Ty
 NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-def escaped(text: str, keep: str = "") -> str:
+def escape_text(text: str, keep: str = "") -> str:
     """Text that a terminal shows and does not obey: what steers it, escape sequences among that, as \\n, \\t or \\uNNNN.
 
     keep  characters to leave, as the line ends of a table.
@@ -43,7 +43,7 @@ class HerdError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return escaped(f"{self.where}: {self.message}" if self.where else self.message)  # one line, whatever a file's name holds
+        return escape_text(f"{self.where}: {self.message}" if self.where else self.message)  # one line, whatever a file's name holds
 
 
 class IncompletePart(HerdError):

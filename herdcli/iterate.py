@@ -2,7 +2,7 @@
 
 An algorithm is `init(...) -> State` and `step(state) -> State`, with `State` a dataclass that holds
 everything its future depends on, the number of steps done (`state.step`) and its traces included.
-A step owns the arrays of the state it is given.  `run` knows no files: saving is a callable it is
+A step owns the arrays of the state it is given.  `run_steps` knows no files: saving is a callable it is
 handed, and a resumed state is simply the state it starts from.
 """
 
@@ -22,24 +22,24 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 CHECKPOINT_SECONDS = 60.0
 
 
-class Steppable(Protocol):
-    """What `run` needs of a state: how many steps it has behind it."""
+class HasStep(Protocol):
+    """What `run_steps` needs of a state: how many steps it has behind it."""
 
     step: int
 
 
-S = TypeVar("S", bound=Steppable)
+S = TypeVar("S", bound=HasStep)
 
 
 asked: dict[int, int] = {}  # thread -> the signal that it is to end by; those of the system come to the main thread alone
 
 
-def stopping() -> bool:
+def stop_requested() -> bool:
     """Whether this thread was asked to end: a step that waits for something can end early then."""
     return threading.get_ident() in asked
 
 
-def interrupt(number: int, frame: FrameType | None) -> None:
+def handle_interrupt(number: int, frame: FrameType | None) -> None:
     """The handler of a process of herd's own: end at once.
 
     Python drops what is raised in a callback of its garbage collector or in `__del__`; so the signal is remembered, and ends the next step.
@@ -49,12 +49,12 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def interrupts() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Let signals end what the body does: of the main thread, whose process is herd's own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    previous = {number: signal.signal(number, handle_interrupt) for number in SIGNALS}
     try:
         yield
     finally:
@@ -72,7 +72,7 @@ def _deferred_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    own, ours = threading.get_ident(), (interrupt, signal.default_int_handler)
+    own, ours = threading.get_ident(), (handle_interrupt, signal.default_int_handler)
 
     def note(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and own in asked:
@@ -88,11 +88,11 @@ def _deferred_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _never(state: Steppable) -> bool:
+def _never(state: HasStep) -> bool:
     return False
 
 
-def run(
+def run_steps(
     step: Callable[[S], S],
     state: S,
     *,
@@ -121,7 +121,7 @@ def run(
                 raise
             if watch:
                 watch(state)
-            if stopping():
+            if stop_requested():
                 if checkpoint:
                     checkpoint(state)
                 raise Interrupted(asked[threading.get_ident()], step=state.step)

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Any
 
 from herdcli.errors import DataError
-from herdcli.parts import named
+from herdcli.parts import import_named
 from herdcli.records import dataclass
 
 
@@ -68,7 +68,7 @@ class Kind:
         if not 1 <= version <= self.version:
             hint = "update with: pip install --upgrade herdcli"
             raise DataError(f"is a {self.name} of version {version}, this herd reads versions up to {self.version}", where=where, hint=hint)
-        found: type[Any] = named(self.versions[version - 1])
+        found: type[Any] = import_named(self.versions[version - 1])
         return found
 
 
@@ -82,9 +82,9 @@ TARGETS = ("data", "target", "scores", "trace", "kernel")
 GALLERY = ("gallery", "probes", "probe_sets", "gallery_images", "drop_first", "dimensions")
 EXCHANGE = "herdcli.exchange"
 HARMONIUMS = {  # what commands do with an rbm and a dbn alike
-    "judge": "herdcli.cli.eval.harmoniums.judged",
-    "apply": "herdcli.cli.apply.harmoniums.applied",
-    "sample": "herdcli.cli.small.sample.of_harmoniums",
+    "judge": "herdcli.cli.eval.harmoniums.with_evaluation_rows",
+    "apply": "herdcli.cli.apply.harmoniums.apply_rbm",
+    "sample": "herdcli.cli.small.sample.sample_rbm",
 }
 
 KINDS: dict[str, Kind] = {
@@ -93,17 +93,17 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="dataset",
             versions=("herdcli.artifacts.dataset.Dataset",),
-            exports={"netcdf": "herdcli.artifacts.draws.of_dataset"},
+            exports={"netcdf": "herdcli.artifacts.inference_data.write_dataset"},
             metrics="herdcli.evaluation.samples.metrics",
             tolerance=1e-9,
-            judge="herdcli.cli.eval.samples.judged",
+            judge="herdcli.cli.eval.samples.with_target",
             judged_by=TARGETS,
             plots=_plots("samples_plots", "atoms"),
         ),
         Kind(
             name="rbm",
             versions=("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM"),
-            exports={"safetensors": f"{EXCHANGE}.tensors.of_rbm", "onnx": f"{EXCHANGE}.graphs.of_layers"},
+            exports={"safetensors": f"{EXCHANGE}.safetensors_files.write_rbm", "onnx": f"{EXCHANGE}.onnx_models.write_layers"},
             metrics="herdcli.evaluation.rbm.metrics",
             baseline="independent",
             verdicts=(
@@ -115,7 +115,7 @@ KINDS: dict[str, Kind] = {
                 "not reliable",
                 "worse than majority",
             ),
-            findings="herdcli.evaluation.verdicts.of_rbm",
+            findings="herdcli.evaluation.verdicts.rbm_findings",
             advice={
                 "worse than one Gaussian": "--learn-variances, --standardize, more --hidden or more --epochs; or herd em",
                 "learned nothing": (
@@ -124,7 +124,7 @@ KINDS: dict[str, Kind] = {
                 ),
             },
             tolerance=1e-4,
-            quick="herdcli.evaluation.quick.of_rbm",
+            quick="herdcli.evaluation.quick_metrics.quick_rbm_metrics",
             judged_by=("data",),
             **HARMONIUMS,
             plots=_plots("rbm_plots", "filters", "reconstructions", "samples", "trace", "validation", "told", "tracked"),
@@ -135,27 +135,27 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.gallery.metrics",
             baseline="reconstruction_mean",
             verdicts=("learned nothing", "worse than correlation"),
-            findings="herdcli.evaluation.verdicts.of_pairs",
+            findings="herdcli.evaluation.verdicts.pair_findings",
             advice={"learned nothing": "another --learning-rate, or more --epochs"},
-            judge="herdcli.cli.eval.gallery.judged",
+            judge="herdcli.cli.eval.gallery.with_gallery",
             judged_by=GALLERY,
             plots=_plots("gallery_plots", "filters", "trace", "errors") | {"nearest": "herdcli.evaluation.gallery_plots.closest"},
         ),
         Kind(
             name="dbn",
             versions=("herdcli.rbm.layers.DBN",),
-            exports={"safetensors": f"{EXCHANGE}.tensors.of_dbn", "onnx": f"{EXCHANGE}.graphs.of_layers"},
+            exports={"safetensors": f"{EXCHANGE}.safetensors_files.write_dbn", "onnx": f"{EXCHANGE}.onnx_models.write_layers"},
             metrics="herdcli.evaluation.dbn.metrics",
             baseline="independent",
             verdicts=("worse than independent", "learned nothing", "dead units"),
-            findings="herdcli.evaluation.verdicts.of_dbn",
+            findings="herdcli.evaluation.verdicts.dbn_findings",
             advice={
                 "learned nothing": (
                     "more --epochs, a higher --learning-rate, or --standardize for gaussian units; columns may be independent"
                 )
             },
             tolerance=1e-4,
-            quick="herdcli.evaluation.quick.of_dbn",
+            quick="herdcli.evaluation.quick_metrics.quick_dbn_metrics",
             judged_by=("data",),
             **HARMONIUMS,
             plots=_plots("dbn", "filters", "reconstructions", "samples", "trace"),
@@ -172,21 +172,21 @@ KINDS: dict[str, Kind] = {
                 "worse than persistence": "more --epochs, more --hidden, or another --learning-rate",
                 "worse than the mean": "more --epochs, more --hidden, or another --learning-rate",
             },
-            quick="herdcli.evaluation.recurrent.quick",
-            judge="herdcli.cli.fit_rbm.in_time.judged",
+            quick="herdcli.evaluation.recurrent.quick_metrics",
+            judge="herdcli.cli.fit_rbm.recurrent_models.with_evaluation_sequences",
             judged_by=("data",),
-            apply="herdcli.cli.fit_rbm.in_time.applied",
-            sample="herdcli.cli.fit_rbm.in_time.drawn",
+            apply="herdcli.cli.fit_rbm.recurrent_models.apply_recurrent",
+            sample="herdcli.cli.fit_rbm.recurrent_models.sample_recurrent",
             plots=_plots("recurrent_plots", "predicted", "filters", "trace"),
         ),
         Kind(
             name="herding",
             versions=("herdcli.herding.model.Herding",),
-            exports={"netcdf": "herdcli.artifacts.draws.of_herding"},
+            exports={"netcdf": "herdcli.artifacts.inference_data.write_herding"},
             metrics="herdcli.evaluation.herding.metrics",
             baseline="moment_gap_random",
             verdicts=("not converged", "worse than random", "worse than majority"),
-            findings="herdcli.evaluation.verdicts.of_herding",
+            findings="herdcli.evaluation.verdicts.herding_findings",
             advice={"worse than random": "more --iterations, or --variant safe"},
             tolerance=0.0,  # weights are integers, which do not round
             plots=_plots("herding_plots", "rates", "gap", "samples"),
@@ -194,7 +194,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="classifier",
             versions=tuple(f"herdcli.online.model.Classifier{version}" for version in (1, 2, "")),
-            exports={"onnx": f"{EXCHANGE}.graphs.of_classifier", "vw": f"{EXCHANGE}.vowpal.write"},
+            exports={"onnx": f"{EXCHANGE}.onnx_models.write_classifier", "vw": f"{EXCHANGE}.vowpal_models.write_model"},
             metrics="herdcli.evaluation.classifier.metrics",
             baseline="error_majority",
             verdicts=(
@@ -205,12 +205,12 @@ KINDS: dict[str, Kind] = {
                 "one class",
                 "misleading probabilities",
             ),
-            findings="herdcli.evaluation.verdicts.of_classifier",
-            judge="herdcli.cli.eval.classifiers.judged",
+            findings="herdcli.evaluation.verdicts.classifier_findings",
+            judge="herdcli.cli.eval.classifiers.with_evaluation_examples",
             judged_by=("data",),
             plots=_plots("classifier_plots", "confusion", "calibration", "weights", "trace")
             | {"precision-recall": "herdcli.evaluation.classifier_plots.precision_recall"},
-            apply="herdcli.cli.apply.classifiers.applied",
+            apply="herdcli.cli.apply.classifiers.apply_classifier",
         ),
         Kind(
             name="predictor",
@@ -218,11 +218,11 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.predictor.metrics",
             baseline="rmse_mean",
             verdicts=("worse than the mean", "learned nothing"),
-            findings="herdcli.evaluation.verdicts.of_predictor",
-            judge="herdcli.cli.eval.classifiers.judged",
+            findings="herdcli.evaluation.verdicts.predictor_findings",
+            judge="herdcli.cli.eval.classifiers.with_evaluation_examples",
             judged_by=("data",),
             plots=_plots("predictor", "predicted", "weights") | {"trace": "herdcli.evaluation.classifier_plots.trace"},
-            apply="herdcli.cli.apply.classifiers.predicted",
+            apply="herdcli.cli.apply.classifiers.apply_predictor",
         ),
         Kind(
             name="tagger",
@@ -230,21 +230,21 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.tagger.metrics",
             baseline="hamming_none",
             verdicts=("no better than chance",),
-            findings="herdcli.evaluation.verdicts.of_tagger",
-            judge="herdcli.cli.eval.classifiers.judged",
+            findings="herdcli.evaluation.verdicts.tagger_findings",
+            judge="herdcli.cli.eval.classifiers.with_evaluation_examples",
             judged_by=("data",),
             plots=_plots("classifier_plots", "weights"),
-            apply="herdcli.cli.apply.classifiers.tagged",
+            apply="herdcli.cli.apply.classifiers.apply_tagger",
         ),
         Kind(
             name="samples",
             versions=("herdcli.quadrature.samples.Samples",),
-            exports={"netcdf": "herdcli.artifacts.draws.of_samples"},
+            exports={"netcdf": "herdcli.artifacts.inference_data.write_samples"},
             metrics="herdcli.evaluation.samples.metrics",
             baseline="mmd_random",
             verdicts=("worse than random", "kernel too narrow", "kernel too wide", "one point", "embedding too coarse"),
-            findings="herdcli.evaluation.verdicts.of_samples",
-            judge="herdcli.cli.eval.samples.judged",
+            findings="herdcli.evaluation.verdicts.samples_findings",
+            judge="herdcli.cli.eval.samples.with_target",
             judged_by=TARGETS,
             plots=_plots("samples_plots", "atoms", "mmd"),
         ),
@@ -254,16 +254,16 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.network.metrics",
             baseline="independent",
             verdicts=("worse than independent", "impossible rows", "learned nothing", "overfits", "not converged"),
-            findings="herdcli.evaluation.verdicts.of_network",
+            findings="herdcli.evaluation.verdicts.network_findings",
             advice={
                 "worse than independent": "more rows, --smoothing 1, or a simpler --structure",
                 "overfits": "more rows, --smoothing 1, or a simpler --structure",
             },
             tolerance=1e-9,
-            quick="herdcli.evaluation.network.quick",
-            judge="herdcli.cli.eval.networks.judged",
+            quick="herdcli.evaluation.network.quick_metrics",
+            judge="herdcli.cli.eval.networks.with_reference",
             judged_by=("reference", "data"),
-            sample="herdcli.cli.network.draw.drawn",
+            sample="herdcli.cli.network.network_samples.sample_network",
             plots=_plots("network_plots", "graph", "given", "reference") | {"trace": "herdcli.evaluation.network_plots.learning"},
         ),
         Kind(
@@ -281,27 +281,27 @@ KINDS: dict[str, Kind] = {
                 "sampling error",
                 "not reliable",
             ),
-            findings="herdcli.evaluation.verdicts.of_beliefs",
-            judge="herdcli.cli.eval.networks.judged",
+            findings="herdcli.evaluation.verdicts.beliefs_findings",
+            judge="herdcli.cli.eval.networks.with_reference",
             judged_by=("reference",),
             plots=_plots("network_plots", "marginals", "trace", "reference"),
         ),
         Kind(
             name="ica",
             versions=("herdcli.ica.model.ICA1", "herdcli.ica.model.ICA"),
-            exports={"safetensors": f"{EXCHANGE}.tensors.of_ica", "onnx": f"{EXCHANGE}.graphs.of_ica"},
+            exports={"safetensors": f"{EXCHANGE}.safetensors_files.write_ica", "onnx": f"{EXCHANGE}.onnx_models.write_ica"},
             metrics="herdcli.evaluation.ica.metrics",
             baseline="log_likelihood_whitening",
             verdicts=("worse than whitening", "overfits", "dead filters", "too few rows", "gaussian outputs", "not converged"),
-            findings="herdcli.evaluation.verdicts.of_ica",
+            findings="herdcli.evaluation.verdicts.ica_findings",
             advice={
                 "overfits": "fewer --components, or more rows",
                 "gaussian outputs": "their rotation is not identifiable: more rows, or --algorithm sobi for rows in order of time",
             },
-            quick="herdcli.evaluation.ica.quick",
-            judge="herdcli.cli.eval.filters.judged",
+            quick="herdcli.evaluation.ica.quick_metrics",
+            judge="herdcli.cli.eval.ica_filters.with_evaluation_rows",
             judged_by=("data", "mixing", "true_sources"),
-            apply="herdcli.cli.apply.filters.applied",
+            apply="herdcli.cli.apply.ica_filters.apply_ica",
             plots=_plots("ica_plots", "filters", "spectra", "gabors", "tiling"),
         ),
         Kind(
@@ -310,15 +310,15 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.em.metrics",
             baseline="log_likelihood_baseline",
             verdicts=("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
-            findings="herdcli.evaluation.verdicts.of_em",
+            findings="herdcli.evaluation.verdicts.em_findings",
             advice={
                 "worse than baseline": "fewer --components, --covariance diagonal, or more rows",
                 "learned nothing": "it says no more than one Gaussian does",
             },
-            judge="herdcli.cli.em.judged.judged",
+            judge="herdcli.cli.em.evaluate_rows.with_evaluation_rows",
             judged_by=("data",),
-            apply="herdcli.cli.em.apply.applied",
-            sample="herdcli.cli.em.draw.drawn",
+            apply="herdcli.cli.em.apply.apply_model",
+            sample="herdcli.cli.em.sample_rows.sample_model",
             plots=_plots("em_plots", "clusters", "ledger"),
         ),
         Kind(
@@ -327,11 +327,11 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.em.metrics",
             baseline="squared_error_baseline",
             verdicts=("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
-            findings="herdcli.evaluation.verdicts.of_em",
+            findings="herdcli.evaluation.verdicts.em_findings",
             advice={"learned nothing": "it says no more than one centre does"},
-            judge="herdcli.cli.em.judged.judged",
+            judge="herdcli.cli.em.evaluate_rows.with_evaluation_rows",
             judged_by=("data",),
-            apply="herdcli.cli.em.apply.applied",
+            apply="herdcli.cli.em.apply.apply_model",
             plots=_plots("em_plots", "clusters", "ledger"),
         ),
         Kind(
@@ -340,12 +340,12 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.em.metrics",
             baseline="log_likelihood_baseline",
             verdicts=("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
-            findings="herdcli.evaluation.verdicts.of_em",
+            findings="herdcli.evaluation.verdicts.em_findings",
             advice={"learned nothing": "it says no more than independent columns do"},
-            judge="herdcli.cli.em.judged.judged",
+            judge="herdcli.cli.em.evaluate_rows.with_evaluation_rows",
             judged_by=("data",),
-            apply="herdcli.cli.em.apply.applied",
-            sample="herdcli.cli.em.draw.drawn",
+            apply="herdcli.cli.em.apply.apply_model",
+            sample="herdcli.cli.em.sample_rows.sample_model",
             plots=_plots("em_plots", "loadings", "ledger"),
         ),
         Kind(
@@ -360,10 +360,10 @@ KINDS: dict[str, Kind] = {
                 "worse than baseline": "fewer --components, --covariance diagonal, or more rows",
                 "worse than persistence": "the rows move slowly: --model lds, or differences of the rows",
             },
-            judge="herdcli.cli.em.judged_in_time.of_chains",
+            judge="herdcli.cli.em.evaluate_sequences.evaluate_hmm",
             judged_by=("data",),
-            apply="herdcli.cli.em.chain_rows.applied",
-            sample="herdcli.cli.em.chain_rows.drawn",
+            apply="herdcli.cli.em.hmm_apply.apply_hmm",
+            sample="herdcli.cli.em.hmm_apply.sample_hmm",
             plots=_plots("hmm_plots", "transitions", "ledger"),
         ),
         Kind(
@@ -377,16 +377,16 @@ KINDS: dict[str, Kind] = {
                 "worse than baseline": "more rows, fewer --components, or other columns: its baseline is one Gaussian",
                 "worse than persistence": "more --components: a column that no state follows is expected at its mean",
             },
-            judge="herdcli.cli.em.judged_in_time.of_dynamics",
+            judge="herdcli.cli.em.evaluate_sequences.evaluate_lds",
             judged_by=("data",),
-            apply="herdcli.cli.em.dynamics_rows.applied",
-            sample="herdcli.cli.em.dynamics_rows.drawn",
+            apply="herdcli.cli.em.lds_apply.apply_lds",
+            sample="herdcli.cli.em.lds_apply.sample_lds",
             plots=_plots("lds_plots", "states") | _plots("em_plots", "ledger"),
         ),
         Kind(
             name="regression",
             versions=("herdcli.regression.model.GeneralisedLinear",),
-            exports={"onnx": f"{EXCHANGE}.graphs.of_regression"},
+            exports={"onnx": f"{EXCHANGE}.onnx_models.write_regression"},
             metrics="herdcli.evaluation.regression.metrics",
             baseline="independent",
             verdicts=(
@@ -405,85 +405,85 @@ KINDS: dict[str, Kind] = {
                 "worse than a linear model": "a penalty (--l2 0.01), fewer columns, or more rows",
                 "learned nothing": "a smaller penalty, or columns that the target depends on",
             },
-            judge="herdcli.cli.regress.judged.judged",
+            judge="herdcli.cli.regress.evaluate_rows.with_evaluation_rows",
             judged_by=("data",),
             plots=_plots("regression_plots", "coefficients", "calibration", "residuals", "trace"),
-            apply="herdcli.cli.regress.predictions.applied",
+            apply="herdcli.cli.regress.predictions.apply_regression",
         ),
         Kind(name="report", versions=("herdcli.evaluation.table.Report",), plain="it is a table of figures itself"),
         Kind(
             name="rbm-shard",
-            versions=("herdcli.rbm.classes.RBMShard",),
+            versions=("herdcli.rbm.class_models.RBMShard",),
             plain=SHARD,
-            finish="herdcli.cli.fit_rbm.models.finish",
+            finish="herdcli.cli.fit_rbm.model_runs.finish",
             request="herdcli.cli.fit_rbm.request.Request",
         ),
         Kind(
             name="herding-shard",
-            versions=("herdcli.herding.classes.HerdingShard",),
+            versions=("herdcli.herding.class_runs.HerdingShard",),
             plain=SHARD,
             finish="herdcli.cli.herd.runs.finish",
             request="herdcli.cli.herd.request.Request",
         ),
         Kind(
             name="samples-shard",
-            versions=("herdcli.quadrature.assemble.SamplesShard",),
+            versions=("herdcli.quadrature.result_assembly.SamplesShard",),
             plain=SHARD,
             finish="herdcli.cli.kernel_herd.groups.finish",
             request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
             name="blocks-shard",
-            versions=("herdcli.quadrature.tree.BlocksShard",),
+            versions=("herdcli.quadrature.merge_tree.BlocksShard",),
             plain=SHARD,
-            finish="herdcli.cli.kernel_herd.in_blocks.finish",
+            finish="herdcli.cli.kernel_herd.block_tree.finish",
             request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
             name="sketch-shard",
-            versions=("herdcli.quadrature.sketches.SketchShard",),
+            versions=("herdcli.quadrature.block_sketches.SketchShard",),
             plain=SHARD,
-            finish="herdcli.cli.kernel_herd.sketched.finish",
+            finish="herdcli.cli.kernel_herd.block_sketches.finish",
             request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
             name="classifier-shard",
-            versions=("herdcli.online.parts.ClassifierShard",),
+            versions=("herdcli.online.partitioned_learning.ClassifierShard",),
             plain=SHARD,
-            finish="herdcli.cli.nherd_train.in_parts.finish",
+            finish="herdcli.cli.nherd_train.partitioned_rows.finish",
             request="herdcli.cli.nherd_train.request.Request",
         ),
         Kind(
             name="beliefs-shard",
             versions=("herdcli.markov.bethe.starts.BeliefsShard",),
             plain=SHARD,
-            finish="herdcli.cli.ups_infer.starts.finish",
+            finish="herdcli.cli.ups_infer.runs.finish",
             request="herdcli.cli.ups_infer.request.Request",
         ),
         Kind(
             name="network-shard",
-            versions=("herdcli.markov.model.counts.CountsShard",),
+            versions=("herdcli.markov.model.row_counts.CountsShard",),
             plain=SHARD,
-            finish="herdcli.cli.fit_mrf.counted.finish",
+            finish="herdcli.cli.fit_mrf.counted_rows.finish",
             request="herdcli.cli.fit_mrf.request.Request",
         ),
         Kind(
             name="regression-shard",
-            versions=("herdcli.regression.summing.RegressionShard",),
+            versions=("herdcli.regression.block_sums.RegressionShard",),
             plain=SHARD,
-            finish="herdcli.cli.regress.summed.finish",
+            finish="herdcli.cli.regress.one_pass.finish",
             request="herdcli.cli.regress.request.Request",
         ),
         Kind(
             name="ica-shard",
-            versions=("herdcli.ica.summing.ICAShard",),
+            versions=("herdcli.ica.block_moments.ICAShard",),
             plain=SHARD,
-            finish="herdcli.cli.ica.summed.finish",
+            finish="herdcli.cli.ica.one_pass.finish",
             request="herdcli.cli.ica.request.Request",
         ),
         Kind(
             name="dataset-shard",
-            versions=("herdcli.markov.exact.batch.RowsShard",),
+            versions=("herdcli.markov.exact.evidence_batch.EvidenceRowsShard",),
             plain=SHARD,
             finish="herdcli.cli.ups_infer.evidence_rows.finish",
             request="herdcli.cli.ups_infer.request.Request",
@@ -491,23 +491,23 @@ KINDS: dict[str, Kind] = {
     )
 }
 CHECKPOINT = "checkpoint"
-VERDICT = "herdcli.evaluation.verdicts.verdict"  # (kind, row of figures, value) -> `ok`, or what is wrong in a few words
+VERDICT = "herdcli.evaluation.verdicts.verdict_text"  # (kind, row of figures, value) -> `ok`, or what is wrong in a few words
 
 
-def able(what: str) -> list[str]:
+def kinds_with(what: str) -> list[str]:
     """The kinds that have a page for `metrics`, `plots`, `apply` or `sample`."""
     return [kind.name for kind in KINDS.values() if getattr(kind, what)]
 
 
-def exporting(form: str) -> list[str]:
+def kinds_exporting(form: str) -> list[str]:
     """The kinds that can be written in a format of other programs."""
     return [kind.name for kind in KINDS.values() if form in kind.exports]
 
 
-def pictures() -> str:
+def plots_by_kind() -> str:
     """Every kind's plots, kinds that have the same ones together: `rbm, dbn: filters, trace.  ica: spectra.`"""
     kinds: dict[tuple[str, ...], list[str]] = {}
-    for name in able("plots"):
+    for name in kinds_with("plots"):
         kinds.setdefault(tuple(KINDS[name].plots), []).append(name)
     return "  ".join(f"{', '.join(names)}: {', '.join(plots)}." for plots, names in kinds.items())
 
@@ -521,7 +521,7 @@ def kind_of(value: Any) -> Kind:
     raise TypeError(f"{path} is the dataclass of no artifact kind")
 
 
-def lookup(name: str, *, where: str | None = None) -> Kind:
+def find_kind(name: str, *, where: str | None = None) -> Kind:
     """The kind of a name read from a file."""
     if name not in KINDS:
         hint = "a newer herd may: pip install --upgrade herdcli"

@@ -13,7 +13,7 @@ from typing import Any
 from herdcli.errors import IncompletePart
 
 
-def named(path: str) -> Any:
+def import_named(path: str) -> Any:
     """What a dotted path names, imported now."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
@@ -28,16 +28,16 @@ def resolve(path: str, base: type[Any], *values: Any) -> Any:
 
 def whole(path: str, base: type[Any]) -> Any:
     """The class at a dotted path.  Raises IncompletePart unless it derives from `base` and has its methods."""
-    part = named(path)
+    part = import_named(path)
     if not issubclass(part, base):
         raise IncompletePart(f"{path} is no {base.__name__}", hint=f"derive it from {base.__module__}.{base.__name__}")
-    require_whole(part)
+    require_complete(part)
     return part
 
 
 def having_methods(path: str, protocol: type) -> Any:
     """The class at a dotted path.  Raises IncompletePart unless it has the methods of a protocol."""
-    part = named(path)
+    part = import_named(path)
     lacking = sorted(name for name in methods(protocol) if not callable(getattr(part, name, None)))
     if lacking:
         raise IncompletePart(f"{path} lacks {', '.join(lacking)}", hint=f"define {lacking[0]} in {part.__module__}")
@@ -50,7 +50,7 @@ def methods(protocol: type) -> set[str]:
     return {name for name, value in found.items() if isinstance(value, FunctionType) and not name.startswith("_")}
 
 
-def require_whole(part: type) -> None:
+def require_complete(part: type) -> None:
     """Raise IncompletePart for a class that lacks a method of its base."""
     lacking = sorted(getattr(part, "__abstractmethods__", ()))
     if lacking:
@@ -59,13 +59,13 @@ def require_whole(part: type) -> None:
 
 def require_attributes(found: object, base: type) -> None:
     """Raise IncompletePart for an object without an attribute that `base` declares and gives no value."""
-    lacking = [name for name in declared(base) if not hasattr(found, name)]
+    lacking = [name for name in declared_attributes(base) if not hasattr(found, name)]
     if lacking:
         part = type(found)
         raise IncompletePart(f"{_name(part)} lacks {', '.join(lacking)}", hint=f"give {lacking[0]} a value in {part.__module__}")
 
 
-def declared(base: type) -> list[str]:
+def declared_attributes(base: type) -> list[str]:
     """Attributes that a base class annotates and leaves to its parts."""
     return [name for each in base.__mro__ for name in vars(each).get("__annotations__", ()) if not hasattr(base, name)]
 

@@ -32,10 +32,10 @@ def _values(record: object) -> tuple[object, ...]:
 
 
 def _equal(self: object, other: object) -> bool:
-    return all(map(_same, _values(self), _values(other))) if other.__class__ is self.__class__ else NotImplemented
+    return all(map(_values_equal, _values(self), _values(other))) if other.__class__ is self.__class__ else NotImplemented
 
 
-def _same(ours: Any, theirs: Any) -> bool:
+def _values_equal(ours: Any, theirs: Any) -> bool:
     """Are two values equal, arrays and sparse matrices in every entry?"""
     shape = getattr(ours, "shape", None)
     if ours is theirs or shape != getattr(theirs, "shape", None):
@@ -51,7 +51,7 @@ def _hash(self: object) -> int:
 
 
 def _text(self: object) -> str:
-    told = (f"{field.name}={short(getattr(self, field.name))}" for field in dataclasses.fields(self) if field.repr)  # type: ignore[arg-type]
+    told = (f"{field.name}={short_repr(getattr(self, field.name))}" for field in dataclasses.fields(self) if field.repr)  # type: ignore[arg-type]
     return f"{type(self).__qualname__}({', '.join(told)})"
 
 
@@ -69,7 +69,7 @@ def _html(self: object) -> str | None:
     return None if _notebook_view is None else _notebook_view(self)
 
 
-def short(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value as Python prints it; arrays and long texts and lists by what they are."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape and dtype is not None:
@@ -80,4 +80,4 @@ def short(value: object) -> str:
     return text if len(text) <= 10 * LONG else f"{text[: 10 * LONG]}…"
 
 
-__all__ = ["dataclass", "set_notebook_view", "short"]
+__all__ = ["dataclass", "set_notebook_view", "short_repr"]

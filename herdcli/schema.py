@@ -5,7 +5,7 @@
         X: Array = array("n d", "real rows")
         y: Array | None = array("n", "labels", kind="i", optional=True)
 
-`check(rows)` then refuses a `y` whose length is not `X`'s.  The codec writes from the same
+`check_arrays(rows)` then refuses a `y` whose length is not `X`'s.  The codec writes from the same
 declaration, and the format's documentation is generated from it.  Fields without `array` are
 scalars (attributes), strings, lists of strings, nested dataclasses (groups) or lists of those.
 """
@@ -67,7 +67,7 @@ def array(
     return field(default=None, metadata=metadata) if optional else field(metadata=metadata)
 
 
-def as_reckoned(declared: Field[Any], item: Any) -> Any:
+def convert_to_declared(declared: Field[Any], item: Any) -> Any:
     """What a file holds for a field, in the type that the program reckons in."""
     spec = spec_of(declared)
     if spec is None or not spec.dtype or not isinstance(item, np.ndarray) or item.dtype.kind not in spec.kinds:
@@ -80,7 +80,7 @@ def spec_of(declared: Field[Any]) -> ArraySpec | None:
     return declared.metadata.get("array")
 
 
-def joined(parts: Sequence[T], *dims: str) -> T:
+def join_records(parts: Sequence[T], *dims: str) -> T:
     """One dataclass of several that differ along some dimensions: arrays that have one of them are laid end to end, in dataclasses
     inside too; an array that a part lacks is left out.  Everything else is the first part's."""
     first: Any = parts[0]
@@ -91,12 +91,12 @@ def joined(parts: Sequence[T], *dims: str) -> T:
         if axis is not None:
             found[declared.name] = None if any(item is None for item in items) else np.concatenate(items, axis=axis)
         elif is_dataclass(items[0]):
-            found[declared.name] = joined(items, *dims)
+            found[declared.name] = join_records(items, *dims)
     result: T = replace(first, **found)
     return result
 
 
-def check(value: Any, *, where: str | None = None, path: str = "") -> None:
+def check_arrays(value: Any, *, where: str | None = None, path: str = "") -> None:
     """Raise DataError unless every declared array has its rank, dtype kind, agreeing lengths, and values as declared.
 
     Dimension names are shared inside one dataclass, not with those nested in it.  What else must hold of the values
@@ -114,11 +114,11 @@ def check(value: Any, *, where: str | None = None, path: str = "") -> None:
             _check_array(declared.name, item, spec, lengths, where)
             _check_values(f"{path}/{declared.name}", item, spec, where)
         elif is_dataclass(item):
-            check(item, where=where, path=f"{path}/{declared.name}")
+            check_arrays(item, where=where, path=f"{path}/{declared.name}")
         elif isinstance(item, (list, tuple)):
             for index, part in enumerate(item):
                 if is_dataclass(part):
-                    check(part, where=where, path=f"{path}/{declared.name}/{index}")
+                    check_arrays(part, where=where, path=f"{path}/{declared.name}/{index}")
     if hasattr(value, "validate"):
         try:
             value.validate()
@@ -154,13 +154,13 @@ def _check_values(name: str, item: Any, spec: ArraySpec, where: str | None) -> N
         raise DataError(f"{name} has {low if spec.low is not None and not low >= spec.low else high}, allowed is {allowed}", where=where)
 
 
-def require_place(name: str, values: Array | None, count: int, of: str, *, low: int = 0) -> None:
+def require_index(name: str, values: Array | None, count: int, of: str, *, low: int = 0) -> None:
     """Raise DataError unless integers lie in `low` … count − 1, the places of `of`."""
     if values is not None and values.size and not low <= values.min() <= values.max() < count:
         raise DataError(f"{name} must hold {low} … {count - 1}, {of}")
 
 
-def require_picture(shape: Array | None, count: int, name: str = "image_shape", of: str = "columns") -> None:
+def require_image_shape(shape: Array | None, count: int, name: str = "image_shape", of: str = "columns") -> None:
     """Raise DataError unless an image, or a lattice, of this height and width has so many places."""
     if shape is not None and int(shape[0]) * int(shape[1]) != count:
         raise DataError(f"{name} {shape[0]}×{shape[1]} does not match the {count} {of}")

@@ -16,7 +16,7 @@ from herdcli.records import dataclass
 
 
 @dataclass(frozen=True)
-class Place:
+class ShardPlace:
     """Shard `index`, counted from 1, of `count`: every `count`-th unit is its own."""
 
     index: int = 1
@@ -46,10 +46,10 @@ class Place:
         return rows * (self.index - 1) // self.count, rows * self.index // self.count
 
 
-def parse(text: str) -> Place:
+def parse_shard(text: str) -> ShardPlace:
     """I/N.  Raises ValueError for anything else."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
-    place = Place(*map(int, match.groups())) if match else Place(0, 0)
+    place = ShardPlace(*map(int, match.groups())) if match else ShardPlace(0, 0)
     if not 1 <= place.index <= place.count:
         raise ValueError("is not of the form I/N with 1 ≤ I ≤ N, as 2/4")
     return place
@@ -59,7 +59,7 @@ def parse(text: str) -> Place:
 class Shard:
     """What every kind of shard has, besides `parts`, one for each of its units, and mostly `rest`, which only the first shard has."""
 
-    place: Place
+    place: ShardPlace
     units: int  # of the whole run
 
     def validate(self) -> None:
@@ -71,8 +71,8 @@ class Shard:
             raise DataError(f"{self.place.name} lacks the group 'rest'")
 
 
-def joined(shards: Sequence[Any]) -> Any:
+def join_shards(shards: Sequence[Any]) -> Any:
     """All units in their order, of the shards 1 … N in their order."""
     count = len(shards)
     parts = [shards[unit % count].parts[unit // count] for unit in range(shards[0].units)]
-    return replace(shards[0], place=Place(), parts=parts)
+    return replace(shards[0], place=ShardPlace(), parts=parts)

@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from pipeline import Row, herd, pyplot, read_csv, write_csv
+from figure_pipeline import Row, herd, pyplot, read_csv, write_csv
 
 
 def trace(folder: Path, *arguments: object, target: str | None = None) -> list[Row]:

@@ -25,14 +25,14 @@ import h5py
 import numpy as np
 from check_likelihood import FILES, rows_of
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import Diverged
 from herdcli.rbm import learning
-from herdcli.rbm.curvature import largest_moment
+from herdcli.rbm.curvature_bound import largest_moment
 from herdcli.rbm.enumeration import log_partition_exact
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.settings import Settings, fitted
+from herdcli.rbm.settings import Settings, fill_defaults
 
 HERD = (sys.executable, "-m", "herdcli.cli.main")
 VARIANTS = (("rpcd", "binary"), ("rpcd", "spin"), ("cd", "binary"), ("pcd", "binary"))
@@ -42,8 +42,8 @@ def judged(train: np.ndarray, held: np.ndarray, settings: Settings) -> float:
     """Exact mean log-likelihood of the held-out rows."""
     if settings.visible_units == "spin":
         train, held = 2 * train - 1, 2 * held - 1
-    problem = learning.Problem([train], settings)
-    state = solve(learning.Learning(problem))
+    problem = learning.LearningProblem([train], settings)
+    state = run_algorithm(learning.RBMLearning(problem))
     h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
     return float(log_likelihood(h, held, log_partition_exact(h)).mean())
 
@@ -98,7 +98,7 @@ def main() -> int:
         for (algorithm, units), seed in ((variant, seed) for variant in VARIANTS for seed in range(arguments.seeds)):
             kinds = {"visible_units": units, "hidden_units": units}
             asked = Settings(arguments.hidden, algorithm, epochs=arguments.epochs, seed=seed, **kinds)
-            chosen = fitted(asked, len(train), rate=True, centering=True, decay=True, moment=partial(_moment, train, units))
+            chosen = fill_defaults(asked, len(train), rate=True, centering=True, decay=True, moment=partial(_moment, train, units))
             try:
                 found = judged(train, held, chosen)
             except Diverged:

@@ -20,7 +20,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from realdata import FOLDER
+from real_data import FOLDER
 
 HERD = (sys.executable, "-m", "herdcli")
 BYTES = {"bytes": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}

@@ -6,7 +6,7 @@ gmm      200,000 × 20, 50 components, 20 iterations: scikit-learn.            k
 poisson  10⁶ × 50 with a ridge: scikit-learn, glum.                           lasso   logistic, 200,000 × 50: saga, liblinear.
 hmm      bench_hmm.py: one iteration, 10 states, 1,000 × 1,000 rows: hmmlearn.
 lds      bench_lds.py speed: 100,000 rows: pykalman, simdkalman, dynamax.
-stream   bench_stream.py: 10⁸ × 10 rows from Parquet under --max-memory 1G, two iterations, beside reading alone.
+stream   bench_em_on_disk.py: 10⁸ × 10 rows from Parquet under --max-memory 1G, two iterations, beside reading alone.
 
 Each figure is the least of some turns taken in alternation.  Ratios to others are of seconds of the processor, one thread each; above
 1 herd is faster.  What two threads gain, by the clock, stands beside what they gain in products of matrices, which need nothing of
@@ -32,10 +32,10 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.em import gmm, kmeans
-from herdcli.em.driver import EM, Settings, run
-from herdcli.numerics.blocks import Blocks, Table
+from herdcli.em.driver import EM, EMSettings, run_em
+from herdcli.numerics.block_statistics import RowBlocks, RowTable
 from herdcli.regression import families, fit, model
 
 
@@ -91,13 +91,13 @@ def mixtures(rows: int, pool: ThreadPoolExecutor, asked: Asked) -> None:
     from sklearn.mixture import GaussianMixture
 
     X, centres = clusters(rows, 20, 50)
-    source = Blocks(Table(X))
+    source = RowBlocks(RowTable(X))
     start = {"weight": np.full(50, 0.02), "mean": centres, "covariance": np.repeat(np.cov(X.T)[None], 50, axis=0)}
     precision = np.linalg.inv(start["covariance"])
-    begun = gmm.gmm(source, 50, floor=0.0, given=start)
+    begun = gmm.prepare_gmm(source, 50, floor=0.0, given=start)
 
     def ours(map: Any) -> float:
-        return run(EM(begun, source, Settings(asked.iterations, 0.0, asked.iterations + 1), map)).log_likelihood
+        return run_em(EM(begun, source, EMSettings(asked.iterations, 0.0, asked.iterations + 1), map)).log_likelihood
 
     def theirs() -> float:
         made = GaussianMixture(
@@ -119,10 +119,17 @@ def lloyd(rows: int, pool: ThreadPoolExecutor, asked: Asked) -> None:
     from sklearn.cluster import KMeans
 
     X, centres = clusters(rows, 20, 100)
-    source = Blocks(Table(X))
+    source = RowBlocks(RowTable(X))
 
     def ours(map: Any) -> None:
-        run(EM(kmeans.kmeans(source, 100, given=centres, map=map), source, Settings(asked.iterations, 0.0, asked.iterations + 1), map))
+        run_em(
+            EM(
+                kmeans.prepare_kmeans(source, 100, given=centres, map=map),
+                source,
+                EMSettings(asked.iterations, 0.0, asked.iterations + 1),
+                map,
+            )
+        )
 
     def theirs(algorithm: str) -> Callable[[], Any]:
         return lambda: KMeans(100, init=centres, n_init=1, max_iter=asked.iterations, tol=0.0, algorithm=algorithm).fit(X)
@@ -136,10 +143,10 @@ def counts(rows: int, pool: ThreadPoolExecutor, asked: Asked) -> None:
     random = np.random.default_rng(1)
     X = random.normal(size=(rows, 50))
     y = random.poisson(np.exp(0.5 + X @ (0.1 * random.normal(size=50)))).astype(float)
-    problem = fit.Problem(Table(np.column_stack([X, y, np.zeros(rows)])), families.family("poisson"), 1, 50, l2=1e-3)
+    problem = fit.RegressionProblem(RowTable(np.column_stack([X, y, np.zeros(rows)])), families.family_by_name("poisson"), 1, 50, l2=1e-3)
 
     def ours(map: Any) -> np.ndarray:
-        return solve(fit.Regression(problem, model.started(problem, map), map=map)).theta
+        return run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem, map), map=map)).theta
 
     def scikit() -> np.ndarray:
         from sklearn.linear_model import PoissonRegressor
@@ -165,10 +172,10 @@ def lasso(rows: int, pool: ThreadPoolExecutor, asked: Asked) -> None:
     X = random.normal(size=(rows, 50))
     y = (X[:, :5].sum(axis=1) + random.logistic(size=rows) > 0).astype(float)
     l1 = 0.01
-    problem = fit.Problem(Table(np.column_stack([X, y, np.zeros(rows)])), families.family("bernoulli"), 1, 50, l1=l1)
+    problem = fit.RegressionProblem(RowTable(np.column_stack([X, y, np.zeros(rows)])), families.family_by_name("bernoulli"), 1, 50, l1=l1)
 
     def ours(map: Any) -> np.ndarray:
-        return solve(fit.Regression(problem, model.started(problem, map), map=map)).theta
+        return run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem, map), map=map)).theta
 
     def theirs(solver: str) -> Callable[[], Any]:
         return lambda: LogisticRegression(penalty="l1", C=1 / (l1 * rows), solver=solver, tol=1e-6, max_iter=1000).fit(X, y)
@@ -180,7 +187,7 @@ PARTS = {"gmm": (mixtures, 200_000), "kmeans": (lloyd, 1_000_000), "poisson": (c
 ELSEWHERE = {  # scripts of their own, with what makes them a tenth as large
     "hmm": (["bench_hmm.py"], ["--sequences", "100"]),
     "lds": (["bench_lds.py", "speed"], ["--steps", "10000"]),
-    "stream": (["bench_stream.py", "--rows", "1e8", "--iterations", "2", "--threads", "2"], ["--rows", "1e7"]),
+    "stream": (["bench_em_on_disk.py", "--rows", "1e8", "--iterations", "2", "--threads", "2"], ["--rows", "1e7"]),
 }
 
 

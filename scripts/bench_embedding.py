@@ -42,10 +42,10 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from herdcli import artifacts
-from herdcli.algorithm import solve
-from herdcli.quadrature import approximation, problems, rules, selection
-from herdcli.quadrature.kernel_names import parse
-from herdcli.quadrature.targets import Rows
+from herdcli.algorithm import run_algorithm
+from herdcli.quadrature import approximation, rules, selection, selection_problem
+from herdcli.quadrature.kernel_parsing import parse_kernel
+from herdcli.quadrature.targets import RowTarget
 
 COLUMNS, ATOMS, GROUP = 10, 1000, 250_000
 
@@ -104,7 +104,7 @@ def beside_exact(rows: int, folder: Path) -> bool:
     fine = verdict("CPU seconds, bar 15", cpu <= 15)
     exact_cpu, _, _ = herd(path, "-m", ATOMS, "-j", 1, "--embedding", "exact", "-o", folder / "exact.h5")
     ours, theirs = (artifacts.load(str(folder / f"{name}.h5")).value for name in ("default", "exact"))
-    mean, norm, kernel = theirs.state[0].embedding, theirs.state[0].norm, parse(theirs.kernel)
+    mean, norm, kernel = theirs.state[0].embedding, theirs.state[0].norm, parse_kernel(theirs.kernel)
 
     def true(value) -> float:
         quadratic = value.weight @ kernel.matrix(value.x, value.x) @ value.weight
@@ -158,18 +158,20 @@ def trials(count: int) -> bool:
         n, d = int(random.integers(200, 1500)), int(random.integers(1, 6))
         X = random.standard_normal((n, d)) * random.exponential(1.0, size=d) + 3.0 * random.integers(3, size=(n, 1))
         weights = np.full(n, 1.0 / n) if seed % 2 else random.dirichlet(np.ones(n))
-        kernel, size = parse(KERNELS[seed % len(KERNELS)]), int(random.integers(10, 150))
+        kernel, size = parse_kernel(KERNELS[seed % len(KERNELS)]), int(random.integers(10, 150))
         gram = kernel.matrix(X, X)
         mean = gram @ weights
         for kind in approximation.KINDS:
-            settings = problems.Settings(rules.Settings("herding", seed=seed), embedding=approximation.Approximation(kind, size))
-            group = problems.Group(Rows(X, weights), None, int(random.integers(5, 60)))
-            found = solve(selection.Selection(problems.Problem(kernel, (group,), settings))).done[0]
+            settings = selection_problem.SelectionSettings(
+                rules.RuleSettings("herding", seed=seed), embedding=approximation.EmbeddingApproximation(kind, size)
+            )
+            group = selection_problem.SelectionGroup(RowTarget(X, weights), None, int(random.integers(5, 60)))
+            found = run_algorithm(selection.AtomSelection(selection_problem.SelectionProblem(kernel, (group,), settings))).done[0]
             square = (
                 found.weight @ gram[np.ix_(found.index, found.index)] @ found.weight - 2 * found.weight @ mean[found.index] + mean @ weights
             )
             error = abs(float(np.sqrt(max(square, 0.0))) - float(found.mmd[-1]))
-            shares.setdefault(kind, []).append(error / found.added.to_mmd(float(found.mmd[-1]), found.weight))
+            shares.setdefault(kind, []).append(error / found.added.mmd_bound(float(found.mmd[-1]), found.weight))
     fine = True
     for kind, found in shares.items():
         text = (

@@ -6,7 +6,7 @@ Every contender does one epoch over the same binary rows on one thread.  They ta
 epoch each that does not count, and the medians of their CPU seconds are compared.  The rows are the
 USPS digits, $HERD_DATA/usps_all.h5 with pixels of 51 and more on, if they are there, else random bits.
 
-herd           `learning.step` from uint8 rows with the default rate, momentum and decay: shuffle, CD-1,
+herd           `learning_settings.step` from uint8 rows with the default rate, momentum and decay: shuffle, CD-1,
                falling rate, reconstruction trace and divergence check included.  Epochs 2, 3, … of 50.
 scikit-learn   `BernoulliRBM.fit`, two epochs halved, on float32 and on float64 rows.  Persistent
                chains, no momentum, no decay, no trace: as many products and as many samples.
@@ -55,7 +55,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from realdata import FOLDER
+from real_data import FOLDER
 
 from herdcli import fast
 from herdcli.rbm import learning
@@ -78,13 +78,13 @@ def rows_of(arguments: argparse.Namespace) -> tuple[np.ndarray, str]:
 def herd_epoch(X: np.ndarray, arguments: argparse.Namespace) -> Callable[[], float]:
     """Seconds of the next epoch of a fit by herd with its default rate, momentum and weight decay."""
     settings = learning.Settings(hidden=arguments.hidden, batch_size=arguments.batch, epochs=max(50, arguments.repeats + 1))
-    problem = learning.Problem([X], settings)
-    state = learning.Learning(problem).init()
+    problem = learning.LearningProblem([X], settings)
+    state = learning.RBMLearning(problem).init()
 
     def epoch() -> float:
         start = time.process_time()
         for _ in range(problem.batches(0)):
-            learning.Learning(problem).step(state)
+            learning.RBMLearning(problem).step(state)
         return time.process_time() - start
 
     return epoch
@@ -162,17 +162,17 @@ def in_turns(X: Any, settings: learning.Settings, arguments: argparse.Namespace)
 
     What is on among the visible units is drawn by it, so that dense products in the place of sparse ones cost at most so much more.
     """
-    from herdcli.numerics.rows import Selected
-    from herdcli.rbm import phases, problem
+    from herdcli.numerics.row_selection import SelectedRows
+    from herdcli.rbm import learning_problem, phases
 
-    worth, wide = phases.WORTH, problem.WIDE
+    worth, wide = phases.WORTH, learning_problem.WIDE
     seconds: dict[str, list[float]] = {}
     runs = {}
     for name, rows in (("CSR rows", X), ("dense rows", X.toarray()), ("all weights", X), ("all dense", X.toarray())):
-        problem.WIDE = 2**62 if name.startswith("all") else wide
-        run = learning.Learning(learning.Problem([Selected(rows, np.arange(X.shape[0]))], settings))
+        learning_problem.WIDE = 2**62 if name.startswith("all") else wide
+        run = learning.RBMLearning(learning.LearningProblem([SelectedRows(rows, np.arange(X.shape[0]))], settings))
         runs[name] = run, run.init()
-    problem.WIDE = wide
+    learning_problem.WIDE = wide
     for run, state in runs.values():
         for _ in range(arguments.begun):
             run.step(state)

@@ -13,10 +13,10 @@ import argparse
 
 import numpy as np
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.regression import covariance
-from herdcli.regression.fit import Regression
-from herdcli.regression.model import GeneralisedLinear, assembled, started
+from herdcli.regression.fit import NewtonDescent
+from herdcli.regression.model import GeneralisedLinear, assemble_regression, initial_coefficients
 
 TRUTH = np.array([1.0, -0.5, 2.0])  # the intercept last
 
@@ -40,11 +40,19 @@ def columns(random: np.random.Generator, rows: int, design: str) -> np.ndarray:
     return free
 
 
-def fitted(given: covariance.Columns, whitened: covariance.Whitened | None, name: str) -> GeneralisedLinear:
+def fitted(given: covariance.LeastSquaresColumns, whitened: covariance.WhitenedRows | None, name: str) -> GeneralisedLinear:
     """The regression of rows that are whitened, or as they are."""
     problem = (given if whitened is None else whitened.columns).problem()
     pair = None if whitened is None else (name, whitened)
-    return assembled(problem, solve(Regression(problem, started(problem))), names=None, classes=None, target="y", seed=0, whitened=pair)
+    return assemble_regression(
+        problem,
+        run_algorithm(NewtonDescent(problem, initial_coefficients(problem))),
+        names=None,
+        classes=None,
+        target="y",
+        seed=0,
+        whitened=pair,
+    )
 
 
 def covered(value: GeneralisedLinear) -> np.ndarray:
@@ -55,12 +63,12 @@ def covered(value: GeneralisedLinear) -> np.ndarray:
 def coverage(form: str, design: str, strength: float, rows: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
     """Shares of draws (3,) covered by generalised and by plain least squares."""
     random, hits = np.random.default_rng([rows, draws, int(100 * strength), len(design)]), np.zeros((2, 3))
-    steps = covariance.Steps(np.zeros(rows, dtype=np.int64), np.arange(rows))
+    steps = covariance.TimeSteps(np.zeros(rows, dtype=np.int64), np.arange(rows))
     for _ in range(draws):
         X = columns(random, rows, design)
         noise = ar1(random, rows, strength) if form == "ar1" else random.normal(size=rows) * np.exp(0.5 * strength * X[:, 0])
-        given = covariance.Columns(X, np.ones(rows), X @ TRUTH[:2] + TRUTH[2] + noise)
-        whitened = covariance.fitted_ar1(given, steps) if form == "ar1" else covariance.fitted_variance(given, X)
+        given = covariance.LeastSquaresColumns(X, np.ones(rows), X @ TRUTH[:2] + TRUTH[2] + noise)
+        whitened = covariance.fit_ar1(given, steps) if form == "ar1" else covariance.fit_variance_model(given, X)
         hits += [covered(fitted(given, whitened, form)), covered(fitted(given, None, ""))]
     return hits[0] / draws, hits[1] / draws
 

@@ -40,12 +40,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from realdata import FOLDER
+from real_data import FOLDER
 
 from herdcli import fast
 from herdcli.herding import dynamics
 from herdcli.herding import problem as sizes
-from herdcli.herding.features import pack, packed
+from herdcli.herding.binary_features import pack_bits, pack_rows
 
 BAR = 3.0
 
@@ -69,15 +69,15 @@ def rows_of(arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray, str]
     )
 
 
-def herd_contender(training: np.ndarray, held: np.ndarray, arguments: argparse.Namespace) -> tuple[Callable[[], None], dynamics.Run]:
+def herd_contender(training: np.ndarray, held: np.ndarray, arguments: argparse.Namespace) -> tuple[Callable[[], None], dynamics.HiddenRun]:
     """One iteration a call; and the run, warmed up."""
-    settings = dynamics.Settings(hidden=arguments.hidden, iterations=100_000, burn_in=0, keep=0)
-    packed_rows = packed(training, "spin")
-    state = dynamics.HiddenHerding(dynamics.Problem((packed_rows,), settings)).init()
-    warm = dynamics.Problem((packed_rows,), settings)
+    settings = dynamics.HiddenHerdingSettings(hidden=arguments.hidden, iterations=100_000, burn_in=0, keep=0)
+    packed_rows = pack_rows(training, "spin")
+    state = dynamics.HiddenHerding(dynamics.HiddenHerdingProblem((packed_rows,), settings)).init()
+    warm = dynamics.HiddenHerdingProblem((packed_rows,), settings)
     while state.iteration < 300:
         state = dynamics.HiddenHerding(warm).step(state)
-    problem = dynamics.Problem((packed_rows,), settings, pack(held))
+    problem = dynamics.HiddenHerdingProblem((packed_rows,), settings, pack_bits(held))
     state.runs[0].energy = np.zeros(len(held))
     sizes.BLOCK_WORK = 1.0  # one iteration a step
 
@@ -87,7 +87,7 @@ def herd_contender(training: np.ndarray, held: np.ndarray, arguments: argparse.N
     return once, state.runs[0]
 
 
-def numpy_contender(training: np.ndarray, held: np.ndarray, run: dynamics.Run) -> Callable[[], None]:
+def numpy_contender(training: np.ndarray, held: np.ndarray, run: dynamics.HiddenRun) -> Callable[[], None]:
     """The same iteration on float32 matrices, from the same weights."""
     X, Q = (np.where(on, np.float32(1), np.float32(-1)) for on in (training, held))
     n = len(X)
@@ -131,9 +131,9 @@ def products(training: np.ndarray, held: np.ndarray, hidden: int) -> tuple[Calla
     return once, 2.0 * hidden * D * (len(rows) + n)
 
 
-def parts(training: np.ndarray, held: np.ndarray, run: dynamics.Run, repeats: int) -> list[tuple[str, float]]:
+def parts(training: np.ndarray, held: np.ndarray, run: dynamics.HiddenRun, repeats: int) -> list[tuple[str, float]]:
     """Milliseconds of the compiled loops one by one."""
-    rows, queries = packed(training, "spin"), pack(held)
+    rows, queries = pack_rows(training, "spin"), pack_bits(held)
     D, K = run.M.shape
     scratch = fast.herding_scratch(queries.shape[1], D, K)
     energy, queried = np.empty(rows.count, dtype=np.int64), np.empty(len(held), dtype=np.int64)

@@ -66,13 +66,13 @@ def compare(name: str, covariance: str, options: argparse.Namespace) -> None:
     random = np.random.default_rng(0)
     lengths = np.full(options.sequences, options.steps)
     X = rows(name, options.states, lengths, random)
-    found = sequences.grouped(X, np.repeat(np.arange(options.sequences), lengths))
-    family, moments = hmm.emission(name, found, covariance=covariance, floor=0.0)
-    model = hmm.hmm(found, options.states, family, moments)
+    found = sequences.group_rows(X, np.repeat(np.arange(options.sequences), lengths))
+    family, moments = hmm.emission_family(name, found, covariance=covariance, floor=0.0)
+    model = hmm.prepare_hmm(found, options.states, family, moments)
     p = model.start(0)
 
     def own() -> float:
-        sums = driver.Tree()
+        sums = driver.SumTree()
         for block in map(model.expect(p), sequences.SequenceBlocks(found).take(0, sequences.SequenceBlocks(found).count)):
             sums.push(block)
         whole = model.settle(p, sums.total())

@@ -38,15 +38,24 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import h5py
 import numpy as np
-from realdata import FOLDER
+from real_data import FOLDER
 from scipy.optimize import minimize
 
-from herdcli.algorithm import solve
-from herdcli.ica import defaults, folded, hmc, learning, libraries, maximum_likelihood, sparse_coding, whitening
-from herdcli.ica.amari import amari_distance
-from herdcli.ica.energy import Linear
+from herdcli.algorithm import run_algorithm
+from herdcli.ica import (
+    defaults,
+    external_libraries,
+    hmc,
+    maximum_likelihood,
+    sparse_coding,
+    stochastic_learning,
+    variational_sparse_coding,
+    whitening,
+)
+from herdcli.ica.amari_distance import amari_distance
+from herdcli.ica.energy import LinearExperts
 from herdcli.ica.experts import EXPERTS
-from herdcli.rows import mixing
+from herdcli.rows import mixing_matrices
 
 SLOW = ((0.05, 1000), (0.025, 1000), (0.01, 2000), (0.005, 3000), (0.002, 3000))  # 10,000 updates
 AS_IT_COMES = {"rates": defaults.SQUARE_INFOMAX, "average": defaults.AVERAGED, "batch_size": defaults.ROWS}
@@ -65,15 +74,15 @@ def seconds(function: Callable[[], object], repeats: int) -> float:
     return best
 
 
-def fitted(problem: learning.Problem) -> tuple[np.ndarray, float]:
+def fitted(problem: stochastic_learning.LearningProblem) -> tuple[np.ndarray, float]:
     """Filters of a whole fit, and its CPU seconds."""
     start = time.process_time()
-    return solve(learning.StochasticGradient(problem)).J, time.process_time() - start
+    return run_algorithm(stochastic_learning.StochasticGradient(problem)).J, time.process_time() - start
 
 
 def likeliest(Z: np.ndarray, density: str, gamma: float = 1.0) -> np.ndarray:
     """Filters of `ml`."""
-    return solve(maximum_likelihood.MaximumLikelihood(maximum_likelihood.Problem(Z, density, gamma))).J
+    return run_algorithm(maximum_likelihood.MaximumLikelihood(maximum_likelihood.MaximumLikelihoodProblem(Z, density, gamma))).J
 
 
 def sharpest(Z: np.ndarray, J: np.ndarray, beta: float = 1.0) -> np.ndarray:
@@ -104,9 +113,9 @@ def sources() -> np.ndarray:
 def recordings() -> tuple[np.ndarray, np.ndarray]:
     """Whitened rows of the mixed recordings, and forward @ mixing."""
     S = sources()
-    A = mixing.random(16, seed=0)
-    X = mixing.mixed(S, A)
-    fit = whitening.fit(X, method="zca")
+    A = mixing_matrices.random(16, seed=0)
+    X = mixing_matrices.mixed(S, A)
+    fit = whitening.fit_whitening(X, method="zca")
     return fit.apply(X), fit.forward @ A
 
 
@@ -118,8 +127,12 @@ def optima() -> list[Row]:
         (f"|u|^{beta:g}", amari_distance(sharpest(Z, start, beta) @ product), None, "") for beta in (1.2, 1.0, 0.9, 0.8, 0.7)
     ]
     cases = [("logistic", 1.0), ("laplace-smooth", 1.0), *(("student", gamma) for gamma in (0.6, 0.75, 1.0, 1.5, 2.0))]
-    for name, A in (("sources", np.eye(16)), ("instamix", mixing.instamix(16, 0.5)), ("random mixing", mixing.random(16, seed=0))):
-        whitened = whitening.fit(mixing.mixed(sources(), A), method="zca").forward @ A
+    for name, A in (
+        ("sources", np.eye(16)),
+        ("instamix", mixing_matrices.instamix(16, 0.5)),
+        ("random mixing", mixing_matrices.random(16, seed=0)),
+    ):
+        whitened = whitening.fit_whitening(mixing_matrices.mixed(sources(), A), method="zca").forward @ A
         rows += [(f"{name}, whitened by ZCA", amari_distance(whitened), None, "")]
     return rows + [(f"{name}, γ = {gamma:g}", amari_distance(likeliest(Z, name, gamma) @ product), None, "") for name, gamma in cases]
 
@@ -131,9 +144,11 @@ def separate() -> list[Row]:
     optimum = amari_distance(likeliest(Z, "laplace-smooth") @ product)
     rows: list[Row] = [("ml, s", own, None, f"Amari {optimum:.4f}")]
     rows += [("ml that chooses densities, s", choosing, None, f"Amari {amari_distance(likeliest(Z, 'auto') @ product):.4f}")]
-    if libraries.installed("picard"):
+    if external_libraries.is_installed("picard"):
         found: list[np.ndarray] = []
-        other = seconds(lambda: found.append(libraries.picard(Z, np.eye(16), tolerance=1e-7, iterations=500, extended=False)[0]), 3)
+        other = seconds(
+            lambda: found.append(external_libraries.run_picard(Z, np.eye(16), tolerance=1e-7, iterations=500, extended=False)[0]), 3
+        )
         theirs = amari_distance(found[-1] @ product)
         rows += [("ml over picard, time", own / other, 1.0, f"picard {other:.3f} s, Amari {theirs:.4f}")]
         rows += [("|Amari − picard's|, %", 100 * abs(optimum / theirs - 1), 2.0, "")]
@@ -149,8 +164,8 @@ def separate() -> list[Row]:
     ):
         distances, times = [], []
         for seed in range(SEEDS):
-            settings = learning.Settings(algorithm=name, expert="student", density=density, seed=seed, **changes)
-            J, took = fitted(learning.Problem(Z.astype(kind), settings, product))
+            settings = stochastic_learning.LearningSettings(algorithm=name, expert="student", density=density, seed=seed, **changes)
+            J, took = fitted(stochastic_learning.LearningProblem(Z.astype(kind), settings, product))
             distances.append(amari_distance(J @ product))
             times.append(took)
         note = f"{density}, {SEEDS} seeds: {', '.join(f'{one:.2f}' for one in distances)}"
@@ -160,13 +175,13 @@ def separate() -> list[Row]:
     return rows
 
 
-def chains(n: int, D: int, M: int) -> tuple[Linear, np.ndarray, np.ndarray]:
+def chains(n: int, D: int, M: int) -> tuple[LinearExperts, np.ndarray, np.ndarray]:
     """A Student model with unit filters, and positions and momenta of n chains."""
     random = np.random.default_rng(0)
     J = random.standard_normal((M, D))
     J /= np.sqrt((J**2).sum(axis=1, keepdims=True))
     z, k = random.standard_normal((2, n, D)).astype(np.float32)
-    return Linear(J.astype(np.float32), np.ones(M, np.float32), EXPERTS["student"]), z, k
+    return LinearExperts(J.astype(np.float32), np.ones(M, np.float32), EXPERTS["student"]), z, k
 
 
 def narrow() -> list[Row]:
@@ -206,7 +221,7 @@ def wide() -> list[Row]:
     own, bare = float("inf"), float("inf")
     for _ in range(15):
         bare = min(bare, seconds(products, 1))
-        own = min(own, seconds(lambda: hmc.propose(energy, z, energy.energy(z), k, uniform, 0.02, 30), 1))
+        own = min(own, seconds(lambda: hmc.propose_moves(energy, z, energy.energy(z), k, uniform, 0.02, 30), 1))
     rate = 64 * 2 * n * D * M / bare / 1e9
     return [("HMC, % of sgemm, 256 × 768", 100 * bare / own, -85.0, f"{1e3 * own:.1f} ms; sgemm {rate:.0f} GFLOP/s")]
 
@@ -214,17 +229,17 @@ def wide() -> list[Row]:
 def epoch(updates: int = 24) -> list[Row]:
     """CPU seconds of an epoch on two workers, from some updates: by the clock about half of it, where both cores are free."""
     Z = np.random.default_rng(2).laplace(size=(12_288, 256)).astype(np.float32)
-    settings = learning.Settings(
+    settings = stochastic_learning.LearningSettings(
         algorithm="ebm", filters=768, expert="student", rates=((0.01, 1228),), gamma_rate=1.0, weight_decay=1e-4, initial_scale=0.0
     )
-    problem = learning.Problem(Z, settings)
-    state = learning.StochasticGradient(problem).init()
+    problem = stochastic_learning.LearningProblem(Z, settings)
+    state = stochastic_learning.StochasticGradient(problem).init()
     with ThreadPoolExecutor(2) as pool:
-        state = learning.StochasticGradient(problem, pool.map).step(state)
+        state = stochastic_learning.StochasticGradient(problem, pool.map).step(state)
         best, spent = float("inf"), float("inf")
         for _ in range(updates):
             start, used = time.perf_counter(), time.process_time()
-            state = learning.StochasticGradient(problem, pool.map).step(state)
+            state = stochastic_learning.StochasticGradient(problem, pool.map).step(state)
             best, spent = min(best, time.perf_counter() - start), min(spent, time.process_time() - used)
     return [("epoch of 122,880 rows, CPU s", 1229 * spent, 60.0, f"of two workers together; {1229 * best:.0f} s by the clock")]
 
@@ -233,8 +248,10 @@ def posteriors(rows: int = 500, iterations: int = 10) -> list[Row]:
     """Sparse coding by EM of natural patches, beside one inverse a row."""
     with h5py.File(FOLDER / "patches16.h5") as file:
         X = file["X"][: 20 * rows : 20].reshape(-1, 16, 16)[:, :8, :8].reshape(-1, 64).astype(float)
-    algorithm = folded.Coding(folded.Task(whitening.fit(X, method="zca").apply(X), 128, noise=0.3, iterations=iterations))
-    spent = seconds(lambda: solve(algorithm), 1) / rows / iterations
+    algorithm = variational_sparse_coding.VariationalCoding(
+        variational_sparse_coding.CodingProblem(whitening.fit_whitening(X, method="zca").apply(X), 128, noise=0.3, iterations=iterations)
+    )
+    spent = seconds(lambda: run_algorithm(algorithm), 1) / rows / iterations
     P = np.stack([64.0 * np.eye(128) + np.eye(128)[::-1]] * 8)
     bare = seconds(lambda: np.linalg.inv(P), 20) / len(P)
     return [("inverses a row and iteration", spent / bare, None, f"{1e3 * spent:.2f} ms, an inverse {1e3 * bare:.3f} ms")]
@@ -242,7 +259,7 @@ def posteriors(rows: int = 500, iterations: int = 10) -> list[Row]:
 
 def held_out(A: np.ndarray, Z: np.ndarray) -> float:
     """Mean over rows of min_s ½|z − As|² + σ²γ|s|₁, columns of A of length 1."""
-    model = sparse_coding.Model(A / np.sqrt((A**2).sum(axis=0)), "laplace", 1.0, NOISE, "map")
+    model = sparse_coding.SparseCodingModel(A / np.sqrt((A**2).sum(axis=0)), "laplace", 1.0, NOISE, "map")
     mean = model.infer(Z).mean
     return float((0.5 * np.square(Z - mean @ model.A.T).sum(axis=1) + NOISE**2 * np.abs(mean).sum(axis=1)).mean())
 
@@ -251,13 +268,16 @@ def codes(updates: int = 300) -> list[Row]:
     """Sparse coding of natural patches, 128 atoms of 64 dimensions, and what rivals reach in twice the time."""
     with h5py.File(FOLDER / "patches16.h5") as file:
         X = file["X"][:120_000:4].reshape(-1, 16, 16)[:, :8, :8].reshape(-1, 64).astype(float)
-    Z = whitening.fit(X, method="zca").apply(X)
+    Z = whitening.fit_whitening(X, method="zca").apply(X)
     train, test = Z[:25_000], Z[25_000:25_500]
     schedule = ((0.1, updates * 2 // 3), (0.05, updates - updates * 2 // 3))
-    task = sparse_coding.Task(learning.Problem(train, learning.Settings(filters=128, expert="laplace", rates=schedule)), NOISE)
+    task = sparse_coding.SparseCodingProblem(
+        stochastic_learning.LearningProblem(train, stochastic_learning.LearningSettings(filters=128, expert="laplace", rates=schedule)),
+        NOISE,
+    )
     begun = sparse_coding.DictionaryLearning(task).init().A.copy()
     found: list[np.ndarray] = []
-    own = seconds(lambda: found.append(solve(sparse_coding.DictionaryLearning(task)).more["dictionary"]), 1)
+    own = seconds(lambda: found.append(run_algorithm(sparse_coding.DictionaryLearning(task)).more["dictionary"]), 1)
     reached = held_out(found[0], test)
     rows: list[Row] = [
         (f"{updates} updates of 128 × 64, s", own, None, f"objective {reached:.4f}, at the start {held_out(begun, test):.4f}")

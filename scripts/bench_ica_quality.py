@@ -6,7 +6,7 @@ Teh's Amari distance (2N), 0 where every source has an output of its own, a mean
 programs begin with the same rows, whitened by ZCA.  `ml` and `infomax` choose a density for each output, as they do without options;
 picard is extended, not orthogonal; FastICA has the contrast log cosh; MNE's infomax is extended.
 
-The three mixtures of tests/support/mixtures.py; eight-channel EEG as it is simulated: rhythms that wax and wane, mains hum, blinks,
+The three mixtures of tests/support/source_mixtures.py; eight-channel EEG as it is simulated: rhythms that wax and wane, mains hum, blinks,
 pulses, 1/f background, and drifts; spoken digits ($HERD_DATA/speech_segments.h5), eight speakers' columns; the 16 recordings of
 music16_long.h5, the same with four waves of constant size among them.
 
@@ -26,15 +26,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import h5py
 import numpy as np
-from realdata import FOLDER
+from real_data import FOLDER
 
-from herdcli.algorithm import solve
-from herdcli.ica import defaults, learning, libraries, maximum_likelihood, whitening
-from herdcli.ica.amari import amari_distance
-from herdcli.rows import mixing
+from herdcli.algorithm import run_algorithm
+from herdcli.ica import defaults, external_libraries, maximum_likelihood, stochastic_learning, whitening
+from herdcli.ica.amari_distance import amari_distance
+from herdcli.rows import mixing_matrices
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
-import mixtures
+import source_mixtures
 
 BAR = 1.1
 SAMPLES = 20_000
@@ -87,7 +87,7 @@ def with_waves(S: np.ndarray) -> np.ndarray:
 
 
 def cases(seed: int) -> dict[str, np.ndarray]:
-    found = {name: mixtures.sources(name, seed) for name in mixtures.NAMES} | {"EEG, simulated": eeg(seed)}
+    found = {name: source_mixtures.sources(name, seed) for name in source_mixtures.NAMES} | {"EEG, simulated": eeg(seed)}
     if (FOLDER / "speech_segments.h5").exists():
         found["speech, 8 columns"] = recordings("speech_segments.h5", 8)
     if (FOLDER / "music16_long.h5").exists():
@@ -97,14 +97,16 @@ def cases(seed: int) -> dict[str, np.ndarray]:
 
 
 def likeliest(Z: np.ndarray, seed: int) -> np.ndarray:
-    return solve(maximum_likelihood.MaximumLikelihood(maximum_likelihood.Problem(Z))).J
+    return run_algorithm(maximum_likelihood.MaximumLikelihood(maximum_likelihood.MaximumLikelihoodProblem(Z))).J
 
 
 def stochastic(Z: np.ndarray, seed: int) -> np.ndarray:
     given = dict.fromkeys(("expert", "density", "rates", "batch_size", "average"))
-    settings = learning.Settings(algorithm="infomax", seed=seed, **defaults.missing("infomax", Z.shape[1], True, given))
-    problem = learning.Problem(Z, settings)
-    return solve(learning.StochasticGradient(problem)).J
+    settings = stochastic_learning.LearningSettings(
+        algorithm="infomax", seed=seed, **defaults.default_options("infomax", Z.shape[1], True, given)
+    )
+    problem = stochastic_learning.LearningProblem(Z, settings)
+    return run_algorithm(stochastic_learning.StochasticGradient(problem)).J
 
 
 def mne_infomax(Z: np.ndarray, seed: int) -> np.ndarray:
@@ -115,10 +117,10 @@ def mne_infomax(Z: np.ndarray, seed: int) -> np.ndarray:
 
 def programs() -> dict[str, object]:
     found = {"ml": likeliest, "infomax": stochastic}
-    if libraries.installed("picard"):
-        found["picard"] = lambda Z, seed: libraries.picard(Z, np.eye(Z.shape[1]), tolerance=1e-7, iterations=500)[0]
-    if libraries.installed("fastica"):
-        found["FastICA"] = lambda Z, seed: solve(libraries.Library("fastica", Z, 1e-4, 500, seed)).J
+    if external_libraries.is_installed("picard"):
+        found["picard"] = lambda Z, seed: external_libraries.run_picard(Z, np.eye(Z.shape[1]), tolerance=1e-7, iterations=500)[0]
+    if external_libraries.is_installed("fastica"):
+        found["FastICA"] = lambda Z, seed: run_algorithm(external_libraries.LibraryRun("fastica", Z, 1e-4, 500, seed)).J
     if importlib.util.find_spec("mne"):
         found["MNE infomax"] = mne_infomax
     return found
@@ -135,15 +137,15 @@ def main() -> int:
     missed, distances = 0, {}
     for seed in range(arguments.seeds):
         for name, S in cases(seed).items():
-            A = mixing.random(S.shape[1], seed=seed)
-            fitted = whitening.fit(mixing.mixed(S, A), method="zca")
-            Z = fitted.apply(mixing.mixed(S, A))
+            A = mixing_matrices.random(S.shape[1], seed=seed)
+            fitted = whitening.fit_whitening(mixing_matrices.mixed(S, A), method="zca")
+            Z = fitted.apply(mixing_matrices.mixed(S, A))
             for program, function in run.items():
                 J = function(Z, seed)
                 distances.setdefault(name, {}).setdefault(program, []).append(amari_distance(J @ fitted.forward @ A))
     for name, of in distances.items():
         means = {program: float(np.mean(values)) for program, values in of.items()}
-        worse = name in mixtures.NAMES and "picard" in means and max(means["ml"], means["infomax"]) > BAR * means["picard"]
+        worse = name in source_mixtures.NAMES and "picard" in means and max(means["ml"], means["infomax"]) > BAR * means["picard"]
         missed += worse
         print(f"{name:36}" + "".join(f"{value:13.3f}" for value in means.values()) + ("  MISSED" if worse else ""), flush=True)
     return int(missed > 0)

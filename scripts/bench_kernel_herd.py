@@ -40,12 +40,12 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 import numpy as np
 
 from herdcli import fast, iterate
-from herdcli.algorithm import solve
-from herdcli.quadrature import embedding, problems, rules, selection
-from herdcli.quadrature.assemble import samples
-from herdcli.quadrature.kernel_names import median_distance
-from herdcli.quadrature.kernels import Gaussian
-from herdcli.quadrature.targets import Rows
+from herdcli.algorithm import run_algorithm
+from herdcli.quadrature import kernel_sums, rules, selection, selection_problem
+from herdcli.quadrature.kernel_parsing import median_distance
+from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature.result_assembly import samples_artifact
+from herdcli.quadrature.targets import RowTarget
 
 
 def mixture(n: int, d: int) -> np.ndarray:
@@ -55,11 +55,13 @@ def mixture(n: int, d: int) -> np.ndarray:
     return centres[random.integers(8, size=n)] + random.standard_normal((n, d))
 
 
-def herd(X: np.ndarray, scale: float, count: int, rule: str = "herding", refine: int = 0) -> problems.State:
+def herd(X: np.ndarray, scale: float, count: int, rule: str = "herding", refine: int = 0) -> selection_problem.SelectionState:
     """The whole run of `herd kernel-herd` without its files."""
-    settings = problems.Settings(rules.Settings(rule), refine)
-    problem = problems.Problem(Gaussian(scale), (problems.Group(Rows(X, np.full(len(X), 1.0 / len(X))), None, count),), settings)
-    return solve(selection.Selection(problem))
+    settings = selection_problem.SelectionSettings(rules.RuleSettings(rule), refine)
+    problem = selection_problem.SelectionProblem(
+        GaussianKernel(scale), (selection_problem.SelectionGroup(RowTarget(X, np.full(len(X), 1.0 / len(X))), None, count),), settings
+    )
+    return run_algorithm(selection.AtomSelection(problem))
 
 
 def plain(X: np.ndarray, scale: float, count: int) -> np.ndarray:
@@ -159,9 +161,11 @@ def speed(arguments: argparse.Namespace) -> bool:
 
 def embed(X: np.ndarray, scale: float, map: object) -> np.ndarray:
     """The mean embedding alone."""
-    problem = embedding.problem(Gaussian(scale), X, X, np.ones(len(X)))
-    state = embedding.init(problem)
-    return iterate.run(lambda now: embedding.step(problem, now, map=map), state, steps=embedding.total_steps(problem)).sums
+    problem = kernel_sums.embedding_problem(GaussianKernel(scale), X, X, np.ones(len(X)))
+    state = kernel_sums.initial_state(problem)
+    return iterate.run_steps(
+        lambda now: kernel_sums.embedding_step(problem, now, map=map), state, steps=kernel_sums.total_steps(problem)
+    ).sums
 
 
 def threads(arguments: argparse.Namespace) -> bool:
@@ -190,8 +194,12 @@ def quality() -> bool:
     bars = {"herding": (12.5, 4.9), "refine 10": (7.4, 3.0), "refine 10, simplex": (6.0, 1.7), "min-norm-point": (5.0, 0.70)}
     for m, place in ((100, 0), (316, 1)):
         refined = herd(X, scale, m, refine=10)
-        problem = problems.Problem(Gaussian(scale), (problems.Group(Rows(X, np.full(len(X), 1e-4)), None, m),), problems.Settings())
-        projected = samples(problem, refined, [None], kind="simplex", projected=False, scale=np.ones(10))
+        problem = selection_problem.SelectionProblem(
+            GaussianKernel(scale),
+            (selection_problem.SelectionGroup(RowTarget(X, np.full(len(X), 1e-4)), None, m),),
+            selection_problem.SelectionSettings(),
+        )
+        projected = samples_artifact(problem, refined, [None], kind="simplex", projected=False, scale=np.ones(10))
         nearest = herd(X, scale, m, "min-norm-point").done[0]
         result = refined.done[0]
         found = (result.passes[0], result.passes[-1], projected.summary.mmd[0], nearest.mmd[-1])

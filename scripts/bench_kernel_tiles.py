@@ -50,8 +50,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from herdcli.fast import _embedding
-from herdcli.quadrature import embedding
-from herdcli.quadrature.kernel_names import parse
+from herdcli.quadrature import kernel_sums
+from herdcli.quadrature.kernel_parsing import parse_kernel
 
 KERNELS = [f"{name}:3" for name in ("gaussian", "gaussian32", "laplace", "matern12", "matern32", "matern52")] + [
     "inverse-multiquadric:3",
@@ -73,13 +73,13 @@ def seconds(run: Callable[[], object]) -> float:
 def embedder(name: str, X: np.ndarray) -> Callable[[], object]:
     """The mean embedding of rows under a kernel."""
     precision = "float32" if name.startswith("gaussian32") else "float64"
-    kernel = parse(name.replace("gaussian32", "gaussian"))
-    problem = embedding.problem(kernel, X, X, np.full(len(X), 1.0 / len(X)), precision=precision)
+    kernel = parse_kernel(name.replace("gaussian32", "gaussian"))
+    problem = kernel_sums.embedding_problem(kernel, X, X, np.full(len(X), 1.0 / len(X)), precision=precision)
 
     def run() -> None:
-        state = embedding.init(problem)
-        for _ in range(embedding.total_steps(problem)):
-            state = embedding.step(problem, state)
+        state = kernel_sums.initial_state(problem)
+        for _ in range(kernel_sums.total_steps(problem)):
+            state = kernel_sums.embedding_step(problem, state)
 
     return run
 

@@ -23,16 +23,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
-from dynamics import draw, system
-from realdata import path
+from linear_dynamics import draw, system
+from real_data import path
 
 from herdcli import artifacts
-from herdcli.em.driver import EM, Fit, Settings, run
-from herdcli.em.kalman import kalman, smooth
-from herdcli.em.lds import LDS, free_floor
-from herdcli.em.lds_start import opening
-from herdcli.em.particles import LinearGaussian, bootstrap, smoother
-from herdcli.em.sequences import SequenceBlocks, grouped
+from herdcli.em.driver import EM, EMFit, EMSettings, run_em
+from herdcli.em.kalman import filter_sequences, smooth_sequences
+from herdcli.em.lds import LDS, floor_and_scale
+from herdcli.em.lds_initialization import window_moments
+from herdcli.em.particle_filter import LinearGaussianModel, bootstrap_filter, smooth_particles
+from herdcli.em.sequences import SequenceBlocks, group_rows
 
 PYKALMAN_STEPS = 2000
 
@@ -53,7 +53,7 @@ def speed(steps: int, states: int, outputs: int) -> None:
     Y, offsets = draw(p, steps, np.random.default_rng(0)), np.array([0, steps])
 
     def ours(rows: np.ndarray = Y) -> tuple[np.ndarray, np.ndarray]:
-        after = smooth(p, kalman(p, rows, offsets), offsets)
+        after = smooth_sequences(p, filter_sequences(p, rows, offsets), offsets)
         return after.mean, after.covariance
 
     mean, covariance = ours()
@@ -120,14 +120,14 @@ def errors(counts: tuple[int, ...], repetitions: int, steps: int = 15) -> np.nda
     """(2, counts) root mean squares of a particle filter's means less the Kalman filter's, and of its smoother's less RTS's."""
     p = system(1, 1, seed=3)
     Y, offsets = draw(p, steps, np.random.default_rng(0)), np.array([0, steps])
-    exact = kalman(p, Y, offsets)
-    after, model = smooth(p, exact, offsets), LinearGaussian(p, Y)
+    exact = filter_sequences(p, Y, offsets)
+    after, model = smooth_sequences(p, exact, offsets), LinearGaussianModel(p, Y)
     squares = np.zeros((2, len(counts)))
     for place, count in enumerate(counts):
         for repetition in range(repetitions):
-            cloud = bootstrap(model, count, seed=1, unit=repetition)
+            cloud = bootstrap_filter(model, count, seed=1, unit=repetition)
             squares[0, place] += np.square(cloud.mean - exact.mean).mean()
-            squares[1, place] += np.square(smoother(model, cloud).mean - after.mean).mean()
+            squares[1, place] += np.square(smooth_particles(model, cloud).mean - after.mean).mean()
     return np.sqrt(squares / repetitions)
 
 
@@ -157,11 +157,11 @@ def climbing(iterations: int) -> None:
         ("music16_long.h5", None, 5000, 8),
     ):
         Y, key = series(name, sequences, steps)
-        source = SequenceBlocks(grouped(Y, key))
-        found = opening(source, states, None)
-        model = LDS(states, False, *free_floor(found.variance, None), found, None, 0, key is not None)
+        source = SequenceBlocks(group_rows(Y, key))
+        found = window_moments(source, states, None)
+        model = LDS(states, False, *floor_and_scale(found.variance, None), found, None, 0, key is not None)
         print(f"{name}: {len(Y)} rows of {Y.shape[1]} columns, {states} states")
-        fits = [timed(EM(model, source, Settings(iterations, 1e-6, 3, 1, accelerate))) for accelerate in (False, True)]
+        fits = [timed(EM(model, source, EMSettings(iterations, 1e-6, 3, 1, accelerate))) for accelerate in (False, True)]
         for title, (fit, took) in zip(("EM alone", "quasi-Newton"), fits, strict=True):
             climbed, end = fit.ledger.log_likelihood[::2], "converged" if fit.converged[0] else "not converged"
             print(
@@ -172,10 +172,10 @@ def climbing(iterations: int) -> None:
         print(f"    as high as EM ended after {int(np.argmax(higher))} steps" if higher.any() else "    never as high as EM ended")
 
 
-def timed(algorithm: EM) -> tuple[Fit, float]:
+def timed(algorithm: EM) -> tuple[EMFit, float]:
     """What a run found, and its seconds."""
     begun = time.perf_counter()
-    return run(algorithm), time.perf_counter() - begun
+    return run_em(algorithm), time.perf_counter() - begun
 
 
 def main() -> None:

@@ -25,13 +25,13 @@ from importlib.resources import files
 import numpy as np
 
 from herdcli import artifacts
-from herdcli.algorithm import solve
-from herdcli.rbm import annealing, learning
+from herdcli.algorithm import run_algorithm
+from herdcli.rbm import annealed_importance, learning
 from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.estimates import Estimate
 from herdcli.rbm.likelihood import log_likelihood
+from herdcli.rbm.log_z_estimates import LogZEstimate
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 
 HIDDEN, EPOCHS, SEEDS = 16, 300, range(5)
 RATES = (0.005, 0.01, 0.02, 0.05)
@@ -46,13 +46,13 @@ def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def binary(W: np.ndarray, b: np.ndarray, c: np.ndarray) -> Harmonium:
-    return Harmonium(*(np.asarray(part, dtype=np.float64) for part in (W, b, c)), family("binary"), family("binary"))
+    return Harmonium(*(np.asarray(part, dtype=np.float64) for part in (W, b, c)), unit_family("binary"), unit_family("binary"))
 
 
 def herd(train: np.ndarray, seed: int) -> Harmonium:
     """A model of herd's with the default settings."""
-    problem = learning.Problem([train], learning.Settings(HIDDEN, epochs=EPOCHS, seed=seed))
-    state = solve(learning.Learning(problem))
+    problem = learning.LearningProblem([train], learning.Settings(HIDDEN, epochs=EPOCHS, seed=seed))
+    state = run_algorithm(learning.RBMLearning(problem))
     return binary(state.W[0], state.b[0], state.c[0])
 
 
@@ -64,11 +64,11 @@ def sklearn(train: np.ndarray, seed: int, rate: float) -> Harmonium:
     return binary(fitted.components_.T, fitted.intercept_visible_, fitted.intercept_hidden_)
 
 
-def annealed(h: Harmonium, valid: np.ndarray, seed: int) -> tuple[Estimate, Estimate]:
+def annealed(h: Harmonium, valid: np.ndarray, seed: int) -> tuple[LogZEstimate, LogZEstimate]:
     """log Z by annealing there and back."""
-    problem = annealing.Problem((h,), (h.visible.base_rate(valid),), chains=100, temperatures=1000, seed=seed)
+    problem = annealed_importance.AnnealingProblem((h,), (h.visible.base_rate(valid),), chains=100, temperatures=1000, seed=seed)
     back = replace(problem, known=(valid,))
-    return solve(annealing.Annealing(problem))[0], solve(annealing.Annealing(back))[0]
+    return run_algorithm(annealed_importance.Annealing(problem))[0], run_algorithm(annealed_importance.Annealing(back))[0]
 
 
 def exact(h: Harmonium, rows: np.ndarray) -> float:

@@ -36,22 +36,22 @@ from typing import Any
 os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
 
 import numpy as np
-from bench_orders import shipped
-from pipeline import HERD
-from realdata import FOLDER
+from bench_elimination_orders import shipped
+from figure_pipeline import HERD
+from real_data import FOLDER
 
 from herdcli import fast, iterate
 from herdcli.markov import algorithms
-from herdcli.markov.bethe import propagation
+from herdcli.markov.bethe import loopy_propagation
 from herdcli.markov.exact import elimination, junction_tree
-from herdcli.markov.formats import networks as formats
+from herdcli.markov.formats import network_formats as formats
 from herdcli.markov.learning import learners as learning
-from herdcli.markov.method import Settings
-from herdcli.markov.model import constraints, generate, network, structure
-from herdcli.markov.model.pairwise import reduce
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import constraints, network, random_networks, structure_selection
+from herdcli.markov.model.pairwise import reduce_to_pairwise
 
 RUNS = 3
-RIVAL = [sys.executable, str(Path(__file__).with_name("markov_rivals.py"))]
+RIVAL = [sys.executable, str(Path(__file__).with_name("markov_peers.py"))]
 
 
 def least(work: Callable[[], Any], runs: int = RUNS) -> tuple[float, Any]:
@@ -66,26 +66,28 @@ def least(work: Callable[[], Any], runs: int = RUNS) -> tuple[float, Any]:
 
 def infer(given: network.Network, algorithm: str, **settings: Any) -> tuple[Any, Any]:
     """Last state and result of an algorithm."""
-    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    state = iterate.run(method.step, method.init(), until=method.done)
+    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    state = iterate.run_steps(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
 
 def mixed(states: int, rows: int, columns: int) -> network.Network:
     """A lattice of variables with `states` states and random positive tables."""
     random = np.random.default_rng(states)
-    edges = generate.grid_edges(rows, columns).tolist()
-    return network.build([states] * (rows * columns), [((i, j), np.exp(random.standard_normal((states, states)))) for i, j in edges])
+    edges = random_networks.grid_edges(rows, columns).tolist()
+    return network.build_network(
+        [states] * (rows * columns), [((i, j), np.exp(random.standard_normal((states, states)))) for i, j in edges]
+    )
 
 
 def messages_a_second() -> None:
     """Updates of the compiled loop, or of its twin under HERD_KERNELS=python."""
     sweeps = 20 if fast.kernels() == "cython" else 1
     for states, rows, columns in ((2, 10, 10), (2, 100, 100), (5, 60, 60), (11, 30, 30)):
-        given = generate.make("grid", rows=rows, columns=columns) if states == 2 else mixed(states, rows, columns)
-        graph = reduce(given)
+        given = random_networks.generate("grid", rows=rows, columns=columns) if states == 2 else mixed(states, rows, columns)
+        graph = reduce_to_pairwise(given)
         fixed, target = graph.fixed_marginals({})
-        order, messages, scratch = propagation.forward_and_back(graph), graph.uniform_messages(), graph.scratch()
+        order, messages, scratch = loopy_propagation.forward_backward_order(graph), graph.uniform_messages(), graph.scratch()
         seconds, _ = least(lambda sent=(order, messages, messages, graph.arrays, fixed, target, 0.0, False, scratch): update(sent, sweeps))
         print(f"messages  {rows}×{columns} of {states} states: {sweeps * len(order) / seconds / 1e6:.2f} M/s")
 
@@ -99,9 +101,9 @@ def update(sent: tuple[Any, ...], sweeps: int) -> None:
 def lattices() -> None:
     """The ratio-domain loop: to 1e-9 on 300×300, and messages a second in and out of cache."""
     for rows in (300, 1500):
-        given = generate.make("grid", rows=rows, columns=rows, sigma_w=1.0, sigma_b=1.0)
-        method = algorithms.method(given, Settings(algorithm="bp", schedule="checkerboard", tolerance=1e-9))
-        seconds, state = least(lambda m=method: iterate.run(m.step, m.init(), until=m.done))
+        given = random_networks.generate("grid", rows=rows, columns=rows, sigma_w=1.0, sigma_b=1.0)
+        method = algorithms.make_method(given, InferenceSettings(algorithm="bp", schedule="checkerboard", tolerance=1e-9))
+        seconds, state = least(lambda m=method: iterate.run_steps(m.step, m.init(), until=m.done))
         sweep, _ = least(lambda m=method, s=state: [fast.lattice_sweep(s.messages, m.weight, m.bias, False) for _ in range(10)])
         rate = 10 * 4 * rows * (rows - 1) / sweep / 1e9
         print(
@@ -119,7 +121,7 @@ def fixed_points() -> None:
     plain = {"clamp": "rows-columns", "iterations": 3000}
     regions = {"regions": "plaquettes", "iterations": 3000}
     for rows, sigma_w, seed in LATTICES:
-        given = generate.make("grid", rows=rows, columns=rows, sigma_w=sigma_w, sigma_b=1.0, seed=seed)
+        given = random_networks.generate("grid", rows=rows, columns=rows, sigma_w=sigma_w, sigma_b=1.0, seed=seed)
         small = rows == 10 and seed < 3
         runs = [*settings.items(), *([("ups", plain), ("double-loop", {"iterations": 3000}), ("double-loop", regions)] if small else [])]
         for algorithm, chosen in runs:
@@ -138,20 +140,22 @@ def junction_trees(folder: Path, most: float) -> None:
     for name, known in json.loads((folder / "references.json").read_text()).items():
         raw = (folder / name).read_bytes()
         text = (gzip.decompress(raw) if name.endswith(".gz") else raw).decode()
-        given = formats.read(text, {".gz": "bif"}.get(Path(name).suffix, Path(name).suffix[1:]))
+        given = formats.read_network(text, {".gz": "bif"}.get(Path(name).suffix, Path(name).suffix[1:]))
         evidence = {int(i): state for i, state in known["evidence"].items()}
-        given = network.condition(given, evidence)
+        given = network.condition_network(given, evidence)
         graph = elimination.moral_graph(given)
         started = time.perf_counter()
-        search = iterate.run(lambda now, g=graph, n=given: elimination.step(n, g, 0, now), elimination.begin(given), steps=8)
+        search = iterate.run_steps(
+            lambda now, g=graph, n=given: elimination.search_step(n, g, 0, now), elimination.empty_search(given), steps=8
+        )
         seconds = time.perf_counter() - started
-        tree = junction_tree.plan(given, search.order)
+        tree = junction_tree.plan_tree(given, search.order)
         told = f"tree      {name:26} width {search.width:2}, 2^{np.log2(search.cells):4.1f} cells, order {seconds * 1e3:6.1f} ms"
         if tree.bytes_needed(given) > most:
             print(f"{told}, left out: {tree.bytes_needed(given) / 1e9:.1f} GB")
             continue
 
-        def work(n: network.Network = given, t: junction_tree.Tree = tree) -> tuple[list[Any], float]:
+        def work(n: network.Network = given, t: junction_tree.JunctionTreeLayout = tree) -> tuple[list[Any], float]:
             found = junction_tree.calibrate(n, t)
             return junction_tree.node_marginals(n, found), found.log_z
 
@@ -163,38 +167,38 @@ def junction_trees(folder: Path, most: float) -> None:
 def frontier() -> None:
     """Exact marginals of a lattice whose junction tree is too large."""
     for rows in (16, 20):
-        given = generate.make("grid", rows=rows, columns=rows, sigma_w=2.0, sigma_b=1.0)
+        given = random_networks.generate("grid", rows=rows, columns=rows, sigma_w=2.0, sigma_b=1.0)
         started = time.process_time()
         _, found = infer(given, "frontier")
         print(f"frontier  {rows}×{rows}: {time.process_time() - started:.2f} s CPU, log Z {found.attributes['log_z']:.6f}")
 
 
-def eights(folder: Path) -> constraints.Problem | None:
+def eights(folder: Path) -> constraints.LearningProblem | None:
     """The 8×8 eights' likeliest tree and 43 random pairs at most six steps apart on it, 106 pairs in all."""
     from herdcli.artifacts import load
 
     if not (folder / "eights8x8.h5").exists():
         return None
     x = load(str(folder / "eights8x8.h5"), kinds={"dataset"}).value.X.astype(np.int64)
-    rows, cardinality = constraints.Rows(x, np.full(len(x), 1 / len(x))), np.full(64, 2)
-    information = constraints.pairs(rows, cardinality, 1.0).information()
+    rows, cardinality = constraints.StateRows(x, np.full(len(x), 1 / len(x))), np.full(64, 2)
+    information = constraints.pair_tables(rows, cardinality, 1.0).information()
     for seed in range(1000):
-        edges = structure.edges("chow-liu+random", 0.05, 6, 64, information, None, seed)
+        edges = structure_selection.structure_pairs("chow-liu+random", 0.05, 6, 64, information, None, seed)
         if len(edges) == 106:
             break
-    return constraints.Problem(cardinality, constraints.from_scopes(rows, cardinality, edges, 1.0), rows=rows)
+    return constraints.LearningProblem(cardinality, constraints.clusters_from_scopes(rows, cardinality, edges, 1.0), rows=rows)
 
 
-def scaling(problem: constraints.Problem, rival: str | None, iterations: int) -> None:
+def scaling(problem: constraints.LearningProblem, rival: str | None, iterations: int) -> None:
     """UPS-JT and effective IPF to 1e-9, and private-pgm (mbi) in another interpreter."""
     for algorithm in ("ups-jt", "effective-ipf"):
         best = float("inf")
         for _ in range(RUNS):
             started = time.process_time()
-            method = learning.learner(problem, learning.Settings(algorithm=algorithm))
+            method = learning.make_learner(problem, learning.LearningSettings(algorithm=algorithm))
             state = method.init()
             sweeping = time.process_time()
-            state = iterate.run(method.step, state, until=method.done)
+            state = iterate.run_steps(method.step, state, until=method.done)
             best = min(best, time.process_time() - started)
             swept = time.process_time() - sweeping
         learned = method.result(state)
@@ -213,8 +217,8 @@ def scaling(problem: constraints.Problem, rival: str | None, iterations: int) ->
 
 
 def other(python: str, *arguments: str) -> Any:
-    """What markov_rivals.py prints in another interpreter."""
-    command = [python, str(Path(__file__).with_name("markov_rivals.py")), *arguments]
+    """What markov_peers.py prints in another interpreter."""
+    command = [python, str(Path(__file__).with_name("markov_peers.py")), *arguments]
     return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()[-1])
 
 
@@ -222,7 +226,7 @@ def beside_pgmpy(folder: Path, python: str) -> None:
     """All marginals of Bayesian networks by junction trees here and there, one elimination order each."""
     for name in ("asia", "child", "alarm"):
         text = gzip.decompress((folder / f"{name}.bif.gz").read_bytes()).decode()
-        given = formats.read(text, "bif")
+        given = formats.read_network(text, "bif")
         best = float("inf")
         for _ in range(5):
             started = time.process_time()
@@ -247,7 +251,7 @@ def whole_process() -> None:
             work = ["herd", "ups-infer", network_file, "--algorithm", "bp", "--output-marginals", "nodes", "-o", out]
             seconds, peak = min(used(work) for _ in range(RUNS))
             print(f"process   {rows}×{rows} by bp: {seconds:.2f} s CPU, {peak / 1e6:.0f} MB at most, file to file")
-    given = generate.make("grid", rows=1000, columns=1000, sigma_w=1.0, sigma_b=1.0)
+    given = random_networks.generate("grid", rows=1000, columns=1000, sigma_w=1.0, sigma_b=1.0)
     taken = [min(longest_way(given, threads) for _ in range(2 * RUNS)) for threads in (1, 2)]
     for threads, seconds in enumerate(taken, 1):
         print(f"threads   1000×1000 by bp on {threads}: {seconds * 1e3:.0f} ms of the processor that is longest at work")
@@ -274,9 +278,9 @@ def longest_way(given: network.Network, threads: int) -> float:
             shared += max(spent.values())
             return [found for found, _, _ in made]
 
-        method = algorithms.method(given, Settings(algorithm="bp", output_marginals="nodes"), watched)
+        method = algorithms.make_method(given, InferenceSettings(algorithm="bp", output_marginals="nodes"), watched)
         started, shared = time.thread_time(), 0.0
-        method.result(iterate.run(method.step, method.init(), until=method.done))
+        method.result(iterate.run_steps(method.step, method.init(), until=method.done))
         return time.thread_time() - started + shared
 
 
@@ -292,7 +296,7 @@ def queries() -> None:
                 asked: dict[str, list[str]] = {"1,000 rows": ["--evidence-rows", str(rows)]}
                 theirs = {"1,000 rows": [str(rows)]}
             else:
-                tenth = formats.read(plain.read_text(), "bif").names[::10]  # as in the league of inference
+                tenth = formats.read_network(plain.read_text(), "bif").names[::10]  # as in the league of inference
                 asked = {"marginals": ["--output-marginals", "nodes"], "log-z": ["--query", "log-z"], "mpe": ["--query", "mpe"]}
                 asked["mmap"] = ["--query", f"mmap:{','.join(tenth)}"]
                 theirs = {"marginals": []}
@@ -333,7 +337,7 @@ def used(command: list[str]) -> tuple[float, int]:
 def plaquettes() -> None:
     """Damped gbp over plaquettes, as `auto` runs it, against the frontier sweep on 20×20."""
     for sigma_w, seed in ((2.0, 0), (2.0, 1), (5.0, 0), (5.0, 1), (5.0, 2)):
-        given = generate.make("grid", rows=20, columns=20, sigma_w=sigma_w, sigma_b=1.0, seed=seed)
+        given = random_networks.generate("grid", rows=20, columns=20, sigma_w=sigma_w, sigma_b=1.0, seed=seed)
         exact = infer(given, "frontier")[1]
         started = time.process_time()
         state, found = infer(given, "gbp", regions="plaquettes", damping=0.5)
@@ -355,7 +359,7 @@ def corrected() -> None:
     sizes: dict[str, dict[str, Any]] = {"random": {"nodes": 40, "degree": 3.0}, "grid": {"rows": 8, "columns": 8}}
     for kind, size in sizes.items():
         for sigma_w in (1.0, 2.0, 4.0):
-            networks = [generate.make(kind, **size, sigma_w=sigma_w, sigma_b=0.5, seed=seed) for seed in range(5)]
+            networks = [random_networks.generate(kind, **size, sigma_w=sigma_w, sigma_b=0.5, seed=seed) for seed in range(5)]
             exact = [infer(given, "junction-tree")[1] for given in networks]
             for algorithm, chosen in CORRECTED.items():
                 started = time.process_time()

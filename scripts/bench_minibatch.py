@@ -46,7 +46,7 @@ class Account:
         return found
 
 
-def accounted(algorithm: learning.Learning, state: learning.State, account: Account) -> tuple[float, float]:
+def accounted(algorithm: learning.RBMLearning, state: learning.LearningState, account: Account) -> tuple[float, float]:
     """Processor milliseconds of an update, and of the longer way through it on two threads."""
     account.tasks = account.longest = 0.0
     start = time.thread_time()
@@ -70,7 +70,7 @@ def main() -> None:
             settings = learning.Settings(arguments.hidden, arguments.algorithm, epochs=1000, batch_size=batch, centering=True)
             account, runs = Account(), []
             for each in (map, pool.map, account):
-                algorithm = learning.Learning(learning.Problem([X], settings), each)
+                algorithm = learning.RBMLearning(learning.LearningProblem([X], settings), each)
                 runs.append((algorithm, algorithm.init()))
             least, ways = [float("inf")] * 2, []
             for _ in range(ROUNDS):

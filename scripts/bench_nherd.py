@@ -24,19 +24,19 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import h5py
 import numpy as np
-from realdata import FOLDER
+from real_data import FOLDER
 from scipy.sparse import csr_matrix
 
 from herdcli import algorithm, fast
 from herdcli.artifacts import svmlight
 from herdcli.online import learner
-from herdcli.online.full import learn_full, symmetrised
+from herdcli.online.block_sources import MemorySource
+from herdcli.online.full_covariance import learn_full, symmetrise
 from herdcli.online.model import Settings
-from herdcli.online.normal import normal_cdf
-from herdcli.online.parse import Reader
-from herdcli.online.predict import scorer, winners
-from herdcli.online.source import Memory
-from herdcli.online.updates import rule_of
+from herdcli.online.normal_distribution import normal_cdf
+from herdcli.online.prediction import make_scorer, predicted_classes
+from herdcli.online.reference_updates import loop_codes
+from herdcli.online.text_parser import BlockReader
 
 # The learner that is measured: no race for C, features and their number as they are
 PLAIN = ["--algorithm", "nherd", "--C", "running", "--scale", "none", "--no-bias"]
@@ -82,7 +82,7 @@ def as_text(X: csr_matrix, y: np.ndarray) -> list[tuple[int, str]]:
 def in_memory(X: csr_matrix, y: np.ndarray) -> None:
     pointer, index, value = X.indptr.astype(np.int64), X.indices.astype(np.int32) + 1, X.data
     rows, outcome = X.shape[0], np.zeros((2, X.shape[0]))
-    rule = rule_of(Settings())
+    rule = loop_codes(Settings())
     table, running = np.zeros((X.shape[1] + 1, 2, 1)), np.zeros(2)
 
     def one_pass(fresh: bool) -> Callable[[], object]:
@@ -109,7 +109,7 @@ def in_memory(X: csr_matrix, y: np.ndarray) -> None:
     run = (table, part, index, value, y[:2000], None, rule, running, outcome[0, :2000], outcome[1, :2000])
     seconds = best(lambda: fast.learn_binary(*run), 3)
     text = "".join(f"{label} {pairs}\n" for label, pairs in as_text(X[:2000], y[:2000])).encode()
-    reading = best(lambda: [None for _ in Reader("x", False).blocks([text])], 3)
+    reading = best(lambda: [None for _ in BlockReader("x", False).blocks([text])], 3)
     fast.use(kernels)
     tell("NumPy twin, the same rows in memory", f"{2000 / seconds:,.0f} examples/s", "≥ 100,000")
     tell("  reading them from svmlight text", f"{2000 / reading:,.0f} lines/s", f"{len(text) / reading / 1e6:.0f} MB/s")
@@ -135,7 +135,7 @@ def large_table() -> None:
     value, y = random.standard_normal(rows * width) / np.sqrt(width), random.integers(0, 2, rows).astype(np.int32)
     table, running, outcome = np.zeros(((1 << 24) + 2, 2, 1)), np.zeros(2), np.zeros((2, rows))
     table[:, 1] = 1.0
-    run = (table, pointer, index.ravel(), value, y, None, rule_of(Settings()), running, *outcome)
+    run = (table, pointer, index.ravel(), value, y, None, loop_codes(Settings()), running, *outcome)
     seconds = best(lambda: fast.learn_binary(*run), 3)
     tell("diagonal NHERD, table of 2^24, random indices", f"{seconds / index.size * 1e9:.2f} ns a nonzero", "≤ 6")
 
@@ -144,7 +144,7 @@ def full_covariance() -> None:
     random, d, rows = np.random.default_rng(2), 784, 600
     X, y = random.standard_normal((rows, d)) / np.sqrt(d), random.integers(0, 2, rows)
     mean, sigma = np.zeros((1, d)), np.eye(d)[None].copy()
-    rule, running, outcome = rule_of(Settings(C=1.0)), np.zeros(2), np.zeros((2, rows, 1))
+    rule, running, outcome = loop_codes(Settings(C=1.0)), np.zeros(2), np.zeros((2, rows, 1))
     updates = 0
 
     def run() -> None:
@@ -155,16 +155,16 @@ def full_covariance() -> None:
     tell(f"full covariance, d = {d}", f"{updates / seconds:,.0f} updates/s", f"{updates} updates; ≥ 8,000")
     mean, sigma = np.zeros((1, d)), np.eye(d)[None].copy()
     learn_full(mean, sigma, 100 * X, y, None, rule, False, running, *outcome)
-    tell("  smallest eigenvalue of Σ after 600 updates at C|x|² = 10⁴", f"{np.linalg.eigvalsh(symmetrised(sigma)[0])[0]:.2e}", "> 0")
+    tell("  smallest eigenvalue of Σ after 600 updates at C|x|² = 10⁴", f"{np.linalg.eigvalsh(symmetrise(sigma)[0])[0]:.2e}", "> 0")
 
 
 def error(settings: Settings, X: object, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
     """Test error in % after one pass over the training rows in a random order."""
-    source = Memory(X[train], y[train], shuffle=True, rows=10_000 if settings.kernel == "none" else 500)
-    score = scorer(algorithm.solve(learner.Learner(settings, source, 2, X.shape[1] + 1)))
-    held = Memory(X[test], y[test], rows=500)
+    source = MemorySource(X[train], y[train], shuffle=True, rows=10_000 if settings.kernel == "none" else 500)
+    score = make_scorer(algorithm.run_algorithm(learner.OnlineLearner(settings, source, 2, X.shape[1] + 1)))
+    held = MemorySource(X[test], y[test], rows=500)
     scores = np.concatenate([score(held.block(k).block)[0] for k in range(held.steps)])
-    return float(100 * np.mean(winners(scores) != y[test]))
+    return float(100 * np.mean(predicted_classes(scores) != y[test]))
 
 
 def with_products(images: np.ndarray) -> np.ndarray:
@@ -222,7 +222,7 @@ def children_seconds(commands: dict[str, list[str]], rounds: int = 5) -> dict[st
 
 
 def _read(pieces: list[bytes], vw: bool) -> None:
-    for _ in Reader("x", vw, bits=18 * vw).blocks(pieces, lend=True):
+    for _ in BlockReader("x", vw, bits=18 * vw).blocks(pieces, lend=True):
         pass
 
 
@@ -242,7 +242,7 @@ def data_sets(X: csr_matrix, y: np.ndarray) -> None:
     kernels, found = fast.kernels(), {}
     for side in dict.fromkeys((kernels, "python")):
         fast.use(side)
-        found[side] = best(lambda: svmlight.read(io.BytesIO(text), where="x")), best(lambda: normal_cdf(x))
+        found[side] = best(lambda: svmlight.parse_svmlight(io.BytesIO(text), where="x")), best(lambda: normal_cdf(x))
     fast.use(kernels)
     (reading, phi), (slow_reading, slow_phi) = found[kernels], found["python"]
     tell("svmlight text into a data set", f"{len(text) / reading / 1e6:.0f} MB/s", "≥ 200")

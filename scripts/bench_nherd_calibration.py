@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from bench_nherd_defaults import HERD, Rows, lines, parted, read, sets
-from realdata import FOLDER
+from real_data import FOLDER
 
 from herdcli.evaluation.classifier import calibration_error
 

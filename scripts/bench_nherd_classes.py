@@ -3,7 +3,7 @@
     python scripts/bench_nherd_classes.py [--data FOLDER] [--only NAME …]
 
 Test error in % after one and after five passes, for values of C in units of 1 over the mean of |x|² (4⁻² to 4⁴) with nherd and with
-arow, features scaled online and with a bias, as without options.  Of each form the line `race` is the pair that `--C auto` takes by
+arow, features scaled online and with a bias, as without options.  Of each form the line `run_race` is the pair that `--C auto` takes by
 progressive error on the first 10,000 examples, the line `best` the lowest of the grid on the test rows themselves.  What is not there is
 left out.
 """
@@ -21,14 +21,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import h5py
 import numpy as np
 from bench_nherd_defaults import Rows, parted, read, sets
-from realdata import FOLDER
+from real_data import FOLDER
 
 from herdcli.online import learner
-from herdcli.online.blocks import from_rows
+from herdcli.online.block_sources import MemorySource
+from herdcli.online.example_blocks import block_from_rows
+from herdcli.online.hyperparameter_race import EXAMPLES, ReplaySource, run_race
 from herdcli.online.model import Settings
-from herdcli.online.predict import scorer, winners
-from herdcli.online.race import EXAMPLES, Replay, race
-from herdcli.online.source import Memory
+from herdcli.online.prediction import make_scorer, predicted_classes
 
 FORMS = ("top-1", "one-vs-rest")
 POWERS = range(-2, 5)
@@ -54,15 +54,15 @@ def several(folder: Path) -> Iterator[tuple[str, Rows, Rows]]:
 
 def errors(settings: Settings, train: Rows, test: Rows, classes: int) -> list[float]:
     """Test error in % after each number of `PASSES`."""
-    source = Memory(*train, passes=max(PASSES))
-    one, found = learner.Learner(settings, source, classes, train[0].shape[1] + 1), []
+    source = MemorySource(*train, passes=max(PASSES))
+    one, found = learner.OnlineLearner(settings, source, classes, train[0].shape[1] + 1), []
     state = one.init()
     for step in range(source.steps):
         state = one.step(state)
         if step + 1 in [passes * source.per_pass for passes in PASSES]:
-            score = scorer(one.result(state))
-            held = [from_rows(*test, slice(start, start + 5000)) for start in range(0, len(test[1]), 5000)]
-            guessed = np.concatenate([winners(score(block)[0]) for block in held])
+            score = make_scorer(one.result(state))
+            held = [block_from_rows(*test, slice(start, start + 5000)) for start in range(0, len(test[1]), 5000)]
+            guessed = np.concatenate([predicted_classes(score(block)[0]) for block in held])
             found.append(float(100 * np.mean(guessed != test[1])))
     return found
 
@@ -72,8 +72,8 @@ def compared(name: str, train: Rows, test: Rows) -> None:
     classes = int(max(train[1].max(), test[1].max())) + 1
     for form in FORMS:
         base = Settings(multiclass=form, scaling="online", bias=True)
-        first = Replay(Memory(*train)).first(EXAMPLES)
-        chosen, table = race(base, first, classes, ("nherd", "arow"))
+        first = ReplaySource(MemorySource(*train)).first(EXAMPLES)
+        chosen, table = run_race(base, first, classes, ("nherd", "arow"))
         unit = float(table.C.min()) * 16.0
         grid = {
             (algorithm, power): errors(replace(base, algorithm=algorithm, C=unit * 4.0**power), train, test, classes)

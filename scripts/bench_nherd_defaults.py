@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import h5py
 import numpy as np
 from bench_nherd import children_seconds
-from realdata import FOLDER
+from real_data import FOLDER
 from scipy.sparse import csr_matrix
 
 RATES = (0.03, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0)

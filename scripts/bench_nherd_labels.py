@@ -22,7 +22,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 from bench_nherd_defaults import HERD, read
-from realdata import FOLDER
+from real_data import FOLDER
 from scipy.sparse import csr_matrix
 
 Rows = tuple[csr_matrix, np.ndarray]  # X and labels (n, C), 1 or 0

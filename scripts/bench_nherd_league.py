@@ -1,9 +1,11 @@
 """`herd nherd-train` without options beside scikit-learn's linear classifiers and Vowpal Wabbit, over seeds.
 
-    python scripts/bench_nherd_league.py --sets sets.py [--seeds 20] [--vw PYTHON] [--only NAME …] [-o league.csv]
+    python scripts/bench_nherd_league.py --sets prediction_sets.py [--seeds 20] [--vw PYTHON] [--only NAME …] [-o league.csv]
 
-`sets.py` has a function `sets()` that yields (name, X, y, test rows or None).  Where a set has no test rows, a seed draws three tenths of
-the rows; else it draws the order of the others, but for sets whose names begin with `drift`.  herd gets the training rows as a data set
+`prediction_sets.py` has a function `sets()` that yields (name, X, y, test rows or None).  Where a set has no test rows, a seed draws three
+tenths of
+the rows; else it draws the order of the others, but for sets whose names begin with `drift_detection`.  herd gets the training rows as a
+data set
 and nothing else; LogisticRegression and LinearSVC stand behind a StandardScaler, without means where rows are sparse; Vowpal Wabbit
 (`--vw`, a Python with its package) reads the same rows once, with its own defaults and hinge loss, and --oaa for several classes.  For
 each set: mean errors, and the paired difference of herd to the better of scikit-learn's two (of lower mean error), with its standard error
@@ -32,13 +34,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from herdcli.online import drift, race, reservoir
-from herdcli.online.blocks import from_rows
-from herdcli.online.exchange import classifier
-from herdcli.online.learner import Learner
+from herdcli.online import drift_detection, early_stopping, hyperparameter_race
+from herdcli.online.block_sources import MemorySource
+from herdcli.online.example_blocks import block_from_rows
+from herdcli.online.learner import OnlineLearner
 from herdcli.online.model import Settings
-from herdcli.online.predict import scorer, winners
-from herdcli.online.source import Memory
+from herdcli.online.prediction import make_scorer, predicted_classes
+from herdcli.online.state_conversion import classifier_from_state
 
 VW = """
 import sys
@@ -76,26 +78,26 @@ def additional_sets():
 def herd(X, y, X_test, y_test, seed: int) -> float:
     """What `herd nherd-train` makes of rows of a data set without options."""
     settings = Settings(algorithm="nherd", bias=True, scaling="standard", seed=seed)
-    classes, source = int(y.max()) + 1, Memory(X, y, seed=seed)
-    first = race.Replay(source).first(race.EXAMPLES)
-    settings, _ = race.race(settings, first, classes, ("nherd", "arow"), ("top-1", "one-vs-rest"))
-    found = drift.compared(settings, first, classes)
+    classes, source = int(y.max()) + 1, MemorySource(X, y, seed=seed)
+    first = hyperparameter_race.ReplaySource(source).first(hyperparameter_race.EXAMPLES)
+    settings, _ = hyperparameter_race.run_race(settings, first, classes, ("nherd", "arow"), ("top-1", "one-vs-rest"))
+    found = drift_detection.compare_half_lives(settings, first, classes)
     scales, rows = None, 0
     entries = X.nnz if sp.issparse(X) else X.size
-    if len(y) <= reservoir.ROWS and entries <= reservoir.ENTRIES:
-        choice = reservoir.choose(settings, X, y, None, classes)
+    if len(y) <= early_stopping.ROWS and entries <= early_stopping.ENTRIES:
+        choice = early_stopping.choose_passes(settings, X, y, None, classes)
         held = float(choice.table.error.min())
-        if found is None or held - found.errors.mean() <= drift.SURE * (held * (1 - held) / len(found.errors)) ** 0.5:
+        if found is None or held - found.errors.mean() <= drift_detection.SURE * (held * (1 - held) / len(found.errors)) ** 0.5:
             settings, scales, rows, found = choice.settings, choice.scales, len(y), None
     settings = settings if found is None else found.settings
-    source = Memory(X, y, passes=settings.passes, shuffle=settings.shuffle, seed=seed)
-    learner = Learner(settings, source, classes, X.shape[1] + 1, scales=scales, rows=rows)
+    source = MemorySource(X, y, passes=settings.passes, shuffle=settings.shuffle, seed=seed)
+    learner = OnlineLearner(settings, source, classes, X.shape[1] + 1, scales=scales, rows=rows)
     state = learner.init()
     while not learner.done(state):
         state = learner.step(state)
-    model = classifier(settings, X.shape[1] + 1, state, [str(k) for k in range(classes)])
-    score, _ = scorer(model)(from_rows(X_test, y_test, slice(None)))
-    return float((winners(score) != y_test).mean())
+    model = classifier_from_state(settings, X.shape[1] + 1, state, [str(k) for k in range(classes)])
+    score, _ = make_scorer(model)(block_from_rows(X_test, y_test, slice(None)))
+    return float((predicted_classes(score) != y_test).mean())
 
 
 def lines(path: Path, X, y, classes: int) -> None:

@@ -24,13 +24,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from bench_nherd_defaults import Rows, sets
-from realdata import FOLDER
+from real_data import FOLDER
 
 from herdcli import algorithm
-from herdcli.online import learner, race
+from herdcli.online import hyperparameter_race, learner
+from herdcli.online.block_sources import MemorySource
 from herdcli.online.model import Settings
-from herdcli.online.predict import scorer, winners
-from herdcli.online.source import Memory
+from herdcli.online.prediction import make_scorer, predicted_classes
 
 Figure = Callable[[np.ndarray, np.ndarray], tuple[float, ...]]
 
@@ -51,16 +51,18 @@ FIGURES: dict[str, Figure] = {
 
 def tested(settings: Settings, train: Rows, test: Rows, classes: int) -> float:
     """Test error in %."""
-    made = algorithm.solve(learner.Learner(settings, Memory(*train, passes=settings.passes), classes, train[0].shape[1] + 1))
-    held, score = Memory(*test), scorer(made)
+    made = algorithm.run_algorithm(
+        learner.OnlineLearner(settings, MemorySource(*train, passes=settings.passes), classes, train[0].shape[1] + 1)
+    )
+    held, score = MemorySource(*test), make_scorer(made)
     scores = np.concatenate([score(held.block(k).block)[0] for k in range(held.steps)])
-    return float(100 * np.mean(winners(scores) != test[1]))
+    return float(100 * np.mean(predicted_classes(scores) != test[1]))
 
 
 def chosen(figure: Figure, found: list[tuple[np.ndarray, np.ndarray]]) -> int:
     """Which racer a figure picks."""
     left = list(range(len(found)))
-    for examples, stay in race.ROUNDS:
+    for examples, stay in hyperparameter_race.ROUNDS:
         left = sorted(left, key=lambda k: (*figure(*(each[:examples] for each in found[k])), k))[:stay]
         if len(found[0][0]) <= examples:
             break
@@ -71,14 +73,14 @@ def judged(name: str, train: Rows, test: Rows) -> None:
     """A line of the table: test errors after one and five passes of what each figure picks, and the lowest of all."""
     classes = int(train[1].max()) + 1
     base = Settings(scaling="online", bias=True)
-    batch = Memory(*train).block(0)
-    whole = race._examples(base, [batch], classes)
+    batch = MemorySource(*train).block(0)
+    whole = hyperparameter_race._examples(base, [batch], classes)
     unit = whole.rows / float(np.sum(whole.value**2))
     found, errors = [], []
-    for kind, power in product(("nherd", "arow"), race.POWERS):
+    for kind, power in product(("nherd", "arow"), hyperparameter_race.POWERS):
         settings = Settings(algorithm=kind, C=unit * 4.0**power, scaling="online", bias=True)
-        racer = race._Racer.started(settings, whole, classes)
-        racer.gone_on(whole)
+        racer = hyperparameter_race._Racer.started(settings, whole, classes)
+        racer.learn_more(whole)
         found.append((racer.errors, racer.losses))
         errors.append([tested(Settings(**{**vars(settings), "passes": passes}), train, test, classes) for passes in (1, 5)])
     cells = ["{:.2f}, {:.2f}".format(*errors[chosen(figure, found)]) for figure in FIGURES.values()]

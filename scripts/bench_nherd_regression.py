@@ -25,7 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import h5py
 import numpy as np
 from bench_nherd_defaults import HERD
-from realdata import FOLDER
+from real_data import FOLDER
 
 Rows = tuple[np.ndarray, np.ndarray]
 

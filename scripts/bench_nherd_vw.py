@@ -30,7 +30,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, as
 import h5py
 import numpy as np
 from bench_nherd import PLAIN, as_text, children_seconds, newsgroups, tell
-from realdata import FOLDER
+from real_data import FOLDER
 
 HERD = [str(Path(sys.executable).with_name("herd")), "nherd-train", "-q"]
 Times = dict[str, tuple[float, float]]

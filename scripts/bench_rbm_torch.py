@@ -27,7 +27,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from realdata import FOLDER
+from real_data import FOLDER
 
 from herdcli.rbm import learning
 
@@ -48,7 +48,9 @@ def rows() -> tuple[np.ndarray, str]:
 
 def of_herd(X: np.ndarray, algorithm: str, steps: int, *, centred: bool) -> Turn:
     """Updates by herd."""
-    run = learning.Learning(learning.Problem([X], learning.Settings(K, algorithm, steps, epochs=500, batch_size=BATCH, centering=centred)))
+    run = learning.RBMLearning(
+        learning.LearningProblem([X], learning.Settings(K, algorithm, steps, epochs=500, batch_size=BATCH, centering=centred))
+    )
     state = run.init()
 
     def turn(updates: int) -> None:

@@ -18,13 +18,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import h5py
 import numpy as np
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.recurrent import metrics
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.rbm.recurrent.artifacts import made
-from herdcli.rbm.recurrent.learning import Learning, Problem
-from herdcli.rbm.recurrent.likelihood import Held
-from herdcli.rbm.recurrent.settings import Settings, fitted
+from herdcli.rbm.recurrent.artifacts import recurrent_artifact
+from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem
+from herdcli.rbm.recurrent.likelihood import EvaluationSequences
+from herdcli.rbm.recurrent.settings import RecurrentSettings, fill_defaults
 
 SHOWN = ("log_likelihood", "log_likelihood_unlinked", "independent", "prediction_error", "mean_error", "persistence")
 
@@ -37,20 +37,20 @@ def digits(count: int, seed: int) -> np.ndarray:
     return (X[chosen] >= 0.4 * 255).astype(np.int8).reshape(count, 16, 16)
 
 
-def held(X: np.ndarray) -> Held:
+def held(X: np.ndarray) -> EvaluationSequences:
     """Sequences whose rows all count."""
-    return Held(X.reshape(-1, 16), np.arange(len(X) + 1) * 16, np.ones(len(X) * 16, dtype=bool))
+    return EvaluationSequences(X.reshape(-1, 16), np.arange(len(X) + 1) * 16, np.ones(len(X) * 16, dtype=bool))
 
 
-def run(X: np.ndarray, settings: Settings) -> list[float]:
+def run(X: np.ndarray, settings: RecurrentSettings) -> list[float]:
     """The figures of SHOWN, and the seconds of learning."""
     first, second = int(0.6 * len(X)), int(0.8 * len(X))
     training = held(X[:first])
-    problem = Problem(training.v, training.offsets, settings, held(X[first:second]))
+    problem = RecurrentProblem(training.v, training.offsets, settings, held(X[first:second]))
     begun = time.perf_counter()
-    state = solve(Learning(problem))
+    state = run_algorithm(RecurrentLearning(problem))
     seconds = time.perf_counter() - begun
-    row = metrics(made(problem, state, held(X[second:])), EvaluationSettings())
+    row = metrics(recurrent_artifact(problem, state, held(X[second:])), EvaluationSettings())
     return [*(float(row[name]) for name in SHOWN), seconds]  # type: ignore[arg-type]
 
 
@@ -62,7 +62,10 @@ def main() -> None:
     print("\t".join(("links", *SHOWN, "seconds")))
     for links in ("none", "hidden", "both"):
         found = [
-            run(digits(asked.digits, seed), fitted(Settings(hidden=asked.hidden, epochs=asked.epochs, links=links, seed=seed), ()))
+            run(
+                digits(asked.digits, seed),
+                fill_defaults(RecurrentSettings(hidden=asked.hidden, epochs=asked.epochs, links=links, seed=seed), ()),
+            )
             for seed in range(asked.seeds)
         ]
         print("\t".join((links, *(f"{figure:.3f}" for figure in np.mean(found, axis=0)))), flush=True)

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Algorithm, solve
-from herdcli.rbm.independent import Independent, parts_of
+from herdcli.algorithm import Algorithm, run_algorithm
+from herdcli.rbm.independent_sampling import IndependentSampling, enumeration_parts
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.sampling import Problem, Sampling
-from herdcli.rbm.units import family
+from herdcli.rbm.sampling import BlockGibbsSampling, SamplingProblem
+from herdcli.rbm.units import unit_family
 
 MODELS = (
     *(("binary", D, K) for D in (64, 784) for K in (16, 20, 22)),
@@ -32,7 +32,7 @@ def seconds(algorithm: Algorithm[Any, Any], runs: int) -> float:
     found = []
     for _ in range(runs):
         began = time.process_time()
-        solve(algorithm)
+        run_algorithm(algorithm)
         found.append(time.process_time() - began)
     return min(found)
 
@@ -44,14 +44,14 @@ def main() -> None:
     print("visible\thidden\tindependent_s\tchains_s\tratio")
     for name, D, K in MODELS:
         random = np.random.default_rng(0)
-        h = Harmonium(random.normal(0, 0.05, (D, K)), np.zeros(D), np.zeros(K), family(name), family("binary"))
-        problem = Problem((h,), 100)
-        parts = parts_of(problem)
-        chains = seconds(Sampling(problem), arguments.runs)
+        h = Harmonium(random.normal(0, 0.05, (D, K)), np.zeros(D), np.zeros(K), unit_family(name), unit_family("binary"))
+        problem = SamplingProblem((h,), 100)
+        parts = enumeration_parts(problem)
+        chains = seconds(BlockGibbsSampling(problem), arguments.runs)
         if parts is None:
             print(f"{D} {name}\t{K}\t-\t{chains:.2f}\t-")
             continue
-        own = seconds(Independent(problem, parts), arguments.runs)
+        own = seconds(IndependentSampling(problem, parts), arguments.runs)
         print(f"{D} {name}\t{K}\t{own:.2f}\t{chains:.2f}\t{own / chains:.2f}", flush=True)
 
 

@@ -25,9 +25,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from herdcli.algorithm import solve
-from herdcli.quadrature import problems, rules, selection, stein
-from herdcli.quadrature.stein import Scored, Stein
+from herdcli.algorithm import run_algorithm
+from herdcli.quadrature import rules, selection, selection_problem, stein_kernels
+from herdcli.quadrature.stein_kernels import ScoreTarget, SteinKernel
 
 
 def draws(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -41,11 +41,19 @@ def draws(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     return X, -np.linalg.solve(root @ root.T, X.T).T
 
 
-def herd(X: np.ndarray, S: np.ndarray, kernel: Stein, count: int) -> np.ndarray:
+def herd(X: np.ndarray, S: np.ndarray, kernel: SteinKernel, count: int) -> np.ndarray:
     """Indices of the rule greedy."""
     rows = np.concatenate([X, S], axis=1)
-    group = problems.Group(Scored(rows.shape[1]), rows, count)
-    return solve(selection.Selection(problems.Problem(kernel, (group,), problems.Settings(rules.Settings("greedy"))))).done[0].index
+    group = selection_problem.SelectionGroup(ScoreTarget(rows.shape[1]), rows, count)
+    return (
+        run_algorithm(
+            selection.AtomSelection(
+                selection_problem.SelectionProblem(kernel, (group,), selection_problem.SelectionSettings(rules.RuleSettings("greedy")))
+            )
+        )
+        .done[0]
+        .index
+    )
 
 
 def main() -> None:
@@ -62,7 +70,7 @@ def main() -> None:
     fine = True
     for rows, count in ((5000, 300), (int(asked.rows), asked.count)):
         X, S = draws(rows, asked.columns)
-        for name, kernel in (("id", Stein("imq", 1.0)), ("smpcov", stein.with_covariance(Stein("imq", smpcov=True), X))):
+        for name, kernel in (("id", SteinKernel("imq", 1.0)), ("smpcov", stein_kernels.set_covariance(SteinKernel("imq", smpcov=True), X))):
             started = time.process_time()
             ours = herd(X, S, kernel, count)
             middle = time.process_time()

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from herdcli.artifacts.parsed import Piece, Rows, Store, writing
+from herdcli.artifacts.parsed_text_cache import ParsedCache, ParsedPiece, Rows, write_cache
 
 NAMES = ("pointer", "value", "label", "weight", "index")
 KEY = b"bench"
@@ -35,14 +35,14 @@ def pieces(count: int, rows: int, entries: int) -> list[Rows]:
 
 
 def write_own(path: Path, made: list[Rows]) -> None:
-    with writing(str(path), KEY) as writer:
+    with write_cache(str(path), KEY) as writer:
         for rows in made:
-            writer.add(Piece([rows], b"", {}))
+            writer.add(ParsedPiece([rows], b"", {}))
         writer.finish()
 
 
 def read_own(path: Path, count: int, *, check: bool) -> float:
-    store = Store(str(path), KEY)
+    store = ParsedCache(str(path), KEY)
     found = (store.piece(number, check=check) for number in range(count))
     return sum(float(rows[1].sum()) + int(rows[4].sum()) for piece in found if piece is not None for rows in piece.blocks)
 

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 from sklearn import datasets
 
-from herdcli.regression.counts import are_counts, is_unordered
+from herdcli.regression.count_detection import is_unordered, look_like_counts
 
 REPEATS = 200
 LAWS = ("Poisson", "negative binomial", "excess of zeros")
@@ -75,7 +75,7 @@ def share(make: Callable[[np.random.Generator], Target], *, coded: bool) -> tupl
         y = (by_frequency(y) if coded else y).astype(float)
         if len(np.unique(y)) < 4 or len(np.unique(y)) > 20:
             continue
-        said = are_counts(y)
+        said = look_like_counts(y)
         alone, both, total = alone + said, both + (said and not is_unordered(X, y)), total + 1
     return alone / total, both / total, total
 

@@ -16,13 +16,13 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from herdcli.evaluation.partition import log_partitions
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.numerics import real
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.partition_functions import log_partitions
+from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.enumeration import enumerate_hidden
-from herdcli.rbm.estimates import STUDENT
+from herdcli.rbm.log_z_estimates import STUDENT
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 
 COLUMNS = (24, 30)
 
@@ -31,7 +31,7 @@ def part(random: np.random.Generator, columns: int, hidden: int) -> Harmonium:
     """One part, whose hidden units pull the columns by about one standard deviation each."""
     W = random.normal(size=(columns, hidden)) * random.uniform(0.3, 1.2)
     c = random.normal(size=hidden) - 0.5 * np.square(W).sum(axis=0)  # about half of the units are on
-    return Harmonium(W, random.normal(size=columns), c, family("gaussian"), family("binary"))
+    return Harmonium(W, random.normal(size=columns), c, unit_family("gaussian"), unit_family("binary"))
 
 
 def shares(random: np.random.Generator, total: int, count: int) -> np.ndarray:
@@ -53,8 +53,10 @@ def model(seed: int, least: int, most: int) -> tuple[Harmonium, float]:
         rows, columns = rows + d, columns + k
     left, right = random.permutation(D), random.permutation(K)
     b, c = np.concatenate([each.b for each in parts]), np.concatenate([each.c for each in parts])
-    truth = sum(float(real.log_sum_exp(np.concatenate([states.log_weight for states in enumerate_hidden(each)]))) for each in parts)
-    return Harmonium(W[left][:, right], b[left], c[right], family("gaussian"), family("binary")), truth
+    truth = sum(
+        float(exact_arithmetic.log_sum_exp(np.concatenate([states.log_weight for states in enumerate_hidden(each)]))) for each in parts
+    )
+    return Harmonium(W[left][:, right], b[left], c[right], unit_family("gaussian"), unit_family("binary")), truth
 
 
 def rows_of(h: Harmonium, seed: int) -> np.ndarray:

@@ -26,15 +26,15 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import HerdError
 from herdcli.evaluation import beliefs as figures
-from herdcli.evaluation.verdicts import OK, verdict
+from herdcli.evaluation.verdicts import OK, verdict_text
 from herdcli.markov import algorithms
 from herdcli.markov.algorithms.table import EXACT, NO_LOG_Z, TABLE, able
-from herdcli.markov.mean.bound import mean_field_bound
-from herdcli.markov.method import Result, Settings
-from herdcli.markov.model import beliefs, generate, network
+from herdcli.markov.mean.mean_field_bound import mean_field_bound
+from herdcli.markov.method import InferenceResult, InferenceSettings
+from herdcli.markov.model import beliefs, network, random_networks
 from herdcli.markov.query import reliability
 
 NEAR, FAR = 0.01, 0.1
@@ -63,20 +63,20 @@ def random_network(seed: int) -> tuple[network.Network, dict[int, int]]:
             table = table * (rng.random(table.shape) > zeros)
         factors.append((tuple(scope), table if table.any() else table + 1))
     evidence = {int(i): int(rng.integers(states[i])) for i in rng.permutation(count)[: int(rng.integers(0, 3))]}
-    return network.build(states, factors), evidence
+    return network.build_network(states, factors), evidence
 
 
 def large_network(seed: int) -> tuple[network.Network, dict[int, int]]:
     """A Boltzmann machine on a lattice or a random graph; 24 seeds in turn have every kind, size and weight."""
     sigma, size = (0.5, 1.0, 2.0, 4.0)[seed // 2 % 4], seed // 8 % 3
     if seed % 2:
-        return generate.make("random", nodes=(150, 200, 250)[size], degree=2.5, sigma_w=sigma, seed=seed), {}
-    return generate.make("grid", rows=12, columns=(12, 30, 75)[size], sigma_w=sigma, seed=seed), {}
+        return random_networks.generate("random", nodes=(150, 200, 250)[size], degree=2.5, sigma_w=sigma, seed=seed), {}
+    return random_networks.generate("grid", rows=12, columns=(12, 30, 75)[size], sigma_w=sigma, seed=seed), {}
 
 
 def by_elimination(given: network.Network) -> list[Any]:
     """The exact marginals by a junction tree."""
-    return list(solve(algorithms.method(given, Settings(algorithm="junction-tree"))).nodes)
+    return list(run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="junction-tree"))).nodes)
 
 
 def enumerated(given: network.Network) -> list[Any] | None:
@@ -88,23 +88,23 @@ def enumerated(given: network.Network) -> list[Any] | None:
     return [np.bincount(states[i], p, int(given.cardinality[i])) / p.sum() for i in range(given.count)] if p.any() else None
 
 
-def judge(given: network.Network, found: Result, algorithm: str, exactly: bool) -> tuple[str, float]:
+def judge(given: network.Network, found: InferenceResult, algorithm: str, exactly: bool) -> tuple[str, float]:
     """The verdict on a result, and the CPU seconds of what it was checked by."""
     begun = time.process_time()
     bound = mean_field_bound(given)
-    known = reliability.reference(given, int(found.attributes.get("iterations", 1)), bound, exactly=exactly)
-    told = reliability.assess(found, algorithm, known).attributes()
+    known = reliability.compute_reference(given, int(found.attributes.get("iterations", 1)), bound, exactly=exactly)
+    told = reliability.assess_answer(found, algorithm, known).attributes()
     seconds = time.process_time() - begun
     told["log_z_mean_field"] = None if algorithm in NO_LOG_Z else bound
-    made = beliefs.assemble(given, {}, found.nodes, found.cliques, algorithm=algorithm, **found.attributes | told)
-    return str(verdict("beliefs", figures.metrics(made, None), made)), seconds
+    made = beliefs.assemble_beliefs(given, {}, found.nodes, found.cliques, algorithm=algorithm, **found.attributes | told)
+    return str(verdict_text("beliefs", figures.metrics(made, None), made)), seconds
 
 
 @functools.cache
 def problem(large: bool, seed: int) -> tuple[network.Network, list[Any] | None]:
     """The network with its evidence taken in, and the exact marginals."""
     whole, evidence = large_network(seed) if large else random_network(seed)
-    given = network.condition(network.validate(whole), evidence)
+    given = network.condition_network(network.validate_network(whole), evidence)
     return given, by_elimination(given) if large else enumerated(given)
 
 
@@ -118,7 +118,7 @@ def measured(algorithm: str, seeds: Sequence[int], exactly: bool, large: bool) -
             if exact is None:
                 continue
             begun = time.process_time()
-            found = solve(algorithms.method(given, Settings(algorithm=algorithm, sweeps=1000, burn_in=100)))
+            found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm=algorithm, sweeps=1000, burn_in=100)))
             runs += time.process_time() - begun
         except HerdError:
             counts["refused"] += 1

@@ -31,13 +31,13 @@ from pathlib import Path
 import numpy as np
 
 from herdcli import artifacts
-from herdcli.algorithm import solve
-from herdcli.rbm import annealing, learning, repeated
-from herdcli.rbm.curvature import largest_moment
+from herdcli.algorithm import run_algorithm
+from herdcli.rbm import annealed_importance, learning, repeated_annealing
+from herdcli.rbm.curvature_bound import largest_moment
 from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.estimates import STUDENT, Estimate
+from herdcli.rbm.log_z_estimates import STUDENT, LogZEstimate
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.settings import fitted
+from herdcli.rbm.settings import fill_defaults
 from herdcli.rng import Stream, generator
 
 MOST_ROWS = 6000
@@ -71,16 +71,16 @@ def rows_of(name: str) -> np.ndarray | None:
 def trained(train: np.ndarray, hidden: int, algorithm: str, rate: float, seed: int) -> Harmonium:
     settings = learning.Settings(hidden, algorithm, epochs=8, batch_size=20, learning_rate=rate or 1.0, momentum=0.9, seed=seed)
     if not rate:
-        settings = fitted(settings, len(train), rate=True, centering=True, decay=True, moment=partial(largest_moment, train))
-    problem = learning.Problem([train], settings)
-    state = solve(learning.Learning(problem))
+        settings = fill_defaults(settings, len(train), rate=True, centering=True, decay=True, moment=partial(largest_moment, train))
+    problem = learning.LearningProblem([train], settings)
+    state = run_algorithm(learning.RBMLearning(problem))
     W, b, c = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
     return Harmonium(W, b, c, problem.visible, problem.hidden)
 
 
-def plain(h: Harmonium, own: np.ndarray) -> Estimate:
-    problem = annealing.Problem((h,), (own,), 100, 1000)
-    return solve(annealing.Annealing(problem))[0]
+def plain(h: Harmonium, own: np.ndarray) -> LogZEstimate:
+    problem = annealed_importance.AnnealingProblem((h,), (own,), 100, 1000)
+    return run_algorithm(annealed_importance.Annealing(problem))[0]
 
 
 def cases(count: int, first: int, defaults: bool) -> Iterator[tuple[str, np.ndarray, int, str, float, int]]:
@@ -107,7 +107,9 @@ def main() -> int:
         train, held = rows[: len(rows) * 3 // 4], rows[len(rows) * 3 // 4 :]
         h = trained(train, hidden, algorithm, rate, seed)
         own, exact = h.visible.base_rate(train), log_partition_exact(h)
-        (estimate,) = repeated.annealed((h,), (own,), (held,), 100, repeated.MOST_TEMPERATURES, seed, map, None)
+        (estimate,) = repeated_annealing.repeated_annealing(
+            (h,), (own,), (held,), 100, repeated_annealing.MOST_TEMPERATURES, seed, map, None
+        )
         error, half, once = estimate.log_partition - exact, STUDENT * estimate.standard_error, plain(h, own)
         found.append((abs(error) <= half, half, estimate.reliable, abs(once.log_partition - exact) <= 2 * once.standard_error))
         said = (

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline import Row, read_csv, replace
+from figure_pipeline import Row, read_csv, replace
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "scripts" / "expected.toml"

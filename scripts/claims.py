@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from pipeline import Row, read_csv, write_csv
-from realdata import path
+from figure_pipeline import Row, read_csv, write_csv
+from real_data import path
 
 from herdcli import artifacts
 from herdcli.schema import Array

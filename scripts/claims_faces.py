@@ -19,13 +19,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from claims import told, write
 from fig_faces import NORMAL, SETS, SOURCES, SPLITS
-from pipeline import Row, herd
-from realdata import path
+from figure_pipeline import Row, herd
+from real_data import path
 
 from herdcli import artifacts
-from herdcli.artifacts.holdout import PROBE_SET
-from herdcli.faces import rivals
-from herdcli.faces.ranks import first_match
+from herdcli.artifacts.condition_holdout import PROBE_SET
+from herdcli.faces import face_similarities
+from herdcli.faces.rank_errors import first_match
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN
 
@@ -66,9 +66,9 @@ def errors(quick: bool, kind: str, equalized: bool = True) -> Iterator[tuple[str
         scores: dict[str, list[float]] = {}
         for gallery, persons, probes, wanted in parts:
             if kind == "angle":
-                alike = {"correlation": rivals.correlation(probes, gallery), "euclidean": euclidean(probes, gallery)}
+                alike = {"correlation": face_similarities.correlation(probes, gallery), "euclidean": euclidean(probes, gallery)}
             else:
-                alike = {f"{drop} dropped": rivals.eigenfaces(gallery, drop=drop)(probes, gallery) for drop in (0, 1)}
+                alike = {f"{drop} dropped": face_similarities.eigenfaces(gallery, drop=drop)(probes, gallery) for drop in (0, 1)}
             for name, similarity in alike.items():
                 scores.setdefault(name, []).append(float(np.mean(first_match(similarity, wanted, persons) > 0)))
         yield title, {name: np.array(values) for name, values in scores.items()}

@@ -20,11 +20,11 @@ from itertools import product
 
 import numpy as np
 from claims import SETS, bits, told, write
-from pipeline import Row
+from figure_pipeline import Row
 
-from herdcli.algorithm import solve
-from herdcli.herding import ascent, visible
-from herdcli.herding.features import feature_sums
+from herdcli.algorithm import run_algorithm
+from herdcli.herding import maximisers, visible_herding
+from herdcli.herding.binary_features import feature_sums
 from herdcli.schema import Array
 
 PIXELS, HIDDEN = 8, 4
@@ -45,7 +45,7 @@ class Tipi:
     @property
     def states(self) -> Array:
         """(2^D, D) all visible states."""
-        return np.asarray(ascent.all_states(self.rows.shape[1], "spin"), dtype=np.float64)
+        return np.asarray(maximisers.enumerate_states(self.rows.shape[1], "spin"), dtype=np.float64)
 
     @property
     def size(self) -> int:
@@ -191,11 +191,15 @@ def agree(model: Tipi, start: Array, eta: Array, gamma: float, offset: Array, st
     return equal / steps
 
 
-def herded(source: visible.Source, steps: int, starts: Array | None = None) -> Array:
+def herded(source: visible_herding.MomentSource, steps: int, starts: Array | None = None) -> Array:
     """(runs, steps) numbers of the states that herding with an exact maximiser visits, from w = 0 or from each of some starts."""
-    sources = [source] if starts is None else [visible.Source(source.units, source.n, source.moment, source.candidates, w) for w in starts]
-    settings = visible.Settings(FEATURES, "enumerate", steps, burn_in=0)
-    runs = solve(visible.VisibleHerding(visible.Problem(tuple(sources), settings))).runs
+    sources = (
+        [source]
+        if starts is None
+        else [visible_herding.MomentSource(source.units, source.n, source.moment, source.candidates, w) for w in starts]
+    )
+    settings = visible_herding.VisibleHerdingSettings(FEATURES, "enumerate", steps, burn_in=0)
+    runs = run_algorithm(visible_herding.VisibleHerding(visible_herding.VisibleHerdingProblem(tuple(sources), settings))).runs
     shape = (len(runs), steps, -1)
     found = np.unpackbits(np.stack([run.states for run in runs]), axis=2, bitorder="little", count=source.units)
     return np.asarray(found.reshape(shape) @ (1 << np.arange(source.units)))
@@ -207,7 +211,7 @@ def start(quick: bool) -> Iterator[Row]:
     for name in SETS[: 1 if quick else None]:
         rows = bits(name, PIXELS)
         title = name.partition(".")[0].partition("_")[0]
-        sources = {"1,000 rows": visible.from_rows(rows, FEATURES), "six rows": visible.from_rows(rows[:6], FEATURES)}
+        sources = {"1,000 rows": visible_herding.from_rows(rows, FEATURES), "six rows": visible_herding.from_rows(rows[:6], FEATURES)}
         for kind, source in (sources | {"irrational": irrational(rows)}).items():
             scale = max(source.n, 1)
             drawn = np.random.default_rng(4).standard_normal((starts, len(source.moment))) * np.geomspace(0.1, 30, starts)[:, None]
@@ -226,11 +230,11 @@ def start(quick: bool) -> Iterator[Row]:
             yield told("start", f"{title}, {kind}", "largest error of a moment", max(moments))
 
 
-def irrational(rows: Array) -> visible.Source:
+def irrational(rows: Array) -> visible_herding.MomentSource:
     """The moments of rows times 1 − 1/√200, those of a mixture with all states: of n rows n·w is a vector of integers that stays within a
     ball, so that every orbit comes back to where it was; of these moments it does not."""
     mean = feature_sums(rows.astype(np.int8), FEATURES) / len(rows) * (1 - 200**-0.5)
-    return visible.from_moments(mean, rows.shape[1], FEATURES, "spin")
+    return visible_herding.from_moments(mean, rows.shape[1], FEATURES, "spin")
 
 
 def period(run: Array) -> int:
@@ -254,7 +258,7 @@ def distance(p: Array, q: Array) -> float:
 
 def feature_means(states: Array) -> Array:
     """Means (F,) of the features over numbered states."""
-    x = np.asarray(ascent.all_states(PIXELS, "spin"), dtype=np.int64)[states]
+    x = np.asarray(maximisers.enumerate_states(PIXELS, "spin"), dtype=np.int64)[states]
     return np.asarray(feature_sums(x.astype(np.int8), FEATURES) / len(states))
 
 
@@ -268,7 +272,7 @@ def sequences(quick: bool) -> Iterator[Row]:
         title = name.partition(".")[0].partition("_")[0]
         for units in (3, 4):
             rows = bits(name, units)
-            (run,) = herded(visible.from_rows(rows, FEATURES), steps)
+            (run,) = herded(visible_herding.from_rows(rows, FEATURES), steps)
             yield told("sequences", f"{title}, {units} pixels", "period of the rows' moments", period(run))
             (run,) = herded(irrational(rows), steps)
             yield told("sequences", f"{title}, {units} pixels", "period", period(run))
@@ -333,7 +337,7 @@ def likeliest(wanted: Array) -> Array:
 
 def features() -> Array:
     """(2^PIXELS, F) of all states."""
-    x = np.asarray(ascent.all_states(PIXELS, "spin"), dtype=np.float64)
+    x = np.asarray(maximisers.enumerate_states(PIXELS, "spin"), dtype=np.float64)
     first, second = np.triu_indices(PIXELS, 1)
     return np.hstack([x, x[:, first] * x[:, second]])
 

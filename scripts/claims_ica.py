@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from claims import told, write
 from fig_ica_features import LIKE_PATCHES
-from pipeline import Row, herd
-from realdata import path
+from figure_pipeline import Row, herd
+from real_data import path
 from scipy.special import logsumexp
 from scipy.stats import spearmanr
 
@@ -45,7 +45,7 @@ def filters(quick: bool) -> Iterator[Row]:
                 fit = (*LIKE_PATCHES.split(), "--gamma-rate", gamma_rate, "--filters", 192, "--rates", rates)
                 herd(*fit, "--seed", seed, rows, "-q", "-o", model)
                 value: ICA = artifacts.load(str(model)).value
-            found = gabor.fit(value.whitening.rotated(value.J).reshape(-1, 8, 8))
+            found = gabor.fit_gabors(value.whitening.rotated(value.J).reshape(-1, 8, 8))
             good = found.r2 >= 0.7
             degrees = np.degrees(found.theta[good]) % 90
             axes.append(float(np.mean(np.minimum(degrees, 90 - degrees) <= 15)))

@@ -17,28 +17,28 @@ from typing import Any
 
 import numpy as np
 from claims import bits, told, write
-from pipeline import Row
+from figure_pipeline import Row
 from scipy.special import expit, logit
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.markov import algorithms
-from herdcli.markov.method import Result, Settings
-from herdcli.markov.model import generate
+from herdcli.markov.method import InferenceResult, InferenceSettings
+from herdcli.markov.model import random_networks
 from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 
 
-def inferred(network: Network, algorithm: str, **settings: Any) -> Result:
+def inferred(network: Network, algorithm: str, **settings: Any) -> InferenceResult:
     """The result of one algorithm, as `herd ups-infer --algorithm …` has it."""
-    found: Result = solve(algorithms.method(network, Settings(algorithm, **settings)))
+    found: InferenceResult = run_algorithm(algorithms.make_method(network, InferenceSettings(algorithm, **settings)))
     return found
 
 
-def converged(result: Result) -> bool:
+def converged(result: InferenceResult) -> bool:
     return bool(result.attributes["converged"])
 
 
-def means(result: Result) -> Array:
+def means(result: InferenceResult) -> Array:
     """P(x = 1) of each variable."""
     return np.array([p[1] for p in result.nodes])
 
@@ -58,11 +58,11 @@ def machine(family: str, sigma: float, seed: int) -> Network:
     random = np.random.default_rng((seed, round(10 * sigma)))
     if family == "full":
         edges = np.array([(i, j) for i in range(10) for j in range(i + 1, 10)])
-        return generate.from_weights(edges, *generate.boltzmann(10, edges, sigma * (4 / 9) ** 0.5, 1.0, random))
+        return random_networks.network_from_weights(edges, *random_networks.random_weights(10, edges, sigma * (4 / 9) ** 0.5, 1.0, random))
     if family == "eights":
         return learned(sigma, seed)
     kind = {"grid": {}, "sparse": {"nodes": 15}}[family]
-    return generate.make("random" if family == "sparse" else "grid", sigma_w=sigma, seed=seed, **kind)
+    return random_networks.generate("random" if family == "sparse" else "grid", sigma_w=sigma, seed=seed, **kind)
 
 
 def learned(share: float, seed: int) -> Network:
@@ -75,7 +75,7 @@ def learned(share: float, seed: int) -> Network:
     b, J = fields(likeliest(wanted) * share / 2)
     # Spins s = 2x − 1: b·s + ½ s'Js has weights 4 J_ij and biases 2 b_i − 2 Σ_j J_ij in x.
     edges = np.stack([first, second], axis=1)
-    return generate.from_weights(edges, 4 * J[first, second], 2 * b - 2 * J.sum(axis=1))
+    return random_networks.network_from_weights(edges, 4 * J[first, second], 2 * b - 2 * J.sum(axis=1))
 
 
 def order(quick: bool) -> Iterator[Row]:
@@ -155,7 +155,9 @@ def speed(quick: bool) -> Iterator[Row]:
     for sigma_w, sigma_b, sigma_alpha in SETTINGS[:1] if quick else SETTINGS:
         place, found = f"σ_w {sigma_w:g}, σ_b {sigma_b:g}, σ_α {sigma_alpha:g}", []
         for seed in range(3 if quick else 8):
-            network = generate.make("grid", sigma_w=sigma_w, sigma_b=sigma_b, sigma_alpha=sigma_alpha, observe="border", seed=seed)
+            network = random_networks.generate(
+                "grid", sigma_w=sigma_w, sigma_b=sigma_b, sigma_alpha=sigma_alpha, observe="border", seed=seed
+            )
             runs = [inferred(network, name, tolerance=1e-8, **settings) for name, settings in SPEED.values()]
             if all(converged(run) for run in runs):
                 found.append([float(run.attributes["propagation_updates"] + run.attributes["scaling_updates"]) for run in runs])
@@ -174,7 +176,7 @@ def uniform(quick: bool) -> Iterator[Row]:
     for sigma in (5.0, 10.0):
         spread: dict[bool, list[list[float]]] = {True: [], False: []}
         for seed in range(6 if quick else 40):
-            network = generate.make("grid", sigma_w=sigma, seed=seed)
+            network = random_networks.generate("grid", sigma_w=sigma, seed=seed)
             exact, ups = means(inferred(network, "junction-tree")), inferred(network, "ups", tolerance=1e-8)
             bp = inferred(network, "bp", tolerance=1e-8, iterations=2000, **damped)
             near = [float(np.abs(p - 0.5).mean()) for p in (means(ups), exact)]
@@ -195,7 +197,7 @@ def minima(quick: bool) -> Iterator[Row]:
     for sigma_w in (2.0, 5.0, 7.5):
         below, ended = [], 0
         for seed in range(4 if quick else 30):
-            network = generate.make("grid", sigma_w=sigma_w, sigma_alpha=1.0, observe="border", seed=seed)
+            network = random_networks.generate("grid", sigma_w=sigma_w, sigma_alpha=1.0, observe="border", seed=seed)
             run = inferred(network, "loopy-is", tolerance=1e-8, iterations=5000)
             ended += converged(run)
             if converged(run):

@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from bach_figures import UNITS, rounded, table, trace
 from claims import bits, told, write
-from pipeline import Row
-from realdata import path
+from figure_pipeline import Row
+from real_data import path
 
 from herdcli import artifacts
 from herdcli.schema import Array

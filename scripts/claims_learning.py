@@ -17,18 +17,18 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 from claims import SETS, bits, told, write
-from pipeline import Row, herd, timed
-from realdata import path
+from figure_pipeline import Row, herd, timed
+from real_data import path
 from scipy.special import expit, logsumexp
 
 from herdcli import artifacts
-from herdcli.algorithm import solve
-from herdcli.faces.ranks import first_match
+from herdcli.algorithm import run_algorithm
+from herdcli.faces.rank_errors import first_match
 from herdcli.rbm import learning
 from herdcli.rbm.enumeration import log_partition_exact
 from herdcli.rbm.likelihood import log_likelihood
-from herdcli.rbm.matching import similarity, totals
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.pair_similarity import hidden_totals, pair_similarity
 from herdcli.rbm.settings import Settings
 from herdcli.schema import Array
 
@@ -38,8 +38,8 @@ LEARNERS = {"CD-1": ("cd", 1), "CD-10": ("cd", 10), "exact": ("exact", 1)}
 def learned(rows: Array, settings: Settings) -> tuple[Harmonium, float]:
     """A machine and the seconds of processor time that it took."""
     began = time.process_time()
-    problem = learning.Problem([np.ascontiguousarray(rows)], settings)
-    state = solve(learning.Learning(problem))
+    problem = learning.LearningProblem([np.ascontiguousarray(rows)], settings)
+    state = run_algorithm(learning.RBMLearning(problem))
     taken = time.process_time() - began
     W, b, c = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
     return Harmonium(W, b, c, problem.visible, problem.hidden), taken
@@ -163,7 +163,7 @@ def visible(quick: bool) -> Iterator[Row]:
                 value = artifacts.load(str(model)).value
                 units = faces.X / np.float32(faces.value_range[1]) * 10
                 train, probes = (np.flatnonzero(value.split == part) for part in (0, 2))
-                alike = similarity(value, totals(value, units[probes]), totals(value, units[train]))
+                alike = pair_similarity(value, hidden_totals(value, units[probes]), hidden_totals(value, units[train]))
                 errors[kind].append(float(np.mean(first_match(alike, faces.y[probes], faces.y[train]) > 0)))
     for kind, values in errors.items():
         yield told("visible means", "ORL, 5 and 5 images", f"rank-1 error: {kind}", values)

@@ -17,27 +17,27 @@ from collections.abc import Iterator
 import numpy as np
 from claims import told, write
 from fig_mrf import structure
-from pipeline import Row
-from realdata import path
+from figure_pipeline import Row
+from real_data import path
 
 from herdcli import artifacts, fast
-from herdcli.markov.learning.learners import Settings
+from herdcli.markov.learning.learners import LearningSettings
 from herdcli.markov.learning.loopy_scaling import INNER_SWEEPS, LoopyScaling
-from herdcli.markov.model.constraints import Problem, Rows, from_scopes
+from herdcli.markov.model.constraints import LearningProblem, StateRows, clusters_from_scopes
 from herdcli.schema import Array
 
 SEEDS = (9, 10, 4, 11, 1, 3, 5, 14)  # two models of each of the sizes 7 to 10, as in mrf-fig6.6.csv
 
 
-def problem(seed: int) -> Problem:
+def problem(seed: int) -> LearningProblem:
     """The pairs of one model of fig. 6.6 with their marginals."""
     x = np.asarray(artifacts.load(str(path("eights8x8.h5"))).value.X).astype(np.int64)
     scopes = [tuple(int(word[1:]) for word in line.split()) for line in structure(seed)["edges"].splitlines()]
-    rows, cardinality = Rows(x, np.full(len(x), 1 / len(x))), np.full(x.shape[1], 2)
-    return Problem(cardinality, from_scopes(rows, cardinality, scopes, 1.0), rows=rows)
+    rows, cardinality = StateRows(x, np.full(len(x), 1 / len(x))), np.full(x.shape[1], 2)
+    return LearningProblem(cardinality, clusters_from_scopes(rows, cardinality, scopes, 1.0), rows=rows)
 
 
-def jacobian(given: Problem) -> Array:
+def jacobian(given: LearningProblem) -> Array:
     """(2E, 2E) of what is told along each edge both ways, by what was heard."""
     ways = [(cluster.scope, cluster.target) for cluster in given.clusters if len(cluster.scope) == 2]
     ways += [(scope[::-1], p.T) for scope, p in ways]
@@ -66,7 +66,9 @@ def orders(quick: bool) -> Iterator[Row]:
         for damping in (0.7,):
             first, second, sweeps = [], [], []
             for seed in SEEDS[: 2 if quick else None]:
-                made = LoopyScaling(problem(seed), Settings("loopy-is", tolerance=1e-4, iterations=3000, max_clique=size, damping=damping))
+                made = LoopyScaling(
+                    problem(seed), LearningSettings("loopy-is", tolerance=1e-4, iterations=3000, max_clique=size, damping=damping)
+                )
                 first.append(settled(made, 1 - damping, 20 if quick else 30))
                 state = made.init()
                 while not made.done(state):
@@ -84,7 +86,7 @@ def settled(made: LoopyScaling, keep: float, sweeps: int) -> bool:
     state, furthest = made.init(), 1.0
     for _ in range(sweeps):
         furthest, bad = fast.settle_and_scale(
-            made.order, *made.sends, state.tables, state.values, made.layout.target, made.layout.links, (keep, keep),
+            made.order, *made.propagation_sends, state.tables, state.values, made.layout.target, made.layout.links, (keep, keep),
             max(1e-6, min(1e-4, 0.01 * furthest)), INNER_SWEEPS, state.pending, state.counts, made.layout.scratch,
         )  # fmt: skip
         if bad >= 0 or not np.isfinite(furthest):

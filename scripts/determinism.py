@@ -7,7 +7,8 @@
     python scripts/determinism.py --lowest PYTHON     an interpreter with the lowest NumPy and SciPy that herd is for
 
 Every command runs on small inputs once as it is, and once for each setting.  A cell is `=` where the bytes are the same, else the
-largest difference of a value relative to the largest of its array (`herdcli.artifacts.compare`), `≠` where texts or shapes differ.
+largest difference of a value relative to the largest of its array (`herdcli.artifacts.artifact_comparison`), `≠` where texts or shapes
+differ.
 Processors are imitated: OPENBLAS_CORETYPE and NPY_DISABLE_CPU_FEATURES choose among the code that libraries have for several of them,
 HERD_SIMD among that of herd's own.  What this machine cannot run is left out.
 """
@@ -26,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from herdcli import artifacts
-from herdcli.artifacts import compare
+from herdcli.artifacts import artifact_comparison
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reliability.md"
@@ -168,7 +169,7 @@ def cell(ours: bytes, theirs: bytes, folder: Path) -> str:
     for name, content in (("a.h5", ours), ("b.h5", theirs)):
         (folder / name).write_bytes(content)
         values.append(artifacts.load(str(folder / name), missing=True).value)
-    largest, _ = compare.largest_difference(*values)
+    largest, _ = artifact_comparison.largest_difference(*values)
     return "≠" if largest == float("inf") else f"{largest:.0e}" if largest else "values ="
 
 

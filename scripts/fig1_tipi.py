@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from pipeline import herd, pyplot, write_csv
+from figure_pipeline import herd, pyplot, write_csv
 
 from herdcli import artifacts
 

@@ -19,11 +19,11 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from pipeline import Row, herd, pyplot, write_csv
-from realdata import path
+from figure_pipeline import Row, herd, pyplot, write_csv
+from real_data import path
 
 from herdcli import artifacts
-from herdcli.artifacts import preparation
+from herdcli.artifacts import dataset_preparation
 from herdcli.herding.model import Herding
 
 SHOWN = 20
@@ -64,8 +64,8 @@ def nearest(rows: np.ndarray, training: np.ndarray, least: int = 0) -> float:
 def table(with_data: Herding, without: Herding, seed: int) -> list[Row]:
     """The figures of the data, of both sequences, and of rate filters and weights, as means over the digits."""
     dataset = artifacts.load(str(path("usps_all.h5"))).value
-    training = preparation.split_rows(dataset, SPLIT, seed) == 0
-    on, labels = preparation.binarise(dataset, 0.2, 0.2)[0][training], dataset.y[training]
+    training = dataset_preparation.assign_splits(dataset, SPLIT, seed) == 0
+    on, labels = dataset_preparation.binarise(dataset, 0.2, 0.2)[0][training], dataset.y[training]
     rows: list[Row] = []
     for name, value in (("data", None), ("driven by data", with_data), ("driven by rates", without)):
         found = []

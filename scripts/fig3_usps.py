@@ -16,8 +16,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-from pipeline import Row, judged, pyplot, replace, write_csv
-from realdata import path
+from figure_pipeline import Row, judged, pyplot, replace, write_csv
+from real_data import path
 
 SIZES = {1: 50, 2: 100, 3: 250, 4: 500, 5: 1000}
 SPLIT, THRESHOLD = "700,300,100", 0.2
@@ -53,14 +53,14 @@ def regression(seed: int, target: Path) -> float:
     """Error of multinomial logistic regression on the units of the training rows."""
     if not target.exists():
         from herdcli import artifacts
-        from herdcli.artifacts import preparation
+        from herdcli.artifacts import dataset_preparation
         from herdcli.evaluation import logistic
 
         dataset = artifacts.load(str(path("usps_all.h5"))).value
-        split = preparation.split_rows(dataset, SPLIT, seed)
-        X = preparation.binarise(dataset, THRESHOLD, THRESHOLD)[0].astype(np.float64)
+        split = dataset_preparation.assign_splits(dataset, SPLIT, seed)
+        X = dataset_preparation.binarise(dataset, THRESHOLD, THRESHOLD)[0].astype(np.float64)
         y = np.unique(dataset.y, return_inverse=True)[1]
-        fit = logistic.fit(X[split == 0], y[split == 0], int(y.max()) + 1)
+        fit = logistic.fit_logistic(X[split == 0], y[split == 0], int(y.max()) + 1)
         replace(target, json.dumps(float(np.mean(fit.logits(X[split == 2]).argmax(axis=1) != y[split == 2]))) + "\n")
     return float(json.loads(target.read_text(encoding="utf-8")))
 

@@ -22,15 +22,15 @@ import json
 from pathlib import Path
 
 import numpy as np
-from pipeline import herd, read_csv, write_csv
-from realdata import path
+from figure_pipeline import herd, read_csv, write_csv
+from real_data import path
 
 from herdcli import artifacts
 from herdcli.evaluation import gabor, plots
 from herdcli.evaluation.ica_plots import small_curves
-from herdcli.ica import metrics, spectra
+from herdcli.ica import filter_metrics, filter_spectra
 from herdcli.ica.model import ICA
-from herdcli.numerics.principal import principal
+from herdcli.numerics.principal_components import principal_components
 
 STUDENT = "ica --algorithm ebm --expert student --batch-size 100 --momentum 0.9"
 LIKE_PATCHES = f"{STUDENT} --leapfrog 30 --weight-decay 1e-4 --initial-scale unit --gamma-rate 1"
@@ -89,8 +89,8 @@ def figures(name: str, value: ICA, model: Path, rows: Path) -> dict[str, str]:
     row = json.loads(herd("eval", "--format", "json", model))[0] | {"name": name, "iterations": value.iterations}
     if name == "faces-pixels":
         outputs = pixel_outputs(value, rows)
-        row["participation"] = float(np.median(metrics.participation(outputs)))
-        row["localisation"] = float(np.median(metrics.localisation(outputs, (64, 64))))
+        row["participation"] = float(np.median(filter_metrics.participation_ratio(outputs)))
+        row["localisation"] = float(np.median(filter_metrics.filter_localisation(outputs, (64, 64))))
     return {
         column: "" if row[column] is None else f"{row[column]:.4g}" if isinstance(row[column], float) else str(row[column])
         for column in COLUMNS
@@ -111,7 +111,7 @@ def store(found: dict[str, dict[str, str]], target: Path) -> None:
 def tiles(pictures: np.ndarray, target: Path, columns: int, title: str) -> None:
     """Pictures (n, h, w), each on a scale of its own, zero mid-grey."""
     scaled_pictures = pictures / np.abs(pictures).max(axis=(1, 2), keepdims=True)
-    plots.write(plots.tiles(scaled_pictures, columns=columns, signed=True, title=title), target, ".png")
+    plots.write_figure(plots.tile_images(scaled_pictures, columns=columns, signed=True, title=title), target, ".png")
 
 
 def speech(value: ICA, results: Path) -> None:
@@ -120,11 +120,11 @@ def speech(value: ICA, results: Path) -> None:
     others = 5 + np.random.default_rng(0).choice(len(rows) - 5, 5, replace=False)
     shown = rows[[*range(5), *others]]
     shown /= np.abs(shown).max(axis=1, keepdims=True)
-    plots.write(small_curves(shown, np.arange(shown.shape[1]) / 8, "ms"), results / "ica-speech-filters.png", ".png")
-    power = spectra.power_spectra(shown)
+    plots.write_figure(small_curves(shown, np.arange(shown.shape[1]) / 8, "ms"), results / "ica-speech-filters.png", ".png")
+    power = filter_spectra.power_spectra(shown)
     power /= power.max(axis=1, keepdims=True)
     kilohertz = np.arange(power.shape[1]) * 8 / shown.shape[1]
-    plots.write(small_curves(power, kilohertz, "kHz"), results / "ica-speech-spectra.png", ".png")
+    plots.write_figure(small_curves(power, kilohertz, "kHz"), results / "ica-speech-spectra.png", ".png")
 
 
 def pictures(value: ICA, target: Path) -> None:
@@ -132,13 +132,13 @@ def pictures(value: ICA, target: Path) -> None:
     side = int(value.image_shape[0])
     rows = value.whitening.rotated(value.J).reshape(-1, side, side)
     rows = rows[np.random.default_rng(0).choice(len(rows), min(144, len(rows)), replace=False)]
-    tiles(rows[np.argsort(gabor.fit(rows).frequency)], target, 16, f"{len(rows)} of the {len(value.J)} filters, by frequency")
+    tiles(rows[np.argsort(gabor.fit_gabors(rows).frequency)], target, 16, f"{len(rows)} of the {len(value.J)} filters, by frequency")
 
 
 def faces(value: ICA, results: Path, data: Path) -> None:
     """Fig. 4.13a and b: eigenfaces, and the features by their rows of raw pixels."""
     shape = tuple(int(side) for side in value.image_shape)
-    eigen = principal(artifacts.load(str(data)).value.X, 32).components.reshape(-1, *shape)
+    eigen = principal_components(artifacts.load(str(data)).value.X, 32).components.reshape(-1, *shape)
     tiles(eigen, results / "ica-faces-eigenfaces.png", 8, "32 eigenfaces")
     rows = value.whitening.rotated(value.J).reshape(-1, *shape)
     rows = rows[np.random.default_rng(0).choice(len(rows), 32, replace=False)]

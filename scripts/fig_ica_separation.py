@@ -14,8 +14,8 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from pipeline import Row, herd, pyplot, read_csv, write_csv
-from realdata import path
+from figure_pipeline import Row, herd, pyplot, read_csv, write_csv
+from real_data import path
 
 from herdcli import artifacts
 from herdcli.ica.model import ICA

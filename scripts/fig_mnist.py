@@ -7,7 +7,7 @@ installed with one line.  Rows are those of mnist.h5, drawn once as bits by `her
 
 Every number of epochs is a run of its own, whose rate falls to 0 by its end (that of `rbms` is constant); the chains take `sweeps` Gibbs
 sweeps an update.  `cpu_seconds` is for herd what
-the whole of `fit-rbm` took of one core, for the others what their updates alone took (mnist_rivals.py).  All models are judged alike, by
+the whole of `fit-rbm` took of one core, for the others what their updates alone took (mnist_peers.py).  All models are judged alike, by
 annealing there and back, `herd eval --data --likelihood ais --reverse`.  What says whether to believe it: `effective_chains` of those
 there, the way back, which errs to the other side, and `conservative` (RAISE), which errs downwards and is left empty where enough chains
 count.  Published is −86.3, after CD-25 (Salakhutdinov & Murray 2008), on bits of their own.
@@ -23,8 +23,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from pipeline import Row, herd, pyplot, read_csv, replace, timed, write_csv
-from realdata import path
+from figure_pipeline import Row, herd, pyplot, read_csv, replace, timed, write_csv
+from real_data import path
 
 LEARNING = ("--hidden", 500, "--algorithm", "pcd", "--batch-size", 100, "--momentum", 0.5, "--learning-rate", 0.05, "--weight-decay", 1e-4)
 RATES = {"torch": 0.05, "rbms": 0.1}  # herd's; ten times its own, which leaves −193 nats after four epochs
@@ -53,7 +53,7 @@ def learned(rows: Path, model: Path, program: str, epochs: int, sweeps: int, see
         herd("convert", fitted, "-q", "-o", weights)
         fitted.unlink()
     else:
-        script = Path(__file__).with_name("mnist_rivals.py")
+        script = Path(__file__).with_name("mnist_peers.py")
         line = [sys.executable, script, program, rows, weights, "--epochs", epochs, "--seed", seed, "--rate", RATES[program]]
         line += ["--centred"] if program == "rbms" else []
         said = subprocess.run([str(word) for word in line], check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -21,8 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from pipeline import Row, herd, pyplot, read_csv, side_by_side, told, write_csv
-from realdata import path
+from figure_pipeline import Row, herd, pyplot, read_csv, side_by_side, told, write_csv
+from real_data import path
 
 from herdcli.artifacts import load
 from herdcli.evaluation import plots
@@ -123,7 +123,9 @@ def examples(x: Array, folder: Path) -> None:
     rows = np.linspace(0, len(x) - 1, 40).astype(int)
     write_csv(folder / "mrf-fig6.5.csv", [{"row": int(row), "pixels": "".join(map(str, x[row]))} for row in rows])
     ink = 1 - x[rows].reshape(-1, 8, 8).astype(float)
-    plots.write(plots.tiles(np.pad(ink, ((0, 0), (1, 1), (1, 1)), constant_values=1), columns=10), folder / "mrf-fig6.5.png", ".png")
+    plots.write_figure(
+        plots.tile_images(np.pad(ink, ((0, 0), (1, 1), (1, 1)), constant_values=1), columns=10), folder / "mrf-fig6.5.png", ".png"
+    )
 
 
 def draw(rows: list[Row], path: Path) -> None:

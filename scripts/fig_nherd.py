@@ -14,12 +14,12 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from pipeline import Row, herd, pyplot, read_csv, write_csv
+from figure_pipeline import Row, herd, pyplot, read_csv, write_csv
 
 from herdcli import artifacts
-from herdcli.evaluation.table import report
+from herdcli.evaluation.table import build_report
 from herdcli.online.model import Settings
-from herdcli.online.updates import five_ellipses, step_of
+from herdcli.online.reference_updates import five_ellipses, update_step
 
 X, C = np.array([1.0, 2.0]), 1.0
 NOISES = (0.0, 0.1, 0.3)
@@ -29,7 +29,7 @@ NAMES = ("NHERD_P", "NHERD_E", "NHERD_D", "AROW_P", "AROW_D")
 def flow_map(full: bool) -> tuple[np.ndarray, np.ndarray]:
     """A (2, 2) and μ (2,) of the update of N(0, I): w goes to A w + μ."""
     v = float(X @ X)
-    alpha = step_of(Settings(C=C), 0.0, v)[0]
+    alpha = update_step(Settings(C=C), 0.0, v)[0]
     if full:
         return np.eye(2) - C * np.outer(X, X) / (1 + C * v), alpha * X
     return np.diag(1 / (1 + C * X**2)), alpha * X
@@ -78,7 +78,7 @@ def tournament(table: Path, folder: Path) -> list[Row]:
     """Wins of each algorithm over each other at each level of noise."""
     numbers = {"noise", "error", "C", "passes"}
     rows = [{name: float(value) if name in numbers else value for name, value in row.items()} for row in read_csv(table)]
-    artifacts.save(str(folder / "tournament.h5"), report(rows, table.stem), [])
+    artifacts.save(str(folder / "tournament.h5"), build_report(rows, table.stem), [])
     found: list[Row] = []
     for row in read_csv(herd("eval", "--tournament", folder / "tournament.h5", "--format", "csv")):
         wins, losses = int(row["wins"]), int(row["losses"])

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from pipeline import Row, herd, pyplot, read_csv, side_by_side, write_csv
+from figure_pipeline import Row, herd, pyplot, read_csv, side_by_side, write_csv
 
 from herdcli.artifacts import load
 

@@ -18,8 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from statistics import fmean
 
-import sides_page
-from pipeline import Row, read_csv, replace
+import league_pairs_page
+from figure_pipeline import Row, read_csv, replace
 
 SCRIPTS = Path(__file__).resolve().parent
 PEERS = ("numpy", "scipy", "scikit-learn", "hmmlearn", "glum", "statsmodels", "picard", "pgmpy", "pyagrum", "vowpalwabbit", "torch")
@@ -36,7 +36,7 @@ BENCHES = {  # command: the benchmarks that put other programs beside it
 
 SIDES = "league-sides.csv"
 ABOUT = (
-    f"[{SIDES}]({SIDES}), of `scripts/league_sides.py`: every contender is a process of its own on one thread and reads the same file.",
+    f"[{SIDES}]({SIDES}), of `scripts/league_pairs.py`: every contender is a process of its own on one thread and reads the same file.",
     "Seconds are those of the processor from its start to the end of learning, MB the most that it held. herd's commands have no options",
     "but those that name the model, its size or its data; the others are as they come or as their documentation recommends.",
 )
@@ -167,7 +167,7 @@ def page(tables: Path, folder: Path) -> str:
             "",
             *ABOUT,
             f"Means over {draws} draws of the rows; standard errors are those of differences draw by draw.",
-            *sides_page.first(sides),
+            *league_pairs_page.first(sides),
         ]
     for command, (name, told, work) in TABLES.items():
         rows = read_csv(tables / name)
@@ -177,7 +177,7 @@ def page(tables: Path, folder: Path) -> str:
             lines += ["", f"## `herd {command}`", "", f"[{name}]({name}): {told}. Behind in {behind} of {len(found)}.", ""]
             lines += [line for _, line in sorted(found, key=lambda item: item[0])]
     if sides:
-        lines += ["", "## Beside other programs: every number", "", f"[{SIDES}]({SIDES}), lowest first.", *sides_page.whole(sides)]
+        lines += ["", "## Beside other programs: every number", "", f"[{SIDES}]({SIDES}), lowest first.", *league_pairs_page.whole(sides)]
     lines += ["", "## Benchmarks of speed", "", *MORE, "", "| command | benchmark | kept here |", "|---|---|---|"]
     kept: list[str] = []
     for command, names in BENCHES.items():

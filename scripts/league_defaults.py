@@ -39,11 +39,11 @@ from sklearn.neural_network import BernoulliRBM
 
 from herdcli import artifacts
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.preparation import split_rows
-from herdcli.evaluation.partition import log_partitions
-from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.artifacts.dataset_preparation import assign_splits
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.partition_functions import log_partitions
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 
 MOST_BITS = 20  # columns
 Fit = tuple[str, float, float, object, bool]  # command, ours, theirs, the verdict, whether it loses
@@ -117,7 +117,7 @@ def of_bits(bits: np.ndarray, train: np.ndarray, test: np.ndarray) -> list[Fit]:
     """RBM, tree and herding of rows of 0 and 1, which stand in b.csv."""
     found, D = eval_of("fit-rbm b.csv"), bits.shape[1]
     theirs = BernoulliRBM(random_state=0).fit(bits[train])
-    units = family("binary")
+    units = unit_family("binary")
     h = Harmonium(theirs.components_.T.copy(), theirs.intercept_visible_, theirs.intercept_hidden_, units, units)
     settings, known = EvaluationSettings(), bits[train].astype(float)
     log_z = log_partitions({0: h}, {0: units.base_rate(known)}, {0: known}, settings, map, None)[""][0].log_partition
@@ -172,7 +172,7 @@ def main() -> None:
                 out.writerows(
                     [*map(repr, map(float, row)), repr(int(label) if classes else float(label))] for row, label in zip(X, y, strict=True)
                 )
-            part = split_rows(Dataset(X), None, 0)
+            part = assign_splits(Dataset(X), None, 0)
             train, test = part == 0, part == 2
             lines: list[Fit] = []
             found, peer = eval_of("em t.csv --drop y"), mixture(X[train], X[test])

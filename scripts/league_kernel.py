@@ -27,8 +27,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 import numpy as np
-from pipeline import herd, pyplot, read_csv, replace, write_csv
-from realdata import path
+from figure_pipeline import herd, pyplot, read_csv, replace, write_csv
+from real_data import path
 
 SETS = ("digits", "usps", "mnist", "a9a", "posterior")
 COUNTS = (30, 100, 316, 1000)
@@ -94,7 +94,7 @@ def loaded(name: str, folder: Path, rows: int) -> dict[str, np.ndarray]:
     if not kept.exists():
         import h5py
 
-        from herdcli.quadrature.kernel_names import median_distance
+        from herdcli.quadrature.kernel_parsing import median_distance
 
         scores = np.zeros((0, 0))
         if name == "posterior":
@@ -133,19 +133,21 @@ def mmd_squared(made: dict[str, np.ndarray], index: np.ndarray, weights: np.ndar
 
 def of_herd(rule: str, refine: int = 0, kinds: tuple[str, ...] = ("rule",)) -> Callable[[dict[str, np.ndarray], int], list[Chosen]]:
     """`herd kernel-herd` without its files: atoms of one rule, and their weights of some kinds."""
-    from herdcli.algorithm import solve
-    from herdcli.quadrature import problems, rules, selection
-    from herdcli.quadrature.assemble import samples
-    from herdcli.quadrature.kernels import Gaussian
-    from herdcli.quadrature.targets import Rows
+    from herdcli.algorithm import run_algorithm
+    from herdcli.quadrature import rules, selection, selection_problem
+    from herdcli.quadrature.kernels import GaussianKernel
+    from herdcli.quadrature.result_assembly import samples_artifact
+    from herdcli.quadrature.targets import RowTarget
 
     def run(made: dict[str, np.ndarray], count: int) -> list[Chosen]:
         X, found = made["X"], []
-        group = problems.Group(Rows(X, np.full(len(X), 1 / len(X))), None, count)
-        problem = problems.Problem(Gaussian(float(made["scale"])), (group,), problems.Settings(rules.Settings(rule), refine))
-        state = solve(selection.Selection(problem))
+        group = selection_problem.SelectionGroup(RowTarget(X, np.full(len(X), 1 / len(X))), None, count)
+        problem = selection_problem.SelectionProblem(
+            GaussianKernel(float(made["scale"])), (group,), selection_problem.SelectionSettings(rules.RuleSettings(rule), refine)
+        )
+        state = run_algorithm(selection.AtomSelection(problem))
         for kind in kinds:
-            value = samples(problem, state, [None], kind=kind, projected=False, scale=np.ones(X.shape[1]), keep_state=False)
+            value = samples_artifact(problem, state, [None], kind=kind, projected=False, scale=np.ones(X.shape[1]), keep_state=False)
             words = "" if rule == "herding" else f" --rule {rule}"
             words += (f" --refine {refine}" if refine else "") + (f" --weights {kind}" if kind != "rule" else "")
             found.append((f"herd{words or ' (herding)'}", value.index, value.weight))

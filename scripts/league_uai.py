@@ -34,15 +34,15 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from pipeline import HERD, pyplot, read_csv, replace, write_csv
-from realdata import FOLDER
-from uai_rivals import read_evidence
+from figure_pipeline import HERD, pyplot, read_csv, replace, write_csv
+from real_data import FOLDER
+from uai_peers import read_evidence
 
 TASKS = ("PR", "MAR", "MAP", "MMAP")
 ENDINGS = (".bif.gz", ".bif", ".uai", ".fg")
 MEMORY = 10 << 30
 USUAL = 20.0  # seconds of the shorter limit of the competitions
-RIVALS = Path(__file__).with_name("uai_rivals.py")
+RIVALS = Path(__file__).with_name("uai_peers.py")
 Row = dict[str, Any]
 Ended = tuple[Any, float, float]  # what came out, seconds of the processor, MB
 
@@ -135,7 +135,7 @@ def read_answer(task: str, text: str) -> Any:
 
 
 def other(program: str) -> Callable[..., Ended | None]:
-    """Another program, through uai_rivals.py."""
+    """Another program, through uai_peers.py."""
 
     def run(task: str, path: Path, evidence: Path | None, asked: list[int], seconds: float) -> Ended | None:
         words = [sys.executable, str(RIVALS), program, task, str(path), str(evidence or "-"), ",".join(map(str, asked))]

@@ -19,8 +19,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from herdcli.artifacts import Dataset, header, load, publish, save
-from herdcli.artifacts.preparation import SplitRule, ruled, split_rows
+from herdcli.artifacts import Dataset, atomic_file, load, save, seal_header
+from herdcli.artifacts.dataset_preparation import SplitRule, assign_splits, use_split_rule
 from herdcli.schema import Array
 
 SOURCE = (
@@ -56,18 +56,18 @@ def digits(path: str | None) -> Dataset:
         source=SOURCE,
         licence=LICENCE,
     )
-    with ruled(SplitRule(by_class=True)):
-        return replace(declared, split=split_rows(declared, SHARES, 0))
+    with use_split_rule(SplitRule(by_class=True)):
+        return replace(declared, split=assign_splits(declared, SHARES, 0))
 
 
 def write_packed(path: str, value: Dataset) -> int:
     """Write the artifact with five bits a pixel (HDF5's scale-offset filter, the same bytes from every build); its size."""
-    with publish(path) as target, tempfile.TemporaryDirectory() as folder:
+    with atomic_file(path) as target, tempfile.TemporaryDirectory() as folder:
         plain = Path(folder, "plain.h5")
         save(str(plain), value, [])
         with (
             h5py.File(plain) as source,
-            h5py.File(target, "w", libver=("v110", "v110"), userblock_size=header.BLOCK, locking=False) as packed,
+            h5py.File(target, "w", libver=("v110", "v110"), userblock_size=seal_header.BLOCK, locking=False) as packed,
         ):
             for name, attribute in source.attrs.items():
                 packed.attrs.create(name, attribute, dtype=source.attrs.get_id(name).dtype)
@@ -75,7 +75,7 @@ def write_packed(path: str, value: Dataset) -> int:
                 if name != "X":
                     source.copy(name, packed)
             packed.create_dataset("X", data=source["X"], chunks=source["X"].shape, scaleoffset=0, track_times=False)
-        return header.seal_file(target, "dataset").size
+        return seal_header.write_seal(target, "dataset").size
 
 
 def differences(ours: Dataset, theirs: Dataset) -> list[str]:

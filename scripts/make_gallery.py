@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from herdcli.kinds import KINDS
-from herdcli.parts import named
+from herdcli.parts import import_named
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, PICTURES = ROOT / "docs" / "gallery.md", ROOT / "docs" / "gallery"
@@ -30,7 +30,7 @@ def table() -> str:
     lines = ["| kind | `--plot` | shows |", "|---|---|---|"]
     for kind in KINDS.values():
         for name, path in kind.plots.items():
-            said = " ".join((inspect.getdoc(named(path)) or "").split("Source:")[0].split("\n\n")[0].split())
+            said = " ".join((inspect.getdoc(import_named(path)) or "").split("Source:")[0].split("\n\n")[0].split())
             lines.append(f"| {kind.name} | `{name}` | {said.replace('|', chr(92) + '|')} |")
     return f"{HEADING}\n" + "\n".join(lines) + "\n"
 

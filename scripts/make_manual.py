@@ -18,7 +18,7 @@ import click
 import python_manual
 
 from herdcli import __version__
-from herdcli.cli.frame.helping import record
+from herdcli.cli.frame.help_pages import help_record
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.kinds import KINDS
 from herdcli.schema import KIND_NAMES, spec_of
@@ -63,7 +63,7 @@ def paragraphs(text: str) -> Iterator[tuple[bool, str]]:
 
 def options(ctx: click.Context) -> list[tuple[str, str]]:
     """(spelling, help) of every option."""
-    records = (record(param, ctx) for param in ctx.command.get_params(ctx) if isinstance(param, click.Option))
+    records = (help_record(param, ctx) for param in ctx.command.get_params(ctx) if isinstance(param, click.Option))
     return [record for record in records if record]
 
 

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import h5py
 import numpy as np
-from realdata import path
+from real_data import path
 from scipy.sparse import csr_matrix
 
 FOLDS = 10

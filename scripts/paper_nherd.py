@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from figure_pipeline import Row, read_csv, write_csv
 from nherd_tasks import SETS, Task, tasks
-from pipeline import Row, read_csv, write_csv
 
 from herdcli import fast
 from herdcli.evaluation.classifier import sign_test
 from herdcli.online.model import Settings
-from herdcli.online.updates import rule_of
+from herdcli.online.reference_updates import loop_codes
 
 ALGORITHMS = {
     "NHERD_P": ("nherd", "project"),
@@ -48,7 +48,7 @@ def learned(task: Task, rows: np.ndarray, label: np.ndarray, asked: Sequence[Ask
     Every pass is in a new order, the same for all choices.
     """
     count = 1 if task.classes == 2 else task.classes
-    rules = [rule_of(Settings(algorithm=ALGORITHMS[name][0], form=ALGORITHMS[name][1], C=C)) for (name, C), _ in asked]
+    rules = [loop_codes(Settings(algorithm=ALGORITHMS[name][0], form=ALGORITHMS[name][1], C=C)) for (name, C), _ in asked]
     tables = [np.zeros((task.X.shape[1] + 1, 2, count)) for _ in asked]
     for table in tables:
         table[:, 1] = 1.0

@@ -14,8 +14,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pipeline import Row, judged, write_csv
-from realdata import path as place
+from figure_pipeline import Row, judged, write_csv
+from real_data import path as place
 
 # model: data set, command, iterations, figure and baseline in `herd eval`
 CELLS: dict[str, tuple[str, str, int, str, str]] = {

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from fig3_usps import PROTOCOL, cd, cell, mean_and_error
-from pipeline import Row, write_csv
+from figure_pipeline import Row, write_csv
 
 FEW = (5, 10, 20, 30)  # hidden units
 OTHERS = ("error_train", "hidden_entropy", "weight_growth")

@@ -49,7 +49,7 @@ KEPT_FROM_PURE = frozenset({"click", "rich", "h5py", "pyarrow", "matplotlib", "s
 KEPT_FROM_ALL = ("scipy.stats", "pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "sklearn", "torch", "pandas")
 KEPT_FOR_CLUSTERS = ("dask", "distributed", "dask_jobqueue", "dask_kubernetes", "cloudpickle")
 OPTIONAL = {  # libraries of an extra, imported when they are asked for
-    "herdcli.ica.libraries": ("sklearn",),
+    "herdcli.ica.external_libraries": ("sklearn",),
     "herdcli.sklearn": ("sklearn",),
 }
 MACHINE_PATH = re.compile(r"(?<![\w.$}-])/(?:work|tmp|root|home|Users|mnt)/\w")
@@ -186,12 +186,16 @@ def mathematics_in_commands(module: str, tree: ast.AST) -> list[str]:
     return found + [f"line {node.lineno} uses linalg" for node in uses]
 
 
-EXACT = ("herdcli.rbm", "herdcli.quadrature", *(f"herdcli.evaluation.{name}" for name in ("rbm", "partition", "logistic", "classes")))
+EXACT = (
+    "herdcli.rbm",
+    "herdcli.quadrature",
+    *(f"herdcli.evaluation.{name}" for name in ("rbm", "partition_functions", "logistic", "energy_classification")),
+)
 INEXACT = {
-    *("herdcli.rbm.matching", "herdcli.rbm.pairs", "herdcli.rbm.recurrent"),
-    *(f"herdcli.quadrature.{name}" for name in ("closed_form", "fourier", "nystrom", "stein", "targets")),
+    *("herdcli.rbm.pair_similarity", "herdcli.rbm.pairs", "herdcli.rbm.recurrent"),
+    *(f"herdcli.quadrature.{name}" for name in ("closed_form_embeddings", "random_fourier", "nystrom", "stein_kernels", "targets")),
 }
-ALSO_EXACT = {"herdcli.numerics.neighbours", "herdcli.numerics.scores"}
+ALSO_EXACT = {"herdcli.numerics.nearest_neighbours", "herdcli.numerics.scores"}
 ROUNDED_SOMEHOW = re.compile(
     r"(np\.(dot|vdot|inner|matmul|tensordot|convolve|correlate|cov|corrcoef|(float_)?power|hypot|(log|geom)space|a?sinh?|a?cosh?|a?tanh?)"
     r"|np\.(exp2?|expm1|log(2|10|1p|addexp2?)?)(\.reduce)?|np\.linalg\.\w+|math\.(exp|expm1|log|log10|log1p|pow|tanh|erf)"
@@ -199,9 +203,9 @@ ROUNDED_SOMEHOW = re.compile(
 )
 KNOWN = {  # what decides nothing that is written with --exact, or is refused with it
     "herdcli.quadrature.kernels": {"np.linalg.eigvalsh", "**="},
-    "herdcli.quadrature.preparation": {"**"},
-    "herdcli.quadrature.sobol": {"**"},  # of 2
-    "herdcli.quadrature.weights": {"np.log10", "np.logspace"},
+    "herdcli.quadrature.input_preparation": {"**"},
+    "herdcli.quadrature.sobol_sequence": {"**"},  # of 2
+    "herdcli.quadrature.atom_weights": {"np.log10", "np.logspace"},
     "herdcli.rbm.units.poisson": {"generator.poisson"},
     "herdcli.rbm.units.rate": {"generator.binomial"},
 }
@@ -232,7 +236,7 @@ def endless_decompositions(module: str, tree: ast.AST) -> list[str]:
     named = {"svd", "pinv", "lstsq"}
     uses = [node for node in walked(tree) if isinstance(node, ast.Attribute) and node.attr in named]
     found = [f"line {node.lineno} uses {node.attr}" for node in uses if ast.unparse(node.value) == "np.linalg"]
-    return [] if module == "herdcli.numerics.linear" else found
+    return [] if module == "herdcli.numerics.symmetric_matrices" else found
 
 
 RULES = {
@@ -243,7 +247,7 @@ RULES = {
     ],
     hidden_upward_imports: [
         ("herdcli.records", "import_module('herdcli.notebook').html(1)"),
-        ("herdcli.rbm.x", "TABLE = {'a': 'herdcli.cli.fit_rbm.models:Model'}"),
+        ("herdcli.rbm.x", "TABLE = {'a': 'herdcli.cli.fit_rbm.model_runs:Model'}"),
         ("herdcli.numerics.x", "import_module(f'herdcli.artifacts.{name}')"),
         ("herdcli.rbm.x", "import_module('..artifacts.codec', __package__)"),
     ],
@@ -449,7 +453,7 @@ def test_few_arrows_between_the_rooms_of_a_floor(floor, most):
 
 def test_options_are_parsed_once():
     loose = re.compile(r"\b(?:options|parameters): (?:dict|Mapping)\[str, Any\]")
-    frame = {"herdcli/cli/frame/options.py", "herdcli/cli/frame/request.py"}
+    frame = {"herdcli/cli/frame/common_options.py", "herdcli/cli/frame/request.py"}
     found = {
         str(path.relative_to(ROOT)): len(loose.findall(content(path)))
         for path in MODULES

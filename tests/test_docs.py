@@ -12,7 +12,7 @@ from pathlib import Path
 import browser
 import pytest
 
-from herdcli.artifacts import locks
+from herdcli.artifacts import file_locks
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -98,7 +98,7 @@ def test_a_nightly_job_that_meets_the_last_one_does_nothing(bash, tmp_path):
     nightly, *_ = recipes("clusters.md")
     assert bash("-euo", "pipefail", "-c", nightly).returncode == 0
     (tmp_path / "nightly.h5").unlink()
-    with locks.held(str(tmp_path / "nightly.lock"), "is held by this test"):
+    with file_locks.hold_lock(str(tmp_path / "nightly.lock"), "is held by this test"):
         ended = bash("nightly.sh")
     assert (ended.returncode, ended.stderr) == (0, "herd fit-rbm: nightly.lock: another run holds this lock\n")
     assert not (tmp_path / "nightly.h5").exists()
@@ -113,7 +113,7 @@ def test_a_task_of_an_array_whose_time_is_up_is_queued_again(bash, tmp_path):
     task = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_TASK_COUNT": "3"}
     (tmp_path / "classes").mkdir()
     assert bash("-c", "herd data digits -q -o digits.h5").returncode == 0
-    with locks.owned(str(tmp_path / "classes" / "shard-2.state"), "is held by this test"):
+    with file_locks.hold_output_lock(str(tmp_path / "classes" / "shard-2.state"), "is held by this test"):
         ended = bash(DOCS / "examples" / "slurm_array.sh", programs=str(programs), **task)
     assert ended.returncode == 75, ended.stderr
     assert (tmp_path / "scontrol.log").read_text() == "requeue 7_2\n"

@@ -21,14 +21,14 @@ class Closing:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)  # the handler raises here, where Python prints the exception and goes on
 
-with iterate.interrupts():
+with iterate.interruptible():
     Closing()
     print("went on", flush=True)
     try:
-        iterate.run(lambda state: State(state.step + 1), State(0), steps=100)
+        iterate.run_steps(lambda state: State(state.step + 1), State(0), steps=100)
     except Interrupted as error:
         print(error, error.exit_code)
-print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, iterate.stopping())
+print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, iterate.stop_requested())
 """
 
 LIBRARY = """

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from herdcli.cli.eval.command import command as eval_command
-from herdcli.kinds import KINDS, pictures
-from herdcli.parts import named
+from herdcli.kinds import KINDS, plots_by_kind
+from herdcli.parts import import_named
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("metrics", "judge", "apply", "sample", "finish", "request")
@@ -35,9 +35,9 @@ def test_a_kind_stands_in_the_format_document(kind):
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 def test_what_a_page_names_is_there(kind):
     paths = [path for page in PAGES if (path := getattr(kind, page))] + list(kind.plots.values())
-    assert all(callable(named(path)) for path in (*paths, *kind.versions))
+    assert all(callable(import_named(path)) for path in (*paths, *kind.versions))
     for path in (path for path in (kind.judge, kind.apply, kind.sample) if path):
-        assert len(inspect.signature(named(path)).parameters) == 3
+        assert len(inspect.signature(import_named(path)).parameters) == 3
 
 
 def told(shown, kind):
@@ -50,7 +50,7 @@ def test_every_plot_is_in_the_help_of_eval():
     (shown,) = (param.help for param in eval_command.params if param.name == "plots")
     missing = [name for kind in KINDS.values() for name in kind.plots if name not in told(shown, kind.name)]
     assert missing == []
-    assert shown.endswith(pictures())
+    assert shown.endswith(plots_by_kind())
 
 
 def test_kinds_are_judged_by_options_of_eval():

@@ -12,14 +12,14 @@ from herdcli.errors import BadUsage, IncompletePart
 from herdcli.markov import algorithms
 from herdcli.markov.algorithms import table as inference
 from herdcli.markov.bethe.ups import UPS
-from herdcli.markov.method import Delegate, Method, Settings
-from herdcli.markov.model import generate
+from herdcli.markov.method import Delegate, InferenceMethod, InferenceSettings
+from herdcli.markov.model import random_networks
 from herdcli.quadrature import rule_table
-from herdcli.quadrature.cholesky import CholeskyRule
+from herdcli.quadrature.pivoted_cholesky import CholeskyRule
 from herdcli.quadrature.rule import Rule, load_rule
 from herdcli.rbm import units
-from herdcli.rbm.units.base import Family
-from herdcli.rbm.units.gaussian import Gaussian
+from herdcli.rbm.units.base import UnitFamily
+from herdcli.rbm.units.gaussian import GaussianUnits
 from herdcli.regression import families, family_table
 
 OPTIONS = ("refine", "extend", "block_rows", "target", "candidates", "scores")  # that some rules of kernel-herd read and others refuse
@@ -36,29 +36,29 @@ def without(part: type, base: type, name: str) -> type:
 def required(base: type) -> Iterator[str]:
     """Methods and attributes that each part has to bring."""
     yield from base.__abstractmethods__
-    yield from parts.declared(base)
+    yield from parts.declared_attributes(base)
 
 
-@pytest.mark.parametrize("lacking", sorted(required(Family)))
+@pytest.mark.parametrize("lacking", sorted(required(UnitFamily)))
 def test_a_unit_family_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """None is sampled, learned or summed as another one."""
-    monkeypatch.setattr("herdcli.rbm.units.gaussian.Gaussian", without(Gaussian, Family, lacking))
-    monkeypatch.setitem(units.TABLE, "narrow", units.Entry(path="herdcli.rbm.units.gaussian.Gaussian", values="(variance ¼)"))
-    units.family.cache_clear()
+    monkeypatch.setattr("herdcli.rbm.units.gaussian.GaussianUnits", without(GaussianUnits, UnitFamily, lacking))
+    monkeypatch.setitem(units.TABLE, "narrow", units.FamilyEntry(path="herdcli.rbm.units.gaussian.GaussianUnits", values="(variance ¼)"))
+    units.unit_family.cache_clear()
     with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
-        units.family("narrow")
-    units.family.cache_clear()
+        units.unit_family("narrow")
+    units.unit_family.cache_clear()
 
 
 def test_a_part_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(units.TABLE, "narrow", units.Entry(path="herdcli.errors.BadUsage", values=""))
-    with pytest.raises(IncompletePart, match=r"^herdcli\.errors\.BadUsage is no Family$"):
-        units.family("narrow")
+    monkeypatch.setitem(units.TABLE, "narrow", units.FamilyEntry(path="herdcli.errors.BadUsage", values=""))
+    with pytest.raises(IncompletePart, match=r"^herdcli\.errors\.BadUsage is no UnitFamily$"):
+        units.unit_family("narrow")
 
 
-@pytest.mark.parametrize("name", [name.replace(":N", ":4").replace(":K", ":3") for name in units.names()])
+@pytest.mark.parametrize("name", [name.replace(":N", ":4").replace(":K", ":3") for name in units.family_names()])
 def test_unit_families_have_the_names_of_their_lines(name: str) -> None:
-    found = units.family(name)
+    found = units.unit_family(name)
     assert found.name == name
     assert type(found).__module__.startswith("herdcli.rbm.units.")
 
@@ -66,8 +66,8 @@ def test_unit_families_have_the_names_of_their_lines(name: str) -> None:
 @pytest.mark.parametrize("lacking", sorted(required(Rule)))
 def test_a_selection_rule_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """None ends as another one."""
-    monkeypatch.setattr("herdcli.quadrature.cholesky.CholeskyRule", without(CholeskyRule, Rule, lacking))
-    entry = rule_table.Entry(path="herdcli.quadrature.cholesky.CholeskyRule", reads=frozenset())
+    monkeypatch.setattr("herdcli.quadrature.pivoted_cholesky.CholeskyRule", without(CholeskyRule, Rule, lacking))
+    entry = rule_table.Entry(path="herdcli.quadrature.pivoted_cholesky.CholeskyRule", reads=frozenset())
     monkeypatch.setitem(rule_table.TABLE, "incomplete", entry)
     load_rule.cache_clear()
     with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
@@ -88,30 +88,30 @@ def test_an_unknown_selection_rule_is_refused() -> None:
         load_rule("frank")
 
 
-@pytest.mark.parametrize("lacking", sorted(parts.methods(Method)))
+@pytest.mark.parametrize("lacking", sorted(parts.methods(InferenceMethod)))
 def test_an_inference_algorithm_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     part = type("Incomplete", (UPS,), {lacking: None})
     monkeypatch.setattr("herdcli.markov.bethe.ups.UPS", part)
     with pytest.raises(IncompletePart, match=rf"^herdcli\.markov\.bethe\.ups\.UPS lacks {lacking}$"):
-        algorithms.method(generate.make("grid", rows=2, columns=2), Settings("ups"))
+        algorithms.make_method(random_networks.generate("grid", rows=2, columns=2), InferenceSettings("ups"))
 
 
 def test_an_unknown_inference_algorithm_is_refused() -> None:
     with pytest.raises(BadUsage, match=r"^unknown algorithm 'annealing'$"):
-        algorithms.method(generate.make("grid", rows=2, columns=2), Settings("annealing"))
+        algorithms.make_method(random_networks.generate("grid", rows=2, columns=2), InferenceSettings("annealing"))
 
 
 @pytest.mark.parametrize("name", inference.TABLE)
 def test_inference_algorithms_are_whole(name: str) -> None:
     entry = inference.TABLE[name]
     for path in filter(None, (entry.path, entry.general)):
-        parts.having_methods(path, Method)
+        parts.having_methods(path, InferenceMethod)
     assert entry.reads <= set(inference.OPTIONS)
 
 
 def test_a_delegate_has_what_a_method_has() -> None:
     """So that whatever is asked of an algorithm is answered where it is wrapped."""
-    asked = {name for name in dir(Method) if not name.startswith("_")}
+    asked = {name for name in dir(InferenceMethod) if not name.startswith("_")}
     assert asked <= set(dir(Delegate))
 
 
@@ -119,9 +119,9 @@ def test_a_delegate_has_what_a_method_has() -> None:
 def test_a_family_of_regressions_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("herdcli.regression.families.Poisson", without(families.Poisson, families.Family, lacking))
     with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
-        families.family("poisson")
+        families.family_by_name("poisson")
 
 
 @pytest.mark.parametrize("name", family_table.TABLE)
 def test_families_of_regressions_have_the_names_of_their_lines(name: str) -> None:
-    assert families.family(name, classes=3).name == name
+    assert families.family_by_name(name, classes=3).name == name

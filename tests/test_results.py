@@ -206,7 +206,7 @@ def test_a_stage_that_fails_leaves_nothing_and_one_that_is_done_is_not_run_again
 
     def make(body: str, *options: str) -> tuple[int, str]:
         """`make` of fig. 1's table with this in the place of its script ($2 is its folder)."""
-        python.write_text(f'#!/bin/sh\ncase "$1" in *realdata.py) exit 0;; esac\n{body}\n')
+        python.write_text(f'#!/bin/sh\ncase "$1" in *real_data.py) exit 0;; esac\n{body}\n')
         python.chmod(0o755)
         line = ["make", f"{tmp_path}/out/herding-fig1.csv", f"RESULTS={tmp_path}/out", f"VENV={tmp_path}/venv", f"BIN={scripts}", *options]
         ended = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False)
@@ -225,7 +225,7 @@ def test_a_stage_that_fails_leaves_nothing_and_one_that_is_done_is_not_run_again
 
 def test_a_missing_data_set_is_named_with_its_source(tmp_path):
     ended = subprocess.run(
-        [sys.executable, SCRIPTS / "realdata.py", "usps_all.h5"],
+        [sys.executable, SCRIPTS / "real_data.py", "usps_all.h5"],
         env=os.environ | {"HERD_DATA": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -241,7 +241,7 @@ def test_a_missing_data_set_is_named_with_its_source(tmp_path):
 def test_every_data_set_has_a_source(script):
     text = (ROOT / "results.mk").read_text()
     named = {name for line in re.findall(r"(?:\.|-)data := (.*)", text) for name in line.split()}
-    assert named == set(script("realdata").SOURCES)
+    assert named == set(script("real_data").SOURCES)
     page = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
     assert not [name for name in named if f"`{name}`" not in page]
 
@@ -260,7 +260,7 @@ def test_a_table_goes_on_where_it_was_left(script, tmp_path):
 
 
 def test_a_command_that_fails_ends_the_script(script):
-    pipeline = script("pipeline")
+    pipeline = script("figure_pipeline")
     assert pipeline.told("info", "none.h5", answers=(66,)) == (66, "herd info: none.h5: there is no such file\n")
     with pytest.raises(SystemExit, match=r"failed with exit code 66: herd info none\.h5$"):
         list(pipeline.side_by_side(lambda unit: [pipeline.told("info", unit["file"])], [{"file": "none.h5"}]))
@@ -268,7 +268,7 @@ def test_a_command_that_fails_ends_the_script(script):
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_a_forked_command_reads_writes_and_ends_as_one_of_its_own(script, monkeypatch, tmp_path, platform):
-    commands = script("commands")
+    commands = script("forked_commands")
     monkeypatch.setattr(commands.sys, "platform", platform)
     rows = "a,b\n1,2\n3,4\n"
     assert commands.run(["convert", "-", "-q", "-o", "rows.h5"], tmp_path, rows) == (0, "", "")
@@ -319,7 +319,7 @@ def test_the_league_says_first_where_herd_is_behind(script, tmp_path):
 
 
 def test_sides_of_the_league_are_paired_draw_by_draw(script):
-    page = script("sides_page")
+    page = script("league_pairs_page")
 
     def row(contender, draw, quality, seconds, package="herdcli"):
         told = {"task": "gmm", "asked": "minus nats a row", "set": "speech", "package": package, "version": "1.0", "settings": ""}
@@ -339,7 +339,7 @@ def test_sides_of_the_league_are_paired_draw_by_draw(script):
 
 def test_rivals_measure_what_they_say(script):
     """Log Z of a machine of one hidden unit and the Amari distance of a permutation, by hand."""
-    rivals = script("rivals")
+    rivals = script("peer_programs")
     assert rivals.amari(np.array([[0.0, 2.0], [-3.0, 0.0]]), np.eye(2)) == 0
     assert rivals.amari(np.array([[1.0, 0.5], [0.0, 1.0]]), np.eye(2)) == pytest.approx(1.0)
     assert rivals.lengths(np.array([3, 3, 3, 1, 1, 7])) == [3, 2, 1]
@@ -365,7 +365,7 @@ $(RESULTS)/two.csv:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_stage_that_is_made_again_and_is_recorded(script, monkeypatch, tmp_path, number):
-    module = script("make_again")
+    module = script("rebuild_results")
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "commit", lambda: "0" * 40)
     (tmp_path / "Makefile").write_text(MAKEFILE)
@@ -380,13 +380,13 @@ def test_a_signal_stops_the_stage_that_is_made_again_and_is_recorded(script, mon
 
 
 def test_fields_that_differ_are_told_by_how_much(script):
-    relative = script("make_again").relative
+    relative = script("rebuild_results").relative
     assert relative("34.40672642020537", "34.40672642020539") == pytest.approx(6e-16, rel=0.1)
     assert [relative(*both) for both in (("1", "2"), ("0", "-3"), ("True", "1"), ("nan", "1"), ("", "1"))] == [0.5, 1, 1, 1, 1]
 
 
 def test_results_made_again_are_recorded_and_compared(script, monkeypatch, tmp_path):
-    module = script("make_again")
+    module = script("rebuild_results")
     monkeypatch.setattr(module, "ROOT", tmp_path)
     (tmp_path / "Makefile").write_text(MAKEFILE)
     (tmp_path / "results").mkdir()

@@ -21,7 +21,7 @@ class Numbers(shards.Shard):
 
 
 def dealt(units: int, count: int) -> list[Numbers]:
-    places = [shards.Place(index, count) for index in range(1, count + 1)]
+    places = [shards.ShardPlace(index, count) for index in range(1, count + 1)]
     return [Numbers(place=place, units=units, parts=list(place.of(units)), rest="rest" if place.first else None) for place in places]
 
 
@@ -30,29 +30,29 @@ def test_every_unit_is_dealt_once_and_comes_back_in_order(units):
     for count in range(1, units + 3):
         made = dealt(units, count)
         for each in made:
-            schema.check(each)
+            schema.check_arrays(each)
         sizes = [len(each.parts) for each in made]
         assert max(sizes) - min(sizes) <= 1
-        assert shards.joined(made) == Numbers(place=shards.Place(1, 1), units=units, parts=list(range(units)), rest="rest")
+        assert shards.join_shards(made) == Numbers(place=shards.ShardPlace(1, 1), units=units, parts=list(range(units)), rest="rest")
 
 
 def test_a_place_is_read_as_it_is_written():
-    assert shards.parse("2/4") == shards.Place(2, 4)
-    assert str(shards.Place(2, 4)) == "2/4"
+    assert shards.parse_shard("2/4") == shards.ShardPlace(2, 4)
+    assert str(shards.ShardPlace(2, 4)) == "2/4"
     for text in ("", "x", "2", "2/", "/4", "0/4", "5/4", "-1/4", "1/0", "1.0/4", " 1/4", "1/4/4", "²/4", "1/" + "9" * 10):
         with pytest.raises(ValueError, match="is not of the form I/N with 1 ≤ I ≤ N"):
-            shards.parse(text)
+            shards.parse_shard(text)
 
 
 def test_shards_without_their_parts_or_the_rest_are_refused():
     first, second = dealt(5, 2)
     for wrong, says in (
         (Numbers(place=first.place, units=7, parts=first.parts, rest="rest"), "shard 1 of 2 has 3 parts of 7"),
-        (Numbers(place=shards.Place(3, 2), units=5, parts=second.parts), "shard 3 of 2 has 2 parts of 5"),
+        (Numbers(place=shards.ShardPlace(3, 2), units=5, parts=second.parts), "shard 3 of 2 has 2 parts of 5"),
         (Numbers(place=first.place, units=5, parts=first.parts), "shard 1 of 2 lacks the group 'rest'"),
     ):
         with pytest.raises(DataError, match=says):
-            schema.check(wrong)
+            schema.check_arrays(wrong)
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ def test_arrays_are_laid_end_to_end_along_the_named_dimension():
         Outer(whole.weights[c : c + 1], whole.shared, Inner(whole.inner.trace[:, c : c + 1]), "ab"[c > 0], whole.some[c : c + 1])
         for c in range(3)
     ]
-    made = schema.joined(parts, "C")
-    schema.check(made)
+    made = schema.join_records(parts, "C")
+    schema.check_arrays(made)
     for name in ("weights", "shared", "some"):
         np.testing.assert_array_equal(getattr(made, name), getattr(whole, name))
     np.testing.assert_array_equal(made.inner.trace, whole.inner.trace)
     assert made.name == "a"
     without = [*parts[:2], Outer(parts[2].weights, whole.shared, parts[2].inner, "b")]
-    assert schema.joined(without, "C").some is None
+    assert schema.join_records(without, "C").some is None

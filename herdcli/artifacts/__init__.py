@@ -3,21 +3,21 @@
 Used by `cli` alone: topics see arrays, never files.
 """
 
-from herdcli.artifacts.checkpoints import Longer, check_checkpoint, load_checkpoint, remove_checkpoint, save_checkpoint
+from herdcli.artifacts.atomic_output import atomic_file
+from herdcli.artifacts.checkpoints import ExtendedRun, check_checkpoint, load_checkpoint, remove_checkpoint, save_checkpoint
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.files import Artifact, Written, check_output, load, save
-from herdcli.artifacts.streams import publish
+from herdcli.artifacts.load_save import Artifact, SavedArtifact, check_output, load, save
 
 __all__ = [
     "Artifact",
     "Dataset",
-    "Longer",
-    "Written",
+    "ExtendedRun",
+    "SavedArtifact",
     "check_checkpoint",
     "check_output",
     "load",
     "load_checkpoint",
-    "publish",
+    "atomic_file",
     "remove_checkpoint",
     "save",
     "save_checkpoint",

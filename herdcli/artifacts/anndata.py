@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts import codec, guard
-from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.assemble import assemble
+from herdcli.artifacts import codec, hdf5_guard
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.libhdf5 import h5py
+from herdcli.artifacts.dataset_assembly import assemble_dataset
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.load_options import LoadOptions
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
@@ -26,52 +26,52 @@ def is_anndata(file: Any) -> bool:
     return encoding in ("anndata", b"anndata") or ("X" in file and "obs" in file and "var" in file)
 
 
-def read(file: Any, name: str, asked: Asked) -> Dataset:
+def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     """The data set of a guarded file."""
-    datasets = guard.walk(file, where=name, soft=True)
+    datasets = hdf5_guard.walk_datasets(file, where=name, soft=True)
     place = f"layers/{asked.layer}" if asked.layer else "X"
     layers = sorted(file["layers"]) if isinstance(file.get("layers"), h5py.Group) else []
     if place not in file:
-        raise BadUsage(f"has no {'layer ' + repr(asked.layer) if asked.layer else 'X'}", where=name, hint=_layers(layers))
+        raise BadUsage(f"has no {'layer ' + repr(asked.layer) if asked.layer else 'X'}", where=name, hint=_describe_layers(layers))
     obs, var = file["obs"], file["var"]
-    columns = _columns(obs)
-    label = _label(asked.label, columns, name)
+    columns = _column_names(obs)
+    label = _label_column(asked.label, columns, name)
     needed = {path: item for path, item in datasets.items() if path == f"/{place}" or path.startswith(f"/{place}/")}
-    for group, column in ((var, _index(var)), *(((obs, label),) if label else ())):
-        needed |= {path: item for path, item in datasets.items() if _within(path, group, column)}
-    guard.check_readable(needed, limit=asked.limit, where=name)
-    X = _matrix(file[place], name)
+    for group, column in ((var, _index_column(var)), *(((obs, label),) if label else ())):
+        needed |= {path: item for path, item in datasets.items() if _read_member(path, group, column)}
+    hdf5_guard.check_readable(needed, limit=asked.limit, where=name)
+    X = _read_matrix(file[place], name)
     roles: dict[str, Array] = {}
-    genes = _column(var, _index(var), name)
+    genes = _read_column(var, _index_column(var), name)
     if genes is not None and len(set(genes.tolist())) == len(genes):
         roles["feature_names"] = genes.astype(str)
     if label:
-        roles["y"] = _labels(obs, label, name)
+        roles["y"] = _read_labels(obs, label, name)
     else:
         asked.note(f"{name}: labels are not read; --label obs:COLUMN names one of {', '.join(columns[:12]) or 'none'}")
     if layers and not asked.layer:
-        asked.note(f"{name}: read X; {_layers(layers)}")
-    return assemble(X, roles, {}, where=name, note=asked.note)
+        asked.note(f"{name}: read X; {_describe_layers(layers)}")
+    return assemble_dataset(X, roles, {}, where=name, note=asked.note)
 
 
-def _layers(layers: list[str]) -> str:
+def _describe_layers(layers: list[str]) -> str:
     return f"--layer takes {', '.join(layers[:12])}" if layers else "it has no layers"
 
 
-def _within(path: str, group: Any, column: str | None) -> bool:
+def _read_member(path: str, group: Any, column: str | None) -> bool:
     whole = f"{group.name}/{column}"
     categories = f"{group.name}/__categories/{column}"
     return column is not None and (path in (whole, categories) or path.startswith(f"{whole}/") or path == group.name)
 
 
-def _columns(frame: Any) -> list[str]:
+def _column_names(frame: Any) -> list[str]:
     if isinstance(frame, h5py.Dataset):
         return list(frame.dtype.names or ())
-    index = _index(frame)
+    index = _index_column(frame)
     return [name for name in frame if name not in (index, "__categories")]
 
 
-def _index(frame: Any) -> str | None:
+def _index_column(frame: Any) -> str | None:
     """The column that names the rows of a frame."""
     if isinstance(frame, h5py.Dataset):
         return (frame.dtype.names or (None,))[0]
@@ -80,7 +80,7 @@ def _index(frame: Any) -> str | None:
     return text if text in frame else None
 
 
-def _label(asked: str | None, columns: list[str], where: str) -> str | None:
+def _label_column(asked: str | None, columns: list[str], where: str) -> str | None:
     if asked is None:
         return None
     column = asked.removeprefix(OBS)
@@ -90,8 +90,8 @@ def _label(asked: str | None, columns: list[str], where: str) -> str | None:
     return column
 
 
-def _labels(obs: Any, label: str, where: str) -> Array:
-    found = _column(obs, label, where)
+def _read_labels(obs: Any, label: str, where: str) -> Array:
+    found = _read_column(obs, label, where)
     if found is None:
         raise DataError(f"obs:{label} is neither numbers nor text nor categories", where=where, hint="--label names another column")
     if found.dtype.kind in "UO" and (missing := [row for row, text in enumerate(found.tolist()) if not text]):
@@ -101,7 +101,7 @@ def _labels(obs: Any, label: str, where: str) -> Array:
     return found
 
 
-def _column(frame: Any, name: str | None, where: str) -> Array | None:
+def _read_column(frame: Any, name: str | None, where: str) -> Array | None:
     """A column of a frame: plain, or categories by codes; None where it is neither."""
     if name is None or isinstance(frame, h5py.Dataset):
         return None
@@ -109,21 +109,21 @@ def _column(frame: Any, name: str | None, where: str) -> Array | None:
     if isinstance(item, h5py.Group):
         if not {"categories", "codes"} <= set(item):
             return None
-        return _decoded(codec.read_array(item["codes"]), codec.read_array(item["categories"], text=object), name, where)
+        return _decode_categories(codec.read_array(item["codes"]), codec.read_array(item["categories"], text=object), name, where)
     values = codec.read_array(item, text=object)
     if "__categories" in frame and name in frame["__categories"]:
-        return _decoded(values, codec.read_array(frame["__categories"][name], text=object), name, where)
+        return _decode_categories(values, codec.read_array(frame["__categories"][name], text=object), name, where)
     return values
 
 
-def _decoded(codes: Array, categories: Array, name: str, where: str) -> Array:
+def _decode_categories(codes: Array, categories: Array, name: str, where: str) -> Array:
     if codes.dtype.kind not in "iu" or (codes.size and not -1 <= codes.min() <= codes.max() < len(categories)):
         raise DataError(f"the codes of {name} point outside its categories", where=where, hint="write the file again")
     texts = np.array([str(text) for text in categories.tolist()] + [""], dtype=object)
     return np.asarray(texts[codes])
 
 
-def _matrix(item: Any, where: str) -> Any:
+def _read_matrix(item: Any, where: str) -> Any:
     """Dense, or CSR of CSR and CSC."""
     if isinstance(item, h5py.Dataset):
         return codec.read_array(item)

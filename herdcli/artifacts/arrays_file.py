@@ -12,12 +12,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from herdcli.artifacts.unnamed import get, put, unnamed
+from herdcli.artifacts.spill_file import open_unnamed, read_array, write_array
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
-def room() -> int:
+def free_disk_bytes() -> int:
     """Free bytes of the folder that these files are made in."""
     return shutil.disk_usage(tempfile.gettempdir()).free
 
@@ -29,7 +29,7 @@ class ArraysFile:
     end: int = 0
     places: dict[int, tuple[int, tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)  # number -> where it begins, shape and type
     free: dict[int, list[int]] = field(default_factory=dict)  # size -> places
-    file: IO[bytes] = field(default_factory=unnamed)
+    file: IO[bytes] = field(default_factory=open_unnamed)
 
     def put(self, k: int, message: Array) -> None:
         """Keep one, in place of what was kept by this number."""
@@ -40,12 +40,12 @@ class ArraysFile:
         place = places.pop() if places else self.end
         self.end = max(self.end, place + whole.nbytes)
         self.places[k] = place, message.shape, whole.dtype
-        put(self.file, place, whole, "messages")
+        write_array(self.file, place, whole, "messages")
 
     def get(self, k: int) -> Array:
         """One that is kept."""
         place, shape, kind = self.places[k]
-        return get(self.file, place, np.empty(shape, dtype=kind), "messages")
+        return read_array(self.file, place, np.empty(shape, dtype=kind), "messages")
 
     def drop(self, k: int) -> None:
         """Forget one."""

@@ -14,7 +14,7 @@ import numpy as np
 from herdcli.schema import Array
 
 
-def dtype_of(kind: Any) -> np.dtype[Any]:
+def numpy_dtype(kind: Any) -> np.dtype[Any]:
     """The NumPy type that holds values of a pyarrow type."""
     import pyarrow as pa
 
@@ -30,28 +30,28 @@ def dtype_of(kind: Any) -> np.dtype[Any]:
     return dtype
 
 
-def vector(column: Any) -> Array:
+def to_numpy(column: Any) -> Array:
     """A pyarrow array or chunked array as a NumPy vector (n,): text as objects, numbers with empty places as floating ones with NaN."""
     import pyarrow as pa
 
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return _joined(column, lambda chunk: np.array(chunk.to_pylist(), dtype=object))
+        return _concatenate(column, lambda chunk: np.array(chunk.to_pylist(), dtype=object))
     if pa.types.is_boolean(column.type) and not column.null_count:
-        return _joined(column, lambda chunk: _bits(chunk, 1))
+        return _concatenate(column, lambda chunk: _unpack_bits(chunk, 1))
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        return _joined(column, lambda chunk: chunk.to_numpy(zero_copy_only=False))
+        return _concatenate(column, lambda chunk: chunk.to_numpy(zero_copy_only=False))
     if column.null_count:
         kind = column.type if pa.types.is_floating(column.type) else pa.float64()
-        return filled(column.cast(kind, safe=False), np.nan)
-    return _joined(column, _numbers)
+        return to_numpy_filled(column.cast(kind, safe=False), np.nan)
+    return _concatenate(column, _chunk_to_numpy)
 
 
-def filled(column: Any, value: float) -> Array:
+def to_numpy_filled(column: Any, value: float) -> Array:
     """A pyarrow array or chunked array of numbers as a NumPy vector (n,) with a value in its empty places."""
-    return _joined(column, lambda chunk: np.where(_bits(chunk, 0), _numbers(chunk), dtype_of(chunk.type).type(value)))
+    return _concatenate(column, lambda chunk: np.where(_unpack_bits(chunk, 0), _chunk_to_numpy(chunk), numpy_dtype(chunk.type).type(value)))
 
 
-def array(values: Array, absent: Array | None = None) -> Any:
+def to_arrow(values: Array, absent: Array | None = None) -> Any:
     """A NumPy vector (n,) as a pyarrow array, with empty places where `absent` (n,) is true."""
     import pyarrow as pa
 
@@ -61,25 +61,25 @@ def array(values: Array, absent: Array | None = None) -> Any:
         kind, held = pa.string(), [np.cumsum([0, *map(len, texts)], dtype=np.int32), b"".join(texts)]
     elif values.dtype.kind in "biuf":
         values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
-        kind, held = pa.from_numpy_dtype(values.dtype), [_packed(values) if values.dtype.kind == "b" else values]
+        kind, held = pa.from_numpy_dtype(values.dtype), [_pack_bits(values) if values.dtype.kind == "b" else values]
     else:
         return pa.array(values, mask=absent)
-    valid = None if absent is None or not absent.any() else pa.py_buffer(_packed(~absent))
+    valid = None if absent is None or not absent.any() else pa.py_buffer(_pack_bits(~absent))
     return pa.Array.from_buffers(kind, len(values), [valid, *map(pa.py_buffer, held)])
 
 
-def _joined(column: Any, taken: Callable[[Any], Array]) -> Array:
+def _concatenate(column: Any, taken: Callable[[Any], Array]) -> Array:
     parts = [taken(chunk) for chunk in getattr(column, "chunks", [column])]
-    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype_of(column.type)), *parts])
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, numpy_dtype(column.type)), *parts])
 
 
-def _numbers(chunk: Any) -> Array:
+def _chunk_to_numpy(chunk: Any) -> Array:
     """One pyarrow array of numbers as a NumPy vector that shares its memory; what lies in empty places is anything."""
-    dtype = dtype_of(chunk.type)
+    dtype = numpy_dtype(chunk.type)
     return np.frombuffer(chunk.buffers()[1] or b"", dtype, len(chunk), chunk.offset * dtype.itemsize)
 
 
-def _bits(chunk: Any, buffer: int) -> Array:
+def _unpack_bits(chunk: Any, buffer: int) -> Array:
     """One of the buffers of a pyarrow array that hold a bit a place, true everywhere where there is none."""
     held = chunk.buffers()[buffer]
     if held is None:
@@ -87,5 +87,5 @@ def _bits(chunk: Any, buffer: int) -> Array:
     return np.unpackbits(np.frombuffer(held, np.uint8), count=chunk.offset + len(chunk), bitorder="little")[chunk.offset :].astype(bool)
 
 
-def _packed(values: Array) -> Array:
+def _pack_bits(values: Array) -> Array:
     return np.packbits(values, bitorder="little")

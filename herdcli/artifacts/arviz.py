@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts import codec, guard
-from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.assemble import assemble
+from herdcli.artifacts import codec, hdf5_guard
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.libhdf5 import h5py
+from herdcli.artifacts.dataset_assembly import assemble_dataset
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.load_options import LoadOptions
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
@@ -24,17 +24,17 @@ AXES = ("chain", "draw")
 
 def is_inference_data(file: Any) -> bool:
     """Does an HDF5 file have a group of draws?"""
-    return any(_is_of_draws(file[name]) for name in file if isinstance(file.get(name), h5py.Group))
+    return any(_holds_draws(file[name]) for name in file if isinstance(file.get(name), h5py.Group))
 
 
-def _is_of_draws(group: Any) -> bool:
+def _holds_draws(group: Any) -> bool:
     return all(isinstance(group.get(axis), h5py.Dataset) for axis in AXES)
 
 
-def read(file: Any, name: str, asked: Asked) -> Dataset:
+def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     """The data set of a guarded file."""
-    datasets = guard.walk(file, where=name, soft=True)
-    groups = sorted(group for group in file if isinstance(file.get(group), h5py.Group) and _is_of_draws(file[group]))
+    datasets = hdf5_guard.walk_datasets(file, where=name, soft=True)
+    groups = sorted(group for group in file if isinstance(file.get(group), h5py.Group) and _holds_draws(file[group]))
     chosen = asked.layer or ("posterior" if "posterior" in groups else groups[0])
     if chosen not in groups:
         raise BadUsage(f"has no group '{chosen}' of draws", where=name, hint=f"--layer takes {', '.join(groups[:12])}")
@@ -46,18 +46,18 @@ def read(file: Any, name: str, asked: Asked) -> Dataset:
     variables = {title: item for title, item in found.items() if item.shape[:2] == shape and item.dtype.kind in "fiu"}
     if not variables or 0 in shape:
         raise DataError(f"group '{chosen}' has no variable of draws", where=name, hint="each is chain × draw × its shape")
-    guard.check_readable({f"/{chosen}/{title}": item for title, item in (variables | axes).items()}, limit=asked.limit, where=name)
+    hdf5_guard.check_readable({f"/{chosen}/{title}": item for title, item in (variables | axes).items()}, limit=asked.limit, where=name)
     ignored = sorted(title for title in found if title not in variables and title not in AXES and not _is_scale(found[title]))
     if ignored:
         asked.note(f"{name}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
-    return _dataset(variables, axes, name, asked)
+    return _assemble_dataset(variables, axes, name, asked)
 
 
 def _is_scale(item: Any) -> bool:
     return item.attrs.get("CLASS") in (b"DIMENSION_SCALE", "DIMENSION_SCALE")
 
 
-def _dataset(variables: dict[str, Any], axes: dict[str, Any], where: str, asked: Asked) -> Dataset:
+def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], where: str, asked: LoadOptions) -> Dataset:
     titles: list[str] = []
     columns = []
     for title, item in sorted(variables.items()):
@@ -72,4 +72,4 @@ def _dataset(variables: dict[str, Any], axes: dict[str, Any], where: str, asked:
         numbers = [codec.read_array(axes[axis]) for axis in AXES]
         both = np.repeat(numbers[0], len(numbers[1])), np.tile(numbers[1], len(numbers[0]))
         parts["y"] = both[AXES.index(asked.label)]
-    return assemble(np.concatenate(columns, axis=1), parts, {}, where=where, note=asked.note)
+    return assemble_dataset(np.concatenate(columns, axis=1), parts, {}, where=where, note=asked.note)

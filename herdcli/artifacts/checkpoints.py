@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from herdcli import schema
-from herdcli.artifacts import codec, guard, hdf5, header, memory
-from herdcli.artifacts.inputs import open_source
-from herdcli.artifacts.streams import check_destination, publish
+from herdcli.artifacts import codec, hdf5_guard, memory_budget, seal_header, sealed_hdf5
+from herdcli.artifacts.atomic_output import atomic_file, check_destination
+from herdcli.artifacts.byte_sources import open_source
 from herdcli.errors import BadUsage, CannotCreate, DataError
 from herdcli.kinds import CHECKPOINT
 from herdcli.records import dataclass
@@ -28,14 +28,14 @@ def check_checkpoint(path: str) -> None:
 
 
 def save_checkpoint(path: str, state: Any, digest: str) -> None:
-    """Save a state, whole or not at all.  digest: of the configuration, `provenance.digest(record)`."""
+    """Save a state, whole or not at all.  digest: of the configuration, `provenance.record_digest(record)`."""
     _refuse_foreign(path)
-    with publish(path) as temporary:
-        hdf5.write(temporary, CHECKPOINT, VERSION, state, [], configuration=digest)
+    with atomic_file(path) as temporary:
+        sealed_hdf5.write_sealed(temporary, CHECKPOINT, VERSION, state, [], configuration=digest)
 
 
 @dataclass(frozen=True)
-class Longer(Generic[State]):
+class ExtendedRun(Generic[State]):
     """How a state of the same run with fewer steps is known and gone on with: the digest that its run had, and its state in this one."""
 
     digest: Callable[[State], str]
@@ -43,7 +43,7 @@ class Longer(Generic[State]):
 
 
 def load_checkpoint(
-    path: str, state_type: type[State], digest: str, *, like: Callable[[], State] | None = None, longer: Longer[State] | None = None
+    path: str, state_type: type[State], digest: str, *, like: Callable[[], State] | None = None, longer: ExtendedRun[State] | None = None
 ) -> State | None:
     """The state saved at `path`, None if there is no file.
 
@@ -56,14 +56,14 @@ def load_checkpoint(
     if not os.path.exists(path):
         return None
     with open_source(path, limit=0) as source:
-        stated = header.parse(source.head, where=path)
+        stated = seal_header.parse_seal(source.head, where=path)
         if stated is None or stated.kind != CHECKPOINT:
             what = "no checkpoint" if stated is None else f"a {stated.kind} artifact, not a checkpoint"
             raise DataError(f"is {what}", where=path, hint="name the file given to --checkpoint")
         with source.file() as name:
-            header.verify(stated, source.size, source.sha256, where=path)
-            with guard.opened(name, where=path) as file:
-                attributes = hdf5.root_attributes(file, CHECKPOINT, where=path)
+            seal_header.verify_seal(stated, source.size, source.sha256, where=path)
+            with hdf5_guard.open_guarded(name, where=path) as file:
+                attributes = sealed_hdf5.root_attributes(file, CHECKPOINT, where=path)
                 if int(attributes["kind-version"]) > VERSION:
                     raise DataError(
                         "the checkpoint was saved by a newer herd",
@@ -73,9 +73,9 @@ def load_checkpoint(
                 saved = str(attributes.get("configuration"))
                 if longer is None:
                     _refuse_other(saved, digest, path)
-                guard.check_readable(guard.walk(file, where=path), limit=memory.available(), where=path)
+                hdf5_guard.check_readable(hdf5_guard.walk_datasets(file, where=path), limit=memory_budget.available_bytes(), where=path)
                 state: State = _read(file, state_type, path, saved, digest)
-        schema.check(state, where=path)
+        schema.check_arrays(state, where=path)
         if longer is not None and saved != digest:
             _refuse_other(saved, longer.digest(state), path)
             state = longer.grown(state)
@@ -87,7 +87,7 @@ def load_checkpoint(
 def _read(file: Any, state_type: type[State], path: str, saved: str, digest: str) -> State:
     """The state; one of another type is that of a run with other options, where the digests differ."""
     try:
-        state: State = codec.read(file, state_type, where=path)
+        state: State = codec.read_fields(file, state_type, where=path)
     except DataError:
         _refuse_other(saved, digest, path)
         raise
@@ -129,7 +129,7 @@ def _refuse_foreign(path: str) -> None:
     """Never write over or remove a file that is no checkpoint."""
     try:
         with open(path, "rb") as file:
-            head = file.read(header.BLOCK)
+            head = file.read(seal_header.BLOCK)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -20,16 +20,16 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from herdcli.artifacts import native
-from herdcli.artifacts.libhdf5 import h5py
+from herdcli.artifacts import native_arrays
+from herdcli.artifacts.h5py_import import h5py
 from herdcli.errors import DataError
-from herdcli.schema import Array, as_reckoned, spec_of
+from herdcli.schema import Array, convert_to_declared, spec_of
 
 SCALARS = (bool, int, float, str)
 _TEXT = h5py.string_dtype("utf-8")
 
 
-def write(group: Any, value: Any, *, rows: int | None = None) -> None:
+def write_fields(group: Any, value: Any, *, rows: int | None = None) -> None:
     """Write every field of a dataclass into an HDF5 group.
 
     rows  of its arrays over rows "n", and of the arrays of its dicts, these are the first of so many, for which room is made.
@@ -37,29 +37,29 @@ def write(group: Any, value: Any, *, rows: int | None = None) -> None:
     for declared in fields(value):
         item = getattr(value, declared.name)
         if item is not None:
-            _write_item(group, declared.name, item, rows if _over_rows(declared, item) else None)
+            _write_item(group, declared.name, item, rows if _has_row_dimension(declared, item) else None)
 
 
-def _over_rows(declared: Any, item: Any) -> bool:
+def _has_row_dimension(declared: Any, item: Any) -> bool:
     spec = spec_of(declared)
     return isinstance(item, dict) or (spec is not None and spec.dims[:1] == ("n",))
 
 
-def write_on(group: Any, value: Any, start: int) -> None:
+def append_rows(group: Any, value: Any, start: int) -> None:
     """The next rows of a dataclass that was written with room for them, from `start` on."""
     for declared in fields(value):
         item = getattr(value, declared.name)
-        if item is not None and _over_rows(declared, item):
-            parts = {_escaped(key): part for key, part in item.items()} if isinstance(item, dict) else {declared.name: item}
+        if item is not None and _has_row_dimension(declared, item):
+            parts = {_escape_key(key): part for key, part in item.items()} if isinstance(item, dict) else {declared.name: item}
             for name, part in parts.items():
                 place = (group[declared.name] if isinstance(item, dict) else group)[name]
-                values = _texts(part) if part.dtype.kind in "OU" else part
+                values = _encode_texts(part) if part.dtype.kind in "OU" else part
                 if part.dtype.kind not in "OU" and part.dtype.newbyteorder("<") != place.dtype:
                     raise TypeError(f"rows of field '{declared.name}' from {start} on hold {part.dtype}, those before {place.dtype}")
                 place[start : start + len(part)] = values
 
 
-def read(group: Any, cls: type[Any], *, where: str) -> Any:
+def read_fields(group: Any, cls: type[Any], *, where: str) -> Any:
     """The dataclass `cls` from an HDF5 group.  Raises DataError for what is missing or of another type."""
     hints = get_type_hints(cls)
     values: dict[str, Any] = {}
@@ -67,13 +67,13 @@ def read(group: Any, cls: type[Any], *, where: str) -> Any:
         try:
             item = _read_item(group, declared.name, hints[declared.name], where)
         except (KeyError, ValueError, TypeError, OSError, RuntimeError) as error:
-            raise DataError(f"{_place(group, declared.name)} cannot be read ({error})", where=where) from error
+            raise DataError(f"{_member_path(group, declared.name)} cannot be read ({error})", where=where) from error
         required = declared.default is MISSING and declared.default_factory is MISSING
-        optional = _admits_none(hints[declared.name])
+        optional = _is_optional(hints[declared.name])
         if item is None and required and not optional:
-            raise DataError(f"{_place(group, declared.name)} is missing", where=where)
+            raise DataError(f"{_member_path(group, declared.name)} is missing", where=where)
         if item is not None or required or optional:
-            values[declared.name] = as_reckoned(declared, item)
+            values[declared.name] = convert_to_declared(declared, item)
     return cls(**values)
 
 
@@ -87,12 +87,12 @@ def _write_item(group: Any, name: str, item: Any, rows: int | None = None) -> No
     elif hasattr(item, "indptr"):
         _write_csr(group, name, item)
     elif is_dataclass(item):
-        write(_subgroup(group, name), item)
+        write_fields(_subgroup(group, name), item)
     elif isinstance(item, dict):
         inner = group.create_group(name, track_order=True, track_times=False)
         for key, part in item.items():
-            _write_item(inner, _escaped(key), h5py.Empty(np.float64) if part is None else part, rows)
-    elif isinstance(item, (list, tuple)) and _is_plain(item):
+            _write_item(inner, _escape_key(key), h5py.Empty(np.float64) if part is None else part, rows)
+    elif isinstance(item, (list, tuple)) and _are_scalars(item):
         _write_array(group, name, np.array(item, dtype=object if item and isinstance(item[0], str) else None))
     elif isinstance(item, (list, tuple)):
         inner = _subgroup(group, name)
@@ -104,16 +104,16 @@ def _write_item(group: Any, name: str, item: Any, rows: int | None = None) -> No
         raise TypeError(f"field '{name}' holds a {type(item).__name__}, which artifacts cannot carry")
 
 
-def _escaped(key: str) -> str:
+def _escape_key(key: str) -> str:
     """A dict key as the name of an HDF5 member: `/` and `.` mean something there, and a name is not empty."""
-    return _checked_text(key).replace("%", "%25").replace("/", "%2F").replace(".", "%2E") or "%"
+    return _check_text(key).replace("%", "%25").replace("/", "%2F").replace(".", "%2E") or "%"
 
 
-def _unescaped(name: str) -> str:
+def _unescape_key(name: str) -> str:
     return "" if name == "%" else name.replace("%2E", ".").replace("%2F", "/").replace("%25", "%")
 
 
-def _is_plain(items: list[Any] | tuple[Any, ...]) -> bool:
+def _are_scalars(items: list[Any] | tuple[Any, ...]) -> bool:
     """Do all entries share one of the scalar types, so that one dataset holds them?"""
     if not items or type(items[0]) not in SCALARS or any(type(item) is not type(items[0]) for item in items):
         return False
@@ -126,7 +126,7 @@ def _subgroup(group: Any, name: str) -> Any:
 
 def write_attribute(group: Any, name: str, item: Any) -> None:
     if isinstance(item, str):
-        group.attrs.create(name, _checked_text(item), dtype=_TEXT)
+        group.attrs.create(name, _check_text(item), dtype=_TEXT)
     elif isinstance(item, (bool, np.bool_)):
         group.attrs[name] = np.bool_(item)
     elif isinstance(item, (int, np.integer)):
@@ -135,7 +135,7 @@ def write_attribute(group: Any, name: str, item: Any) -> None:
         group.attrs[name] = np.float64(item)
 
 
-def _checked_text(text: str) -> str:
+def _check_text(text: str) -> str:
     """HDF5 strings end at a NUL and are UTF-8: refuse what would come back different."""
     if "\0" in text:
         raise DataError(f"the text {text[:40]!r} holds a NUL character")
@@ -150,16 +150,16 @@ def _write_array(group: Any, name: str, item: Array, rows: int | None = None) ->
     if item.dtype.kind not in "OUfiub":
         raise TypeError(f"field '{name}' holds {item.dtype}, which artifacts cannot carry")
     texts = item.dtype.kind in "OU"
-    values, dtype = (_texts(item), _TEXT) if texts else (item, item.dtype.newbyteorder("<"))
+    values, dtype = (_encode_texts(item), _TEXT) if texts else (item, item.dtype.newbyteorder("<"))
     if rows is None:
         group.create_dataset(name, data=values, dtype=dtype, track_times=False)
     else:
         group.create_dataset(name, shape=(rows, *item.shape[1:]), dtype=dtype, track_times=False)[: len(item)] = values
 
 
-def _texts(item: Array) -> Array:
+def _encode_texts(item: Array) -> Array:
     """Texts as HDF5 takes them."""
-    found: Array = np.array([_checked_text(str(text)) for text in item.ravel()], dtype=object).reshape(item.shape)
+    found: Array = np.array([_check_text(str(text)) for text in item.ravel()], dtype=object).reshape(item.shape)
     return found
 
 
@@ -191,7 +191,7 @@ def _read_attribute(stored: Any, hint: Any) -> Any:
     value = stored.item() if isinstance(stored, np.generic) else stored
     if isinstance(value, bytes):
         value = value.decode("utf-8")
-    allowed = _alternatives(hint)
+    allowed = _union_members(hint)
     if float in allowed and type(value) is int and int not in allowed:
         value = float(value)
     if Any not in allowed and not any(type(value) is kind for kind in allowed if kind in SCALARS):
@@ -202,20 +202,20 @@ def _read_attribute(stored: Any, hint: Any) -> Any:
 
 def _read_dataset(item: Any, hint: Any) -> Any:
     values = read_array(item)
-    for kind in _alternatives(hint):
+    for kind in _union_members(hint):
         origin = get_origin(kind)
         if origin in (list, tuple):
             if values.ndim != 1:
                 raise ValueError(f"has {values.ndim} dimensions, expected 1")
-            return origin(_of_kind(values, get_args(kind)))
+            return origin(_convert_members(values, get_args(kind)))
         if is_dataclass(kind) or kind in SCALARS:
             raise TypeError("is a dataset, expected something else")
     return values
 
 
-def _of_kind(values: Array, members: tuple[Any, ...]) -> list[Any]:
+def _convert_members(values: Array, members: tuple[Any, ...]) -> list[Any]:
     """The entries of a vector that stands for a list of scalars.  Raises TypeError where the list holds something else."""
-    allowed = {kind for member in members for kind in _alternatives(member)} - {Ellipsis}
+    allowed = {kind for member in members for kind in _union_members(member)} - {Ellipsis}
     held = {"f": float, "i": int, "u": int, "b": bool, "U": str}.get(values.dtype.kind)
     if values.size and allowed and Any not in allowed and held not in allowed and not (held is int and float in allowed):
         raise TypeError(f"holds {values.dtype}, expected {' or '.join(sorted(getattr(kind, '__name__', str(kind)) for kind in allowed))}")
@@ -243,10 +243,10 @@ def read_array(item: Any, *, text: Any = np.str_) -> Array:
 def read_csr(group: Any, shape: tuple[int, ...]) -> Any:
     """A CSR matrix of a group `data`, `indices`, `indptr`."""
     data, indices, indptr = (read_array(group[part]) for part in ("data", "indices", "indptr"))
-    return csr(data, indices, indptr, shape)
+    return csr_matrix(data, indices, indptr, shape)
 
 
-def csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...]) -> Any:
+def csr_matrix(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...]) -> Any:
     """A CSR matrix without a copy.  Raises ValueError where compiled code would be sent outside its memory."""
     from scipy.sparse import csr_matrix
 
@@ -255,8 +255,12 @@ def csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...]) -> A
     if {indices.dtype.kind, indptr.dtype.kind} - set("iu") or data.dtype.kind not in "fiub":
         raise ValueError("a CSR matrix has numbers and integer indices")
     rows, columns = shape
-    kind = native.index_type(indices, indptr)
-    data = native.array(data, name="data", where="") if data.dtype.itemsize == 2 or data.dtype.itemsize > native.SUPPORTED else data
+    kind = native_arrays.index_type(indices, indptr)
+    data = (
+        native_arrays.native_array(data, name="data", where="")
+        if data.dtype.itemsize == 2 or data.dtype.itemsize > native_arrays.SUPPORTED
+        else data
+    )
     data, indices, indptr = (np.ascontiguousarray(part, part.dtype.newbyteorder("=")) for part in (data, indices, indptr))
     ends = len(indptr) == rows + 1 and indptr[0] == 0 and indptr[-1] == len(data) == len(indices)
     if not ends or (indptr[1:] < indptr[:-1]).any():
@@ -269,12 +273,12 @@ def csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...]) -> A
 
 
 def _read_group(item: Any, hint: Any, where: str) -> Any:
-    for kind in _alternatives(hint):
+    for kind in _union_members(hint):
         origin, inner = get_origin(kind), get_args(kind)
         if is_dataclass(kind) and isinstance(kind, type):
-            return read(item, kind, where=where)
+            return read_fields(item, kind, where=where)
         if origin is dict:
-            return {_unescaped(key): _read_item(item, key, inner[1], where) for key in [*item, *item.attrs]}
+            return {_unescape_key(key): _read_item(item, key, inner[1], where) for key in [*item, *item.attrs]}
         if origin in (list, tuple):
             length = int(item.attrs["length"])
             if length > len(item) + len(item.attrs):
@@ -287,20 +291,20 @@ def _read_group(item: Any, hint: Any, where: str) -> Any:
 def _member(group: Any, index: int, hint: Any, where: str) -> Any:
     """A member of a list or tuple, which may lack those alone that its type lets be None."""
     found = _read_item(group, str(index), hint, where)
-    if found is None and not _admits_none(hint):
+    if found is None and not _is_optional(hint):
         raise ValueError(f"member {index} is missing")
     return found
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
+def _union_members(hint: Any) -> tuple[Any, ...]:
     """The members of a union without None; a lone hint as a tuple of one."""
     members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     return tuple(member for member in members if member is not type(None))
 
 
-def _admits_none(hint: Any) -> bool:
+def _is_optional(hint: Any) -> bool:
     return type(None) in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else hint is Any
 
 
-def _place(group: Any, name: str) -> str:
+def _member_path(group: Any, name: str) -> str:
     return f"{group.name.rstrip('/')}/{name}"

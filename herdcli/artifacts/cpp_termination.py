@@ -20,12 +20,12 @@ Report = Callable[[str | None], int]
 
 
 @contextlib.contextmanager
-def reported(report: Report) -> Iterator[None]:
+def report_termination(report: Report) -> Iterator[None]:
     """While the body runs, end the process by `report` where the C++ runtime would abort; without a C++ runtime do nothing.
 
     report  is given the mangled name of the exception's type, None where there is no exception; it prints a line and returns the exit code.
     """
-    runtime = _runtime()
+    runtime = _cxx_runtime()
     if runtime is None:
         yield
         return
@@ -43,7 +43,7 @@ def reported(report: Report) -> Iterator[None]:
         set_terminate(ctypes.c_void_p(before))
 
 
-def _runtime() -> Any:
+def _cxx_runtime() -> Any:
     for name in LIBRARIES:
         with contextlib.suppress(OSError, AttributeError):
             found = ctypes.CDLL(name)
@@ -62,6 +62,6 @@ def _exception_type(runtime: Any) -> str | None:
     return None if name is None else name.decode("ascii", "replace")
 
 
-def wanted_memory(exception_type: str | None) -> bool:
+def is_out_of_memory(exception_type: str | None) -> bool:
     """Whether the exception says that memory could not be had."""
     return exception_type is not None and BAD_ALLOC in exception_type

@@ -21,7 +21,7 @@ QUOTE_HINT = 'write a quote inside a cell twice, "", and close every cell that b
 ROWS_HINT = "remove the quote, or write it twice"
 
 
-class Transformed(io.RawIOBase):
+class TransformedStream(io.RawIOBase):
     """A stream with each piece changed.  change  (piece, whether it is the last) -> bytes."""
 
     def __init__(self, stream: Any, change: Callable[[bytes, bool], bytes]) -> None:
@@ -41,12 +41,12 @@ class Transformed(io.RawIOBase):
         return count
 
 
-def buffered(stream: io.RawIOBase) -> BinaryIO:
+def buffer_stream(stream: io.RawIOBase) -> BinaryIO:
     """A raw stream with a buffer."""
     return io.BufferedReader(stream, PIECE)
 
 
-class Structure:
+class StructureCheck:
     """What has been seen of a text so far.  lines  that are no empty ones, from `first` on;  empty  lines without a character.
 
     Raises DataError, as the text passes, for a quote that is not closed, for text behind a closing one, and for a quoted cell that holds
@@ -85,7 +85,7 @@ class Structure:
         if self._opened is None and b'"' not in text:
             self._count(text)
         else:
-            self._quotes(text, following)
+            self._follow_quotes(text, following)
         self._last = text[-1]
 
     def _count(self, text: bytes) -> None:
@@ -94,7 +94,7 @@ class Structure:
         self._line += ends
         self.empty += text.count(b"\n\n") + text.count(b"\n\r\n") + (self._last == NEWLINE and text[:1] in (b"\n", b"\r"))
 
-    def _quotes(self, text: bytes, following: bytes) -> None:
+    def _follow_quotes(self, text: bytes, following: bytes) -> None:
         """Follow the quotes of a text."""
         values = np.frombuffer(text, dtype=np.uint8)
         at = np.flatnonzero(values == QUOTE).tolist()
@@ -118,21 +118,21 @@ class Structure:
             self._inside += text[place:quote]
             if after and after[0] not in starts:
                 self._refuse(f"the quoted cell that begins in line {self._opened} is followed by other text in its line", QUOTE_HINT)
-            self._close()
+            self._close_quote()
             place = quote + 1
         if self._opened is None:
             self._count(text[place:])
         else:
             self._inside += text[place:]
 
-    def _close(self) -> None:
+    def _close_quote(self) -> None:
         """A quoted cell has ended: lines inside it are no rows."""
         inside, opened = bytes(self._inside), self._opened
         self._opened = None
         if b"\n" not in inside and b"\r" not in inside:
             return
         middle = re.split(rb"\r\n|\n|\r", inside)[1:-1]
-        rows = sum(line.count(self.separator) == self.width - 1 and _of_numbers(line, self.separator) for line in middle)
+        rows = sum(line.count(self.separator) == self.width - 1 and _holds_numbers(line, self.separator) for line in middle)
         if self.width > 1 and rows and 2 * rows >= len(middle):
             self._refuse(f"the quoted cell that begins in line {opened} holds whole rows: a quote is not closed", ROWS_HINT)
         self._line += inside.count(b"\n") or inside.count(b"\r")
@@ -155,7 +155,7 @@ class Structure:
         return self._line - (self._last in (NEWLINE, RETURN))
 
 
-def _of_numbers(line: bytes, separator: bytes) -> bool:
+def _holds_numbers(line: bytes, separator: bytes) -> bool:
     """Has a line a number among its cells?"""
     for cell in line.split(separator):
         try:
@@ -166,7 +166,7 @@ def _of_numbers(line: bytes, separator: bytes) -> bool:
     return False
 
 
-class Chained(io.RawIOBase):
+class ChainedStream(io.RawIOBase):
     """Bytes that were read, and the stream that they came from."""
 
     def __init__(self, first: bytes, stream: Any) -> None:
@@ -184,7 +184,7 @@ class Chained(io.RawIOBase):
         return count
 
 
-class Lines:
+class LineTransform:
     """A change of whole lines; the rest of a piece waits for its end."""
 
     def __init__(self, changed: Callable[[bytes], bytes]) -> None:
@@ -198,12 +198,12 @@ class Lines:
         return self._changed(text[:cut])
 
 
-def unaligned(lines: bytes) -> bytes:
+def collapse_alignment(lines: bytes) -> bytes:
     """Lines whose columns blanks align, with one blank between cells and none at the ends."""
     return re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", lines))
 
 
-def beside_quotes(lines: bytes, separator: str) -> bytes:
+def strip_around_quotes(lines: bytes, separator: str) -> bytes:
     """Lines without the blanks between a separator and a quote, so that the quote begins a cell."""
     mark = separator.encode()
     return re.sub(re.escape(mark) + rb' +"', mark + b'"', lines)

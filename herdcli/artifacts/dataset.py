@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts.wording import grouped
+from herdcli.artifacts.message_numbers import group_digits
 from herdcli.errors import DataError
 from herdcli.records import dataclass
-from herdcli.schema import LARGEST, Array, array, check, spec_of
+from herdcli.schema import LARGEST, Array, array, check_arrays, spec_of
 from herdcli.splits import TEST, TRAIN
 
 UNITS = {"real": None, "binary": (0, 1), "spin": (-1, 1)}
@@ -45,7 +45,7 @@ class Dataset:
         return hasattr(self.X, "indptr")
 
 
-def taken(data: Dataset, rows: Array | slice) -> Dataset:
+def take_rows(data: Dataset, rows: Array | slice) -> Dataset:
     """The data set with these rows (k,) alone, in this order; rows that stay in a file, whose order must be a rising one, stay there."""
     parts = {name: item[rows] for name in ("y", "split", "weight") if (item := getattr(data, name)) is not None}
     parts["X"] = data.X.taken(rows) if hasattr(data.X, "taken") else data.X[rows]
@@ -53,7 +53,7 @@ def taken(data: Dataset, rows: Array | slice) -> Dataset:
     return replace(data, **parts, columns=columns)
 
 
-def joined(parts: Sequence[Dataset]) -> Dataset:
+def concatenate(parts: Sequence[Dataset]) -> Dataset:
     """One data set of dense ones that follow each other and have the same fields."""
     if len(parts) == 1:
         return parts[0]
@@ -63,7 +63,7 @@ def joined(parts: Sequence[Dataset]) -> Dataset:
     return replace(parts[0], **found, columns=further or None)
 
 
-def taken_together(parts: Iterable[Dataset], size: int) -> Iterator[Dataset]:
+def rechunk(parts: Iterable[Dataset], size: int) -> Iterator[Dataset]:
     """Dense data sets that follow each other, as ones of so many rows each; the last has what is left.
 
     A part is let go once its rows were taken.  Columns of X lie in memory one behind the other, as tables of columns have them.
@@ -79,13 +79,13 @@ def taken_together(parts: Iterable[Dataset], size: int) -> Iterator[Dataset]:
             rows = slice(start, start + size - count)
             own = part.X[rows]
             X[count : count + len(own)] = own
-            held.append(taken(replace(part, X=np.empty((len(part.X), 0))), rows))
+            held.append(take_rows(replace(part, X=np.empty((len(part.X), 0))), rows))
             start, count = start + len(own), count + len(own)
             if count == size:
-                yield replace(joined(held), X=X)
+                yield replace(concatenate(held), X=X)
                 held, X, count = [], None, 0
     if X is not None:
-        yield replace(joined(held), X=X[:count])
+        yield replace(concatenate(held), X=X[:count])
 
 
 def validate(data: Dataset, *, where: str | None = None, missing: bool = False, gaps: Collection[str] = ()) -> None:
@@ -95,13 +95,13 @@ def validate(data: Dataset, *, where: str | None = None, missing: bool = False, 
     gaps     further columns in which NaN is a missing value.
     """
     _check_lengths(data, where)
-    check(data, where=where)
+    check_arrays(data, where=where)
     rows, columns = data.X.shape
     if not rows or not columns:
-        raise DataError(f"/X has {grouped(rows)} rows and {grouped(columns)} columns: there is nothing to read", where=where)
+        raise DataError(f"/X has {group_digits(rows)} rows and {group_digits(columns)} columns: there is nothing to read", where=where)
     if data.is_sparse:
         _check_sparse(data.X, where)
-    check_finite("/X", _without_log_zeros(data) if missing else data.X, where, missing=missing)
+    check_finite("/X", _mask_log_zeros(data) if missing else data.X, where, missing=missing)
     _check_units(data, where)
     _check_labels(data, where, least=-1 if missing else 0)
     _check_columns(data, where, gaps)
@@ -115,7 +115,7 @@ def validate(data: Dataset, *, where: str | None = None, missing: bool = False, 
     _check_attributes(data, where)
 
 
-def _without_log_zeros(data: Dataset) -> Any:
+def _mask_log_zeros(data: Dataset) -> Any:
     """The features, with NaN for −∞ in columns of logarithms of probabilities."""
     own = [k for k, name in enumerate(data.feature_names or ()) if name in LOGARITHMS]
     if data.is_sparse or data.X.dtype.kind != "f" or not own or not (data.X[:, own] == -np.inf).any():
@@ -129,7 +129,7 @@ def _without_log_zeros(data: Dataset) -> Any:
 def require_rows(data: Dataset, where: str | None) -> None:
     """Raise DataError unless X is a matrix and all arrays over rows are as long."""
     _check_lengths(data, where)
-    check(data, where=where)
+    check_arrays(data, where=where)
 
 
 def _check_lengths(data: Dataset, where: str | None) -> None:
@@ -140,7 +140,7 @@ def _check_lengths(data: Dataset, where: str | None) -> None:
     for declared in fields(data):
         spec, item = spec_of(declared), getattr(data, declared.name)
         if spec and spec.dims == ("n",) and getattr(item, "ndim", 0) == 1 and len(item) != rows:
-            raise DataError(f"/{declared.name} has {grouped(len(item))} rows, /X has {grouped(rows)}", where=where)
+            raise DataError(f"/{declared.name} has {group_digits(len(item))} rows, /X has {group_digits(rows)}", where=where)
 
 
 def _check_sparse(X: Any, where: str | None) -> None:
@@ -160,13 +160,13 @@ def check_finite(name: str, values: Any, where: str | None, *, missing: bool = F
     good = (lambda part: ~np.isinf(part)) if missing else np.isfinite
     if all(good(dense[start : start + step]).all() for start in range(0, len(dense), step)):
         return
-    bad, nans = _bad_rows(values, np.where(np.isnan(dense), 0, dense) if missing else dense)
+    bad, nans = _nonfinite_rows(values, np.where(np.isnan(dense), 0, dense) if missing else dense)
     kind = "NaN" if nans else "infinite"
     noun = "row" if len(bad) == 1 else "rows"
-    raise DataError(f"{name} has {grouped(len(bad))} {kind} {noun} (first: row {bad[0]})", where=where, hint=GAPS_HINT)
+    raise DataError(f"{name} has {group_digits(len(bad))} {kind} {noun} (first: row {bad[0]})", where=where, hint=GAPS_HINT)
 
 
-def reckonable(data: Dataset, *, where: str | None = None) -> Dataset:
+def check_magnitudes(data: Dataset, *, where: str | None = None) -> Dataset:
     """The data set with booleans as 0 and 1.  Raises DataError for values whose squares, and sums of those, a float64 does not hold."""
     if not data.is_sparse and data.X.dtype.kind == "b":
         return replace(data, X=data.X.view(np.uint8))
@@ -185,7 +185,7 @@ def reckonable(data: Dataset, *, where: str | None = None) -> Dataset:
     return data
 
 
-def _bad_rows(values: Any, dense: Array) -> tuple[Array, bool]:
+def _nonfinite_rows(values: Any, dense: Array) -> tuple[Array, bool]:
     """Indices of the rows with an entry that is not finite; whether any of those is a NaN."""
     wrong = ~np.isfinite(dense)
     if hasattr(values, "indptr"):
@@ -221,17 +221,19 @@ def _check_labels(data: Dataset, where: str | None, *, least: int) -> None:
 def _check_columns(data: Dataset, where: str | None, gaps: Collection[str]) -> None:
     for name, values in (data.columns or {}).items():
         if values.shape != data.X.shape[:1]:
-            raise DataError(f"/columns/{name} has shape {values.shape}, /X has {grouped(data.X.shape[0])} rows", where=where)
+            raise DataError(f"/columns/{name} has shape {values.shape}, /X has {group_digits(data.X.shape[0])} rows", where=where)
         check_finite(f"/columns/{name}", values, where, missing=name in gaps)
 
 
 def _check_attributes(data: Dataset, where: str | None) -> None:
     columns = data.X.shape[1]
     if data.feature_names is not None and len(data.feature_names) != columns:
-        raise DataError(f"/feature_names has {grouped(len(data.feature_names))} names, /X has {grouped(columns)} columns", where=where)
+        raise DataError(
+            f"/feature_names has {group_digits(len(data.feature_names))} names, /X has {group_digits(columns)} columns", where=where
+        )
     if data.image_shape is not None and int(np.prod(data.image_shape.astype(object))) != columns:
         height, width = data.image_shape
-        raise DataError(f"image_shape {height}×{width} does not match the {grouped(columns)} columns of /X", where=where)
+        raise DataError(f"image_shape {height}×{width} does not match the {group_digits(columns)} columns of /X", where=where)
     if data.value_range is not None:
         low, high = (float(end) for end in data.value_range)
         if not (np.isfinite([low, high]).all() and low < high):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts.inputs import open_source
+from herdcli.artifacts.byte_sources import open_source
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -40,15 +40,17 @@ class Corpus:
 def read(path: str, column: str, label: str | None, *, labelled: bool) -> Corpus:
     """The documents of a file or folder.  Raises DataError and BadUsage for what is no table of documents."""
     if os.path.isdir(path):
-        return _folder(path, labelled=labelled)
+        return _read_folder(path, labelled=labelled)
     with open_source(path, limit=1 << 62) as source:
         with source.reader() as stream:
             raw = stream.read()
-        table = _table(raw, source.name)
-        return _of_table(table, column, label, source.name, source.sha256, len(raw), labelled=labelled)
+        table = _read_columns(raw, source.name)
+        return _corpus_from_table(table, column, label, source.name, source.sha256, len(raw), labelled=labelled)
 
 
-def _of_table(table: dict[str, list[Any]], column: str, label: str | None, name: str, sha256: str, size: int, *, labelled: bool) -> Corpus:
+def _corpus_from_table(
+    table: dict[str, list[Any]], column: str, label: str | None, name: str, sha256: str, size: int, *, labelled: bool
+) -> Corpus:
     if column not in table:
         raise BadUsage(f"--text {column}: there is no such column", where=name, hint=f"columns: {', '.join(list(table)[:12])}")
     texts = ["" if cell is None else str(cell) for cell in table[column]]
@@ -57,28 +59,28 @@ def _of_table(table: dict[str, list[Any]], column: str, label: str | None, name:
     if label is not None and label not in table:
         raise BadUsage(f"--label {label}: there is no such column", where=name, hint=f"columns: {', '.join(list(table)[:12])}")
     own = label or next((each for each in LABELS if each in table and each != column), None)
-    labels = None if own is None else [_spelled(cell) for cell in table[own]]
+    labels = None if own is None else [_cell_text(cell) for cell in table[own]]
     if labels is not None and labelled and "" in labels:
         raise DataError(f"document {labels.index('') + 1} has no label", where=name, hint="give it one, or leave it out")
     if labels is None and labelled:
         raise DataError("has no column of labels", where=name, hint="--label COLUMN names it")
     parts = next((table[each] for each in SPLITS if each in table and each not in (column, own)), None)
-    return Corpus(texts, labels, None if parts is None else _parts(parts), name, sha256, size)
+    return Corpus(texts, labels, None if parts is None else _parse_parts(parts), name, sha256, size)
 
 
-def _spelled(cell: Any) -> str:
+def _cell_text(cell: Any) -> str:
     if cell is None:
         return ""
     return str(int(cell)) if isinstance(cell, float) and cell == int(cell) else str(cell)
 
 
-def _parts(cells: list[Any]) -> Array | None:
+def _parse_parts(cells: list[Any]) -> Array | None:
     """0 train, 1 valid, 2 test, of numbers or names; None where a cell is neither."""
     found = [PARTS.get(str(cell).strip().lower(), cell) for cell in cells]
     return np.array(found, dtype=np.uint8) if all(part in (0, 1, 2) for part in found) else None
 
 
-def _table(raw: bytes, name: str) -> dict[str, list[Any]]:
+def _read_columns(raw: bytes, name: str) -> dict[str, list[Any]]:
     """Columns by their names."""
     if raw.startswith(b"PAR1"):
         import pyarrow.parquet as pq
@@ -90,13 +92,13 @@ def _table(raw: bytes, name: str) -> dict[str, list[Any]]:
     except UnicodeDecodeError as error:
         raise DataError(f"is not UTF-8 (byte {error.start})", where=name, hint="iconv -f LATIN1 -t UTF-8 FILE converts it") from None
     if text.lstrip().startswith(("{", "[")):
-        rows = list(_objects(text, name))
+        rows = list(_json_objects(text, name))
         names = list(dict.fromkeys(key for row in rows for key in row))
         return {key: [row.get(key) for row in rows] for key in names}
-    return _delimited(text, name)
+    return _csv_columns(text, name)
 
 
-def _objects(text: str, name: str) -> Iterator[dict[str, Any]]:
+def _json_objects(text: str, name: str) -> Iterator[dict[str, Any]]:
     try:
         rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.split("\n") if line.strip()]
         if "\\u" in text:
@@ -108,7 +110,7 @@ def _objects(text: str, name: str) -> Iterator[dict[str, Any]]:
     yield from rows
 
 
-def _delimited(text: str, name: str) -> dict[str, list[Any]]:
+def _csv_columns(text: str, name: str) -> dict[str, list[Any]]:
     csv.field_size_limit(sys.maxsize)
     first = text[: text.find("\n")] if "\n" in text else text
     mark = max(DELIMITERS, key=first.count)
@@ -129,7 +131,7 @@ def _delimited(text: str, name: str) -> dict[str, list[Any]]:
     return dict(zip(titles, columns, strict=True))
 
 
-def _folder(path: str, *, labelled: bool) -> Corpus:
+def _read_folder(path: str, *, labelled: bool) -> Corpus:
     """.txt files: of folders for each class, in folders train and test above them or not; without folders they have no labels."""
     root = Path(path)
     files = sorted(each for each in root.rglob("*.txt") if each.is_file() and not each.name.startswith("."))

@@ -12,11 +12,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from herdcli.artifacts import memory
-from herdcli.artifacts.arrays import pictured
-from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.assemble import assemble
+from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.dataset_assembly import assemble_dataset
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.named_arrays import flatten_images
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
@@ -29,27 +29,27 @@ def is_idx(head: bytes) -> bool:
     return len(head) >= 8 and head[:2] == b"\0\0" and head[2] in TYPES and 1 <= head[3] <= MOST_DIMENSIONS
 
 
-def read(stream: BinaryIO, *, where: str, asked: Asked) -> tuple[Dataset, str | None]:
+def read_dataset(stream: BinaryIO, *, where: str, asked: LoadOptions) -> tuple[Dataset, str | None]:
     """The data set of pictures, and of the labels that lie beside them under MNIST's names; what further input that was: its digest."""
     if asked.keep:
         raise BadUsage("IDX holds a single array", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels and columns")
-    X, declared = pictured(array(stream, where, asked.limit))
-    beside = labels_beside(where)
+    X, declared = flatten_images(read_array(stream, where, asked.limit))
+    beside = label_file(where)
     if X.shape[1] == 1 or beside is None:
-        return assemble(X, {}, declared, where=where, note=asked.note), None
-    from herdcli.artifacts.inputs import open_source
+        return assemble_dataset(X, {}, declared, where=where, note=asked.note), None
+    from herdcli.artifacts.byte_sources import open_source
 
     with open_source(beside, limit=asked.limit) as source:
         if not is_idx(source.head):
-            return assemble(X, {}, declared, where=where, note=asked.note), None
+            return assemble_dataset(X, {}, declared, where=where, note=asked.note), None
         with source.reader() as labels:
-            y = array(labels, beside, asked.limit)
+            y = read_array(labels, beside, asked.limit)
         digest = source.sha256
     asked.note(f"{where}: labels are read from {beside}")
-    return assemble(X, {"y": y}, declared, where=where, note=asked.note), digest
+    return assemble_dataset(X, {"y": y}, declared, where=where, note=asked.note), digest
 
 
-def labels_beside(path: str) -> str | None:
+def label_file(path: str) -> str | None:
     """The file of labels of a file of pictures, as MNIST and its kin name them: train-images-idx3-ubyte, train-labels-idx1-ubyte."""
     folder, name = os.path.split(path)
     for images, labels in (("images-idx3", "labels-idx1"), ("images.idx3", "labels.idx1"), ("images", "labels")):
@@ -65,13 +65,13 @@ def joint_digest(first: str, second: str) -> str:
     return hashlib.sha256(f"{first} {second}".encode()).hexdigest()
 
 
-def array(stream: BinaryIO, where: str, limit: int) -> Array:
+def read_array(stream: BinaryIO, where: str, limit: int) -> Array:
     """The array of a file.  Raises DataError for one that is cut short or goes on."""
     kind, count = stream.read(4)[2:4]
     raw = stream.read(4 * count)
     shape = tuple(np.frombuffer(raw[: 4 * (len(raw) // 4)], dtype=">u4").astype(int).tolist())
     size = math.prod(shape) * np.dtype(TYPES[kind]).itemsize
-    memory.require(size, limit, where=where)
+    memory_budget.require_memory(size, limit, where=where)
     values = stream.read(size)
     if len(shape) < count or len(values) < size:
         raise DataError("the IDX file is cut short", where=where, hint="fetch it again")

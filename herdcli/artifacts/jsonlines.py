@@ -5,32 +5,34 @@ from __future__ import annotations
 import json
 from typing import Any, BinaryIO
 
-from herdcli.artifacts import memory
-from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.columns import from_table
+from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.sheets import table
+from herdcli.artifacts.dataset_columns import dataset_from_table
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.spreadsheets import table_from_cells
 from herdcli.errors import DataError
 
 HINT = 'one object a line, {"a": 1, "b": 2, "y": "left"}; in pandas: to_json(FILE, orient="records", lines=True)'
 
 
-def read(stream: BinaryIO, *, where: str, asked: Asked) -> Dataset:
+def read(stream: BinaryIO, *, where: str, asked: LoadOptions) -> Dataset:
     """The data set of JSON lines or of a JSON list."""
     raw = stream.read(asked.limit + 1)
-    memory.require(len(raw), asked.limit, where=where)
+    memory_budget.require_memory(len(raw), asked.limit, where=where)
     try:
         text = raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise DataError("is not UTF-8", where=where, hint="JSON is written in UTF-8") from error
-    records = _records(text, where)
+    records = _parse_records(text, where)
     names = list(dict.fromkeys(name for record in records for name in record))
     if not names:
         raise DataError("has no column", where=where, hint=HINT)
-    return from_table(table(names, [[record.get(name) for name in names] for record in records]), {}, where=where, asked=asked)
+    return dataset_from_table(
+        table_from_cells(names, [[record.get(name) for name in names] for record in records]), {}, where=where, asked=asked
+    )
 
 
-def _records(text: str, where: str) -> list[dict[str, Any]]:
+def _parse_records(text: str, where: str) -> list[dict[str, Any]]:
     """A dict for each row."""
     try:
         rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line.strip()]
@@ -43,7 +45,7 @@ def _records(text: str, where: str) -> list[dict[str, Any]]:
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise DataError("has no objects", where=where, hint=HINT)
     if len(rows) == 1 and all(isinstance(cell, (dict, list)) for cell in rows[0].values()):
-        rows = _by_columns(rows[0], where)
+        rows = _records_from_columns(rows[0], where)
     for number, row in enumerate(rows):
         nested = next((name for name, cell in row.items() if isinstance(cell, (dict, list))), None)
         if nested is not None:
@@ -53,7 +55,7 @@ def _records(text: str, where: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _by_columns(whole: dict[str, Any], where: str) -> list[dict[str, Any]]:
+def _records_from_columns(whole: dict[str, Any], where: str) -> list[dict[str, Any]]:
     """Rows of pandas' default, an object of columns that are objects by row, or lists; or of an object of rows (orient="index").
 
     Which of both an object of objects is, the numbers of rows tell that are the names on one side alone.

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts import arrays, memory
-from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.assemble import assemble
+from herdcli.artifacts import memory_budget, named_arrays
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.people import label_among
+from herdcli.artifacts.dataset_assembly import assemble_dataset
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.unsealed_hdf5 import choose_label
 from herdcli.errors import DataError, HerdError
 from herdcli.schema import Array
 
@@ -20,14 +20,14 @@ PLAIN = {"double", "single", "logical", "char", "sparse", "cell"} | {f"{sign}int
 LARGEST = 8  # bytes of an element
 
 
-def read(path: str, *, where: str, asked: Asked) -> Dataset:
+def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     """The data set of X and y, of their other names, or of the one matrix that there is."""
     from scipy.io import loadmat, whosmat
 
     try:
         there = [(name, shape, kind) for name, shape, kind in whosmat(path) if not name.startswith("__")]
         listed = [(name, shape) for name, shape, kind in there if kind in PLAIN]
-        memory.require(sum(math.prod(shape) * LARGEST for _, shape in listed if len(shape) == 2), asked.limit, where=where)
+        memory_budget.require_memory(sum(math.prod(shape) * LARGEST for _, shape in listed if len(shape) == 2), asked.limit, where=where)
         values: dict[str, Any] = loadmat(path, variable_names=[name for name, _ in listed]) if listed else {}
     except (HerdError, MemoryError):
         raise
@@ -35,22 +35,22 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"the MATLAB file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
     found = {name: values[name] for name, _ in listed if name in values and values[name].dtype.kind != "O"}
-    found |= {name: texts for name, _ in listed if name in values and (texts := _texts(values[name])) is not None}
+    found |= {name: texts for name, _ in listed if name in values and (texts := _cell_texts(values[name])) is not None}
     ignored = sorted({name for name, _, _ in there} - set(found))
     if ignored:
         asked.note(f"{where}: ignored {', '.join(ignored)} (neither numbers nor text)")
     matrices = [name for name, item in found.items() if min(item.shape) > 1]
-    if arrays.row_name(found) is None and not arrays.parted(found) and len(matrices) == 1:
+    if named_arrays.find_row_array(found) is None and not named_arrays.find_parts(found) and len(matrices) == 1:
         asked.note(f"{where}: rows are read from {matrices[0]}")
         found["X"] = found.pop(matrices[0])
-    rows = arrays.row_name(found)
+    rows = named_arrays.find_row_array(found)
     if rows is not None and hasattr(found[rows], "tocsr"):
-        return _sparse(found, rows, where, asked)
-    dense = {name: _plain(item) for name, item in found.items() if not hasattr(item, "tocsr")}
-    return arrays.from_arrays(dense, where=where, asked=asked, hint=HINT)
+        return _sparse_dataset(found, rows, where, asked)
+    dense = {name: _strip_padding(item) for name, item in found.items() if not hasattr(item, "tocsr")}
+    return named_arrays.dataset_from_arrays(dense, where=where, asked=asked, hint=HINT)
 
 
-def _texts(item: Any) -> Array | None:
+def _cell_texts(item: Any) -> Array | None:
     """The texts of a cell array (n, 1) or (1, n); None for other values, and for cells that hold something else."""
     if getattr(item, "dtype", np.dtype(float)).kind != "O" or item.ndim != 2 or 1 not in item.shape:
         return None
@@ -60,14 +60,14 @@ def _texts(item: Any) -> Array | None:
     return np.array([str(cell[0]) if len(cell) else "" for cell in cells], dtype=str)
 
 
-def _plain(item: Array) -> Array:
+def _strip_padding(item: Array) -> Array:
     """Text as MATLAB pads it without its blanks; everything else as it is."""
     return np.char.rstrip(item) if item.dtype.kind == "U" else item
 
 
-def _sparse(found: dict[str, Any], rows: str, where: str, asked: Asked) -> Dataset:
+def _sparse_dataset(found: dict[str, Any], rows: str, where: str, asked: LoadOptions) -> Dataset:
     X = found.pop(rows).tocsr()
     X.sum_duplicates()
-    labels = label_among(found, arrays.label_names(rows), asked.label, where)
-    roles = {} if labels is None else {"y": _plain(found[labels]).ravel()}
-    return assemble(X, roles, {}, where=where, note=asked.note)
+    labels = choose_label(found, named_arrays.label_names(rows), asked.label, where)
+    roles = {} if labels is None else {"y": _strip_padding(found[labels]).ravel()}
+    return assemble_dataset(X, roles, {}, where=where, note=asked.note)

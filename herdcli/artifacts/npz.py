@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from herdcli.artifacts import memory, native
-from herdcli.artifacts.arrays import from_arrays, pictured
-from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.assemble import assemble, named
+from herdcli.artifacts import memory_budget, native_arrays
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.people import LABELS, kept_columns, label_among
+from herdcli.artifacts.dataset_assembly import assemble_dataset, map_indices_to_names
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.named_arrays import dataset_from_arrays, flatten_images
+from herdcli.artifacts.unsealed_hdf5 import LABELS, choose_label, select_kept_columns
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.schema import Array
 
@@ -25,7 +25,7 @@ CSR = ("data", "indices", "indptr", "shape")
 COO = ("row", "col", "data")
 
 
-def read(path: str, *, where: str, asked: Asked) -> Dataset:
+def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     """The data set of arrays `X`, `y` …; or of scipy's `save_npz` with labels beside it."""
     keep, label, note = asked.keep, asked.label, asked.note
     arrays = load_arrays(path, where=where, limit=asked.limit)
@@ -33,52 +33,55 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
     if not sparse and "X" not in arrays and {*COO, "format", "shape"} <= set(arrays):
         sparse = True
     if not sparse and "X" not in arrays and {"data", "format", "shape"} <= set(arrays):
-        raise _not_csr(where)
+        raise _csr_error(where)
     if not sparse and "X" not in arrays:
-        return from_arrays(arrays, where=where, asked=asked, hint="numpy.savez(FILE, X=X, y=y)")
-    X, pictures = (_csr(arrays, where), {}) if sparse else pictured(arrays["X"])
-    labels = label_among(arrays, [known for known in LABELS if known not in keep], label, where)
+        return dataset_from_arrays(arrays, where=where, asked=asked, hint="numpy.savez(FILE, X=X, y=y)")
+    X, pictures = (_csr_from_arrays(arrays, where), {}) if sparse else flatten_images(arrays["X"])
+    labels = choose_label(arrays, [known for known in LABELS if known not in keep], label, where)
     roles = {role: arrays[role] for role in ("split", "weight", *NAMES) if role in arrays} | ({"y": arrays[labels]} if labels else {})
     used = {"X", "format", *ATTRIBUTES, *roles, *((*CSR, *COO) if sparse else ()), labels}
-    kept = kept_columns(keep, arrays, used)
+    kept = select_kept_columns(keep, arrays, used)
     used |= {name for pair in kept.items() for name in pair if name}
     further = {
-        column: named(arrays[column].ravel(), arrays[names], column, where) if names else arrays[column] for column, names in kept.items()
+        column: map_indices_to_names(arrays[column].ravel(), arrays[names], column, where) if names else arrays[column]
+        for column, names in kept.items()
     }
     ignored = sorted(set(arrays) - used)
     if ignored:
         note(f"{where}: ignored {', '.join(ignored)}")
     roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
-    attributes = pictures | {name: _plain(arrays[name]) for name in ATTRIBUTES if name in arrays}
-    return assemble(X, roles, attributes, where=where, note=note, columns=further)
+    attributes = pictures | {name: _decode_scalar(arrays[name]) for name in ATTRIBUTES if name in arrays}
+    return assemble_dataset(X, roles, attributes, where=where, note=note, columns=further)
 
 
-def read_array(path: str, *, where: str, asked: Asked) -> Dataset:
+def read_array(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     """The data set of a single array: rows (n, d), of a vector one column, of pictures (n, h, w) their pixels."""
     if asked.label is not None or asked.required:
         raise BadUsage("a single array has no columns besides its rows", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels")
-    with open(path, "rb") as file, _readable("the array", where):
-        shape, _, dtype = _header(file, "X", where)
+    with open(path, "rb") as file, _plain_errors("the array", where):
+        shape, _, dtype = _read_header(file, "X", where)
         if dtype.hasobject:
             raise DataError("holds Python objects (a pickle)", where=where, hint="pickles can run code and are never loaded: save numbers")
         if dtype.names:
             hint = "numpy.lib.recfunctions.structured_to_unstructured makes a plain array of it"
             raise DataError("holds records (a structured array)", where=where, hint=hint)
-        memory.require(int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, asked.limit, where=where)
+        memory_budget.require_memory(
+            int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, asked.limit, where=where
+        )
         file.seek(0)
         X = npy.read_array(file, allow_pickle=False)
-    X, pictures = pictured(X)
-    return assemble(X, {}, pictures, where=where, note=asked.note)
+    X, pictures = flatten_images(X)
+    return assemble_dataset(X, {}, pictures, where=where, note=asked.note)
 
 
 def load_arrays(path: str, *, where: str, limit: int) -> dict[str, Array]:
     """Every array of the file by its name.  Raises DataError for a file that is cut short, damaged, or holds pickles."""
-    with _readable("the NPZ file", where), zipfile.ZipFile(path) as archive:
-        return _arrays(archive, where, limit)
+    with _plain_errors("the NPZ file", where), zipfile.ZipFile(path) as archive:
+        return _read_members(archive, where, limit)
 
 
 @contextmanager
-def _readable(what: str, where: str) -> Iterator[None]:
+def _plain_errors(what: str, where: str) -> Iterator[None]:
     """One DataError for whatever zipfile, zlib, struct, tokenize, ast and NumPy raise, each its own."""
     try:
         yield
@@ -89,14 +92,14 @@ def _readable(what: str, where: str) -> Iterator[None]:
         raise DataError(f"{what} cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
 
 
-def _arrays(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str, Array]:
+def _read_members(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str, Array]:
     """Every member as an array; sizes are checked before, check sums while reading."""
-    memory.require(sum(entry.file_size for entry in archive.infolist()), limit, where=where)
+    memory_budget.require_memory(sum(entry.file_size for entry in archive.infolist()), limit, where=where)
     arrays: dict[str, Array] = {}
     for entry in archive.infolist():
         name = entry.filename.removesuffix(".npy")
         with archive.open(entry) as member:
-            shape, _, dtype = _header(member, name, where)
+            shape, _, dtype = _read_header(member, name, where)
             if dtype.hasobject:
                 hint = "pickles can run code and are never loaded: save numbers or str arrays"
                 raise DataError(f"array {name} holds Python objects (a pickle)", where=where, hint=hint)
@@ -110,7 +113,7 @@ def _arrays(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str, Array
     return arrays
 
 
-def _header(member: Any, name: str, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_header(member: Any, name: str, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = npy.read_magic(member)
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise DataError(f"array {name} is in NumPy format {version}", where=where)
@@ -119,24 +122,24 @@ def _header(member: Any, name: str, where: str) -> tuple[tuple[int, ...], bool, 
     return found
 
 
-def _csr(arrays: dict[str, Array], where: str) -> Any:
-    from herdcli.artifacts.codec import csr
+def _csr_from_arrays(arrays: dict[str, Array], where: str) -> Any:
+    from herdcli.artifacts.codec import csr_matrix
 
-    form, shape = str(_plain(arrays.get("format", np.array("csr")))), arrays["shape"].ravel()
+    form, shape = str(_decode_scalar(arrays.get("format", np.array("csr")))), arrays["shape"].ravel()
     if form not in ("csr", "csc", "coo") or shape.shape != (2,) or shape.dtype.kind not in "iu":
-        raise _not_csr(where)
+        raise _csr_error(where)
     rows, columns = int(shape[0]), int(shape[1])
     try:
         if form == "coo":
-            return _coo(arrays, rows, columns)
+            return _csr_from_coo(arrays, rows, columns)
         across = (rows, columns) if form == "csr" else (columns, rows)
-        found = csr(arrays["data"], arrays["indices"], arrays["indptr"], across)
-        return found if form == "csr" else native.matrix(found, name="X", where=where).T.tocsr()
+        found = csr_matrix(arrays["data"], arrays["indices"], arrays["indptr"], across)
+        return found if form == "csr" else native_arrays.native_matrix(found, name="X", where=where).T.tocsr()
     except ValueError as error:
         raise DataError(f"the sparse matrix is damaged: {error}", where=where) from error
 
 
-def _coo(arrays: dict[str, Array], rows: int, columns: int) -> Any:
+def _csr_from_coo(arrays: dict[str, Array], rows: int, columns: int) -> Any:
     """A CSR matrix of entries by row and column.  Raises ValueError for places outside it."""
     from scipy.sparse import coo_matrix
 
@@ -145,18 +148,18 @@ def _coo(arrays: dict[str, Array], rows: int, columns: int) -> Any:
         raise ValueError("entries have a row, a column and a number")
     if len(row) and not (0 <= row.min() <= row.max() < rows and 0 <= column.min() <= column.max() < columns):
         raise ValueError(f"entries lie outside {rows} × {columns}")
-    values = native.array(data, name="data", where="")
+    values = native_arrays.native_array(data, name="data", where="")
     whole = values.astype(np.int64) if values.dtype.kind in "iub" else values  # sums of repeated entries
     return coo_matrix((whole, (row.astype(np.int64), column.astype(np.int64))), shape=(rows, columns)).tocsr()
 
 
-def _not_csr(where: str) -> DataError:
+def _csr_error(where: str) -> DataError:
     return DataError(
         "the sparse matrix is in none of the formats CSR, CSC and COO", where=where, hint="scipy.sparse.save_npz(FILE, X.tocsr())"
     )
 
 
-def _plain(value: Array) -> Any:
+def _decode_scalar(value: Array) -> Any:
     item = value.item() if value.ndim == 0 else value
     return item.decode("utf-8", "replace") if isinstance(item, bytes) else item
 

@@ -1,7 +1,7 @@
 """Numbers as people write them: 1,234  1.234,5  12 %  $1.50  (1)  −1  1 234.  They are read where the dialect says so, else proposed.
 
 A minus sign that is no hyphen, blanks around a number and Fortran's exponents mean one thing only and are always understood.  Groups of
-digits, decimal commas, percentages and amounts of money change values, so that the user declares them; `proposal` finds the options
+digits, decimal commas, percentages and amounts of money change values, so that the user declares them; `propose_dialect` finds the options
 that read a column.
 """
 
@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from herdcli.dialect import Dialect
+from herdcli.dialect import TextDialect
 from herdcli.records import dataclass
 
 MARKS = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "."})  # what people write for nothing
@@ -28,7 +28,7 @@ _QUOTED = re.compile(r"=?(['\"])(.*)\1")
 _DIGIT = re.compile(r"\d")
 
 
-def number(text: str) -> float | None:
+def parse_plain_number(text: str) -> float | None:
     """The number that a text writes as Python does; None for other texts, and for 10_1, which Python alone would read as 101."""
     try:
         return None if "_" in text else float(text)
@@ -36,9 +36,9 @@ def number(text: str) -> float | None:
         return None
 
 
-def read(text: str, dialect: Dialect) -> float | None:
+def parse_number(text: str, dialect: TextDialect) -> float | None:
     """The number that a text writes in a dialect; None for what is none."""
-    text = _typed(text)
+    text = _normalise_characters(text)
     negative, share = False, 1
     if dialect.percent and text.endswith(("%", "\u2030")):
         text, share = text[:-1].rstrip(), 100 if text.endswith("%") else 1000
@@ -48,19 +48,19 @@ def read(text: str, dialect: Dialect) -> float | None:
         if (found := _AMOUNT.fullmatch(text)) is None:
             return None
         text = found[1] + found[2].strip()
-    plain = _ungrouped(text, dialect)
-    value = None if plain is None else number(plain)
+    plain = _remove_grouping(text, dialect)
+    value = None if plain is None else parse_plain_number(plain)
     if value is None:
         return None
     return (-value if negative else value) / share
 
 
-def _typed(text: str) -> str:
+def _normalise_characters(text: str) -> str:
     """A text with the minus sign, the blanks and the exponent that keyboards have: Fortran's 1.5D+03 is 1.5E+03."""
     return _FORTRAN.sub(r"\1e\2", text.translate(_MINUS).strip())
 
 
-def _ungrouped(text: str, dialect: Dialect) -> str | None:
+def _remove_grouping(text: str, dialect: TextDialect) -> str | None:
     """A text without marks between groups of digits and with a point before the fraction; None where the marks stand elsewhere."""
     mark, point = dialect.thousands, dialect.point or "."
     text = text.replace("\u2019", "'") if mark == "'" else text
@@ -74,58 +74,58 @@ def _ungrouped(text: str, dialect: Dialect) -> str | None:
     return text
 
 
-def written_oddly(text: str) -> bool:
+def has_unambiguous_variant(text: str) -> bool:
     """Is a text a number in ways that mean one thing only: another minus sign, blanks that are no ASCII, Fortran's exponents?"""
-    return number(text) is None and number(_typed(text)) is not None
+    return parse_plain_number(text) is None and parse_plain_number(_normalise_characters(text)) is not None
 
 
 @dataclass(frozen=True)
-class Proposal:
+class DialectProposal:
     """Options that read a column, and how many of its cells they read."""
 
-    dialect: Dialect
+    dialect: TextDialect
     cells: int
 
     @property
     def options(self) -> str:
         """As they are typed; empty for numbers that need none."""
-        return options(self.dialect)
+        return dialect_options(self.dialect)
 
 
-def options(dialect: Dialect) -> str:
+def dialect_options(dialect: TextDialect) -> str:
     """The options that declare a dialect's numbers, as they are typed."""
     typed = []
     if dialect.thousands:
         typed.append({"'": '--thousands "\'"', " ": "--thousands ' '"}.get(dialect.thousands, f"--thousands {dialect.thousands}"))
-    if dialect.decimal and not (dialect.thousands and Dialect(thousands=dialect.thousands).point == dialect.decimal):
+    if dialect.decimal and not (dialect.thousands and TextDialect(thousands=dialect.thousands).point == dialect.decimal):
         typed.append(f"--decimal {dialect.decimal}")
     typed += ["--percent"] * dialect.percent + ["--currency"] * dialect.currency
     return " ".join(typed)
 
 
-def _candidates(known: Dialect) -> list[Dialect]:
+def _candidate_dialects(known: TextDialect) -> list[TextDialect]:
     """Dialects from the plainest on, which agree with what is declared."""
     found = []
     for thousands, decimal, percent, currency in product((None, ",", ".", " ", "'"), (None, ","), (False, True), (False, True)):
-        one = Dialect(known.thousands or thousands, known.decimal or decimal, known.percent or percent, known.currency or currency)
+        one = TextDialect(known.thousands or thousands, known.decimal or decimal, known.percent or percent, known.currency or currency)
         if (not one.thousands or one.thousands != (one.point or ".")) and one not in found:
             found.append(one)
-    return sorted(found, key=_plainness)
+    return sorted(found, key=_plainness_key)
 
 
-def _plainness(one: Dialect) -> tuple[int, int]:
+def _plainness_key(one: TextDialect) -> tuple[int, int]:
     """The number of options, and which marks are the commonest."""
     count = bool(one.thousands) + bool(one.decimal) + one.percent + one.currency
     return count, 0 if one.thousands == "," else 1 if one.decimal and not one.thousands else 2
 
 
-def proposal(texts: Sequence[str], known: Dialect) -> Proposal:
+def propose_dialect(texts: Sequence[str], known: TextDialect) -> DialectProposal:
     """The plainest dialect that reads most of the texts, which are not empty.  known  what is declared already."""
-    best = Proposal(known, -1)
-    for one in _candidates(known):
-        cells = sum(read(text, one) is not None for text in texts)
+    best = DialectProposal(known, -1)
+    for one in _candidate_dialects(known):
+        cells = sum(parse_number(text, one) is not None for text in texts)
         if cells > best.cells:
-            best = Proposal(one, cells)
+            best = DialectProposal(one, cells)
     return best
 
 
@@ -133,20 +133,20 @@ def looks_like_number(text: str) -> bool:
     """Does some dialect read a text as a number, quotes and Excel's ="…" apart?"""
     found = _QUOTED.fullmatch(text.strip())
     bare = found[2] if found else text
-    return _DIGIT.search(bare) is not None and any(read(bare, one) is not None for one in _EVERY)
+    return _DIGIT.search(bare) is not None and any(parse_number(bare, one) is not None for one in _EVERY)
 
 
-def ambiguous(texts: Sequence[str], chosen: Dialect) -> Dialect | None:
+def alternative_dialect(texts: Sequence[str], chosen: TextDialect) -> TextDialect | None:
     """The other dialect that reads all texts too, with other values: 1,234 is 1234 or 1.234.  None where the reading is the only one."""
-    for one in _candidates(Dialect(percent=chosen.percent, currency=chosen.currency)):
+    for one in _candidate_dialects(TextDialect(percent=chosen.percent, currency=chosen.currency)):
         if one != chosen and one.numeric and bool(one.thousands) != bool(chosen.thousands):
-            values = [(read(text, one), read(text, chosen)) for text in texts]
+            values = [(parse_number(text, one), parse_number(text, chosen)) for text in texts]
             if all(ours is not None for ours, _ in values) and any(ours != theirs for ours, theirs in values):
                 return one
     return None
 
 
-_EVERY = tuple(_candidates(Dialect()))
+_EVERY = tuple(_candidate_dialects(TextDialect()))
 
 
 def format_number(value: float) -> str:

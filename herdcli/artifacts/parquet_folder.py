@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from herdcli.artifacts import tables
-from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.columns import from_table
+from herdcli.artifacts import parquet_files
+from herdcli.artifacts.byte_sources import open_source
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.inputs import open_source
+from herdcli.artifacts.dataset_columns import dataset_from_table
+from herdcli.artifacts.load_options import LoadOptions
 from herdcli.errors import DataError
 
 SUFFIXES = (".parquet", ".pq")
@@ -24,7 +24,7 @@ _PART = re.compile(r"([^=]+)=(.*)")
 EMPTY = "__HIVE_DEFAULT_PARTITION__"
 
 
-def listed(folder: str) -> list[Path]:
+def list_parquet_files(folder: str) -> list[Path]:
     """The Parquet files of a folder, and of folders KEY=VALUE in it, by name; hidden ones and marks of success are none."""
     root = Path(folder)
     found: list[Path] = []
@@ -37,7 +37,7 @@ def listed(folder: str) -> list[Path]:
     return sorted(found)
 
 
-def read(folder: str, paths: list[Path], asked: Asked) -> tuple[Dataset, str, int]:
+def read_folder(folder: str, paths: list[Path], asked: LoadOptions) -> tuple[Dataset, str, int]:
     """The data set of all parts, the digest of their names and bytes, and their size.
 
     Raises DataError for parts with other columns than the first, or of other types that do not agree.
@@ -50,7 +50,9 @@ def read(folder: str, paths: list[Path], asked: Asked) -> tuple[Dataset, str, in
         with open_source(str(path), limit=asked.limit) as source:
             running.update(f"{path.relative_to(folder)} {source.sha256}\n".encode("utf-8", "surrogateescape"))
             size += source.size
-        table = _with_keys(tables.unsealed(str(path), left, where=str(path)), path.relative_to(folder).parts[:-1])
+        table = _add_partition_columns(
+            parquet_files.read_foreign_table(str(path), left, where=str(path)), path.relative_to(folder).parts[:-1]
+        )
         left -= table.nbytes
         if parts and table.column_names != parts[0].column_names:
             raise DataError(
@@ -63,10 +65,10 @@ def read(folder: str, paths: list[Path], asked: Asked) -> tuple[Dataset, str, in
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the parts have columns of different types ({reason})", where=folder, hint="convert them alike") from error
     asked.account.append(f"{len(paths)} files")
-    return from_table(whole, {}, where=folder, asked=asked), running.hexdigest(), size
+    return dataset_from_table(whole, {}, where=folder, asked=asked), running.hexdigest(), size
 
 
-def _with_keys(table: Any, folders: tuple[str, ...]) -> Any:
+def _add_partition_columns(table: Any, folders: tuple[str, ...]) -> Any:
     """A part with a column for each folder KEY=VALUE that it lies in: whole numbers where the value is one, else text."""
     import pyarrow as pa
 

@@ -19,7 +19,7 @@ NO_EFFECT_ON_RESULT = frozenset(
 )
 
 
-class Input(Protocol):
+class InputRecord(Protocol):
     """What is recorded of an input artifact."""
 
     @property
@@ -29,9 +29,9 @@ class Input(Protocol):
     def sha256(self) -> str: ...
 
 
-def record(command: str, parameters: Mapping[str, object], inputs: Mapping[str, Input]) -> dict[str, Any]:
+def stage_record(command: str, parameters: Mapping[str, object], inputs: Mapping[str, InputRecord]) -> dict[str, Any]:
     """One stage: software, command, the parameters that can change its result, inputs by role."""
-    kept = {name: _plain(value) for name, value in sorted(parameters.items()) if name not in NO_EFFECT_ON_RESULT}
+    kept = {name: _json_value(value) for name, value in sorted(parameters.items()) if name not in NO_EFFECT_ON_RESULT}
     return {
         "software": "herdcli",
         "version": __version__,
@@ -58,24 +58,24 @@ def option_of(history: Sequence[Mapping[str, Any]], command: str, name: str) -> 
     return value if isinstance(value, str) else None
 
 
-def digest(stage: Mapping[str, Any]) -> str:
+def record_digest(stage: Mapping[str, Any]) -> str:
     """SHA-256 in hex of a record in canonical JSON: the configuration digest."""
-    return hashlib.sha256(canonical(stage).encode()).hexdigest()
+    return hashlib.sha256(canonical_json(stage).encode()).hexdigest()
 
 
-def canonical(value: Any) -> str:
+def canonical_json(value: Any) -> str:
     """JSON with sorted keys and no blanks: the same text for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """A parameter as JSON holds it: NumPy scalars and arrays, tuples and non-finite numbers included."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     if isinstance(value, float) and not -float("inf") < value < float("inf"):
         return str(value)
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

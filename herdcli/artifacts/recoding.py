@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts.dataset import Dataset, taken
-from herdcli.artifacts.number_formats import MARKS, number
-from herdcli.artifacts.wording import grouped
+from herdcli.artifacts.dataset import Dataset, take_rows
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.artifacts.number_formats import MARKS, parse_plain_number
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -75,7 +75,7 @@ class Recoding:
             raise DataError("the recoding of columns cannot be read", where=where) from error
 
 
-def written(cell: object) -> str:
+def cell_text(cell: object) -> str:
     """A value as a text: numbers in full, nothing for NaN."""
     if isinstance(cell, float):
         return "" if cell != cell else f"{cell:.17g}"
@@ -87,7 +87,7 @@ def column_names(data: Dataset) -> list[str]:
     return data.feature_names or [f"x{index}" for index in range(data.X.shape[1])]
 
 
-def learned(
+def fit_encoding(
     data: Dataset,
     texts: list[str],
     training: Array,
@@ -112,10 +112,10 @@ def learned(
     if levels:
         listed = ", ".join(f"{name} ({len(known)} levels)" for name, known in levels.items())
         note(f"{where}: {'states of text' if codes else 'one-hot'}: {listed}")
-    return Recoding(levels, _means(data, training, where) if missing == "mean" else {}, codes=codes)
+    return Recoding(levels, _column_means(data, training, where) if missing == "mean" else {}, codes=codes)
 
 
-def _means(data: Dataset, training: Array, where: str) -> dict[str, float]:
+def _column_means(data: Dataset, training: Array, where: str) -> dict[str, float]:
     """Column -> mean of the training rows' values."""
     if data.is_sparse or data.X.dtype.kind != "f":
         return {}
@@ -128,22 +128,22 @@ def _means(data: Dataset, training: Array, where: str) -> dict[str, float]:
     return found
 
 
-def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | None, where: str, note: Tell, warn: Tell) -> Dataset:
+def apply_encoding(data: Dataset, known: Recoding, texts: list[str], *, missing: str | None, where: str, note: Tell, warn: Tell) -> Dataset:
     """The data set in numbers without gaps: means filled in or rows dropped, one-hot columns after the others, further text left out.
 
     missing  as typed; "kept": empty cells stay empty; "states": −1 is one too.  Raises DataError for empty cells under neither.
     """
     if missing == "drop":
-        data = without_gaps(data, [name for name in texts if name in known.levels], where=where, note=note)
+        data = drop_incomplete_rows(data, [name for name in texts if name in known.levels], where=where, note=note)
     elif missing == "mean" or known.means:
-        data = _filled(data, known.means, where, note)
+        data = _fill_missing(data, known.means, where, note)
     elif missing is None:
-        _refuse_empty(data, [name for name in texts if name in known.levels], where)
+        _refuse_missing_text(data, [name for name in texts if name in known.levels], where)
     columns = dict(data.columns or {})
     found = {name: columns.pop(name) for name in texts}
     if known.codes:
         gaps = {"kept": MARKS, "states": MARKS | {"-1"}}.get(str(missing), frozenset())
-        parts = [_codes(found[name], name, known.levels[name], where, gaps) for name in known.levels if name in found]
+        parts = [_encode_levels(found[name], name, known.levels[name], where, gaps) for name in known.levels if name in found]
     else:
         parts = [_one_hot(found[name], name, known, where, note, warn) for name in known.levels if name in found]
     if not parts:
@@ -151,9 +151,9 @@ def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | 
         return replace(data, columns=columns or None)
     names = [
         *(column_names(data) if data.X.shape[1] else []),
-        *(text for name in known.levels if name in found for text in titles(name, known)),
+        *(text for name in known.levels if name in found for text in one_hot_titles(name, known)),
     ]
-    whole = _beside(data.X, np.column_stack(parts))
+    whole = _append_columns(data.X, np.column_stack(parts))
     return replace(data, X=whole, feature_names=names, columns=columns or None, image_shape=None, units="real")
 
 
@@ -163,20 +163,24 @@ def _require_numbers(data: Dataset, where: str) -> None:
         raise DataError("has no column of numbers", where=where, hint=hint)
 
 
-def titles(name: str, known: Recoding) -> list[str]:
+def one_hot_titles(name: str, known: Recoding) -> list[str]:
     """The names of the one-hot columns of a column of text, but for that of its base; its own where it stays one column."""
     if known.codes:
         return [name]
     return [f"{name}={level}" for level in known.levels[name] if level != known.bases.get(name)]
 
 
-def without_bases(data: Dataset, known: Recoding, *, where: str, note: Tell) -> tuple[Dataset, Recoding]:
+def drop_base_columns(data: Dataset, known: Recoding, *, where: str, note: Tell) -> tuple[Dataset, Recoding]:
     """The data set without the column of the first level of each column of text, where all are there, and the recoding that says so.
 
     The columns of all levels add up to 1, which the intercept is too: one of them has to go for the others to have coefficients.
     """
     names = data.feature_names or []
-    whole = {name: levels[0] for name, levels in known.levels.items() if name not in known.bases and set(titles(name, known)) <= set(names)}
+    whole = {
+        name: levels[0]
+        for name, levels in known.levels.items()
+        if name not in known.bases and set(one_hot_titles(name, known)) <= set(names)
+    }
     if not whole:
         return data, known
     gone = {f"{name}={level}" for name, level in whole.items()}
@@ -186,7 +190,7 @@ def without_bases(data: Dataset, known: Recoding, *, where: str, note: Tell) -> 
     return left, replace(known, bases={**known.bases, **whole})
 
 
-def _beside(X: Any, hot: Array) -> Any:
+def _append_columns(X: Any, hot: Array) -> Any:
     """One-hot columns after the others, in the type of those."""
     if not X.shape[1]:
         return hot
@@ -210,30 +214,34 @@ def _one_hot(values: Array, name: str, known: Recoding, where: str, note: Tell, 
     if empty:
         noun = "value" if empty == 1 else "values"
         note(
-            f"{where}: {grouped(empty)} missing {noun} of column '{name}': {'its' if empty == 1 else 'their'} one-hot columns are 0{alike}"
+            f"{where}: {group_digits(empty)} missing {noun} of column '{name}': {'its' if empty == 1 else 'their'} one-hot columns are "
+            f"0{alike}"
         )
     unseen = sorted({text for text, found in zip(values.tolist(), index.tolist(), strict=True) if found < 0} - MARKS)
     if unseen:
         rows = int(np.isin(values, unseen).sum())
         listed = ", ".join(repr(text) for text in unseen[:5]) + (" …" if len(unseen) > 5 else "")
         noun = "row" if rows == 1 else "rows"
-        warn(f"{where}: {listed} of column '{name}' ({grouped(rows)} {noun}) occurs in no training row: its one-hot columns are 0{alike}")
+        warn(
+            f"{where}: {listed} of column '{name}' ({group_digits(rows)} {noun}) occurs in no training row: its one-hot columns are "
+            f"0{alike}"
+        )
     return hot if base is None else np.delete(hot, place[base], axis=1)
 
 
-def _few(levels: tuple[str, ...]) -> str:
+def _shorten_levels(levels: tuple[str, ...]) -> str:
     return ", ".join(levels[:5]) + (" …" if len(levels) > 5 else "")
 
 
-def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, gaps: frozenset[str]) -> Array:
+def _encode_levels(values: Array, name: str, levels: tuple[str, ...], where: str, gaps: frozenset[str]) -> Array:
     """(n,) the places of levels; NaN for an empty cell, one of `gaps`.  Raises DataError for empty cells else, and for other levels.
 
     A column without any level has places of them already: numbers, unless all levels are other numbers.
     """
     given = values.tolist()
-    place = _places(set(given), levels)
-    if not place and not _numbers(levels):
-        place = {text: value for text in set(given) if (value := number(text)) is not None}
+    place = _level_positions(set(given), levels)
+    if not place and not _are_numeric(levels):
+        place = {text: value for text in set(given) if (value := parse_plain_number(text)) is not None}
     place |= dict.fromkeys(gaps - set(levels), np.nan)
     unknown = sorted(set(given) - place.keys())
     if unknown and unknown[0] in MARKS:
@@ -242,7 +250,8 @@ def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, gaps: 
         rows = int(np.isin(values, unknown).sum())
         listed = ", ".join(repr(text) for text in unknown[:5]) + (" …" if len(unknown) > 5 else "")
         raise DataError(
-            f"{listed} of column '{name}' ({grouped(rows)} {'row' if rows == 1 else 'rows'}) is none of its states: {_few(levels)}",
+            f"{listed} of column '{name}' ({group_digits(rows)} {'row' if rows == 1 else 'rows'}) is none of its states: "
+            f"{_shorten_levels(levels)}",
             where=where,
         )
     made = np.array([place[text] for text in given])
@@ -250,39 +259,39 @@ def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, gaps: 
     return made.astype(np.uint8) if whole else made
 
 
-def _numbers(levels: Sequence[str]) -> bool:
+def _are_numeric(levels: Sequence[str]) -> bool:
     """Are all levels numbers?  A number that is none of them is then no place of one."""
-    return bool(levels) and all(number(level) is not None for level in levels)
+    return bool(levels) and all(parse_plain_number(level) is not None for level in levels)
 
 
-def _places(texts: Set[str], levels: Sequence[str]) -> dict[str, float]:
+def _level_positions(texts: Set[str], levels: Sequence[str]) -> dict[str, float]:
     """The texts that are levels, and the places of these; a number is also the level that is the same number, as 1.0 and 1."""
     exact = {level: float(index) for index, level in enumerate(levels)}
-    values = {value: index for level, index in exact.items() if (value := number(level)) is not None and value == value}
-    alike = {text: values.get(value) for text in texts if (value := number(text)) is not None}
+    values = {value: index for level, index in exact.items() if (value := parse_plain_number(level)) is not None and value == value}
+    alike = {text: values.get(value) for text in texts if (value := parse_plain_number(text)) is not None}
     found = {text: exact.get(text, alike.get(text)) for text in texts}
     return {text: place for text, place in found.items() if place is not None}
 
 
-def with_names(data: Dataset, known: Recoding, texts: list[str]) -> tuple[Dataset, list[str], Recoding]:
+def encode_state_names(data: Dataset, known: Recoding, texts: list[str]) -> tuple[Dataset, list[str], Recoding]:
     """Columns of numbers that are names of states among those of text; the names of all of these; what is known of those with names."""
     moved = {}
     for name, column in zip(data.feature_names or (), data.X.T if not data.is_sparse else (), strict=not data.is_sparse):
         levels = known.levels.get(name, ())
-        if any(number(level) is not None for level in levels):
-            shown = np.array([written(cell) for cell in column.tolist()], dtype=str)
-            if _numbers(levels) or _places(set(shown.tolist()), levels):
+        if any(parse_plain_number(level) is not None for level in levels):
+            shown = np.array([cell_text(cell) for cell in column.tolist()], dtype=str)
+            if _are_numeric(levels) or _level_positions(set(shown.tolist()), levels):
                 moved[name] = shown
-    data, texts = _apart(data, moved), [*texts, *moved]
+    data, texts = _move_columns_to_extras(data, moved), [*texts, *moved]
     there = {
         name: levels
         for name, levels in known.levels.items()
-        if name in texts and (_numbers(levels) or _places(set((data.columns or {})[name].tolist()), levels))
+        if name in texts and (_are_numeric(levels) or _level_positions(set((data.columns or {})[name].tolist()), levels))
     }
     return data, texts, replace(known, levels=there)
 
 
-def worded(data: Dataset, own: Recoding, known: Recoding, texts: list[str]) -> tuple[Dataset, list[str]]:
+def decode_state_columns(data: Dataset, own: Recoding, known: Recoding, texts: list[str]) -> tuple[Dataset, list[str]]:
     """Columns of places of a data set's own levels as columns of text, where places of other levels are wanted; and all their names.
 
     Raises DataError for places that its own levels do not have.
@@ -296,10 +305,10 @@ def worded(data: Dataset, own: Recoding, known: Recoding, texts: list[str]) -> t
             if ((place < -1) | (place % 1 != 0) | (place >= len(own.levels[name]))).any():
                 raise DataError(f"column '{name}' has values that are no places of its {len(own.levels[name])} states")
             moved[name] = np.array([*own.levels[name], ""])[place.astype(np.int64)]
-    return _apart(data, moved), [*texts, *moved]
+    return _move_columns_to_extras(data, moved), [*texts, *moved]
 
 
-def _apart(data: Dataset, moved: Mapping[str, Array]) -> Dataset:
+def _move_columns_to_extras(data: Dataset, moved: Mapping[str, Array]) -> Dataset:
     """The data set with these columns of X as further ones, of text."""
     if not moved:
         return data
@@ -308,9 +317,9 @@ def _apart(data: Dataset, moved: Mapping[str, Array]) -> Dataset:
     return replace(data, X=data.X[:, kept], feature_names=names, columns={**(data.columns or {}), **moved}, image_shape=None, units="real")
 
 
-def _filled(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -> Dataset:
+def _fill_missing(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -> Dataset:
     """Empty cells as the means of their columns; rows without a label dropped."""
-    data = _labelled(data, where, note)
+    data = _drop_unlabelled(data, where, note)
     if data.is_sparse or data.X.dtype.kind != "f" or not np.isnan(data.X).any():
         return data
     X, filled = data.X.copy(), 0
@@ -321,22 +330,22 @@ def _filled(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -
             filled += int(gaps.sum())
         elif gaps.any() and means:
             raise BadUsage(f"column '{name}' has missing values and the model stores no mean for it", where=where, hint="--missing drop")
-    note(f"{where}: {grouped(filled)} missing {'value' if filled == 1 else 'values'} filled with column means")
+    note(f"{where}: {group_digits(filled)} missing {'value' if filled == 1 else 'values'} filled with column means")
     return replace(data, X=X)
 
 
-def _labelled(data: Dataset, where: str, note: Tell) -> Dataset:
+def _drop_unlabelled(data: Dataset, where: str, note: Tell) -> Dataset:
     """The rows that have a label; −1 is none, unless labels are −1 and 1 alone, or others below 0 occur, and have no names."""
     if data.y is None or not (data.y < 0).any() or data.y.max() < 0:
         return data
     if data.class_names is None and (data.y.min() < -1 or set(np.unique(data.y).tolist()) == {-1, 1}):
         return data
     kept = np.flatnonzero(data.y >= 0)
-    note(f"{where}: dropped {grouped(len(data.y) - len(kept))} rows without a label")
-    return taken(data, kept)
+    note(f"{where}: dropped {group_digits(len(data.y) - len(kept))} rows without a label")
+    return take_rows(data, kept)
 
 
-def without_gaps(data: Dataset, texts: list[str], *, where: str, note: Tell) -> Dataset:
+def drop_incomplete_rows(data: Dataset, texts: list[str], *, where: str, note: Tell) -> Dataset:
     """The rows that lack nothing, told how many go."""
     gaps = np.zeros(data.X.shape[0], dtype=bool)
     if data.is_sparse:
@@ -345,25 +354,25 @@ def without_gaps(data: Dataset, texts: list[str], *, where: str, note: Tell) -> 
         gaps |= np.isnan(data.X).any(axis=1)
     for name in texts:
         gaps |= np.isin((data.columns or {})[name], sorted(MARKS))
-    data = replace(data) if not gaps.any() else taken(_told(data, gaps, where, note), np.flatnonzero(~gaps))
-    return _labelled(data, where, note)
+    data = replace(data) if not gaps.any() else take_rows(_report_dropped(data, gaps, where, note), np.flatnonzero(~gaps))
+    return _drop_unlabelled(data, where, note)
 
 
-def _told(data: Dataset, gaps: Array, where: str, note: Tell) -> Dataset:
+def _report_dropped(data: Dataset, gaps: Array, where: str, note: Tell) -> Dataset:
     if gaps.all():
         raise DataError("every row has a missing value", where=where, hint="--missing mean fills them with the means of their columns")
-    note(f"{where}: dropped {grouped(int(gaps.sum()))} of {grouped(len(gaps))} rows, because of missing values")
+    note(f"{where}: dropped {group_digits(int(gaps.sum()))} of {group_digits(len(gaps))} rows, because of missing values")
     return data
 
 
-def _refuse_empty(data: Dataset, texts: list[str], where: str) -> None:
+def _refuse_missing_text(data: Dataset, texts: list[str], where: str) -> None:
     """Text without a value is refused as numbers without one are."""
     for name in texts:
         empty = np.flatnonzero(np.isin((data.columns or {})[name], sorted(MARKS - {"None", "."})))
         if len(empty):
             noun = "value" if len(empty) == 1 else "values"
             raise DataError(
-                f"column '{name}' has {grouped(len(empty))} missing {noun} (first: row {empty[0]})", where=where, hint=MISSING_HINT
+                f"column '{name}' has {group_digits(len(empty))} missing {noun} (first: row {empty[0]})", where=where, hint=MISSING_HINT
             )
 
 

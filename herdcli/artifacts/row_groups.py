@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from herdcli.artifacts.unnamed import get, put, unnamed
+from herdcli.artifacts.spill_file import open_unnamed, read_array, write_array
 from herdcli.records import dataclass
 
 BATCH_BYTES = 8 << 20  # of the rows of a batch
@@ -82,13 +82,13 @@ class SpooledGroup:
         """A group whose columns are decoded one after the other, in pieces of `size` rows."""
         import pyarrow as pa
 
-        spool, end = unnamed(), 0
+        spool, end = open_unnamed(), 0
         places, schemas = list[list[tuple[int, int]]](), []
         for name in names:
             places.append([])
             for batch in file.iter_batches(batch_size=size, columns=[name], row_groups=[group], use_threads=False):
                 message = np.frombuffer(batch.serialize(), dtype=np.uint8)
-                put(spool, end, message, "rows")
+                write_array(spool, end, message, "rows")
                 places[-1].append((end, len(message)))
                 end += len(message)
                 schema = batch.schema
@@ -103,7 +103,7 @@ class SpooledGroup:
         for pieces in zip(*self.places, strict=True):
             columns = []
             for schema, (start, length) in zip(self.schemas, pieces, strict=True):
-                message = get(self.spool, start, np.empty(length, dtype=np.uint8), "rows")
+                message = read_array(self.spool, start, np.empty(length, dtype=np.uint8), "rows")
                 columns.append(pa.ipc.read_record_batch(pa.py_buffer(message), schema).column(0))
             yield pa.RecordBatch.from_arrays(columns, schema=self.whole)
 

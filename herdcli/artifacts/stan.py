@@ -14,10 +14,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from herdcli.artifacts import delimited
-from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.columns import from_table
+from herdcli.artifacts import delimited_text
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.dataset_columns import dataset_from_table
+from herdcli.artifacts.load_options import LoadOptions
 from herdcli.errors import DataError
 
 _COMMENT = re.compile(rb"^#[^\n]*\n?", re.MULTILINE)
@@ -30,7 +30,7 @@ def is_stan(head: bytes) -> bool:
     return first.startswith(b"lp__,") and (b"stan_version_major" in head or b",accept_stat__" in first)
 
 
-def read(stream: BinaryIO, head: bytes, *, where: str, asked: Asked) -> Dataset:
+def read(stream: BinaryIO, head: bytes, *, where: str, asked: LoadOptions) -> Dataset:
     """The data set of a stream that begins with head."""
     import pyarrow as pa
 
@@ -41,18 +41,18 @@ def read(stream: BinaryIO, head: bytes, *, where: str, asked: Asked) -> Dataset:
     if warm >= 0 and warmup.strip():
         asked.note(f"{where}: left out the {warmup.count(10)} draws of the warm-up")
         raw = titles + b"\n" + raw[warm:]
-    table = pa.Table.from_batches(_batches(_COMMENT.sub(b"", raw), where, asked))
-    return from_table(_of_parameters(table, where, asked), {}, where=where, asked=asked)
+    table = pa.Table.from_batches(_read_batches(_COMMENT.sub(b"", raw), where, asked))
+    return dataset_from_table(_parameter_columns(table, where, asked), {}, where=where, asked=asked)
 
 
-def _batches(text: bytes, where: str, asked: Asked) -> list[Any]:
-    found = list(delimited.batches(io.BytesIO(text), text[: 1 << 16], where=where, asked=asked))
+def _read_batches(text: bytes, where: str, asked: LoadOptions) -> list[Any]:
+    found = list(delimited_text.read_batches(io.BytesIO(text), text[: 1 << 16], where=where, asked=asked))
     if not sum(batch.num_rows for batch in found):
         raise DataError("has no draws", where=where, hint="was the sampler interrupted?")
     return found
 
 
-def _of_parameters(table: Any, where: str, asked: Asked) -> Any:
+def _parameter_columns(table: Any, where: str, asked: LoadOptions) -> Any:
     """The columns of parameters, and of their gradients with the sign of ∇ log p."""
     names = [name for name in table.column_names if not name.endswith("__") and not name.startswith(("p_", "g_"))]
     others = {name for name in table.column_names if not name.endswith("__")} - set(names)

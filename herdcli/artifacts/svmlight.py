@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from herdcli import fast
-from herdcli.artifacts import memory
-from herdcli.artifacts.assemble import assemble, smallest_integers
+from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.dataset_assembly import assemble_dataset, shrink_integers
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
@@ -28,11 +28,11 @@ LISTED = 5  # labels in a line
 
 def read_dataset(stream: BinaryIO, *, where: str, note: Callable[[str], None], limit: int | None = None) -> Dataset:
     """The data set of svmlight text.  limit: bytes that it may take."""
-    X, labels = read(stream, where=where, limit=limit)
-    return assemble(X, {"y": labels}, {}, where=where, note=note)
+    X, labels = parse_svmlight(stream, where=where, limit=limit)
+    return assemble_dataset(X, {"y": labels}, {}, where=where, note=note)
 
 
-def read(stream: BinaryIO, *, where: str, limit: int | None = None) -> tuple[Any, Array]:
+def parse_svmlight(stream: BinaryIO, *, where: str, limit: int | None = None) -> tuple[Any, Array]:
     """CSR rows (n, d) and float64 labels (n,) of svmlight text, parsed block by block as it arrives.
 
     Raises DataError at the first line that is wrong, with its number, and where there is no line of data, no feature at all, or an
@@ -43,7 +43,7 @@ def read(stream: BinaryIO, *, where: str, limit: int | None = None) -> tuple[Any
     pointer, index = np.empty(0, np.int64), np.empty(0, np.int32)
     line = 0
     for block in _line_blocks(stream):
-        require_short(len(block), limit, where)
+        check_line_length(len(block), limit, where)
         most = len(block) // 2 + 2  # a row and an entry take two bytes at least
         if len(label) < most:
             label, weight, value = np.empty(most), np.empty(most), np.empty(most)
@@ -51,19 +51,19 @@ def read(stream: BinaryIO, *, where: str, limit: int | None = None) -> tuple[Any
         rows, _, lines, code, _, token, length = fast.parse_text(block, False, 0, 0, label, weight, pointer, index, value, None, True)
         line += lines
         if code:
-            raise _complaint(block[token : token + length], code, line, where)
+            raise _parse_error(block[token : token + length], code, line, where)
         entries = int(pointer[rows])
         found.append((label[:rows].copy(), np.diff(pointer[: rows + 1]), index[:entries].copy(), value[:entries].copy()))
     if not sum(len(part[0]) for part in found):
         raise DataError("there are no lines of data", where=where)
     labels, lengths, columns, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return _matrix(columns, values, lengths, where), labels
+    return _csr_matrix(columns, values, lengths, where), labels
 
 
-def require_short(size: int, limit: int | None, where: str) -> None:
+def check_line_length(size: int, limit: int | None, where: str) -> None:
     """Raise DataError for a line that is longer than others ever are, if the numbers in it could take more than the limit."""
     if limit is not None and size > 2 * BLOCK and ROOM * size > limit:
-        memory.require(ROOM * size, limit, where=f"{where}: a line of {size:,} bytes".replace(",", " "))
+        memory_budget.require_memory(ROOM * size, limit, where=f"{where}: a line of {size:,} bytes".replace(",", " "))
 
 
 def _line_blocks(stream: BinaryIO) -> Iterator[bytes]:
@@ -80,14 +80,14 @@ def _line_blocks(stream: BinaryIO) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _complaint(token: bytes, code: int, line: int, where: str) -> DataError:
+def _parse_error(token: bytes, code: int, line: int, where: str) -> DataError:
     """The error for the token that the parser stopped at."""
     shown, expected = token.decode("utf-8", "replace")[:40], "a label" if code == BAD_LABEL else "index:value"
     hint = "other text is read with --input-format csv"
     return DataError(f"line {line} has {shown!r} where {expected} was expected", where=where, hint=hint)
 
 
-def _matrix(columns: Array, values: Array, lengths: Array, where: str) -> Any:
+def _csr_matrix(columns: Array, values: Array, lengths: Array, where: str) -> Any:
     from scipy.sparse import csr_matrix
 
     if not len(columns):
@@ -95,7 +95,7 @@ def _matrix(columns: Array, values: Array, lengths: Array, where: str) -> Any:
     columns -= 1 if columns.min() == 1 else 2  # the parser, told that 0 is an index, gives that one as 1
     pointer = np.concatenate(([0], np.cumsum(lengths)))
     if (np.isfinite(values) & (values == np.round(values)) & (np.abs(values) <= 2**53)).all():
-        values = smallest_integers(values)
+        values = shrink_integers(values)
     matrix = csr_matrix((values, columns, pointer), shape=(len(lengths), int(columns.max()) + 1))
     entries = matrix.nnz
     matrix.sum_duplicates()
@@ -112,12 +112,12 @@ def write(path: Any, data: Dataset) -> None:
     labels = _label_texts(data)
     with open(path, "w", encoding="ascii") as out:
         for row in range(data.X.shape[0]):
-            columns, values = _entries(data, row)
+            columns, values = _nonzero_entries(data, row)
             pairs = " ".join(f"{column + 1}:{value!r}" for column, value in zip(columns.tolist(), values.tolist(), strict=True))
             out.write(f"{labels[row]} {pairs}\n" if pairs else f"{labels[row]}\n")
 
 
-def _numbers(names: list[str]) -> bool:
+def _are_whole_numbers(names: list[str]) -> bool:
     """Are names whole numbers, none of them in two ways as 01 and 1?"""
     return all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in names)
 
@@ -125,19 +125,19 @@ def _numbers(names: list[str]) -> bool:
 def _label_texts(data: Dataset) -> list[str]:
     if data.y is None:
         return ["0"] * data.X.shape[0]
-    if data.class_names and _numbers(data.class_names):
+    if data.class_names and _are_whole_numbers(data.class_names):
         return [data.class_names[label] for label in data.y]
     return [str(label) for label in data.y.tolist()]
 
 
-def told(value: Any) -> Iterator[str]:
+def write_warnings(value: Any) -> Iterator[str]:
     """What a reader of the text cannot know."""
-    if isinstance(value, Dataset) and value.y is not None and value.class_names and not _numbers(value.class_names):
+    if isinstance(value, Dataset) and value.y is not None and value.class_names and not _are_whole_numbers(value.class_names):
         names = ", ".join(f"{place} for '{name}'" for place, name in enumerate(value.class_names[:LISTED]))
         yield f"svmlight labels are numbers: {names}{', …' if len(value.class_names) > LISTED else ''}"
 
 
-def _entries(data: Dataset, row: int) -> tuple[Array, Array]:
+def _nonzero_entries(data: Dataset, row: int) -> tuple[Array, Array]:
     """Columns and values of a row's entries that are not zero."""
     if data.is_sparse:
         part = slice(data.X.indptr[row], data.X.indptr[row + 1])

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts import number_formats
-from herdcli.artifacts.arrow import array
-from herdcli.artifacts.asked import Asked
+from herdcli.artifacts.arrow import to_arrow
 from herdcli.artifacts.dataset import GAPS_HINT
-from herdcli.artifacts.number_formats import MARKS, format_number, number, read
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.number_formats import MARKS, format_number, parse_number, parse_plain_number
 from herdcli.errors import DataError
 
 SAMPLE = 1000  # first cells, and as many from all over the column, that tell numbers from text
 MISTYPED_HINT = "numbers are written as 1.5 or 1e-3: mend the cell, or the decimal commas, or remove the column"
 
 
-def parsed(columns: Mapping[str, Any], where: str, asked: Asked, *, required: bool) -> dict[str, Any]:
+def parse_columns(columns: Mapping[str, Any], where: str, asked: LoadOptions, *, required: bool) -> dict[str, Any]:
     """Those of some pyarrow columns of text that are numbers, as columns of float64; cells without a value are NaN.
 
     required  columns that are mostly numbers must be numbers altogether; else they stay text.
@@ -31,73 +31,74 @@ def parsed(columns: Mapping[str, Any], where: str, asked: Asked, *, required: bo
     read_as: list[str] = []
     oddly: list[str] = []
     for name, column in columns.items():
-        there = [text for text in _sample(column) if text.strip() not in MARKS]
+        there = [text for text in _sample_cells(column) if text.strip() not in MARKS]
         if not there or 2 * sum(map(number_formats.looks_like_number, there)) <= len(there):
             continue
         texts = column.to_pylist()
-        values = _values(texts, name, where, asked, required=required)
+        values = _parse_cells(texts, name, where, asked, required=required)
         if values is None:
             continue
         import pyarrow as pa
 
-        found[name] = pa.chunked_array([array(np.array(values))])
-        cells = [text for text in texts[:SAMPLE] if text and number(text) is None and text.strip() not in MARKS]
-        if any(map(number_formats.written_oddly, cells)):
+        found[name] = pa.chunked_array([to_arrow(np.array(values))])
+        cells = [text for text in texts[:SAMPLE] if text and parse_plain_number(text) is None and text.strip() not in MARKS]
+        if any(map(number_formats.has_unambiguous_variant, cells)):
             oddly.append(name)
         elif cells:
-            read_as.append(f"'{name}' ({cells[0]} is {format_number(read(cells[0], asked.dialect) or 0.0)})")
+            read_as.append(f"'{name}' ({cells[0]} is {format_number(parse_number(cells[0], asked.dialect) or 0.0)})")
     if read_as:
-        asked.note(f"{where}: numbers read with {number_formats.options(asked.dialect)}: {_few(read_as)}")
+        asked.note(f"{where}: numbers read with {number_formats.dialect_options(asked.dialect)}: {_shorten_list(read_as)}")
     if oddly:
         asked.note(
-            f"{where}: minus signs and blanks that are not ASCII, or exponents with D, are read in {_few([repr(name) for name in oddly])}"
+            f"{where}: minus signs and blanks that are not ASCII, or exponents with D, are read in "
+            f"{_shorten_list([repr(name) for name in oddly])}"
         )
     return found
 
 
-def _few(items: Sequence[str]) -> str:
+def _shorten_list(items: Sequence[str]) -> str:
     return ", ".join(items[:8]) + (" …" if len(items) > 8 else "")
 
 
-def _sample(column: Any) -> list[str]:
+def _sample_cells(column: Any) -> list[str]:
     """The first cells of a column, and cells from all over it."""
     first = column.slice(0, SAMPLE).to_pylist()
     if len(column) > SAMPLE:
         places = np.linspace(SAMPLE, len(column) - 1, min(SAMPLE, len(column) - SAMPLE)).astype(np.int64)
-        first += column.take(array(places)).to_pylist()
+        first += column.take(to_arrow(places)).to_pylist()
     return [text or "" for text in first]
 
 
-def _values(texts: list[str | None], name: str, where: str, asked: Asked, *, required: bool) -> list[float] | None:
+def _parse_cells(texts: list[str | None], name: str, where: str, asked: LoadOptions, *, required: bool) -> list[float] | None:
     """Every cell as a number, NaN for none; None for a column that may stay text and is no column of numbers."""
-    values = [float("nan") if text is None or not text.strip() else read(text, asked.dialect) for text in texts]
+    values = [float("nan") if text is None or not text.strip() else parse_number(text, asked.dialect) for text in texts]
     wrong = [row for row, value in enumerate(values) if value is None]
     faulty = [row for row in wrong if (texts[row] or "").strip() not in MARKS]
     if not required and (faulty or len(wrong) + sum(not text for text in texts)):
         return None
     if faulty or (wrong and not asked.missing):
         row = faulty[0] if faulty else wrong[0]
-        hint = _hint(texts, faulty, asked) if faulty else "if it stands for a missing value, " + GAPS_HINT
+        hint = _dialect_hint(texts, faulty, asked) if faulty else "if it stands for a missing value, " + GAPS_HINT
         raise DataError(f"column '{name}' has {texts[row]!r} in row {row}, which is not a number", where=where, hint=hint)
     return [float("nan") if value is None else value for value in values]
 
 
-def _hint(texts: list[str | None], faulty: list[int], asked: Asked) -> str:
+def _dialect_hint(texts: list[str | None], faulty: list[int], asked: LoadOptions) -> str:
     """The options that read the cells which are no numbers as they are, and the first cell that these do not read either."""
     cells = [texts[row] or "" for row in faulty]
-    best = number_formats.proposal(cells[:SAMPLE], asked.dialect)
-    first = read(cells[0], best.dialect)
+    best = number_formats.propose_dialect(cells[:SAMPLE], asked.dialect)
+    first = parse_number(cells[0], best.dialect)
     if first is None or not best.options:
         return MISTYPED_HINT
     hint = f"{best.options} reads it as {format_number(first)}"
     there = {row: text for row, text in enumerate(texts) if text and text.strip() not in MARKS}
-    left = next((row for row, text in there.items() if read(text, best.dialect) is None), None)
+    left = next((row for row, text in there.items() if parse_number(text, best.dialect) is None), None)
     if left is not None:
         return f"{hint}, but not {texts[left]!r} in row {left}: mend that cell, or remove the column"
     some = list(there.values())[:SAMPLE]
-    other = number_formats.ambiguous(some, best.dialect)
+    other = number_formats.alternative_dialect(some, best.dialect)
     if other is None:
         return hint
-    differs = next(text for text in some if read(text, other) != read(text, best.dialect))
-    ours, theirs = read(differs, best.dialect) or 0.0, read(differs, other) or 0.0
-    return f"{best.options} reads {differs} as {format_number(ours)}, {number_formats.options(other)} as {format_number(theirs)}"
+    differs = next(text for text in some if parse_number(text, other) != parse_number(text, best.dialect))
+    ours, theirs = parse_number(differs, best.dialect) or 0.0, parse_number(differs, other) or 0.0
+    return f"{best.options} reads {differs} as {format_number(ours)}, {number_formats.dialect_options(other)} as {format_number(theirs)}"

@@ -24,7 +24,7 @@ import click
 
 from herdcli import __version__, iterate
 from herdcli.cli.frame.console import Console
-from herdcli.errors import HerdError, WriteFailed, escaped
+from herdcli.errors import HerdError, WriteFailed, escape_text
 
 # name -> (module with a click command called `command`, one line for the listing)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("herdcli.cli.apply.command", "Run new rows through a model: features, energies, classes."),
     "sample": ("herdcli.cli.small.sample", "Draw rows from a model by Gibbs sampling."),
     "convert": ("herdcli.cli.convert.command", "Change a data set's format; take models to and from other programs."),
-    "data": ("herdcli.cli.small.data", "Write a data set that ships with herd."),
+    "data": ("herdcli.cli.small.shipped_data", "Write a data set that ships with herd."),
     "info": ("herdcli.cli.small.info", "Show what an artifact holds and how it was made."),
     "check": ("herdcli.cli.small.check", "Verify seals and contents; silent when all is well."),
     "seal": ("herdcli.cli.small.seal", "Seal a file that was edited on purpose."),
@@ -120,9 +120,9 @@ def _needed(error: click.MissingParameter) -> str | None:
 
 def _completed(command: click.Command) -> click.Command:
     """The command as a shell's completion sees it."""
-    from herdcli.cli.frame.completing import completed
+    from herdcli.cli.frame.completion import with_completion
 
-    return completed(command)
+    return with_completion(command)
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -151,7 +151,7 @@ def cli(more: bool) -> None:
 def _fail(label: str, message: str, hint: str | None, code: int) -> int:
     with contextlib.suppress(OSError, AttributeError):  # stderr may be gone too: the exit code still tells
         told = f"{label}: {message}\n" + (f"hint: {hint}\n" if hint else "")
-        sys.stderr.write(escaped(told, keep="\n"))
+        sys.stderr.write(escape_text(told, keep="\n"))
         sys.stderr.flush()
     return code
 
@@ -237,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     often = gc.get_threshold()
     gc.set_threshold(CYCLES)
     try:
-        with iterate.interrupts():
+        with iterate.interruptible():
             code = _invoke(args)
     except BaseException as error:
         if "--debug" in args and not isinstance(error, click.exceptions.Exit):

@@ -1,4 +1,4 @@
-"""What the models of this topic become on disk: `mixture`, `kmeans` and `factors`, each with its ledger."""
+"""What the models of this topic become on disk: `mixture_artifact`, `kmeans` and `factors`, each with its ledger."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.em.bayes import HELD, predictive
-from herdcli.em.driver import Fit, Ledger, Parameters
-from herdcli.em.factors import MODELS, posterior
-from herdcli.em.factors import parameters_count as factor_parameters
-from herdcli.em.floors import definite, require_moments
-from herdcli.em.gmm import COVARIANCES, of_mixture, parameters_count
-from herdcli.em.kmeans import closest
-from herdcli.em.mixture_step import complete
-from herdcli.em.rotation import promax, varimax
+from herdcli.em.driver import EMFit, Ledger, Parameters
+from herdcli.em.factor_analysis import MODELS, factor_posterior
+from herdcli.em.factor_analysis import parameter_count as factor_parameters
+from herdcli.em.factor_rotation import promax, varimax
+from herdcli.em.gmm import COVARIANCES, mixture_posteriors, parameter_count
+from herdcli.em.kmeans import nearest_centres
+from herdcli.em.mixture_e_step import complete_rows
+from herdcli.em.variance_floors import are_positive_definite, require_moments
+from herdcli.em.variational_mixture import HELD, predictive_densities
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
@@ -38,18 +38,18 @@ class Restarts:
             raise DataError(f"restart {self.best} was kept of {len(self.objective)}")
 
 
-def restarts(fit: Fit) -> Restarts:
+def restart_outcomes(fit: EMFit) -> Restarts:
     """How the restarts of a fit ended."""
     return Restarts(fit.objectives, fit.iterations, fit.converged, fit.best)
 
 
-def _finite(value: object, *names: str) -> None:
+def _require_finite(value: object, *names: str) -> None:
     for name in names:
         if not np.isfinite(getattr(value, name)).all():
             raise DataError(f"/{name} has values that are not finite")
 
 
-def _heavy(mass: float) -> None:
+def _require_mass(mass: float) -> None:
     """Raise DataError unless the training rows weigh something."""
     if not 0 < mass < np.inf:
         raise DataError(f"/mass is {mass:g}, and is the weight of all training rows")
@@ -120,8 +120,8 @@ class Mixture:
 
     def validate(self) -> None:
         """Raise DataError unless the weights are probabilities and the covariances positive definite."""
-        _finite(self, "weight", "mean", "covariance")
-        _heavy(self.mass)
+        _require_finite(self, "weight", "mean", "covariance")
+        _require_mass(self.mass)
         if self.family not in COVARIANCES:
             raise DataError(f"family is '{self.family}', expected one of {', '.join(COVARIANCES)}")
         given = [item is not None for item in (self.concentration, self.precision, self.freedom)]
@@ -131,7 +131,7 @@ class Mixture:
             raise DataError("/freedom must be above the number of columns less one")
         if (self.weight < 0).any() or abs(float(self.weight.sum()) - 1.0) > 1e-9:
             raise DataError("/weight are not probabilities")
-        if self.covariance.shape[1] != self.covariance.shape[2] or not definite(self.covariance):
+        if self.covariance.shape[1] != self.covariance.shape[2] or not are_positive_definite(self.covariance):
             raise DataError("/covariance is not positive definite")
         if self.known is not None:
             self.known.require(self.mean.shape[1], self.holdout)
@@ -147,7 +147,7 @@ class Mixture:
         return learned | {"concentration": self.concentration, "precision": self.precision, "freedom": self.freedom}
 
     @property
-    def occupied(self) -> int:
+    def occupied_components(self) -> int:
         """Components that hold at least one row by weight; of variational Bayes n_k = ν_k − ν₀ with ν₀ = D."""
         count = self.weight * self.mass if self.freedom is None else self.freedom - self.mean.shape[1]
         return int(np.count_nonzero(count >= HELD))
@@ -160,13 +160,13 @@ class Mixture:
     @property
     def free_parameters(self) -> int:
         """How many numbers were fitted; columns of one value have none."""
-        return parameters_count(len(self.mean), varying_columns(self), self.family)
+        return parameter_count(len(self.mean), varying_column_count(self), self.family)
 
     def responsibilities(self, X: Array) -> tuple[Array, Array]:
         """(n, K) posteriors of the components and (n,) log densities of rows (n, D); NaN is a missing value."""
         if self.concentration is not None:
-            return predictive(self.parameters, np.asarray(X, dtype=np.float64))
-        return of_mixture(self.parameters, X, self.family)
+            return predictive_densities(self.parameters, np.asarray(X, dtype=np.float64))
+        return mixture_posteriors(self.parameters, X, self.family)
 
     def densities(self, X: Array) -> Array:
         """(n,) log densities of rows (n, D)."""
@@ -187,7 +187,9 @@ class Mixture:
         for number, pattern in enumerate(patterns):
             rows = np.flatnonzero(which.ravel() == number)
             if pattern.any():
-                each = [complete(X[rows].astype(np.float64), pattern, m, S)[1] for m, S in zip(self.mean, self.covariance, strict=True)]
+                each = [
+                    complete_rows(X[rows].astype(np.float64), pattern, m, S)[1] for m, S in zip(self.mean, self.covariance, strict=True)
+                ]
                 found[np.ix_(rows, pattern)] = np.einsum("nk,knd->nd", r[rows], np.array(each)[:, :, pattern])
         return found
 
@@ -206,15 +208,15 @@ class Clusters:
 
     def validate(self) -> None:
         """Raise DataError unless the centres are finite."""
-        _finite(self, "centre")
-        _heavy(self.mass)
+        _require_finite(self, "centre")
+        _require_mass(self.mass)
         if self.known is not None:
             self.known.require(self.centre.shape[1], self.holdout)
 
     def clusters(self, X: Array) -> Array:
         """(n,) nearest centres of rows (n, D)."""
         middle = self.centre.mean(axis=0)
-        return closest(np.asarray(X, dtype=np.float64) - middle, self.centre - middle)[0]
+        return nearest_centres(np.asarray(X, dtype=np.float64) - middle, self.centre - middle)[0]
 
     def densities(self, X: Array) -> Array:
         """(n,) −squared distances of rows (n, D) from their centres."""
@@ -242,8 +244,8 @@ class FactorModel:
 
     def validate(self) -> None:
         """Raise DataError unless the parameters are finite and the noise fits the model."""
-        _finite(self, "loading", "mean", "noise")
-        _heavy(self.mass)
+        _require_finite(self, "loading", "mean", "noise")
+        _require_mass(self.mass)
         if self.model not in MODELS:
             raise DataError(f"model is '{self.model}', expected one of {', '.join(MODELS)}")
         if (self.noise < 0).any() or (self.model != "pca") != bool(self.noise.all()):
@@ -265,17 +267,17 @@ class FactorModel:
     @property
     def free_parameters(self) -> int | None:
         """How many numbers were fitted, rotations and columns of one value not counted; None for pca, which is no density."""
-        return None if self.model == "pca" else factor_parameters(self.model, varying_columns(self), self.loading.shape[1])
+        return None if self.model == "pca" else factor_parameters(self.model, varying_column_count(self), self.loading.shape[1])
 
     def scores(self, X: Array) -> Array:
         """(n, K) factor scores of rows (n, D), of the rotated factors T⁻¹ x where there is a rotation T; NaN is a missing value."""
-        found = posterior(self.parameters, X)[0]
+        found = factor_posterior(self.parameters, X)[0]
         return found if self.rotation is None else found @ np.linalg.inv(self.rotation).T
 
     def densities(self, X: Array) -> Array:
         """(n,) log densities of rows (n, D); for pca −squared reconstruction errors."""
         if self.model != "pca":
-            return posterior(self.parameters, X)[1]
+            return factor_posterior(self.parameters, X)[1]
         found: Array = -np.nansum(np.square(X - self.reconstructed(X)), axis=1)
         return found
 
@@ -298,25 +300,25 @@ class FactorModel:
         return self
 
 
-def varying_columns(value: Mixture | FactorModel) -> int:
+def varying_column_count(value: Mixture | FactorModel) -> int:
     """How many columns took more than one value in the training rows, as far as that is known."""
     return int(value.mean.shape[-1]) - (0 if value.known is None else int(value.known.constant.sum()))
 
 
-def mixture(fit: Fit, family: str, floor: float, seed: int, holdout: Array | None = None) -> Mixture:
+def mixture_artifact(fit: EMFit, family: str, floor: float, seed: int, holdout: Array | None = None) -> Mixture:
     """The artifact of a fitted `gmm`."""
-    common: dict[str, Any] = {"ledger": fit.ledger, "restarts": restarts(fit), "mass": fit.mass, "seed": seed, "holdout": holdout}
+    common: dict[str, Any] = {"ledger": fit.ledger, "restarts": restart_outcomes(fit), "mass": fit.mass, "seed": seed, "holdout": holdout}
     return Mixture(family=family, floor=floor, **dict[str, Any](fit.parameters), **common)
 
 
-def clusters(fit: Fit, seed: int, holdout: Array | None = None) -> Clusters:
+def kmeans_artifact(fit: EMFit, seed: int, holdout: Array | None = None) -> Clusters:
     """The artifact of a fitted `kmeans`, each centre once: of equal ones the first takes all rows."""
     _, first = np.unique(fit.parameters["centre"], axis=0, return_index=True)
     centre = fit.parameters["centre"][np.sort(first)]
-    return Clusters(centre=centre, ledger=fit.ledger, restarts=restarts(fit), mass=fit.mass, seed=seed, holdout=holdout)
+    return Clusters(centre=centre, ledger=fit.ledger, restarts=restart_outcomes(fit), mass=fit.mass, seed=seed, holdout=holdout)
 
 
-def factor_model(fit: Fit, model: str, floor: float, seed: int, holdout: Array | None = None) -> FactorModel:
+def factor_artifact(fit: EMFit, model: str, floor: float, seed: int, holdout: Array | None = None) -> FactorModel:
     """The artifact of a fitted `fa`, `ppca` or `pca`."""
-    common: dict[str, Any] = {"ledger": fit.ledger, "restarts": restarts(fit), "mass": fit.mass, "seed": seed, "holdout": holdout}
+    common: dict[str, Any] = {"ledger": fit.ledger, "restarts": restart_outcomes(fit), "mass": fit.mass, "seed": seed, "holdout": holdout}
     return FactorModel(model=model, floor=floor, **dict[str, Any](fit.parameters), **common)

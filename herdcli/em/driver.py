@@ -17,18 +17,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from herdcli.algorithm import Progress, Shaped
-from herdcli.em import quasi
-from herdcli.em.quasi import Charted, Leap, Parameters
+from herdcli.algorithm import HasStateShapes, RunProgress
+from herdcli.em import quasi_newton
+from herdcli.em.quasi_newton import HasCoordinates, Parameters, QuasiNewtonState
 from herdcli.errors import BadUsage, Diverged
-from herdcli.numerics.blocks import Map, Source, Sums, Tree, advance, at_a_time
+from herdcli.numerics.block_statistics import BlockSource, Map, Sums, SumTree, add_next_blocks, blocks_per_step
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
-__all__ = ["EM", "Fit", "Ledger", "Model", "Parameters", "Settings", "State", "run"]
+__all__ = ["EM", "EMFit", "Ledger", "EMModel", "Parameters", "EMSettings", "EMState", "run_em"]
 
 
-class Model(Protocol):
+class EMModel(Protocol):
     """What the driver asks of a model.  Statistics must have `mass` (1,), Σ of weights, and `log_likelihood` (1,), their Σ."""
 
     def start(self, restart: int) -> Parameters:
@@ -81,7 +81,7 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class Fit:
+class EMFit:
     """What a run found: the best restart's parameters and ledger, and how all restarts ended."""
 
     parameters: Parameters
@@ -99,7 +99,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Settings:
+class EMSettings:
     """When a run ends, and how often it begins."""
 
     iterations: int = 200
@@ -114,7 +114,7 @@ class Settings:
 
 
 @dataclass
-class Course:
+class RestartState:
     """Where one restart is, or ended."""
 
     parameters: dict[str, Array]
@@ -122,7 +122,7 @@ class Course:
     quiet: int = 0  # iterations in a row that gained less than the tolerance
     converged: bool = False
     refused: int = 0  # quasi-Newton steps under which the likelihood fell
-    leap: Leap | None = None  # quasi-Newton steps under way
+    leap: QuasiNewtonState | None = None  # quasi-Newton steps under way
 
     @property
     def iterations(self) -> int:
@@ -141,12 +141,12 @@ class Course:
 
 
 @dataclass
-class State:
+class EMState:
     """All that the future of a run depends on, in the middle of a pass too."""
 
     step: int
-    now: Course
-    best: Course
+    now: RestartState
+    best: RestartState
     best_restart: int = 0
     sizes: list[int] = field(default_factory=list)  # of the tree of this pass
     sums: list[dict[str, Array]] = field(default_factory=list)
@@ -157,44 +157,44 @@ class State:
 
 
 @dataclass(frozen=True)
-class EM(Shaped[State]):
+class EM(HasStateShapes[EMState]):
     """The algorithm: a model, the blocks of a pass, and when to end."""
 
-    model: Model
-    source: Source
-    settings: Settings = Settings()
+    model: EMModel
+    source: BlockSource
+    settings: EMSettings = EMSettings()
     map: Map = map
-    state = State  # the type of its states
+    state = EMState  # the type of its states
 
-    def _begin(self, restart: int) -> Course:
-        return Course(self.model.start(restart), np.empty((0, 4)))
+    def _begin(self, restart: int) -> RestartState:
+        return RestartState(self.model.start(restart), np.empty((0, 4)))
 
-    def like(self) -> State:
+    def like(self) -> EMState:
         """A restart that no start has been found for: parameters have no shapes that a run could hold a checkpoint to."""
-        course = Course({}, np.empty((0, 4)))
-        return State(0, course, replace(course))
+        course = RestartState({}, np.empty((0, 4)))
+        return EMState(0, course, replace(course))
 
-    def init(self) -> State:
+    def init(self) -> EMState:
         """The first restart before its first E step."""
         course = self._begin(0)
-        return State(0, course, replace(course))
+        return EMState(0, course, replace(course))
 
-    def resumed(self, state: State) -> State:
+    def resumed(self, state: EMState) -> EMState:
         """The last state of a run of the same model that ended by a larger tolerance: its best restart goes on from where it was."""
         at, course = state.best_restart, state.best
         # The entry of the last E step is entered again, by a pass over the same parameters.
         now = replace(course, values=course.values[:-1], quiet=0, converged=False, leap=None)
-        found = replace(state, now=now, best=Course({}, np.empty((0, 4))), best_restart=0)
+        found = replace(state, now=now, best=RestartState({}, np.empty((0, 4))), best_restart=0)
         found.ended = [*state.ended[:at], *state.ended[at + 1 :]]
         found.took = [*state.took[:at], *state.took[at + 1 :]]
         found.settled = [*state.settled[:at], *state.settled[at + 1 :]]
         return found
 
-    def step(self, state: State) -> State:
+    def step(self, state: EMState) -> EMState:
         """Some blocks of an E step, and after the last of them the M step."""
-        tree, model = Tree(state.sizes, state.sums), self.model
+        tree, model = SumTree(state.sizes, state.sums), self.model
         try:
-            advance(tree, self.source, model.expect(state.now.parameters), self.map)
+            add_next_blocks(tree, self.source, model.expect(state.now.parameters), self.map)
         except (Diverged, np.linalg.LinAlgError):
             if state.now.leap is None:
                 raise
@@ -208,7 +208,7 @@ class EM(Shaped[State]):
             self._iterate(state, found)
         return state
 
-    def _iterate(self, state: State, sums: Sums | None) -> None:
+    def _iterate(self, state: EMState, sums: Sums | None) -> None:
         """Enter what the E step found, then end the restart or go on.  sums  None where there is no likelihood."""
         course = state.now
         reached = -np.inf if sums is None else float(sums["log_likelihood"][0])
@@ -226,12 +226,12 @@ class EM(Shaped[State]):
         else:
             self._advance(course, sums, value, state.mass)
 
-    def _enter(self, course: Course, sums: Sums, value: float, mass: float) -> None:
+    def _enter(self, course: RestartState, sums: Sums, value: float, mass: float) -> None:
         """What the E step found, into the ledger; a quasi-Newton step that brought it has an entry of its own before it."""
         reached, energy = float(sums["log_likelihood"][0]) / mass, -value / mass
         if course.leap is not None:
-            assert isinstance(self.model, Charted)
-            quasi.reach(self.model, course.leap, sums)
+            assert isinstance(self.model, HasCoordinates)
+            quasi_newton.accept_trial(self.model, course.leap, sums)
             floors = self.model.maximise(course.parameters, sums)[1]
             course.values = np.vstack([course.values, [reached, energy, 0.0, float(floors)]])
         gained = np.inf
@@ -242,38 +242,38 @@ class EM(Shaped[State]):
         course.values = np.vstack([course.values, [reached, energy, 0.0, 0.0]])
         course.converged = course.quiet >= self.settings.patience
 
-    def _advance(self, course: Course, sums: Sums, value: float, mass: float) -> None:
+    def _advance(self, course: RestartState, sums: Sums, value: float, mass: float) -> None:
         """The M step, or a quasi-Newton step to try before it."""
         # F after the M step = −log p − penalty − (Q(θ') − Q(θ)), with H(q) taken from the E step
         before = self.model.expected(course.parameters, sums)
         after, floors = self.model.maximise(course.parameters, sums)
         gain = self.model.expected(after, sums) - before
         energy = -(float(sums["log_likelihood"][0]) + gain + self.model.penalty(after)) / mass
-        if not self.settings.accelerate or not isinstance(self.model, Charted) or course.iterations < quasi.LEAD:
-            self._maximised(course, after, energy, floors)
+        if not self.settings.accelerate or not isinstance(self.model, HasCoordinates) or course.iterations < quasi_newton.LEAD:
+            self._maximise_step(course, after, energy, floors)
             return
-        leap = course.leap or quasi.begin(self.model, course.parameters, sums)
+        leap = course.leap or quasi_newton.begin_steps(self.model, course.parameters, sums)
         leap.objective, leap.kept, leap.after, leap.energy, leap.floors = value, course.parameters, after, energy, floors
-        course.leap, course.parameters = leap, quasi.aim(self.model, leap, mass)
+        course.leap, course.parameters = leap, quasi_newton.next_trial(self.model, leap, mass)
 
-    def _maximised(self, course: Course, after: Parameters, energy: float, floors: int) -> None:
+    def _maximise_step(self, course: RestartState, after: Parameters, energy: float, floors: int) -> None:
         course.parameters, course.leap = after, None
         course.values = np.vstack([course.values, [np.nan, energy, np.nan, float(floors)]])
 
-    def _refuse(self, state: State, course: Course, leap: Leap, value: float) -> None:
+    def _refuse(self, state: EMState, course: RestartState, leap: QuasiNewtonState, value: float) -> None:
         """A shorter step, else the M step; where no pass is left, the parameters before it."""
-        assert isinstance(self.model, Charted)
+        assert isinstance(self.model, HasCoordinates)
         course.refused += 1
-        shorter = quasi.again(self.model, leap, value)
+        shorter = quasi_newton.retry_trial(self.model, leap, value)
         if course.passes >= self.settings.iterations:
             course.parameters = leap.kept
             self._end(state)
         elif shorter is not None:
             course.parameters = shorter
         else:
-            self._maximised(course, leap.after, leap.energy, leap.floors)
+            self._maximise_step(course, leap.after, leap.energy, leap.floors)
 
-    def _end(self, state: State) -> None:
+    def _end(self, state: EMState) -> None:
         """Keep the restart if it is the best so far, and begin the next."""
         course = state.now
         course.leap = None
@@ -285,28 +285,28 @@ class EM(Shaped[State]):
         if not self.done(state):
             state.now = self._begin(len(state.ended))
 
-    def done(self, state: State) -> bool:
+    def done(self, state: EMState) -> bool:
         """Whether every restart has ended."""
         return len(state.ended) >= self.settings.restarts
 
     def memory(self) -> int:
         """Bytes beside the rows: statistics in the tree and the blocks at work."""
-        at_once = at_a_time(self.source) if self.map is not map else 1
+        at_once = blocks_per_step(self.source) if self.map is not map else 1
         starting: int = getattr(self.model, "starting", int)()  # a model whose start is work says so
         return max(starting, self.model.memory() * (min(at_once, self.source.count) + self.source.count.bit_length()))
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: EMState) -> RunProgress:
         """Steps, and the log-likelihood of the last E step."""
-        passes = -(-self.source.count // at_a_time(self.source))
+        passes = -(-self.source.count // blocks_per_step(self.source))
         entries = state.now.values[::2]
         figure = f"restart {len(state.ended) + 1}, log-likelihood {entries[-1, 0]:.6g}" if len(entries) else ""
-        return Progress(state.step, self.settings.restarts * (self.settings.iterations + 1) * passes, figure)
+        return RunProgress(state.step, self.settings.restarts * (self.settings.iterations + 1) * passes, figure)
 
-    def result(self, state: State) -> Fit:
+    def result(self, state: EMState) -> EMFit:
         """The best restart."""
         values = state.best.values
         ledger = Ledger(values[:, 0].copy(), values[:, 1].copy(), values[:, 2].copy(), values[:, 3].astype(np.int64))
-        return Fit(
+        return EMFit(
             state.best.parameters,
             ledger,
             np.array(state.ended),
@@ -317,7 +317,7 @@ class EM(Shaped[State]):
         )
 
 
-def run(algorithm: EM) -> Fit:
+def run_em(algorithm: EM) -> EMFit:
     """A whole run without a command around it."""
     state = algorithm.init()
     while not algorithm.done(state):

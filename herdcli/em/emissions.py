@@ -19,10 +19,10 @@ from typing import Protocol
 import numpy as np
 from scipy.special import gammaln
 
-from herdcli.em.chain import Emitted, emitted, padded, width
 from herdcli.em.driver import Parameters
+from herdcli.em.forward_backward import ScaledLikelihoods, pad_rows, padded_width, scale_likelihoods
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import BLOCK, Sums
+from herdcli.numerics.block_statistics import BLOCK, Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -32,10 +32,10 @@ NEVER = -1e300  # instead of log 0, so that 0 · log 0 = 0
 MOST_SYMBOLS = 10_000
 
 
-class Ready(Protocol):
+class PreparedEmission(Protocol):
     """Emissions with parameters, for the blocks of one E step."""
 
-    def emitted(self, X: Array) -> Emitted:
+    def emitted(self, X: Array) -> ScaledLikelihoods:
         """Likelihoods of rows (m, D)."""
         ...
 
@@ -48,7 +48,7 @@ class Ready(Protocol):
         ...
 
 
-class Emission(Protocol):
+class EmissionFamily(Protocol):
     """A family, with its floor and whatever its columns are known to hold."""
 
     @property
@@ -66,7 +66,7 @@ class Emission(Protocol):
         """Of a row."""
         ...
 
-    def ready(self, parameters: Parameters) -> Ready:
+    def ready(self, parameters: Parameters) -> PreparedEmission:
         """For an E step."""
         ...
 
@@ -98,29 +98,29 @@ class Emission(Protocol):
         """Rows (m, D) of states (m,)."""
         ...
 
-    def single(self) -> Emission:
+    def single(self) -> EmissionFamily:
         """The family whose one state has an M step in closed form."""
         ...
 
 
-def log(values: Array) -> Array:
+def safe_log(values: Array) -> Array:
     """Logarithms, NEVER for 0."""
     with np.errstate(divide="ignore"):
         return np.maximum(np.log(values), NEVER)
 
 
-def impossible(logs: Array) -> Array:
+def mark_impossible(logs: Array) -> Array:
     """Sums in which a NEVER counted, as −inf; in place."""
     logs[logs < 0.1 * NEVER] = -np.inf
     return logs
 
 
-def product(counts: Array, logs: Array) -> float:
+def weighted_log_sum(counts: Array, logs: Array) -> float:
     """Σ counts · logs, with 0 · log 0 = 0."""
     return float((counts * np.where(counts > 0, logs, 0.0)).sum())
 
 
-def raised(counts: Array, floor: float) -> tuple[Array, int]:
+def raise_to_floor(counts: Array, floor: float) -> tuple[Array, int]:
     """Probabilities (…, V) ∝ counts that are all at least `floor`, and how many were raised; rows without counts are NaN.
 
     Σ n_v log p_v subject to Σ p = 1 and p ≥ f is greatest where p_v = max(f, n_v / λ): those that fall below f take it, and the others
@@ -141,7 +141,7 @@ def raised(counts: Array, floor: float) -> tuple[Array, int]:
         low |= more
 
 
-def require(X: Array, good: Callable[[Array], Array], what: str, hint: str, names: list[str] | None) -> None:
+def require_emittable(X: Array, good: Callable[[Array], Array], what: str, hint: str, names: list[str] | None) -> None:
     """Raise DataError for the first value of a table that a family cannot emit; NaN is a missing value."""
     for start in range(0, len(X), BLOCK):
         part = np.asarray(X[start : start + BLOCK], dtype=np.float64)
@@ -165,7 +165,7 @@ class Categorical:
     def of(cls, X: Array, floor: float | None, names: list[str] | None) -> Categorical:
         """The symbols that a table (n, D) has.  Raises DataError for values that are not whole."""
         hint = "--emission gaussian takes any numbers"
-        require(X, lambda part: part == np.round(part), "and symbols are whole numbers", hint, names)
+        require_emittable(X, lambda part: part == np.round(part), "and symbols are whole numbers", hint, names)
         found = np.zeros(0)
         for start in range(0, len(X), BLOCK):
             part = np.asarray(X[start : start + BLOCK], dtype=np.float64)
@@ -187,14 +187,14 @@ class Categorical:
         if not known.all():
             row, column = (int(place[0]) for place in np.nonzero(~known))
             raise DataError(
-                f"has the symbol {y[row, column]:g}, which the model does not know", hint=f"symbols are {_listed(self.symbols)}"
+                f"has the symbol {y[row, column]:g}, which the model does not know", hint=f"symbols are {_format_symbols(self.symbols)}"
             )
         found[missing] = len(self.symbols)
         return np.asarray(found)
 
-    def ready(self, parameters: Parameters) -> _ReadyCategorical:
+    def ready(self, parameters: Parameters) -> _PreparedCategorical:
         """With table (K, D, V)."""
-        return _ReadyCategorical(self, parameters["table"])
+        return _PreparedCategorical(self, parameters["table"])
 
     def empty(self, states: int) -> Sums:
         """Counts (K, D, V)."""
@@ -206,12 +206,12 @@ class Categorical:
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
         """Σ counts log table."""
-        return product(sums["counts"], log(parameters["table"]))
+        return weighted_log_sum(sums["counts"], safe_log(parameters["table"]))
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Shares of the counts."""
         counts = sums["counts"]
-        p, floors = raised(counts, self.floor)
+        p, floors = raise_to_floor(counts, self.floor)
         used = counts.sum(axis=-1, keepdims=True) > 0
         return {"table": np.where(used, p, parameters["table"])}, floors
 
@@ -223,7 +223,7 @@ class Categorical:
             counts = random.dirichlet(np.ones(states), size=total.shape).transpose(2, 0, 1) * total
         else:
             counts = np.stack([[np.bincount(c, weight * (state == k), minlength=V + 1)[:V] for c in codes.T] for k in range(states)])
-        return {"table": raised(counts + 0.5 / V, self.floor)[0]}
+        return {"table": raise_to_floor(counts + 0.5 / V, self.floor)[0]}
 
     def numbers(self, states: int) -> int:
         """K D (V − 1)."""
@@ -242,24 +242,24 @@ class Categorical:
 
 
 @dataclass(frozen=True)
-class _ReadyCategorical:
+class _PreparedCategorical:
     family: Categorical
     table: Array
 
-    def emitted(self, X: Array) -> Emitted:
+    def emitted(self, X: Array) -> ScaledLikelihoods:
         """Of one column its entries of the table, which need no logarithms."""
         if X.shape[1] > 1:
-            return emitted(self.logs(X))
+            return scale_likelihoods(self.logs(X))
         b = np.concatenate([self.table[:, 0].T, np.ones((1, len(self.table)))])
-        found = padded(b, width(len(self.table)))[self.family.codes(X)[:, 0]]
-        return Emitted(found, np.zeros(len(X)), lambda rows: self.logs(X[rows]))
+        found = pad_rows(b, padded_width(len(self.table)))[self.family.codes(X)[:, 0]]
+        return ScaledLikelihoods(found, np.zeros(len(X)), lambda rows: self.logs(X[rows]))
 
     def logs(self, X: Array) -> Array:
         """Sums of the columns' entries."""
         found = np.zeros((len(X), len(self.table)))
         for d, column in enumerate(self.family.codes(X).T):
-            found += np.concatenate([log(self.table[:, d].T), np.zeros((1, len(self.table)))])[column]
-        return impossible(found)
+            found += np.concatenate([safe_log(self.table[:, d].T), np.zeros((1, len(self.table)))])[column]
+        return mark_impossible(found)
 
     def add(self, X: Array, gamma: Array, sums: Sums) -> None:
         """Counts of each symbol by state."""
@@ -270,7 +270,7 @@ class _ReadyCategorical:
 
 
 @dataclass(frozen=True)
-class Means:
+class MeanEmission:
     """Poisson counts, or bits: families whose M step is the mean of the values that are there."""
 
     name: str
@@ -278,13 +278,13 @@ class Means:
     floor: float = FLOOR
 
     @classmethod
-    def of(cls, name: str, X: Array, floor: float | None, names: list[str] | None) -> Means:
+    def of(cls, name: str, X: Array, floor: float | None, names: list[str] | None) -> MeanEmission:
         """For a table (n, D).  Raises DataError for values that the family cannot emit."""
         hint = "--emission gaussian takes any numbers"
         if name == "poisson":
-            require(X, lambda part: (part == np.round(part)) & (part >= 0), "and counts are whole numbers from 0", hint, names)
+            require_emittable(X, lambda part: (part == np.round(part)) & (part >= 0), "and counts are whole numbers from 0", hint, names)
         else:
-            require(X, lambda part: (part == 0) | (part == 1), "and bits are 0 or 1", hint, names)
+            require_emittable(X, lambda part: (part == 0) | (part == 1), "and bits are 0 or 1", hint, names)
         least = FLOOR if floor is None else floor
         if name == "bernoulli" and least >= 0.5:
             raise BadUsage(f"probabilities cannot be {least:g} or more and as far from 1", hint="--floor below 0.5")
@@ -295,9 +295,9 @@ class Means:
         """What the parameters are called."""
         return "rate" if self.name == "poisson" else "probability"
 
-    def ready(self, parameters: Parameters) -> _ReadyMeans:
+    def ready(self, parameters: Parameters) -> _PreparedMeanEmission:
         """With rates or probabilities (K, D)."""
-        return _ReadyMeans(self, parameters[self.parameter])
+        return _PreparedMeanEmission(self, parameters[self.parameter])
 
     def empty(self, states: int) -> Sums:
         """Σ γ y, Σ γ over the values that are there, and Σ log y! (1,)."""
@@ -311,8 +311,8 @@ class Means:
         """Σ γ log p, by the statistics."""
         mean, values, there = parameters[self.parameter], sums["values"], sums["there"]
         if self.name == "poisson":
-            return product(values, log(mean)) - float((there * mean).sum()) - float(sums["base"][0])
-        return product(values, log(mean)) + product(there - values, log(1.0 - mean))
+            return weighted_log_sum(values, safe_log(mean)) - float((there * mean).sum()) - float(sums["base"][0])
+        return weighted_log_sum(values, safe_log(mean)) + weighted_log_sum(there - values, safe_log(1.0 - mean))
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Means of the values."""
@@ -344,19 +344,19 @@ class Means:
         found = random.poisson(mean) if self.name == "poisson" else random.random(mean.shape) < mean
         return found.astype(np.float64)
 
-    def single(self) -> Means:
+    def single(self) -> MeanEmission:
         """Itself."""
         return self
 
 
 @dataclass(frozen=True)
-class _ReadyMeans:
-    family: Means
+class _PreparedMeanEmission:
+    family: MeanEmission
     mean: Array
 
-    def emitted(self, X: Array) -> Emitted:
+    def emitted(self, X: Array) -> ScaledLikelihoods:
         """By their logarithms."""
-        return emitted(self.logs(X))
+        return scale_likelihoods(self.logs(X))
 
     def logs(self, X: Array) -> Array:
         """Products of the rows with the natural parameters."""
@@ -365,10 +365,10 @@ class _ReadyMeans:
         there = (~missing).astype(np.float64)
         if self.family.name == "poisson":
             # Σ over the columns that are there of y log λ − λ − log y!; a missing value is 0 in Y and in `there`, and adds nothing.
-            found = Y @ log(self.mean).T - there @ self.mean.T - gammaln(Y + 1.0).sum(axis=1)[:, None]
+            found = Y @ safe_log(self.mean).T - there @ self.mean.T - gammaln(Y + 1.0).sum(axis=1)[:, None]
         else:
-            found = Y @ log(self.mean).T + (there - Y) @ log(1.0 - self.mean).T
-        return impossible(found)
+            found = Y @ safe_log(self.mean).T + (there - Y) @ safe_log(1.0 - self.mean).T
+        return mark_impossible(found)
 
     def add(self, X: Array, gamma: Array, sums: Sums) -> None:
         """Weighted sums of the values."""
@@ -380,6 +380,6 @@ class _ReadyMeans:
             sums["base"] += gamma.sum(axis=1) @ gammaln(Y + 1.0).sum(axis=1)
 
 
-def _listed(symbols: Array) -> str:
+def _format_symbols(symbols: Array) -> str:
     shown = ", ".join(str(symbol) for symbol in symbols[:8])
     return shown if len(symbols) <= 8 else f"{shown} … {symbols[-1]}"

@@ -11,35 +11,35 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.em import gmm, starts
-from herdcli.em.chain import Emitted, emitted, log_sum
-from herdcli.em.densities import SLAB, Gaussians, features, precision_roots, ready
+from herdcli.em import cluster_initialization, gmm
 from herdcli.em.driver import Parameters
-from herdcli.em.floors import of_columns
-from herdcli.em.mixture_step import complete
+from herdcli.em.forward_backward import ScaledLikelihoods, log_sum, scale_likelihoods
+from herdcli.em.gaussian_densities import SLAB, PreparedGaussians, precision_roots, prepare_gaussians, quadratic_features
+from herdcli.em.mixture_e_step import complete_rows
+from herdcli.em.variance_floors import column_floors
 from herdcli.errors import BadUsage
-from herdcli.numerics.blocks import Block, Moments, Source, Sums
+from herdcli.numerics.block_statistics import BlockSource, RowBlock, RowMoments, Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class GaussianEmission:
     """Parameters: mixing (K, M), mean (K, M, D), covariance (K, M, D, D)."""
 
     covariance: str
     mixtures: int
     floor: float
     scale: Array  # (D,) no variance of column d is below floor · scale_d²
-    found: Moments
-    source: Source  # of rows, which mixtures ask for and chains do not read
+    found: RowMoments
+    source: BlockSource  # of rows, which mixtures ask for and chains do not read
 
     @classmethod
-    def of(cls, found: Moments, source: Source, covariance: str, mixtures: int, floor: float | None) -> Gaussian:
-        """For rows with these moments; each column has its own floor where none is given, see `floors.of_columns`."""
+    def of(cls, found: RowMoments, source: BlockSource, covariance: str, mixtures: int, floor: float | None) -> GaussianEmission:
+        """For rows with these moments; each column has its own floor where none is given, see `variance_floors.column_floors`."""
         if covariance not in gmm.COVARIANCES or mixtures < 1:
             raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(gmm.COVARIANCES)}")
-        return cls(covariance, mixtures, *of_columns(found.variance, found.mean, floor), found, source)
+        return cls(covariance, mixtures, *column_floors(found.variance, found.mean, floor), found, source)
 
     @property
     def name(self) -> str:
@@ -60,14 +60,14 @@ class Gaussian:
         """All components of all states, for their M step."""
         return gmm.GMM(states * self.mixtures, self.covariance, self.floor, self.scale, self.found, self.source, "random", 0)
 
-    def ready(self, parameters: Parameters) -> _ReadyGaussian:
+    def ready(self, parameters: Parameters) -> _PreparedGaussian:
         """Precisions and offsets."""
-        flat = flattened(parameters)
+        flat = flatten_components(parameters)
         with np.errstate(divide="ignore"):
             weight = np.log(flat["weight"])
         roots, spread = precision_roots(flat["covariance"]), float(self.found.variance.sum())
-        made = ready(weight, flat["mean"], roots, self.found.mean, spread, diagonal=self.diagonal)
-        return _ReadyGaussian(made, flat, self.mixtures)
+        made = prepare_gaussians(weight, flat["mean"], roots, self.found.mean, spread, diagonal=self.diagonal)
+        return _PreparedGaussian(made, flat, self.mixtures)
 
     def empty(self, states: int) -> Sums:
         """Packed moments (K M, F) about the components' references."""
@@ -80,12 +80,12 @@ class Gaussian:
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
         """Σ γ r log c N."""
-        return self._mixture(len(parameters["mean"])).expected(flattened(parameters), sums)
+        return self._mixture(len(parameters["mean"])).expected(flatten_components(parameters), sums)
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Weighted means and covariances; shares of the components within each state."""
         K, M, D = parameters["mean"].shape
-        found, floors = self._mixture(K).maximise(flattened(parameters), sums)
+        found, floors = self._mixture(K).maximise(flatten_components(parameters), sums)
         count = sums["packed"][:, 0].reshape(K, M)
         total = count.sum(axis=1, keepdims=True)
         mixing = np.divide(count, total, out=parameters["mixing"].copy(), where=total > 0)
@@ -93,7 +93,7 @@ class Gaussian:
 
     def start(self, X: Array, weight: Array, state: Array, states: int, random: np.random.Generator) -> Parameters:
         """Moments of each state's rows, split among its components by k-means++ within the state."""
-        rows = starts.completed(Block(0, X, None, weight), self.found)
+        rows = cluster_initialization.fill_with_means(RowBlock(0, X, None, weight), self.found)
         scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
         M, D = self.mixtures, X.shape[1]
         centre, label = np.repeat(self.found.mean[None], states * M, axis=0), np.empty(len(X), dtype=np.int64)
@@ -102,18 +102,20 @@ class Gaussian:
             if not len(own):
                 continue
             Z = rows.X[own] / scale
-            chosen = starts.greedy(Z, M, random, weight[own]) if weight[own].any() else np.zeros(M, dtype=np.int64)
+            chosen = (
+                cluster_initialization.greedy_kmeans_pp(Z, M, random, weight[own]) if weight[own].any() else np.zeros(M, dtype=np.int64)
+            )
             centre[k * M : (k + 1) * M] = rows.X[own[chosen]] if M > 1 else rows.X[own].mean(axis=0)
             far = np.square(Z[:, None] - centre[k * M : (k + 1) * M] / scale).sum(axis=-1)
             label[own] = k * M + far.argmin(axis=1)
-        found = starts.moments_of_nearest(replace(rows, labels=label), centre, scale)
+        found = cluster_initialization.moments_of_nearest(replace(rows, labels=label), centre, scale)
         mixing = found["weight"].reshape(states, M)
-        sums = self._as_sums(found, self.found.mean)
+        sums = self._statistics_from(found, self.found.mean)
         flat, _ = self._mixture(states).maximise(found, sums)
         mean, covariance = flat["mean"].reshape(states, M, D), flat["covariance"].reshape(states, M, D, D)
         return {"mixing": mixing / mixing.sum(axis=1, keepdims=True), "mean": mean, "covariance": covariance}
 
-    def _as_sums(self, found: Parameters, reference: Array) -> Sums:
+    def _statistics_from(self, found: Parameters, reference: Array) -> Sums:
         """Statistics whose M step gives these weights, means and covariances in the shape of the family."""
         weight, d = found["weight"], found["mean"] - reference
         second = found["covariance"] + d[:, :, None] * d[:, None, :]
@@ -124,7 +126,7 @@ class Gaussian:
     def numbers(self, states: int) -> int:
         """Means and covariances of all components, and their shares within the states."""
         components = states * self.mixtures
-        return gmm.parameters_count(components, len(self.found.mean), self.covariance) - (components - 1) + states * (self.mixtures - 1)
+        return gmm.parameter_count(components, len(self.found.mean), self.covariance) - (components - 1) + states * (self.mixtures - 1)
 
     def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
         """A component of the state, then its Gaussian."""
@@ -134,12 +136,12 @@ class Gaussian:
         noise = random.standard_normal((len(state), parameters["mean"].shape[2]))
         return np.asarray(parameters["mean"][state, component] + np.einsum("nij,nj->ni", roots[state, component], noise))
 
-    def single(self) -> Gaussian:
+    def single(self) -> GaussianEmission:
         """One Gaussian."""
         return replace(self, mixtures=1)
 
 
-def flattened(parameters: Parameters) -> Parameters:
+def flatten_components(parameters: Parameters) -> Parameters:
     """Components of all states as those of one mixture, with their shares within the states as weights."""
     K, M, D = parameters["mean"].shape
     return {
@@ -150,14 +152,14 @@ def flattened(parameters: Parameters) -> Parameters:
 
 
 @dataclass(frozen=True)
-class _ReadyGaussian:
-    gaussians: Gaussians
+class _PreparedGaussian:
+    gaussians: PreparedGaussians
     flat: Parameters
     mixtures: int
 
-    def emitted(self, X: Array) -> Emitted:
+    def emitted(self, X: Array) -> ScaledLikelihoods:
         """By their logarithms."""
-        return emitted(self.logs(X))
+        return scale_likelihoods(self.logs(X))
 
     def logs(self, X: Array) -> Array:
         """(m, K)."""
@@ -174,12 +176,14 @@ class _ReadyGaussian:
         rows = X if not broken.any() else np.where(broken[:, None], self.gaussians.centre, X)
         for start in range(0, len(X), SLAB):
             part = rows[start : start + SLAB]
-            found[:, start : start + SLAB] = self.gaussians.log_joint(features(part - self.gaussians.centre, self.gaussians.diagonal), part)
-        for pattern, some in _patterns(absent, broken):
+            found[:, start : start + SLAB] = self.gaussians.log_joint(
+                quadratic_features(part - self.gaussians.centre, self.gaussians.diagonal), part
+            )
+        for pattern, some in _missing_patterns(absent, broken):
             each = zip(self.flat["mean"], self.flat["covariance"], strict=True)
             with np.errstate(divide="ignore"):
                 weight = np.log(self.flat["weight"])[:, None]
-            found[:, some] = weight + np.array([complete(X[some], pattern, m, S)[0] for m, S in each])
+            found[:, some] = weight + np.array([complete_rows(X[some], pattern, m, S)[0] for m, S in each])
         return found
 
     def add(self, X: Array, gamma: Array, sums: Sums) -> None:
@@ -192,7 +196,7 @@ class _ReadyGaussian:
         broken: Array = np.asarray(absent.any(axis=1))
         whole = X if not broken.any() else X[~broken]
         self._moments(whole, r if not broken.any() else r[:, ~broken], sums["packed"])
-        for pattern, some in _patterns(absent, broken):
+        for pattern, some in _missing_patterns(absent, broken):
             if not pattern.all():
                 self._conditioned(X[some], pattern, r[:, some], sums["packed"])
 
@@ -200,9 +204,9 @@ class _ReadyGaussian:
         diagonal = self.gaussians.diagonal
         for start in range(0, len(X), SLAB):
             part, own = X[start : start + SLAB], r[:, start : start + SLAB]
-            made = own @ features(part - self.gaussians.centre, diagonal).T
+            made = own @ quadratic_features(part - self.gaussians.centre, diagonal).T
             for k in np.flatnonzero(self.gaussians.narrow):
-                made[k] = features(part - self.gaussians.mean[k], diagonal) @ own[k]
+                made[k] = quadratic_features(part - self.gaussians.mean[k], diagonal) @ own[k]
             packed += made
 
     def _conditioned(self, X: Array, missing: Array, r: Array, packed: Array) -> None:
@@ -210,12 +214,12 @@ class _ReadyGaussian:
         diagonal, reference = self.gaussians.diagonal, self.gaussians.reference
         i, j = (np.arange(len(missing)),) * 2 if diagonal else np.triu_indices(len(missing))
         for k, (mean, covariance) in enumerate(zip(self.flat["mean"], self.flat["covariance"], strict=True)):
-            _, Y, spread = complete(X, missing, mean, covariance)
-            packed[k] += features(Y - reference[k], diagonal) @ r[k]
+            _, Y, spread = complete_rows(X, missing, mean, covariance)
+            packed[k] += quadratic_features(Y - reference[k], diagonal) @ r[k]
             packed[k, 1 + len(missing) :] += r[k].sum() * spread[i, j]
 
 
-def _patterns(absent: Array, broken: Array) -> list[tuple[Array, Array]]:
+def _missing_patterns(absent: Array, broken: Array) -> list[tuple[Array, Array]]:
     """Each pattern of missing values (D,) and the rows that have it."""
     rows = np.flatnonzero(broken)
     if not len(rows):

@@ -14,25 +14,25 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from herdcli.em import starts
-from herdcli.em.densities import (
+from herdcli.em import cluster_initialization
+from herdcli.em.driver import Parameters
+from herdcli.em.gaussian_densities import (
     LOG_TAU,
     SLAB,
     WHITENED_SLAB,
-    Gaussians,
-    clear,
+    PreparedGaussians,
+    is_clear_of_floor,
     log_determinants,
-    normalise,
+    normalise_joint,
     precision_roots,
-    ready,
-    unfolded,
-    wide,
+    prefers_whitening,
+    prepare_gaussians,
+    unpack_moments,
 )
-from herdcli.em.driver import Parameters
-from herdcli.em.floors import floored, of_columns
-from herdcli.em.mixture_step import EStep, complete
+from herdcli.em.mixture_e_step import EStep, complete_rows
+from herdcli.em.variance_floors import apply_floor, column_floors
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments, sampled
+from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, RowMoments, Sums, row_moments, sample_rows
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class GMM:
-    """The model for `driver.EM`; `gmm` makes one.  Parameters: weight (K,), mean (K, D), covariance (K, D, D).
+    """The model for `driver.EM`; `prepare_gmm` makes one.  Parameters: weight (K,), mean (K, D), covariance (K, D, D).
 
     per_class  components that a row with a label can be of: those of label c are c·P … (c + 1)·P − 1.
     """
@@ -54,14 +54,14 @@ class GMM:
     covariance: str
     floor: float
     scale: Array  # (D,) no variance of column d is below floor · scale_d²
-    found: Moments  # of the rows
-    source: Source
+    found: RowMoments  # of the rows
+    source: BlockSource
     init: str
     seed: int
     given: Parameters | None = None
     map: Map = map
     per_class: int = 1
-    made: list[tuple[tuple[Array, ...], Any]] = field(default_factory=list, repr=False, compare=False)  # of parameters, see `_once`
+    made: list[tuple[tuple[Array, ...], Any]] = field(default_factory=list, repr=False, compare=False)  # of parameters, see `_cached`
 
     @property
     def diagonal(self) -> bool:
@@ -73,14 +73,16 @@ class GMM:
         if self.given is not None:
             return {name: item.copy() for name, item in self.given.items()}
         random = generator(self.seed, Stream.EM_START, unit=restart)
-        rows = starts.completed(sampled(self.source, random, self.found.rows), self.found)
+        rows = cluster_initialization.fill_with_means(sample_rows(self.source, random, self.found.rows), self.found)
         scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
-        return self._about(rows, starts.centres(rows, self.components, self.init, random, scale, self.per_class), scale)
+        return self._parameters_near(
+            rows, cluster_initialization.initial_centres(rows, self.components, self.init, random, scale, self.per_class), scale
+        )
 
-    def _about(self, rows: Block, mean: Array, scale: Array) -> Parameters:
+    def _parameters_near(self, rows: RowBlock, mean: Array, scale: Array) -> Parameters:
         """Every component begins with the rows nearest to it, each of which counts once."""
-        parameters = starts.moments_of_nearest(rows, mean, scale, self.per_class)
-        parameters["covariance"], _ = self._floored(self._shaped(parameters["covariance"], parameters["weight"]))
+        parameters = cluster_initialization.moments_of_nearest(rows, mean, scale, self.per_class)
+        parameters["covariance"], _ = self._raise_to_floor(self._shape_covariances(parameters["covariance"], parameters["weight"]))
         return parameters
 
     def expect(self, parameters: Parameters) -> EStep:
@@ -92,7 +94,7 @@ class GMM:
         """The statistics and the points (K, D) they are about."""
         return sums | {"reference": self._ready(parameters).reference}
 
-    def _once(self, of: tuple[Array, ...], make: Callable[[], T]) -> T:
+    def _cached(self, of: tuple[Array, ...], make: Callable[[], T]) -> T:
         """What is made of arrays, once for each: E steps of many parts, and the free energies before and after, ask for the same."""
         for arrays, found in self.made:
             if len(arrays) == len(of) and all(one is other for one, other in zip(arrays, of, strict=True)):
@@ -103,22 +105,24 @@ class GMM:
 
     def _roots(self, parameters: Parameters) -> Array:
         covariance = parameters["covariance"]
-        return self._once((covariance,), lambda: precision_roots(covariance))
+        return self._cached((covariance,), lambda: precision_roots(covariance))
 
-    def _ready(self, parameters: Parameters) -> Gaussians:
+    def _ready(self, parameters: Parameters) -> PreparedGaussians:
         of = tuple(parameters[name] for name in ("weight", "mean", "covariance"))
-        return self._once(of, lambda: self._made_ready(parameters))
+        return self._cached(of, lambda: self._prepare(parameters))
 
-    def _made_ready(self, parameters: Parameters) -> Gaussians:
+    def _prepare(self, parameters: Parameters) -> PreparedGaussians:
         with np.errstate(divide="ignore"):
             weight = np.log(parameters["weight"])
         roots = self._roots(parameters)
-        return ready(weight, parameters["mean"], roots, self.found.mean, float(self.found.variance.sum()), diagonal=self.diagonal)
+        return prepare_gaussians(
+            weight, parameters["mean"], roots, self.found.mean, float(self.found.variance.sum()), diagonal=self.diagonal
+        )
 
     def moments_of(self, parameters: Parameters, sums: Sums) -> tuple[Array, Array, Array]:
         """Σ r (K,), Σ r (y − ref) (K, D) and the scatter Σ r (y − ref)(y − ref)' (K, D, D) or (K, D), with the references."""
         packed, D = sums["packed"], parameters["mean"].shape[1]
-        return packed[:, 0], packed[:, 1 : 1 + D], unfolded(packed, D, self.diagonal)
+        return packed[:, 0], packed[:, 1 : 1 + D], unpack_moments(packed, D, self.diagonal)
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
         """Σ r_nk log π_k N(y_n; μ_k, Σ_k), about the references that the statistics were taken about."""
@@ -153,10 +157,10 @@ class GMM:
             # Σ_k = ⟨r (y − μ_k)(y − μ_k)'⟩/⟨r⟩ (Makin, sec. 6.4.1) about a reference: with s = μ_k − ref it is the scatter about ref less
             # ss'.  The reference is near where that matters, so that few digits cancel.
             covariance[k] = scatter / count[k] - (np.diag(shift[k] ** 2) if self.diagonal else np.outer(shift[k], shift[k]))
-        covariance, floors = self._floored(self._shaped(covariance, count))
+        covariance, floors = self._raise_to_floor(self._shape_covariances(covariance, count))
         return {"weight": count / count.sum(), "mean": mean, "covariance": covariance}, floors
 
-    def _shaped(self, covariance: Array, count: Array) -> Array:
+    def _shape_covariances(self, covariance: Array, count: Array) -> Array:
         """The covariances of the family that have the greatest likelihood: one for all, their diagonals, or their mean variance."""
         K, D, _ = covariance.shape
         if self.covariance == "tied":
@@ -169,19 +173,19 @@ class GMM:
             return variance
         return covariance * np.eye(D) if self.covariance == "diagonal" else covariance
 
-    def _floored(self, covariance: Array) -> tuple[Array, int]:
+    def _raise_to_floor(self, covariance: Array) -> tuple[Array, int]:
         """Eigenvalues below the floor raised to it, of columns divided by their scales, and their number.
 
         Among all Σ whose eigenvalues are at least f, n log |Σ| + tr Σ⁻¹S is least at the eigenvectors of S with the
         eigenvalues max(λ, f): the floor is part of the M step, and the free energy does not rise by it.
         """
         raised, found = 0, covariance.copy()
-        if not self.diagonal and clear(covariance / np.outer(self.scale, self.scale), self.floor):
+        if not self.diagonal and is_clear_of_floor(covariance / np.outer(self.scale, self.scale), self.floor):
             return found, 0
         one_for_all = self.covariance == "spherical"
         scale = np.ones(len(self.scale)) if one_for_all else self.scale
         for k, one in enumerate(covariance[:1] if self.covariance == "tied" else covariance):
-            value, low = floored(one, self.floor, scale, self.diagonal)
+            value, low = apply_floor(one, self.floor, scale, self.diagonal)
             if low:
                 found[k], raised = value, raised + (1 if one_for_all else low)
         return (np.repeat(found[:1], len(found), axis=0) if self.covariance == "tied" else found), raised
@@ -196,33 +200,33 @@ class GMM:
         width = 1 + D + (D if self.diagonal else D * (D + 1) // 2)
         work = (
             WHITENED_SLAB * (3 * D + self.components)
-            if wide(D, self.components) and not self.diagonal
+            if prefers_whitening(D, self.components) and not self.diagonal
             else SLAB * (width + self.components)
         )
         return 8 * (2 * self.components * width + work)
 
     def starting(self) -> int:
         """Bytes that finding a start takes."""
-        return 0 if self.given is not None else starts.memory(self.found, self.components)
+        return 0 if self.given is not None else cluster_initialization.memory_needed(self.found, self.components)
 
     def base(self) -> Array:
         """(D, D) covariance of one Gaussian of this family for all rows."""
-        found: Array = self._floored(self._shaped(self.found.covariance[None], np.ones(1)))[0][0]
+        found: Array = self._raise_to_floor(self._shape_covariances(self.found.covariance[None], np.ones(1)))[0][0]
         return found
 
-    def begun_at(self, mean: Array) -> GMM:
+    def start_from_means(self, mean: Array) -> GMM:
         """The same, starting from means (K, D) and the rows nearest to each."""
         random = generator(self.seed, Stream.EM_START)
-        rows = starts.completed(sampled(self.source, random, self.found.rows), self.found)
+        rows = cluster_initialization.fill_with_means(sample_rows(self.source, random, self.found.rows), self.found)
         scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
-        return replace(self, given=self._about(rows, mean, scale))
+        return replace(self, given=self._parameters_near(rows, mean, scale))
 
     def responsibilities(self, parameters: Parameters, X: Array) -> tuple[Array, Array]:
         """(n, K) posteriors and (n,) log p(y) of rows, those with missing values by what is there."""
         return posteriors(parameters, X, self._ready(parameters))
 
 
-def of_mixture(parameters: Parameters, X: Array, covariance: str = "full") -> tuple[Array, Array]:
+def mixture_posteriors(parameters: Parameters, X: Array, covariance: str = "full") -> tuple[Array, Array]:
     """(n, K) posteriors and (n,) log densities of rows (n, D) under a mixture with these covariances; NaN is a missing value."""
     weight, mean = parameters["weight"], parameters["mean"]
     centre = weight @ mean
@@ -230,11 +234,11 @@ def of_mixture(parameters: Parameters, X: Array, covariance: str = "full") -> tu
     with np.errstate(divide="ignore"):
         log_weight = np.log(weight)
     roots = precision_roots(parameters["covariance"])
-    made = ready(log_weight, mean, roots, centre, spread, diagonal=covariance in ("diagonal", "spherical"))
+    made = prepare_gaussians(log_weight, mean, roots, centre, spread, diagonal=covariance in ("diagonal", "spherical"))
     return posteriors(parameters, np.asarray(X, dtype=np.float64), made)
 
 
-def posteriors(parameters: Parameters, X: Array, gaussians: Gaussians) -> tuple[Array, Array]:
+def posteriors(parameters: Parameters, X: Array, gaussians: PreparedGaussians) -> tuple[Array, Array]:
     """(n, K) posteriors and (n,) log densities of rows (n, D); NaN is a missing value."""
     found, evidence = np.empty((len(X), len(parameters["weight"]))), np.empty(len(X))
     absent = np.isnan(X)
@@ -244,7 +248,7 @@ def posteriors(parameters: Parameters, X: Array, gaussians: Gaussians) -> tuple[
         rows = part if whole is None else whole[part]
         Y = X[rows]
         joint = gaussians.log_joint(gaussians.features(Y), Y)
-        evidence[rows] = normalise(joint)
+        evidence[rows] = normalise_joint(joint)
         found[rows] = joint.T
     if whole is None:
         return found, evidence
@@ -255,14 +259,14 @@ def posteriors(parameters: Parameters, X: Array, gaussians: Gaussians) -> tuple[
     for number, pattern in enumerate(patterns):
         rows = broken[which.ravel() == number]
         both = zip(parameters["mean"], parameters["covariance"], strict=True)
-        joint = weight[:, None] + np.array([complete(X[rows], pattern, m, S)[0] for m, S in both])
-        evidence[rows] = normalise(joint)
+        joint = weight[:, None] + np.array([complete_rows(X[rows], pattern, m, S)[0] for m, S in both])
+        evidence[rows] = normalise_joint(joint)
         found[rows] = joint.T
     return found, evidence
 
 
-def gmm(
-    source: Source,
+def prepare_gmm(
+    source: BlockSource,
     components: int,
     *,
     covariance: str = "full",
@@ -274,7 +278,7 @@ def gmm(
 ) -> GMM:
     """A mixture of so many Gaussians for the rows of a source.
 
-    floor   least variance in any direction; by default each column has its own, see `floors.of_columns`.  0: none.
+    floor   least variance in any direction; by default each column has its own, see `variance_floors.column_floors`.  0: none.
     init    kmeans++, random (rows drawn) or kmeans.      given  parameters to start from in its place.
     Raises BadUsage for settings there cannot be, DataError for fewer rows than components.
     """
@@ -282,21 +286,21 @@ def gmm(
         raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(COVARIANCES)}")
     if components < 1 or (floor is not None and floor < 0):
         raise BadUsage("components are at least 1, and a floor is not negative")
-    found = moments(source, map)
+    found = row_moments(source, map)
     if found.rows < components:
         raise DataError(f"{found.rows} rows are too few for {components} components", hint=f"--components {found.rows} or fewer")
     if given is not None and given["mean"].shape != (components, len(found.mean)):
         raise DataError(f"the start has means of shape {given['mean'].shape}, expected {(components, len(found.mean))}")
-    return GMM(components, covariance, *of_columns(found.variance, found.mean, floor), found, source, init, seed, given, map)
+    return GMM(components, covariance, *column_floors(found.variance, found.mean, floor), found, source, init, seed, given, map)
 
 
-def parameters_count(components: int, columns: int, covariance: str) -> int:
+def parameter_count(components: int, columns: int, covariance: str) -> int:
     """Free parameters: K − 1 weights, K D means, and the covariances."""
     K, D = components, columns
     return K - 1 + K * D + {"full": K * D * (D + 1) // 2, "tied": D * (D + 1) // 2, "diagonal": K * D, "spherical": K}[covariance]
 
 
-def criteria(log_likelihood: float, rows: float, parameters: int) -> dict[str, float]:
+def information_criteria(log_likelihood: float, rows: float, parameters: int) -> dict[str, float]:
     """AIC and BIC; the smaller, the better.  log_likelihood  Σ over the rows.
 
     BIC = −2 log L + p log n.  Source: Schwarz (1978).

@@ -14,13 +14,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.em import chain, starts
+from herdcli.em import cluster_initialization, forward_backward
 from herdcli.em.driver import Parameters
-from herdcli.em.emissions import EMISSIONS, Categorical, Emission, Means, Ready, log, product
-from herdcli.em.gaussian_emissions import Gaussian
+from herdcli.em.emissions import EMISSIONS, Categorical, EmissionFamily, MeanEmission, PreparedEmission, safe_log, weighted_log_sum
+from herdcli.em.gaussian_emissions import GaussianEmission
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import SAMPLE_ROWS, Block, Blocks, Map, Moments, Statistics, Sums, Table, moments
+from herdcli.numerics.block_statistics import SAMPLE_ROWS, Map, RowBlock, RowBlocks, RowMoments, RowTable, Statistics, Sums, row_moments
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -30,7 +30,7 @@ STRUCTURE = ("initial", "transition")
 
 
 @dataclass(frozen=True)
-class Structure:
+class ChainStructure:
     """Which first states (K,) and transitions (K, K) there may be, booleans."""
 
     first: Array
@@ -47,35 +47,35 @@ class Structure:
         return int(self.allowed.sum()) - len(self.allowed) + int(self.first.sum()) - 1
 
 
-def structure(name: str, states: int, mask: Array | None = None) -> Structure:
+def chain_structure(name: str, states: int, mask: Array | None = None) -> ChainStructure:
     """`full`, `left-to-right` (no way back, the first state first), `left-to-right:W` (at most W ahead), `banded:W`, or a mask (K, K)."""
     if mask is not None:
         if mask.shape != (states, states):
             raise DataError(f"the transitions are {mask.shape[0]} × {mask.shape[1]}, expected {states} × {states}")
-        return Structure(np.ones(states, dtype=bool), mask != 0)
+        return ChainStructure(np.ones(states, dtype=bool), mask != 0)
     kind, _, text = name.partition(":")
     ahead = np.arange(states) - np.arange(states)[:, None]
     reach = int(text) if text.isdigit() else None
     if kind == "left-to-right" and (reach or not text):
-        return Structure(np.arange(states) == 0, (ahead >= 0) & (ahead <= (reach or states)), in_order=True)
+        return ChainStructure(np.arange(states) == 0, (ahead >= 0) & (ahead <= (reach or states)), in_order=True)
     if kind == "banded" and reach:
-        return Structure(np.ones(states, dtype=bool), np.abs(ahead) <= reach)
+        return ChainStructure(np.ones(states, dtype=bool), np.abs(ahead) <= reach)
     if name != "full":
         raise BadUsage(
             f"'{name}' is not a transition structure", hint="full, left-to-right, left-to-right:1, banded:2, or a file with a mask"
         )
-    return Structure(np.ones(states, dtype=bool), np.ones((states, states), dtype=bool))
+    return ChainStructure(np.ones(states, dtype=bool), np.ones((states, states), dtype=bool))
 
 
 @dataclass(frozen=True)
-class Step(Statistics):
+class HMMEStep(Statistics):
     """The E step of a block of sequences, whose rows' states stand beside them where they are known.
 
     ready  emissions with their parameters.      empty  their statistics of no rows.
     """
 
-    ready: Ready
-    chain: chain.Chain
+    ready: PreparedEmission
+    chain: forward_backward.HiddenChain
     empty: Sums
 
     def __call__(self, block: SequenceBlock) -> Sums:
@@ -83,11 +83,11 @@ class Step(Statistics):
         w, K = block.weights, self.chain.states
         rows = self.ready.emitted(block.X)
         if block.beside is not None:
-            rows = clamped(rows, block.beside, K)
+            rows = clamp_labelled(rows, block.beside, K)
         try:
-            found = chain.smoothed(self.chain, rows, block.offsets, w)
-        except chain.Impossible as error:
-            raise told(error, block) from None
+            found = forward_backward.smooth_states(self.chain, rows, block.offsets, w)
+        except forward_backward.ImpossibleRow as error:
+            raise impossible_row_error(error, block) from None
         gamma = found.smoothed[:, :K]
         sums = {
             "initial": w @ gamma[block.offsets[:-1]],
@@ -102,16 +102,16 @@ class Step(Statistics):
 
 @dataclass(frozen=True)
 class HMM:
-    """The model for `driver.EM`; `hmm` makes one.  Parameters: initial (K,), transition (K, K) and those of the emissions.
+    """The model for `driver.EM`; `prepare_hmm` makes one.  Parameters: initial (K,), transition (K, K) and those of the emissions.
 
     labels  (n,) of the rows of the table: the state of a row, −1 where it is not known; None: none is.
     sent    whether the blocks have their labels beside them.
     """
 
-    structure: Structure
-    emission: Emission
+    structure: ChainStructure
+    emission: EmissionFamily
     sequences: Sequences
-    found: Moments
+    found: RowMoments
     init: str
     seed: int
     given: Parameters | None = None
@@ -130,7 +130,7 @@ class HMM:
         K, random = self.states, generator(self.seed, Stream.EM_START, unit=restart)
         block, place = self._sample(random)
         weight = np.repeat(block.weights, block.lengths)
-        state = self._dealt(block, place, weight, restart, random)
+        state = self._initial_states(block, place, weight, restart, random)
         allowed = self.structure.allowed
         transition = (1 - STAY) * allowed / allowed.sum(axis=1, keepdims=True) + STAY * np.eye(K) * allowed
         first = self.structure.first / self.structure.first.sum()
@@ -157,7 +157,7 @@ class HMM:
         X, chosen = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "chosen"))
         return SequenceBlock(0, X, offsets, weight, chosen), place
 
-    def _dealt(self, block: SequenceBlock, place: Array, weight: Array, restart: int, random: np.random.Generator) -> Array:
+    def _initial_states(self, block: SequenceBlock, place: Array, weight: Array, restart: int, random: np.random.Generator) -> Array:
         """(m,) states of rows to start from; −1 everywhere where the emissions are to begin by chance."""
         K = self.states
         labels = None if self.labels is None else self.labels[block.chosen]
@@ -169,16 +169,16 @@ class HMM:
             if labels is not None and (labels >= 0).any():
                 return np.where(labels >= 0, labels, random.integers(K, size=len(place)))
         else:
-            rows = starts.completed(Block(0, block.X, labels, weight), self.found)
+            rows = cluster_initialization.fill_with_means(RowBlock(0, block.X, labels, weight), self.found)
             scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
-            Z, C = rows.X / scale, starts.centres(rows, K, self.init, random, scale) / scale
+            Z, C = rows.X / scale, cluster_initialization.initial_centres(rows, K, self.init, random, scale) / scale
             state = np.argmin(np.square(C).sum(axis=1) - 2.0 * Z @ C.T, axis=1)
         return state if labels is None else np.where(labels >= 0, labels, state)
 
     def expect(self, parameters: Parameters) -> Callable[[SequenceBlock], Sums]:
         """Statistics of a block: first states (K,), pairs (K, K), those of the emissions, mass, log-likelihood."""
-        states = chain.Chain(parameters["initial"], parameters["transition"])
-        step, labels = Step(self.emission.ready(parameters), states, self.emission.empty(self.states)), self.labels
+        states = forward_backward.HiddenChain(parameters["initial"], parameters["transition"])
+        step, labels = HMMEStep(self.emission.ready(parameters), states, self.emission.empty(self.states)), self.labels
         if labels is None or self.sent:
             return step
         return lambda block: step(replace(block, beside=labels[block.chosen]))
@@ -189,7 +189,9 @@ class HMM:
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
         """Σ γ_0 log π + Σ ξ log A + Σ γ log p(row | state)."""
-        found = product(sums["initial"], log(parameters["initial"])) + product(sums["pairs"], log(parameters["transition"]))
+        found = weighted_log_sum(sums["initial"], safe_log(parameters["initial"])) + weighted_log_sum(
+            sums["pairs"], safe_log(parameters["transition"])
+        )
         return found + self.emission.expected(parameters, sums)
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
@@ -209,12 +211,12 @@ class HMM:
     def memory(self) -> int:
         """Bytes of likelihoods and states of the longest block, and of the statistics."""
         longest = int(np.diff(self.sequences.offsets[SequenceBlocks(self.sequences).bounds]).max())
-        return 8 * (4 * longest * chain.width(self.states) + longest * self.sequences.columns) + sum(
+        return 8 * (4 * longest * forward_backward.padded_width(self.states) + longest * self.sequences.columns) + sum(
             item.nbytes for item in self.emission.empty(self.states).values()
         )
 
 
-def clamped(rows: chain.Emitted, labels: Array, states: int) -> chain.Emitted:
+def clamp_labelled(rows: forward_backward.ScaledLikelihoods, labels: Array, states: int) -> forward_backward.ScaledLikelihoods:
     """Likelihoods of rows whose state is known (labels ≥ 0) in that state alone."""
     known = np.flatnonzero(labels >= 0)
     kept = rows.b[known, labels[known]]
@@ -225,10 +227,10 @@ def clamped(rows: chain.Emitted, labels: Array, states: int) -> chain.Emitted:
         found, own = rows.logs(places), labels[places]
         return np.where((own[:, None] < 0) | (own[:, None] == np.arange(states)), found, -np.inf)
 
-    return chain.Emitted(rows.b, rows.shift, logs)
+    return forward_backward.ScaledLikelihoods(rows.b, rows.shift, logs)
 
 
-def told(error: chain.Impossible, block: SequenceBlock) -> DataError:
+def impossible_row_error(error: forward_backward.ImpossibleRow, block: SequenceBlock) -> DataError:
     """An impossible row of a block by its place in the table and in its sequence."""
     s = int(np.searchsorted(block.offsets, error.row, side="right")) - 1
     name = f" of sequence {block.names[s]}" if block.names else ""
@@ -236,7 +238,7 @@ def told(error: chain.Impossible, block: SequenceBlock) -> DataError:
     return DataError(message, hint="a --floor above 0 keeps every value possible; so does --transitions full")
 
 
-def emission(
+def emission_family(
     name: str,
     sequences: Sequences,
     *,
@@ -245,27 +247,27 @@ def emission(
     floor: float | None = None,
     names: list[str] | None = None,
     map: Map = map,
-) -> tuple[Emission, Moments]:
+) -> tuple[EmissionFamily, RowMoments]:
     """A family for the rows of sequences, and their moments.  names  of the columns, for messages."""
     if name not in EMISSIONS:
         raise BadUsage(f"unknown emission '{name}', expected {', '.join(EMISSIONS)}")
     weight = None if sequences.weight is None else np.repeat(sequences.weight, sequences.lengths)
-    rows = Blocks(Table(sequences.X, None, weight, sequences.chosen))
-    found = moments(rows, map)
+    rows = RowBlocks(RowTable(sequences.X, None, weight, sequences.chosen))
+    found = row_moments(rows, map)
     if name == "categorical":
         return Categorical.of(sequences.X, floor, names), found
     if name in ("poisson", "bernoulli"):
-        return Means.of(name, sequences.X, floor, names), found
-    return Gaussian.of(found, rows, covariance, mixtures if name == "gmm" else 1, floor), found
+        return MeanEmission.of(name, sequences.X, floor, names), found
+    return GaussianEmission.of(found, rows, covariance, mixtures if name == "gmm" else 1, floor), found
 
 
-def hmm(
+def prepare_hmm(
     sequences: Sequences,
     states: int,
-    family: Emission,
-    found: Moments,
+    family: EmissionFamily,
+    found: RowMoments,
     *,
-    transitions: Structure | None = None,
+    transitions: ChainStructure | None = None,
     init: str = "kmeans++",
     seed: int = 0,
     given: Parameters | None = None,
@@ -277,12 +279,12 @@ def hmm(
         raise DataError(f"{sequences.rows} rows are too few for {states} states", hint=f"--components {sequences.rows} or fewer")
     if labels is not None and labels.max(initial=-1) >= states:
         raise DataError(f"label {labels.max()} has no state, there are {states}", hint=f"--components {labels.max() + 1}")
-    made = HMM(transitions or structure("full", states), family, sequences, found, init, seed, given, labels, sent)
+    made = HMM(transitions or chain_structure("full", states), family, sequences, found, init, seed, given, labels, sent)
     if given is not None and len(given["initial"]) != states:
         raise DataError(f"the start has {len(given['initial'])} states, expected {states}")
     return made
 
 
-def numbers(model: HMM) -> int:
+def parameter_count(model: HMM) -> int:
     """Free parameters: first states, transitions, emissions."""
     return model.structure.numbers + model.emission.numbers(model.states)

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.em import chain
+from herdcli.em import forward_backward
 from herdcli.em.artifacts import Restarts
-from herdcli.em.chain import Chain
 from herdcli.em.driver import Ledger, Parameters
-from herdcli.em.emissions import Categorical, Emission, Means, Ready
-from herdcli.em.floors import definite, require_moments
-from herdcli.em.gaussian_emissions import Gaussian
+from herdcli.em.emissions import Categorical, EmissionFamily, MeanEmission, PreparedEmission
+from herdcli.em.forward_backward import HiddenChain
+from herdcli.em.gaussian_emissions import GaussianEmission
 from herdcli.em.gmm import COVARIANCES
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
+from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Blocks, Map, Moments, Sums, Table, total
+from herdcli.numerics.block_statistics import Map, RowBlocks, RowMoments, RowTable, Sums, total_statistics
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_offsets
@@ -137,7 +137,7 @@ class MarkovChain:
         S = self.emissions.covariance
         if S is not None and self.family not in COVARIANCES:
             raise DataError(f"family is '{self.family}', expected one of {', '.join(COVARIANCES)}")
-        if S is not None and (S.shape[-1] != S.shape[-2] or not definite(S)):
+        if S is not None and (S.shape[-1] != S.shape[-2] or not are_positive_definite(S)):
             raise DataError("/emissions/covariance is not positive definite")
         if len(self.initial) != len(next(iter(self.emissions.parameters.values()))):
             raise DataError("/emissions have a different number of states")
@@ -173,14 +173,14 @@ class MarkovChain:
         return {"initial": self.initial, "transition": self.transition, **self.emissions.parameters}
 
     @property
-    def chain(self) -> Chain:
+    def chain(self) -> HiddenChain:
         """States alone."""
-        return Chain(self.initial, self.transition)
+        return HiddenChain(self.initial, self.transition)
 
     @property
-    def emitter(self) -> Emission:
+    def emitter(self) -> EmissionFamily:
         """The family of the emissions."""
-        return emitter(self.emission, self.family, self.emissions, self.floor)
+        return emission_from_artifact(self.emission, self.family, self.emissions, self.floor)
 
     @property
     def free_parameters(self) -> int:
@@ -200,7 +200,7 @@ class MarkovChain:
         once = {"spherical": 0, "tied": 1}.get(str(self.family), mean.shape[0] * mean.shape[1])
         return bool(int(self.ledger.floors[-2:].max(initial=0)) > flat * once)
 
-    def ready(self) -> Ready:
+    def ready(self) -> PreparedEmission:
         """Its emissions, for rows."""
         return self.emitter.ready(self.emissions.parameters)
 
@@ -209,37 +209,37 @@ class MarkovChain:
 
         Pieces that begin later than their sequences do so in a state drawn by the occupancy (K,), which is that in training.
         """
-        return each(self.ready(), self.states_of(sequences, occupancy), sequences, map)
+        return mean_log_likelihood(self.ready(), self.states_of(sequences, occupancy), sequences, map)
 
-    def states_of(self, sequences: Sequences, occupancy: Array | None = None) -> Chain:
+    def states_of(self, sequences: Sequences, occupancy: Array | None = None) -> HiddenChain:
         """States as sequences begin with them."""
         known = self.known.occupancy if self.known is not None else occupancy
-        return Chain(known, self.transition) if sequences.later and known is not None else self.chain
+        return HiddenChain(known, self.transition) if sequences.later and known is not None else self.chain
 
-    def of_one_state(self, X: Array) -> Array:
+    def single_state_densities(self, X: Array) -> Array:
         """(m,) log densities of rows (m, D) by one state for all of them."""
         assert self.known is not None
         base = self.known.base
-        one = emitter("gaussian" if self.emission == "gmm" else self.emission, self.family, base, self.floor)
+        one = emission_from_artifact("gaussian" if self.emission == "gmm" else self.emission, self.family, base, self.floor)
         return np.asarray(one.ready(base.parameters).logs(X)[:, 0])
 
     def told(self, sequences: Sequences, want: str, map: Map = map) -> Array:
         """(m, K) probabilities `filtered`, `smoothed` or `predicted`, or (m,) likeliest paths `viterbi`, in the order of the sequences."""
         if want not in WANTS:
             raise BadUsage(f"unknown want '{want}', expected {', '.join(WANTS)}")
-        return self._blocks(sequences, lambda block, logs: _told(self.states_of(sequences), logs, block.offsets, want), map)
+        return self._blocks(sequences, lambda block, logs: _state_outputs(self.states_of(sequences), logs, block.offsets, want), map)
 
     def paths(self, sequences: Sequences, count: int, seed: int, map: Map = map) -> Array:
         """(m, count) paths from their posterior, each a column."""
         states = self.states_of(sequences)
 
         def drawn(block: SequenceBlock, logs: Array) -> Array:
-            alpha = _filtered(states, logs, block.offsets)
+            alpha = _filter(states, logs, block.offsets)
             found = [
                 np.concatenate([generator(seed, Stream.PATHS, unit=block.first + s, step=n).random(T) for s, T in enumerate(block.lengths)])
                 for n in range(count)
             ]
-            return np.stack([chain.drawn(states, alpha, block.offsets, uniform) for uniform in found], axis=1)
+            return np.stack([forward_backward.sample_paths(states, alpha, block.offsets, uniform) for uniform in found], axis=1)
 
         return self._blocks(sequences, drawn, map)
 
@@ -249,8 +249,8 @@ class MarkovChain:
         def one(block: SequenceBlock) -> Array:
             try:
                 return function(block, ready.logs(block.X))
-            except chain.Impossible as error:
-                raise impossible(error, block, sequences) from None
+            except forward_backward.ImpossibleRow as error:
+                raise impossible_row_error(error, block, sequences) from None
 
         return np.concatenate(list(map(one, source.take(0, source.count))))
 
@@ -269,57 +269,57 @@ class MarkovChain:
         return np.concatenate(rows), np.concatenate(paths)
 
 
-def _told(states: Chain, logs: Array, offsets: Array, want: str) -> Array:
+def _state_outputs(states: HiddenChain, logs: Array, offsets: Array, want: str) -> Array:
     if want == "viterbi":
-        return chain.likeliest(states, logs, offsets)[0]
+        return forward_backward.viterbi_paths(states, logs, offsets)[0]
     if want == "smoothed":
-        return chain.smoothed(states, chain.emitted(logs), offsets).smoothed[:, : states.states]
-    alpha = _filtered(states, logs, offsets)
-    return alpha[:, : states.states] if want == "filtered" else chain.predicted(states, alpha, offsets)
+        return forward_backward.smooth_states(states, forward_backward.scale_likelihoods(logs), offsets).smoothed[:, : states.states]
+    alpha = _filter(states, logs, offsets)
+    return alpha[:, : states.states] if want == "filtered" else forward_backward.predict_states(states, alpha, offsets)
 
 
-def _filtered(states: Chain, logs: Array, offsets: Array) -> Array:
+def _filter(states: HiddenChain, logs: Array, offsets: Array) -> Array:
     """(m, width); raises Impossible, which names the row."""
-    alpha, found = chain.filtered(states, chain.emitted(logs), offsets)
+    alpha, found = forward_backward.filter_states(states, forward_backward.scale_likelihoods(logs), offsets)
     if np.isneginf(found).any():
-        chain.smoothed(states, chain.emitted(logs), offsets)
+        forward_backward.smooth_states(states, forward_backward.scale_likelihoods(logs), offsets)
     return alpha
 
 
-def emitter(name: str, family: str | None, emissions: Emissions, floor: float) -> Emission:
+def emission_from_artifact(name: str, family: str | None, emissions: Emissions, floor: float) -> EmissionFamily:
     """The family of emissions with these parameters."""
     if emissions.table is not None and emissions.symbols is not None:
         return Categorical(emissions.symbols, int(emissions.table.shape[1]), floor)
     if emissions.mean is None or emissions.mixing is None or emissions.covariance is None:
         own: Any = emissions.rate if name == "poisson" else emissions.probability
-        return Means(name, int(own.shape[1]), floor)
+        return MeanEmission(name, int(own.shape[1]), floor)
     K, M, D = emissions.mean.shape
     mean, covariance = emissions.mean.reshape(K * M, D), emissions.covariance.reshape(K * M, D, D)
     centre = mean.mean(axis=0)
     spread = covariance.mean(axis=0) + (mean - centre).T @ (mean - centre) / len(mean)
-    found = Moments(0, 0.0, centre, spread, 0)
-    return Gaussian(family or "full", M, floor, np.ones(D), found, Blocks(Table(mean)))
+    found = RowMoments(0, 0.0, centre, spread, 0)
+    return GaussianEmission(family or "full", M, floor, np.ones(D), found, RowBlocks(RowTable(mean)))
 
 
-def impossible(error: chain.Impossible, block: SequenceBlock, sequences: Sequences) -> DataError:
+def impossible_row_error(error: forward_backward.ImpossibleRow, block: SequenceBlock, sequences: Sequences) -> DataError:
     """An impossible row of a block by its place in the table and in its sequence."""
-    from herdcli.em.hmm import told
+    from herdcli.em.hmm import impossible_row_error
 
-    return told(error, block)
+    return impossible_row_error(error, block)
 
 
-def each(ready: Ready, states: Chain, sequences: Sequences, map: Map) -> float:
+def mean_log_likelihood(ready: PreparedEmission, states: HiddenChain, sequences: Sequences, map: Map) -> float:
     """Mean nats a row."""
 
     def statistics(block: SequenceBlock) -> Sums:
         logs = ready.logs(block.X)
-        _, found = chain.filtered(states, chain.emitted(logs), block.offsets)
+        _, found = forward_backward.filter_states(states, forward_backward.scale_likelihoods(logs), block.offsets)
         if np.isneginf(found).any():
             try:
-                chain.smoothed(states, chain.emitted(logs), block.offsets)
-            except chain.Impossible as error:
-                raise impossible(error, block, sequences) from None
+                forward_backward.smooth_states(states, forward_backward.scale_likelihoods(logs), block.offsets)
+            except forward_backward.ImpossibleRow as error:
+                raise impossible_row_error(error, block, sequences) from None
         return {"sum": np.array([block.weights @ found, block.mass])}
 
-    value = total(SequenceBlocks(sequences), statistics, map)["sum"]
+    value = total_statistics(SequenceBlocks(sequences), statistics, map)["sum"]
     return float(value[0] / value[1])

@@ -6,22 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.em import chain, driver, hmm
-from herdcli.em.artifacts import restarts
-from herdcli.em.driver import EM, Fit, Parameters, Settings
-from herdcli.em.emissions import Categorical, Emission
-from herdcli.em.gmm import criteria
+from herdcli.em import driver, forward_backward, hmm
+from herdcli.em.artifacts import restart_outcomes
+from herdcli.em.component_search import ComponentSearch, SearchResult
+from herdcli.em.driver import EM, EMFit, EMSettings, Parameters
+from herdcli.em.emissions import Categorical, EmissionFamily
+from herdcli.em.gmm import information_criteria
 from herdcli.em.hmm_artifacts import Emissions, Held, KnownChain, MarkovChain
-from herdcli.em.search import Found, Search
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences, step_variance
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Map, Moments, Spreading, Sums, here, total
+from herdcli.numerics.block_statistics import Map, RowMoments, Spreading, Sums, is_local, total_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainRows:
+class ChainSequences:
     """Sequences to learn from, to choose by and to judge by.  y  (n,) labels of all rows of the table, −1 where unknown."""
 
     training: Sequences
@@ -33,7 +33,7 @@ class ChainRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedChain:
+class ChainOptions:
     """Which model is wanted.  sizes  numbers of states to try; given  parameters to start from; mask  (K, K) transitions let be."""
 
     sizes: tuple[int, ...]
@@ -52,25 +52,25 @@ class AskedChain:
 
 
 @dataclass(frozen=True)
-class ChainFitting:
+class PreparedChainFit:
     """Sequences and what is wanted of them, ready to be run: `search`, then `finished`."""
 
-    asked: AskedChain
-    rows: ChainRows
-    found: Moments
-    family: Emission
-    settings: Settings
-    search: Search
+    asked: ChainOptions
+    rows: ChainSequences
+    found: RowMoments
+    family: EmissionFamily
+    settings: EMSettings
+    search: ComponentSearch
 
-    def finished(self, found: Found, map: Map = map) -> MarkovChain:
+    def finished(self, found: SearchResult, map: Map = map) -> MarkovChain:
         """The artifact of what a search found."""
         value = self.made(found.size, found.fit)
         several, real = len(self.search.sizes) > 1, self.asked.emission in ("gaussian", "gmm")
         known = KnownChain(
             rows=self.rows.training.rows,
             sequences=self.rows.training.count,
-            occupancy=occupancy(value, self.rows.training, map),
-            base=self._base(map),
+            occupancy=state_occupancy(value, self.rows.training, map),
+            base=self._single_state_emissions(map),
             base_mean=self.found.mean if real else None,
             base_full=self.found.covariance if real else None,
             base_step=step_variance(self.rows.training, self.found.variance) if real else None,
@@ -86,14 +86,14 @@ class ChainFitting:
             known = replace(known, valid=value.log_likelihood(self.rows.valid, map, known.occupancy))
         return replace(value, known=known)
 
-    def _base(self, map: Map) -> Emissions:
+    def _single_state_emissions(self, map: Map) -> Emissions:
         """The emissions of one state."""
         family = self.family.single()
-        one = hmm.hmm(self.rows.training, 1, family, self.found)
-        fit = driver.run(EM(one, SequenceBlocks(self.rows.training), replace(self.settings, restarts=1), map))
-        return emissions(fit.parameters, family)
+        one = hmm.prepare_hmm(self.rows.training, 1, family, self.found)
+        fit = driver.run_em(EM(one, SequenceBlocks(self.rows.training), replace(self.settings, restarts=1), map))
+        return emission_parameters(fit.parameters, family)
 
-    def made(self, size: int, fit: Fit) -> MarkovChain:
+    def made(self, size: int, fit: EMFit) -> MarkovChain:
         """The artifact of one fit, without what is known beside it."""
         run = self.search.runs[self.search.sizes.index(size)].model
         assert isinstance(run, hmm.HMM)
@@ -104,30 +104,32 @@ class ChainFitting:
             transition=fit.parameters["transition"],
             allowed=run.structure.allowed,
             first=run.structure.first,
-            emissions=emissions(fit.parameters, self.family),
+            emissions=emission_parameters(fit.parameters, self.family),
             floor=self.family.floor,
             ledger=fit.ledger,
-            restarts=restarts(fit),
+            restarts=restart_outcomes(fit),
             mass=fit.mass,
             seed=self.asked.seed,
-            held=None if self.rows.test is None else _held(self.rows.test, self.rows.y),
+            held=None if self.rows.test is None else _heldout_sequences(self.rows.test, self.rows.y),
         )
 
 
-def fitting(rows: ChainRows, asked: AskedChain, settings: Settings, map: Map = map, spread: Spreading = here) -> ChainFitting:
+def prepare_chain_fit(
+    rows: ChainSequences, asked: ChainOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
+) -> PreparedChainFit:
     """What there is to run.  spread  puts blocks where their passes are.  Raises BadUsage and DataError for what cannot be learned."""
     if asked.criterion == "icl":
         raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
-    family, found = _family(rows, asked, map)
+    family, found = _emission_family(rows, asked, map)
     labels = rows.y if asked.supervised else None
-    given, init = _given(asked, family), asked.init or "kmeans++"
+    given, init = _initial_parameters(asked, family), asked.init or "kmeans++"
     models = tuple(
-        hmm.hmm(
+        hmm.prepare_hmm(
             rows.training,
             size,
             family,
             found,
-            transitions=_structure(asked, size),
+            transitions=_chain_structure(asked, size),
             init=init,
             seed=asked.seed,
             given=given,
@@ -137,12 +139,12 @@ def fitting(rows: ChainRows, asked: AskedChain, settings: Settings, map: Map = m
         for size in asked.sizes
     )
     source = spread(SequenceBlocks(rows.training, labels))
-    search = Search(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
-    return _scored(ChainFitting(asked, rows, found, family, settings, search), map)
+    search = ComponentSearch(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
+    return _add_criterion(PreparedChainFit(asked, rows, found, family, settings, search), map)
 
 
-def _family(rows: ChainRows, asked: AskedChain, map: Map) -> tuple[Emission, Moments]:
-    family, found = hmm.emission(
+def _emission_family(rows: ChainSequences, asked: ChainOptions, map: Map) -> tuple[EmissionFamily, RowMoments]:
+    family, found = hmm.emission_family(
         asked.emission,
         rows.training,
         covariance=asked.covariance,
@@ -156,20 +158,20 @@ def _family(rows: ChainRows, asked: AskedChain, map: Map) -> tuple[Emission, Mom
     return family, found
 
 
-def _structure(asked: AskedChain, size: int) -> hmm.Structure:
+def _chain_structure(asked: ChainOptions, size: int) -> hmm.ChainStructure:
     if asked.given is not None and asked.transitions == "full" and asked.mask is None:
-        return hmm.Structure(asked.given.first, asked.given.allowed)
-    return hmm.structure(asked.transitions, size, asked.mask)
+        return hmm.ChainStructure(asked.given.first, asked.given.allowed)
+    return hmm.chain_structure(asked.transitions, size, asked.mask)
 
 
-def _given(asked: AskedChain, family: Emission) -> Parameters | None:
+def _initial_parameters(asked: ChainOptions, family: EmissionFamily) -> Parameters | None:
     """Parameters of an earlier model, of which nothing that the structure forbids is left."""
     if asked.given is None:
         return None
     value = asked.given
     if value.emission != asked.emission:
         raise DataError(f"the start is of --emission {value.emission}, not {asked.emission}")
-    made = _structure(asked, value.states)
+    made = _chain_structure(asked, value.states)
     p = dict(value.parameters)
     for name, mask in (("initial", made.first), ("transition", made.allowed)):
         kept = np.where(mask, p[name], 0.0)
@@ -182,7 +184,7 @@ def _given(asked: AskedChain, family: Emission) -> Parameters | None:
     return p
 
 
-def _scored(made: ChainFitting, map: Map) -> ChainFitting:
+def _add_criterion(made: PreparedChainFit, map: Map) -> PreparedChainFit:
     """With a criterion where there is a choice."""
     if len(made.search.sizes) == 1:
         return made
@@ -190,40 +192,40 @@ def _scored(made: ChainFitting, map: Map) -> ChainFitting:
     if made.asked.criterion == "valid" and valid is None:
         raise DataError("has no sequences in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
 
-    def score(size: int, fit: Fit) -> float:
+    def score(size: int, fit: EMFit) -> float:
         value = made.made(size, fit)
         if made.asked.criterion == "valid" and valid is not None:
-            return -value.log_likelihood(valid, map, occupancy(value, made.rows.training, map))
-        return chain_criteria(value)[made.asked.criterion]
+            return -value.log_likelihood(valid, map, state_occupancy(value, made.rows.training, map))
+        return chain_information_criteria(value)[made.asked.criterion]
 
     return replace(made, search=replace(made.search, score=score, patience=made.asked.patience))
 
 
-def chain_criteria(value: MarkovChain) -> dict[str, float]:
+def chain_information_criteria(value: MarkovChain) -> dict[str, float]:
     """AIC and BIC of the sequences learned from; n is the number of rows."""
-    return criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, value.free_parameters)
+    return information_criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, value.free_parameters)
 
 
-def emissions(parameters: Parameters, family: Emission) -> Emissions:
+def emission_parameters(parameters: Parameters, family: EmissionFamily) -> Emissions:
     """Parameters of EM as a part of the artifact."""
     own = {name: item for name, item in parameters.items() if name not in hmm.STRUCTURE}
     return Emissions(**own, symbols=family.symbols if isinstance(family, Categorical) else None)
 
 
-def _held(test: Sequences, y: Array | None) -> Held:
+def _heldout_sequences(test: Sequences, y: Array | None) -> Held:
     block = test.whole()
     return Held(
         X=block.X, offsets=test.offsets.astype(np.int64), y=None if y is None else y[block.chosen], names=test.names, later=test.later
     )
 
 
-def occupancy(value: MarkovChain, sequences: Sequences, map: Map = map) -> Array:
+def state_occupancy(value: MarkovChain, sequences: Sequences, map: Map = map) -> Array:
     """(K,) mean smoothed probabilities of the states over the rows of sequences."""
     ready = value.ready()
 
     def statistics(block: SequenceBlock) -> Sums:
-        found = chain.smoothed(value.chain, ready.emitted(block.X), block.offsets).smoothed[:, : value.states]
+        found = forward_backward.smooth_states(value.chain, ready.emitted(block.X), block.offsets).smoothed[:, : value.states]
         return {"sum": np.repeat(block.weights, block.lengths) @ found}
 
-    found = total(SequenceBlocks(sequences), statistics, map)["sum"]
+    found = total_statistics(SequenceBlocks(sequences), statistics, map)["sum"]
     return np.asarray(found / found.sum())

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli import fast
-from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
+from herdcli.em.gaussian_densities import LOG_TAU
 from herdcli.errors import Diverged
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -29,7 +29,7 @@ FEW = 4  # rows a pattern, below which rows are taken together
 
 
 @dataclass(frozen=True)
-class Gaps:
+class MissingPatterns:
     """Which values of rows are there: masks (p, D) booleans, and which of them each row has (n,)."""
 
     masks: Array
@@ -41,18 +41,18 @@ class Gaps:
         return bool(self.masks.all())
 
 
-def gaps(Y: Array) -> Gaps:
+def missing_patterns(Y: Array) -> MissingPatterns:
     """The patterns of missing values of rows (n, D), the complete one first where there is one."""
     there = ~np.isnan(Y)
     if there.all():
-        return Gaps(np.ones((1, Y.shape[1]), dtype=bool), np.zeros(len(Y), dtype=np.int64))
+        return MissingPatterns(np.ones((1, Y.shape[1]), dtype=bool), np.zeros(len(Y), dtype=np.int64))
     packed = np.packbits(there, axis=1)
     _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    return Gaps(there[first], which.ravel().astype(np.int64))
+    return MissingPatterns(there[first], which.ravel().astype(np.int64))
 
 
 @dataclass(frozen=True)
-class Seen:
+class CollapsedRows:
     """Rows as the loops take them: T' of each pattern (p, K, K), z (n, K), and the log density that does not depend on the state (n,)."""
 
     TT: Array
@@ -66,12 +66,12 @@ def noise_root(noise: Array, mask: Array) -> Array:
     return np.asarray(np.linalg.cholesky(np.where(both, noise, np.eye(len(noise)))))
 
 
-def see(parameters: Parameters, Y: Array, missing: Gaps) -> Seen:
+def collapse_rows(parameters: Parameters, Y: Array, missing: MissingPatterns) -> CollapsedRows:
     """Rows (n, D) collapsed, pattern by pattern."""
     C, R = parameters["loading"], parameters["noise"]
     (D, K), n, count = C.shape, len(Y), len(missing.masks)
     size = min(D, K)
-    found = Seen(np.zeros((count, K, K)), np.zeros((n, K)), np.empty(n))
+    found = CollapsedRows(np.zeros((count, K, K)), np.zeros((n, K)), np.empty(n))
     E = Y - parameters["mean"]
     order = np.argsort(missing.which, kind="stable")
     bounds = np.searchsorted(missing.which[order], np.arange(count + 1))
@@ -97,7 +97,9 @@ def see(parameters: Parameters, Y: Array, missing: Gaps) -> Seen:
     return found
 
 
-def _collapse(E: Array, mask: Array, inverse: Array, basis: Array, constant: Array, rows: Array, local: Array, found: Seen) -> None:
+def _collapse(
+    E: Array, mask: Array, inverse: Array, basis: Array, constant: Array, rows: Array, local: Array, found: CollapsedRows
+) -> None:
     """z and the log density of some rows, of one pattern or of as many patterns as there are."""
     size = basis.shape[2]
     if len(mask) == 1:
@@ -115,7 +117,7 @@ def _collapse(E: Array, mask: Array, inverse: Array, basis: Array, constant: Arr
 
 
 @dataclass(frozen=True)
-class Filtered:
+class FilteredStates:
     """What was known of the states by the rows up to each: means (n, K), and of each edge (c, …) its covariances.
 
     predicted are means before the row is seen.  log_likelihood (n,) log p(y_t | y_<t).
@@ -145,7 +147,7 @@ class Filtered:
 
 
 @dataclass(frozen=True)
-class Smoothed:
+class SmoothedStates:
     """What is known of the states by all rows of their sequence: means (n, K), and different covariances by number."""
 
     mean: Array
@@ -166,11 +168,11 @@ class Smoothed:
         return np.where((self.pair < 0)[:, None, None], 0.0, found)
 
 
-def _slots(room: int) -> Array:
+def _covariance_slots(room: int) -> Array:
     return np.empty((2, 1 << max(4, (2 * room).bit_length())), dtype=np.int64)
 
 
-def drift_of(parameters: Parameters, U: Array | None, rows: int) -> Array:
+def state_drift(parameters: Parameters, U: Array | None, rows: int) -> Array:
     """(n, K) B u_t + a, what is added to the state after each row."""
     if U is None or not U.shape[1]:
         return np.ascontiguousarray(np.broadcast_to(parameters["drift"], (rows, len(parameters["drift"]))))
@@ -179,13 +181,15 @@ def drift_of(parameters: Parameters, U: Array | None, rows: int) -> Array:
     return found
 
 
-def kalman(parameters: Parameters, Y: Array, offsets: Array, U: Array | None = None, missing: Gaps | None = None) -> Filtered:
+def filter_sequences(
+    parameters: Parameters, Y: Array, offsets: Array, U: Array | None = None, missing: MissingPatterns | None = None
+) -> FilteredStates:
     """Filter sequences: rows (n, D), NaN where a value is missing; offsets (s + 1,) where they begin; controls (n, m) or None.
 
     Raises Diverged where covariances overflow, as they do for an unstable A over a long gap.
     """
-    missing = gaps(Y) if missing is None else missing
-    seen, drift, n = see(parameters, Y, missing), drift_of(parameters, U, len(Y)), len(Y)
+    missing = missing_patterns(Y) if missing is None else missing
+    seen, drift, n = collapse_rows(parameters, Y, missing), state_drift(parameters, U, len(Y)), len(Y)
     K = len(parameters["process"])
     AT, Q = np.ascontiguousarray(parameters["transition"].T), np.ascontiguousarray(parameters["process"])
     edge, predicted, mean, quadratic = np.empty(n, np.int64), np.empty((n, K)), np.empty((n, K)), np.empty(n)
@@ -196,7 +200,7 @@ def kalman(parameters: Parameters, Y: Array, offsets: Array, U: Array | None = N
         places = [np.empty(room, np.int64) for _ in range(3)]
         pivots = np.empty((room, K))
         problem = (seen.TT, AT, Q, parameters["start_mean"], parameters["start_covariance"], offsets, missing.which, seen.z, drift)
-        tables = (node, *places, covariance, factor, whiten, gain, pivots, edge, predicted, mean, quadratic, _slots(room))
+        tables = (node, *places, covariance, factor, whiten, gain, pivots, edge, predicted, mean, quadratic, _covariance_slots(room))
         with np.errstate(over="ignore", invalid="ignore"):
             nodes, edges = fast.kalman_filter(*problem, *tables)
         if nodes >= 0 or room == most:
@@ -212,11 +216,13 @@ def kalman(parameters: Parameters, Y: Array, offsets: Array, U: Array | None = N
         raise Diverged(
             f"the states overflow at row {row}: the model is unstable, and too many values in a row are missing", hint="fewer --components"
         )
-    return Filtered(predicted, mean, likelihood, edge, node[:nodes], places[0][:edges], places[2][:edges], covariance, factor, edges, drift)
+    return FilteredStates(
+        predicted, mean, likelihood, edge, node[:nodes], places[0][:edges], places[2][:edges], covariance, factor, edges, drift
+    )
 
 
-def smooth(parameters: Parameters, found: Filtered, offsets: Array) -> Smoothed:
-    """Smooth what `kalman` filtered."""
+def smooth_sequences(parameters: Parameters, found: FilteredStates, offsets: Array) -> SmoothedStates:
+    """Smooth what `filter_sequences` filtered."""
     (n, K), A, Q = found.mean.shape, np.ascontiguousarray(parameters["transition"]), np.ascontiguousarray(parameters["process"])
     which, pair, mean = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((n, K))
     back, rest = np.empty((found.edges, K, K)), np.empty((found.edges, K, K))
@@ -225,9 +231,9 @@ def smooth(parameters: Parameters, found: Filtered, offsets: Array) -> Smoothed:
     while True:
         after, lagged = np.empty((room, K, K)), np.empty((room, K, K))
         places = [np.empty(room, np.int64) for _ in range(3)]
-        tables = (back, rest, after, *places, lagged, which, pair, mean, _slots(room))
+        tables = (back, rest, after, *places, lagged, which, pair, mean, _covariance_slots(room))
         covariances, pairs = fast.kalman_smoother(A, Q, offsets, *given, np.ascontiguousarray(A.T), *tables)
         if covariances >= 0 or room == most:
             break
         room = min(8 * room, most)
-    return Smoothed(mean, which, pair, after[:covariances], lagged[:pairs])
+    return SmoothedStates(mean, which, pair, after[:covariances], lagged[:pairs])

@@ -15,11 +15,25 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from herdcli import fast
-from herdcli.algorithm import Progress, Shaped
-from herdcli.em import starts
-from herdcli.em.driver import Fit, Ledger, Parameters
+from herdcli.algorithm import HasStateShapes, RunProgress
+from herdcli.em import cluster_initialization
+from herdcli.em.driver import EMFit, Ledger, Parameters
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import BLOCK, Block, Map, Moments, Rows, Source, Statistics, Sums, Tree, advance, at_a_time, moments, sampled
+from herdcli.numerics.block_statistics import (
+    BLOCK,
+    BlockSource,
+    Map,
+    RowBlock,
+    RowMoments,
+    RowReader,
+    Statistics,
+    Sums,
+    SumTree,
+    add_next_blocks,
+    blocks_per_step,
+    row_moments,
+    sample_rows,
+)
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -31,7 +45,7 @@ RUN, RUNS = 64, 32  # a minibatch is so many runs of so many rows
 
 
 @dataclass
-class Bounds:
+class HamerlyBounds:
     """What is known of a block since its centres were `centre`: which is nearest, how far at most, how far the others at least."""
 
     centre: Array  # (K, D)
@@ -41,7 +55,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Assigned(Statistics):
+class AssignmentSums(Statistics):
     """Statistics of a block: count (K,), first (K, D) about the mean of all rows, mass, −SSE as log_likelihood.
 
     centre (K, D), about that mean too;  mean (D,).
@@ -50,12 +64,12 @@ class Assigned(Statistics):
     centre: Array
     mean: Array
 
-    def __call__(self, block: Block) -> Sums:
+    def __call__(self, block: RowBlock) -> Sums:
         """The sums of a block, whose nearest centres are found from all distances."""
         Z = block.X - self.mean
-        return self.sums(block, Z, closest(Z, self.centre)[0])
+        return self.sums(block, Z, nearest_centres(Z, self.centre)[0])
 
-    def sums(self, block: Block, Z: Array, nearest: Array) -> Sums:
+    def sums(self, block: RowBlock, Z: Array, nearest: Array) -> Sums:
         """The sums of a block whose rows Z (m, D) about the mean have these nearest centres (m,)."""
         centre = self.centre
         w = np.ones(len(Z)) if block.weight is None else block.weight
@@ -69,19 +83,19 @@ class Assigned(Statistics):
 
 @dataclass(frozen=True)
 class KMeans:
-    """The model for `driver.EM`; `kmeans` makes one.  Parameters: centre (K, D).
+    """The model for `driver.EM`; `prepare_kmeans` makes one.  Parameters: centre (K, D).
 
     `bounds` saves time alone: without an entry for a block all its distances are computed, with the same result.
     """
 
     clusters: int
-    found: Moments
-    source: Source
+    found: RowMoments
+    source: BlockSource
     init: str
     seed: int
     given: Array | None = None
     bounded: bool = True
-    bounds: dict[int, Bounds] = field(default_factory=dict, compare=False)
+    bounds: dict[int, HamerlyBounds] = field(default_factory=dict, compare=False)
 
     def start(self, restart: int) -> Parameters:
         """Centres by greedy k-means++, drawn, or given."""
@@ -89,12 +103,12 @@ class KMeans:
         if self.given is not None:
             return {"centre": self.given.copy()}
         random = generator(self.seed, Stream.EM_START, unit=restart)
-        rows = sampled(self.source, random, self.found.rows)
-        return {"centre": starts.centres(rows, self.clusters, self.init, random, np.ones(len(self.found.mean)))}
+        rows = sample_rows(self.source, random, self.found.rows)
+        return {"centre": cluster_initialization.initial_centres(rows, self.clusters, self.init, random, np.ones(len(self.found.mean)))}
 
-    def expect(self, parameters: Parameters) -> Callable[[Block], Sums]:
+    def expect(self, parameters: Parameters) -> Callable[[RowBlock], Sums]:
         """Statistics of a block, by its bounds where they are kept."""
-        plain = Assigned(parameters["centre"] - self.found.mean, self.found.mean)
+        plain = AssignmentSums(parameters["centre"] - self.found.mean, self.found.mean)
         if not self.bounded:
             return plain
         centre = plain.centre
@@ -102,13 +116,13 @@ class KMeans:
         np.fill_diagonal(apart, np.inf)
         half = 0.5 * apart.min(axis=1)
 
-        def statistics(block: Block) -> Sums:
+        def statistics(block: RowBlock) -> Sums:
             Z = block.X - self.found.mean
-            return plain.sums(block, Z, self._nearest(block.first, Z, centre, half))
+            return plain.sums(block, Z, self._nearest_centres(block.first, Z, centre, half))
 
         return statistics
 
-    def _nearest(self, block: int, Z: Array, centre: Array, half: Array) -> Array:
+    def _nearest_centres(self, block: int, Z: Array, centre: Array, half: Array) -> Array:
         """(m,) nearest centres, by the bounds of the block where there are any.
 
         A row whose nearest centre is at most u away keeps it if every other is at least l > u away, or if no other lies
@@ -116,8 +130,8 @@ class KMeans:
         """
         held = self.bounds.get(block)
         if held is None:
-            nearest, upper, lower = closest(Z, centre)
-            self.bounds[block] = Bounds(centre, nearest, upper, lower)
+            nearest, upper, lower = nearest_centres(Z, centre)
+            self.bounds[block] = HamerlyBounds(centre, nearest, upper, lower)
             return nearest
         drift = np.sqrt(np.square(centre - held.centre).sum(axis=1))
         held.upper += drift[held.nearest]
@@ -129,7 +143,7 @@ class KMeans:
         held.upper[doubtful] = np.sqrt(np.square(Z[doubtful] - centre[held.nearest[doubtful]]).sum(axis=1)) * (1.0 + SLACK)
         doubtful = doubtful[held.upper[doubtful] >= safe[doubtful]]
         if len(doubtful):
-            held.nearest[doubtful], held.upper[doubtful], held.lower[doubtful] = closest(Z[doubtful], centre)
+            held.nearest[doubtful], held.upper[doubtful], held.lower[doubtful] = nearest_centres(Z[doubtful], centre)
         return held.nearest
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
@@ -163,10 +177,10 @@ class KMeans:
 
     def starting(self) -> int:
         """Bytes that finding a start takes."""
-        return starts.memory(self.found, self.clusters)
+        return cluster_initialization.memory_needed(self.found, self.clusters)
 
 
-def closest(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
+def nearest_centres(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
     """Of rows (m, D): the nearest of the centres (K, D), the lowest of equals; an upper bound of its distance, and a lower
     bound of the distances of all others.
 
@@ -195,8 +209,8 @@ def closest(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
     return nearest, upper, lower
 
 
-def kmeans(
-    source: Source,
+def prepare_kmeans(
+    source: BlockSource,
     clusters: int,
     *,
     init: str = "kmeans++",
@@ -208,7 +222,7 @@ def kmeans(
     """So many clusters of the rows of a source.  Raises DataError for missing values and fewer rows than clusters."""
     if clusters < 1:
         raise BadUsage("there is at least 1 cluster")
-    found = moments(source, map)
+    found = row_moments(source, map)
     if found.missing:
         message = f"{found.missing} values are missing, which k-means cannot use"
         raise DataError(message, hint="--model gmm --covariance spherical can")
@@ -232,14 +246,14 @@ class BatchState:
 
 
 @dataclass(frozen=True)
-class MiniBatch(Shaped[BatchState]):
+class MiniBatch(HasStateShapes[BatchState]):
     """k-means by minibatches: c_k ← c_k + (w / taken_k)(x − c_k) for the rows of each batch; the last centres are the result.
 
     A batch is RUNS runs of RUN neighbouring rows, so that a file of any size is read at few places.  One pass over all rows follows,
     some blocks a step, for the squared error that the result is judged by.
     """
 
-    rows: Rows
+    rows: RowReader
     model: KMeans
     batches: int
     map: Map = map
@@ -265,7 +279,7 @@ class MiniBatch(Shaped[BatchState]):
         blocks = [self.rows.read(int(at), min(int(at) + RUN, self.rows.count)) for at in starts_at]
         X = np.concatenate([block.X for block in blocks])
         w = np.concatenate([np.ones(len(block.X)) if block.weight is None else block.weight for block in blocks])
-        nearest, upper, _ = closest(X, state.centre)
+        nearest, upper, _ = nearest_centres(X, state.centre)
         state.error = float(w @ np.square(upper) / max(float(w.sum()), np.finfo(float).tiny))
         mass = np.bincount(nearest, w, minlength=len(state.centre))
         sums = np.asarray(csr_array((w, nearest, np.arange(len(X) + 1)), shape=(len(X), len(mass))).T @ X)
@@ -275,8 +289,8 @@ class MiniBatch(Shaped[BatchState]):
         return state
 
     def _judge(self, state: BatchState) -> BatchState:
-        tree, source = Tree(state.sizes, state.sums), self.model.source
-        advance(tree, source, self.model.expect({"centre": state.centre}), self.map)
+        tree, source = SumTree(state.sizes, state.sums), self.model.source
+        add_next_blocks(tree, source, self.model.expect({"centre": state.centre}), self.map)
         return state
 
     def done(self, state: BatchState) -> bool:
@@ -286,18 +300,18 @@ class MiniBatch(Shaped[BatchState]):
     def memory(self) -> int:
         """Bytes of a batch and its distances, and of the sums of the pass."""
         batch = 8 * RUN * RUNS * (self.rows.columns + self.model.clusters)
-        return batch + self.model.memory() * (at_a_time(self.model.source) + self.model.source.count.bit_length())
+        return batch + self.model.memory() * (blocks_per_step(self.model.source) + self.model.source.count.bit_length())
 
-    def progress(self, state: BatchState) -> Progress:
+    def progress(self, state: BatchState) -> RunProgress:
         """Batches, then parts of the pass, with the squared error of the last batch."""
         figure = f"squared error {state.error:.5g}" if state.step else ""
-        return Progress(state.step, self.batches + -(-self.model.source.count // at_a_time(self.model.source)), figure)
+        return RunProgress(state.step, self.batches + -(-self.model.source.count // blocks_per_step(self.model.source)), figure)
 
-    def result(self, state: BatchState) -> Fit:
+    def result(self, state: BatchState) -> EMFit:
         """The centres with their squared error, as a run without an M step."""
-        sums = Tree(state.sizes, state.sums).total()
+        sums = SumTree(state.sizes, state.sums).total()
         mass = float(sums["mass"][0])
         reached = sums["log_likelihood"] / mass
         ledger = Ledger(reached, -reached, np.zeros(1), np.zeros(1, dtype=np.int64))
         ended = np.ones(1, dtype=bool)  # at the number of batches asked for, which is the only end there is
-        return Fit({"centre": state.centre}, ledger, reached, np.zeros(1, dtype=np.int64), ended, 0, mass)
+        return EMFit({"centre": state.centre}, ledger, reached, np.zeros(1, dtype=np.int64), ended, 0, mass)

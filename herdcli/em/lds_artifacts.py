@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from herdcli.em.artifacts import Restarts, _finite
+from herdcli.em.artifacts import Restarts, _require_finite
 from herdcli.em.driver import Ledger, Parameters
-from herdcli.em.floors import definite, require_moments
-from herdcli.em.kalman import Filtered, gaps, kalman, smooth
-from herdcli.em.lds import completed, parameters_count
+from herdcli.em.kalman import FilteredStates, filter_sequences, missing_patterns, smooth_sequences
+from herdcli.em.lds import complete_rows, parameter_count
+from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -76,10 +76,10 @@ class LinearDynamics:
 
     def validate(self) -> None:
         """Raise DataError unless the parameters are finite and the covariances are covariances."""
-        _finite(self, "transition", "drift", "process", "loading", "mean", "noise", "start_mean", "start_covariance")
+        _require_finite(self, "transition", "drift", "process", "loading", "mean", "noise", "start_mean", "start_covariance")
         for name in ("process", "noise", "start_covariance"):
             S = getattr(self, name)
-            if S.shape[0] != S.shape[1] or not definite(S):
+            if S.shape[0] != S.shape[1] or not are_positive_definite(S):
                 raise DataError(f"/{name} is not positive definite")
         if self.transition.shape[0] != self.transition.shape[1]:
             raise DataError("/transition is not square")
@@ -133,7 +133,7 @@ class LinearDynamics:
     def free_parameters(self) -> int:
         """How many numbers were fitted."""
         several = self.known is None or self.known.sequences > 1
-        return parameters_count(self.states, self.columns, self.controls, diagonal=self.diagonal, several=several)
+        return parameter_count(self.states, self.columns, self.controls, diagonal=self.diagonal, several=several)
 
     def started(self, number: int) -> Parameters:
         """The parameters with what was known of the first state of a held-out sequence."""
@@ -156,19 +156,19 @@ class LinearDynamics:
     def states_of(self, Y: Array, offsets: Array, U: Array | None, want: str) -> tuple[Array, Array]:
         """Means (n, K) and standard deviations of the states by all rows of their sequence (smoothed), by those up to each (filtered), or
         by those before it (predicted)."""
-        found = kalman(self.parameters, Y, offsets, U)
+        found = filter_sequences(self.parameters, Y, offsets, U)
         if want == "filtered":
-            return found.mean, deviations(found.covariance)
+            return found.mean, standard_deviations(found.covariance)
         if want == "predicted":
-            return found.predicted, deviations(found.predicted_covariance)
-        after = smooth(self.parameters, found, offsets)
-        return after.mean, deviations(after.covariance)
+            return found.predicted, standard_deviations(found.predicted_covariance)
+        after = smooth_sequences(self.parameters, found, offsets)
+        return after.mean, standard_deviations(after.covariance)
 
     def completed(self, Y: Array, offsets: Array, U: Array | None) -> Array:
         """Rows with their expected values in the gaps, by all that is there in their sequence."""
-        p, missing = self.parameters, gaps(Y)
-        after = smooth(p, kalman(p, Y, offsets, U, missing), offsets)
-        return completed(p, Y, missing, after, None)[0]
+        p, missing = self.parameters, missing_patterns(Y)
+        after = smooth_sequences(p, filter_sequences(p, Y, offsets, U, missing), offsets)
+        return complete_rows(p, Y, missing, after, None)[0]
 
     def forecast(self, Y: Array, offsets: Array, U: Array | None, steps: int) -> tuple[Array, Array]:
         """Means (s · steps, D) and standard deviations of the rows that follow each sequence.
@@ -179,15 +179,15 @@ class LinearDynamics:
             hint = "append rows with their controls and empty outputs, and --want completed"
             raise BadUsage(f"a forecast of {steps} steps needs the controls of rows to come", hint=hint)
         p = self.parameters
-        found = kalman(p, Y, offsets, U)
+        found = filter_sequences(p, Y, offsets, U)
         last = offsets[1:] - 1
-        mean, covariance = _stepped(p, found.mean[last], found.covariance[last], found.drift[last])
+        mean, covariance = _predict_step(p, found.mean[last], found.covariance[last], found.drift[last])
         means, spreads = [], []
         for _ in range(steps):
             means.append(mean @ p["loading"].T + p["mean"])
             # Var y = C P C' + R with the state's own P, which grows by AP A' + Q a step: of a stable A it ends at the stationary spread.
-            spreads.append(deviations(p["loading"] @ covariance @ p["loading"].T + p["noise"]))
-            mean, covariance = _stepped(p, mean, covariance, p["drift"])
+            spreads.append(standard_deviations(p["loading"] @ covariance @ p["loading"].T + p["noise"]))
+            mean, covariance = _predict_step(p, mean, covariance, p["drift"])
         return tuple(np.stack(part, axis=1).reshape(-1, self.columns) for part in (means, spreads))  # type: ignore[return-value]
 
     def drawn(self, count: int, steps: int, seed: int) -> Array:
@@ -209,16 +209,16 @@ class LinearDynamics:
         return found.reshape(-1, self.columns)
 
 
-def _stepped(p: Parameters, mean: Array, covariance: Array, drift: Array) -> tuple[Array, Array]:
+def _predict_step(p: Parameters, mean: Array, covariance: Array, drift: Array) -> tuple[Array, Array]:
     A = p["transition"]
     return mean @ A.T + drift, A @ covariance @ A.T + p["process"]
 
 
-def deviations(covariance: Array) -> Array:
+def standard_deviations(covariance: Array) -> Array:
     """(n, K) roots of the diagonals of covariances (n, K, K)."""
     return np.asarray(np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
 
 
-def ahead(p: Parameters, found: Filtered) -> Array:
+def one_step_predictions(p: Parameters, found: FilteredStates) -> Array:
     """(n, D) what each row was expected to be by the rows before it."""
     return np.asarray(found.predicted @ p["loading"].T + p["mean"])

@@ -1,7 +1,7 @@
 """Rows in time: sequences of different lengths one after another, cut into fixed blocks of whole sequences.
 
 A block ends with the sequence that brings it to 4,096 rows, counted from the first sequence; its statistics are added in the same fixed
-tree as those of rows (`numerics.blocks`), so that neither threads nor storage change a bit.  The unit is the sequence, since no
+tree as those of rows (`numerics.block_statistics`), so that neither threads nor storage change a bit.  The unit is the sequence, since no
 statistic of one needs another one; a single sequence is a single block.
 """
 
@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import BLOCK
+from herdcli.numerics.block_statistics import BLOCK
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -70,7 +70,7 @@ class Sequences:
 
     X        (n, D) the table, in whatever type and order; NaN where a value is missing.
     chosen   (m,) the places of the rows, sequence by sequence, in time.
-    offsets  (S + 1,) where each sequence begins in `chosen`; none is empty.
+    offsets  (S + 1,) where each sequence begins in `select_sequences`; none is empty.
     weight   (S,) of each sequence, None: 1.
     names    what the sequences are called, None where there is one without a name.
     later    whether they are pieces that do not begin where their sequences do.
@@ -135,7 +135,7 @@ class Sequences:
 
 @dataclass(frozen=True)
 class SequenceBlocks:
-    """The blocks of a pass over sequences: a `numerics.blocks.Source`.
+    """The blocks of a pass over sequences: a `numerics.block_statistics.BlockSource`.
 
     beside  (n, …) what of the table goes along with its rows, of blocks that are sent to other processes.
     """
@@ -146,7 +146,7 @@ class SequenceBlocks:
     @cached_property
     def bounds(self) -> Array:
         """(B + 1,) the first sequence of each block, and their number."""
-        return bounds(self.sequences.lengths)
+        return block_bounds(self.sequences.lengths)
 
     @property
     def count(self) -> int:
@@ -161,7 +161,7 @@ class SequenceBlocks:
             yield found if self.beside is None else replace(found, beside=self.beside[found.chosen])
 
 
-def bounds(lengths: Array) -> Array:
+def block_bounds(lengths: Array) -> Array:
     """(B + 1,) where blocks begin: a block is closed by the sequence that brings it to BLOCK rows or more."""
     found, held = [0], 0
     for s, length in enumerate(lengths.tolist()):
@@ -172,7 +172,7 @@ def bounds(lengths: Array) -> Array:
     return np.array(found, dtype=np.int64)
 
 
-def grouped(X: Array, key: Array | None = None, weight: Array | None = None) -> Sequences:
+def group_rows(X: Array, key: Array | None = None, weight: Array | None = None) -> Sequences:
     """The sequences of a table (n, D): rows with the same key (n,), numbers or text, in their order; without a key one sequence.
 
     Sequences stand in the order of their first rows; rows of different ones may be mixed.
@@ -210,7 +210,7 @@ def _weights(sequences: Sequences, weight: Array) -> Array:
     return np.asarray(first, dtype=np.float64)
 
 
-def split(sequences: Sequences, given: Array | None, parts: tuple[float, ...] | None, seed: int) -> dict[int, Sequences]:
+def split_sequences(sequences: Sequences, given: Array | None, parts: tuple[float, ...] | None, seed: int) -> dict[int, Sequences]:
     """Parts 0 to learn from, 1 to choose by and 2 to judge by, each of whole sequences; a part without any is left out.
 
     given  (n,) the split of the rows of the table, which has to be the same all along a sequence.
@@ -218,21 +218,21 @@ def split(sequences: Sequences, given: Array | None, parts: tuple[float, ...] | 
            its first part is learned from and its last one judged by.  Otherwise sequences are drawn from the seed.
     """
     if given is not None and parts is None:
-        return _by_rows(sequences, given)
+        return _split_by_rows(sequences, given)
     sizes = FRACTIONS if parts is None else parts
     fractions = all(part <= 1 for part in sizes) and sum(sizes) <= 1 + 1e-9
     if fractions and sequences.count < FEW:
-        return _in_time(sequences, sizes)
-    whole = np.array(_of(sequences.count, sizes) if fractions else sizes, dtype=np.int64)
+        return _split_in_time(sequences, sizes)
+    whole = np.array(_whole_parts(sequences.count, sizes) if fractions else sizes, dtype=np.int64)
     if whole.sum() > sequences.count:
         raise DataError(f"asks for {whole.sum()} sequences, there are {sequences.count}", where="--split")
     order = generator(seed, Stream.SPLIT).permutation(sequences.count)
     ends = np.cumsum(whole)
     drawn = {part: np.sort(order[end - size : end]) for part, size, end in zip(PARTS, whole, ends, strict=True)}
-    return {part: chosen(sequences, which) for part, which in drawn.items() if len(which)}
+    return {part: select_sequences(sequences, which) for part, which in drawn.items() if len(which)}
 
 
-def _of(count: int, parts: tuple[float, ...]) -> list[int]:
+def _whole_parts(count: int, parts: tuple[float, ...]) -> list[int]:
     """Fractions of a number as whole numbers, by largest remainder."""
     exact = [count * part for part in parts]
     sizes = [int(size + 1e-9) for size in exact]
@@ -242,14 +242,14 @@ def _of(count: int, parts: tuple[float, ...]) -> list[int]:
     return sizes
 
 
-def _by_rows(sequences: Sequences, given: Array) -> dict[int, Sequences]:
+def _split_by_rows(sequences: Sequences, given: Array) -> dict[int, Sequences]:
     own = given[sequences.chosen]
     first = own[sequences.offsets[:-1]]
     differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))
     if len(differs) and sequences.names is None:  # one sequence: its parts are pieces of it, one after the other
         if (np.diff(own.astype(np.int64)) < 0).any():
             raise DataError("the splits of one sequence must follow each other in time", hint="--split .6,.2,.2 makes a new split")
-        return {part: _piece(sequences, own == part) for part in PARTS if (own == part).any()}
+        return {part: _keep_rows(sequences, own == part) for part in PARTS if (own == part).any()}
     if len(differs):
         at = int(np.searchsorted(sequences.offsets, differs[0], side="right")) - 1
         name = (sequences.names or [""])[at]
@@ -257,18 +257,18 @@ def _by_rows(sequences: Sequences, given: Array) -> dict[int, Sequences]:
             f"sequence {name} has rows of splits {first[at]} and {own[differs[0]]}",
             hint="--split .6,.2,.2 draws whole sequences",
         )
-    return {part: chosen(sequences, np.flatnonzero(first == part)) for part in PARTS if (first == part).any()}
+    return {part: select_sequences(sequences, np.flatnonzero(first == part)) for part in PARTS if (first == part).any()}
 
 
-def _in_time(sequences: Sequences, parts: tuple[float, ...]) -> dict[int, Sequences]:
+def _split_in_time(sequences: Sequences, parts: tuple[float, ...]) -> dict[int, Sequences]:
     """Each sequence cut where its shares end."""
-    sizes = np.array([_of(int(length), parts) for length in sequences.lengths])
+    sizes = np.array([_whole_parts(int(length), parts) for length in sequences.lengths])
     rest = sequences.lengths - sizes.sum(axis=1)
     within = np.concatenate([np.repeat((*PARTS, UNUSED), (*size, left)) for size, left in zip(sizes, rest, strict=True)])
-    return {part: _piece(sequences, within == part) for part in PARTS if (within == part).any()}
+    return {part: _keep_rows(sequences, within == part) for part in PARTS if (within == part).any()}
 
 
-def _piece(sequences: Sequences, kept: Array) -> Sequences:
+def _keep_rows(sequences: Sequences, kept: Array) -> Sequences:
     """What is left of sequences of which only the rows `kept` (m,) stay."""
     lengths = np.add.reduceat(kept.astype(np.int64), sequences.offsets[:-1])
     some = np.flatnonzero(lengths)
@@ -278,7 +278,7 @@ def _piece(sequences: Sequences, kept: Array) -> Sequences:
     return Sequences(sequences.X, sequences.chosen[kept], offsets, weight, names, later=not kept[sequences.offsets[:-1]].all())
 
 
-def uninformative(sequences: Sequences) -> tuple[Array, Array]:
+def uninformative_columns(sequences: Sequences) -> tuple[Array, Array]:
     """Columns (D,) bool without any value in sequences of positive weight, and those with one value, however often."""
     weight = np.ones(sequences.count) if sequences.weight is None else sequences.weight
     rows = sequences.chosen[np.repeat(weight > 0, sequences.lengths)]
@@ -305,7 +305,7 @@ def step_variance(sequences: Sequences, variance: Array) -> Array:
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), variance)
 
 
-def chosen(sequences: Sequences, which: Array) -> Sequences:
+def select_sequences(sequences: Sequences, which: Array) -> Sequences:
     """The sequences with these numbers."""
     lengths = sequences.lengths[which]
     rows = [sequences.chosen[sequences.offsets[s] : sequences.offsets[s + 1]] for s in which]

@@ -20,7 +20,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Compared:
+class BeliefsWithReference:
     """Beliefs beside the marginals, and log Z where it is known, of a reference."""
 
     beliefs: Beliefs
@@ -28,7 +28,9 @@ class Compared:
     log_z: float | None
 
 
-def metrics(value: Beliefs | Compared, settings: Any, *, map: Any = map, progress: Watch | None = None) -> dict[str, float | None]:
+def metrics(
+    value: Beliefs | BeliefsWithReference, settings: Any, *, map: Any = map, progress: Watch | None = None
+) -> dict[str, float | None]:
     """Every column of `COLUMNS`; None where there is no reference.
 
     marginal_error      mean over all states of |b_i(x_i) − reference|; marginal_error_max the largest.
@@ -43,7 +45,7 @@ def metrics(value: Beliefs | Compared, settings: Any, *, map: Any = map, progres
     log_value           log Σ Π f over the states that agree with --query mpe or mmap, in place of log_z, which is of all;
                         log_value_upper, what no other assignment exceeds.
     """
-    found = value.beliefs if isinstance(value, Compared) else value
+    found = value.beliefs if isinstance(value, BeliefsWithReference) else value
     energies = found.trace.free_energy[np.isfinite(found.trace.free_energy)]
     result: dict[str, float | None] = dict.fromkeys(COLUMNS)
     result |= {
@@ -65,10 +67,10 @@ def metrics(value: Beliefs | Compared, settings: Any, *, map: Any = map, progres
         "free_energy_rise": max(0.0, float(np.diff(energies).max())) if len(energies) > 1 else None,
         "fixed_points": None if found.fixed_point_energy is None else len(found.fixed_point_energy),
     }
-    return result | _errors(value) if isinstance(value, Compared) else result
+    return result | _reference_errors(value) if isinstance(value, BeliefsWithReference) else result
 
 
-def _errors(value: Compared) -> dict[str, float | None]:
+def _reference_errors(value: BeliefsWithReference) -> dict[str, float | None]:
     ours = value.beliefs.marginals()
     if len(ours) != len(value.marginals):
         raise DataError(f"has {len(ours)} variables, the reference has {len(value.marginals)}")

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import held
-from herdcli.evaluation.kept import Kept, area, marked
+from herdcli.evaluation import heldout_examples
+from herdcli.evaluation.score_collection import CollectedColumns, pack_scores, roc_area
 from herdcli.numerics import class_baselines
 from herdcli.online.model import Classifier
-from herdcli.online.predict import probabilities, winners
-from herdcli.online.sets import members
+from herdcli.online.prediction import class_probabilities, predicted_classes
+from herdcli.online.prediction_sets import set_members
 from herdcli.schema import Array
 
 BINS = 15
@@ -43,15 +43,15 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
-class Judged:
+class EvaluatedExamples:
     """Examples that a classifier has judged, block by block: counts, and in `kept` a few numbers of each that figures need all of.
 
     confusion (classes, classes)  examples by true and predicted class.      on  test or calibration, whichever examples they are.
     discordant (2, 3)  what the nearest centroid and the ridge classifier get wrong, they alone get right and the model alone does.
     """
 
-    def __init__(self, model: Classifier, kept: Kept | None = None, *, on: str = "test") -> None:
-        self.model, self.kept, self.on = model, Kept() if kept is None else kept, on
+    def __init__(self, model: Classifier, kept: CollectedColumns | None = None, *, on: str = "test") -> None:
+        self.model, self.kept, self.on = model, CollectedColumns() if kept is None else kept, on
         size = len(model.classes)
         self.confusion = np.zeros((size, size), dtype=np.int64)
         self.discordant = np.zeros((2, 3))
@@ -64,18 +64,18 @@ class Judged:
 
     def add(self, score: Array, variance: Array, y: Array, baselines: Array | None = None) -> None:
         """The next examples: scores and variances (n, C), true classes (n,), and those that baselines predict (n, 2)."""
-        p, predicted = probabilities(score, variance, self.model.scale, self.model.link), winners(score)
+        p, predicted = class_probabilities(score, variance, self.model.scale, self.model.link), predicted_classes(score)
         size, rows = p.shape[1], np.arange(len(y))
         self.finite = self.finite and bool(np.isfinite(p).all())
         self.discordant += np.nan if baselines is None else class_baselines.discordant(y, predicted, baselines)
         self.confusion += np.bincount(y * size + predicted, minlength=size * size).reshape(size, size)
-        self.gaps = gaps(p.max(axis=1), predicted == y, self.gaps)
+        self.gaps = calibration_gaps(p.max(axis=1), predicted == y, self.gaps)
         # Of two classes both columns have the same square, and one of them is counted.
         square = ((p - np.eye(size)[y]) ** 2).sum(axis=1)
-        areas = [marked(p[:, z], y == z) for z in ([1] if size == 2 else range(size))]
+        areas = [pack_scores(p[:, z], y == z) for z in ([1] if size == 2 else range(size))]
         self.kept.append([np.log(np.maximum(p[rows, y], 1e-15)), square, *areas])
         if self.model.coverage is not None and self.on == "test":
-            among = members(score, variance, self.model.coverage.threshold)
+            among = set_members(score, variance, self.model.coverage.threshold)
             self.held, self.sizes = self.held + int(among[rows, y].sum()), self.sizes + int(among.sum())
 
     def figures(self) -> dict[str, Any]:
@@ -96,12 +96,12 @@ class Judged:
     def _auc(self) -> float | None:
         """Area under the ROC curve by ranks, ties counted half; None where a class does not occur."""
         count = 1 if len(self.confusion) == 2 else len(self.confusion)
-        found = [area(self.kept.column(2 + z, np.uint64)) for z in range(count)]
+        found = [roc_area(self.kept.column(2 + z, np.uint64)) for z in range(count)]
         known = [each for each in found if each is not None]
         return float(np.mean(known)) if known else None
 
 
-def metrics(value: Classifier | Judged, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
+def metrics(value: Classifier | EvaluatedExamples, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
     """Every column of `COLUMNS`; None where the artifact has no held-out rows.
 
     error_majority     of the commonest class of these rows for all of them.
@@ -110,7 +110,7 @@ def metrics(value: Classifier | Judged, settings: Any, *, map: Any = map, progre
     coverage, set_size  of the sets of `herd apply --want sets`, on test rows alone: those that calibrated it decided their size.
     calibration_error  expected calibration error of the likeliest class, 15 bins of equal width.
     """
-    model, found = value.model if isinstance(value, Judged) else value, examined(value)
+    model, found = value.model if isinstance(value, EvaluatedExamples) else value, evaluated_examples(value)
     result: dict[str, Any] = dict.fromkeys(COLUMNS)
     if model.running.seen:
         result["progressive_error"] = model.running.wrong / model.running.seen
@@ -121,47 +121,47 @@ def metrics(value: Classifier | Judged, settings: Any, *, map: Any = map, progre
     return result if found is None else result | found.figures()
 
 
-def examined(value: Classifier | Judged) -> Judged | None:
+def evaluated_examples(value: Classifier | EvaluatedExamples) -> EvaluatedExamples | None:
     """The rows that figures are made of, judged; None where an artifact has none."""
-    return value if isinstance(value, Judged) else held.examined(value, Judged)
+    return value if isinstance(value, EvaluatedExamples) else heldout_examples.evaluate_heldout(value, EvaluatedExamples)
 
 
-def judged(value: Classifier) -> tuple[Array, Array, Array]:
+def heldout_predictions(value: Classifier) -> tuple[Array, Array, Array]:
     """Class probabilities (n, classes), true and predicted classes (n,) of the held-out rows that figures are made of."""
     rows = value.holdout
     if rows is None:
         raise DataError("the classifier has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
-    _, chosen = held.rows_of(rows)
+    _, chosen = heldout_examples.evaluated_rows(rows)
     score = rows.score[chosen]
-    return probabilities(score, rows.variance[chosen], value.scale, value.link), rows.y[chosen], winners(score)
+    return class_probabilities(score, rows.variance[chosen], value.scale, value.link), rows.y[chosen], predicted_classes(score)
 
 
 def calibration_error(confidence: Array, right: Array) -> float:
     """Mean distance between confidence and share of right answers over bins of confidence, weighted by their rows."""
-    return float(np.abs(gaps(confidence, right, np.zeros(BINS))).sum() / len(right))
+    return float(np.abs(calibration_gaps(confidence, right, np.zeros(BINS))).sum() / len(right))
 
 
-def gaps(confidence: Array, right: Array, before: Array) -> Array:
+def calibration_gaps(confidence: Array, right: Array, before: Array) -> Array:
     """Σ of confidence less 1 of right answers in each bin (15,), on top of that of the examples before."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     return np.bincount(np.append(np.arange(BINS), bins), weights=np.append(before, confidence - right), minlength=BINS)
 
 
-def confusion(value: Classifier) -> list[Row]:
+def confusion_rows(value: Classifier) -> list[Row]:
     """A row per true class: how many of its examples were given to each class."""
-    p, y, predicted = judged(value)
+    p, y, predicted = heldout_predictions(value)
     size = p.shape[1]
     table = np.bincount(y * size + predicted, minlength=size * size).reshape(size, size)
     return [{"class": name} | dict(zip(value.classes, line, strict=True)) for name, line in zip(value.classes, table.tolist(), strict=True)]
 
 
-def mcnemar(first: Classifier, second: Classifier) -> dict[str, Any]:
+def mcnemar_test(first: Classifier, second: Classifier) -> dict[str, Any]:
     """McNemar's test on examples that one of two classifiers gets wrong: exact up to 1000 of them, else χ² with continuity correction.
 
     Raises DataError unless both were judged on the same rows.
     """
-    _, y, a = judged(first)
-    _, other, b = judged(second)
+    _, y, a = heldout_predictions(first)
+    _, other, b = heldout_predictions(second)
     if first.classes != second.classes or not np.array_equal(y, other):
         raise DataError("the two classifiers were not judged on the same rows", hint="name them: herd eval A B --mcnemar --data FILE")
     only_first, only_second = int(((a != y) & (b == y)).sum()), int(((a == y) & (b != y)).sum())
@@ -189,7 +189,7 @@ def sign_test(first: int, second: int) -> float:
     return float(erfc(statistic / np.sqrt(2.0)))
 
 
-def tournament(results: Sequence[Row]) -> list[Row]:
+def tournament_edges(results: Sequence[Row]) -> list[Row]:
     """Win fractions of every pair of algorithms over the tasks both took part in, as the edges of a graph.
 
     results  rows with `task`, `algorithm`, `error` and perhaps `noise`.  The algorithm with more wins is on top; an edge
@@ -206,14 +206,14 @@ def tournament(results: Sequence[Row]) -> list[Row]:
                 errors.setdefault(row["algorithm"], {})[row["task"]] = row["error"]
         names = sorted(errors)
         pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
-        found = [_edge(a, b, errors[a], errors[b]) for a, b in pairs]
+        found = [_tournament_edge(a, b, errors[a], errors[b]) for a, b in pairs]
         edges += [{"noise": noise} | edge for edge in sorted(found, key=lambda edge: -edge["fraction"]) if edge["tasks"]]
     if not edges:
         raise BadUsage("no two algorithms took part in the same task")
     return edges
 
 
-def _edge(a: str, b: str, errors_a: dict[str, float], errors_b: dict[str, float]) -> Row:
+def _tournament_edge(a: str, b: str, errors_a: dict[str, float], errors_b: dict[str, float]) -> Row:
     tasks = sorted(set(errors_a) & set(errors_b))
     wins = sum(errors_a[task] < errors_b[task] for task in tasks)
     losses = sum(errors_a[task] > errors_b[task] for task in tasks)

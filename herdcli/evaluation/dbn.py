@@ -7,16 +7,16 @@ import numpy as np
 from herdcli.algorithm import Watch
 from herdcli.errors import DataError
 from herdcli.evaluation import plots, rbm_plots
-from herdcli.evaluation.partition import log_partitions
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.partition_functions import log_partitions
 from herdcli.evaluation.plots import Figure
-from herdcli.evaluation.rbm import independent
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.numerics.rows import dense
-from herdcli.rbm.estimates import Estimate
+from herdcli.evaluation.rbm import independent_log_likelihood
+from herdcli.numerics.row_selection import as_dense
 from herdcli.rbm.layers import DBN
+from herdcli.rbm.layerwise_learning import likelihood_bounds, reconstruct_rows, sample_states_above
 from herdcli.rbm.likelihood import Map, log_likelihood
+from herdcli.rbm.log_z_estimates import LogZEstimate
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.stack import bounds, reconstructed, states_above
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
@@ -44,18 +44,18 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
     first, models = value.layers[0], value.harmoniums()
     if first.holdout is None or not (first.holdout.split == TEST).any():
         return result
-    rows = np.asarray(dense(first.holdout.X[first.holdout.split == TEST]), dtype=np.float64)
+    rows = np.asarray(as_dense(first.holdout.X[first.holdout.split == TEST]), dtype=np.float64)
     values = models[0].visible.discrete(rows)
-    valid = dense(first.holdout.X[first.holdout.split == VALID])
+    valid = as_dense(first.holdout.X[first.holdout.split == VALID])
 
-    def estimates(h: Harmonium, known: Array) -> dict[str, Estimate]:
+    def estimates(h: Harmonium, known: Array) -> dict[str, LogZEstimate]:
         base = h.visible.base_rate(known) if len(known) else h.b
         ways = log_partitions({0: h}, {0: base}, {0: known} if len(known) else {}, settings, map, progress)
         return {way: found[0] for way, found in ways.items()}
 
-    tops = estimates(models[-1], states_above(models[:-1], valid, settings.seed))
+    tops = estimates(models[-1], sample_states_above(models[:-1], valid, settings.seed))
     last, lowest = tops[""], (tops if len(models) == 1 else estimates(models[0], valid))[""]
-    drawn = bounds(models, values, last.log_partition, samples=SAMPLES, seed=settings.seed)
+    drawn = likelihood_bounds(models, values, last.log_partition, samples=SAMPLES, seed=settings.seed)
     spread = drawn.mean(axis=1).std(ddof=1) / np.sqrt(len(drawn))
     for way, found in tops.items():
         # The bound has the last layer's −log Z once, whatever was drawn: another estimate of it moves the bound by the difference.
@@ -63,9 +63,9 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
         result[f"log_likelihood_bound{way}_se"] = float(np.hypot(found.standard_error, spread))
     result["log_likelihood_first"] = float(log_likelihood(models[0], values, lowest.log_partition, map=map).mean())
     result["log_likelihood_first_se"] = lowest.standard_error
-    result["independent"] = independent(first, {0: rows}, standardised=True)
+    result["independent"] = independent_log_likelihood(first, {0: rows}, standardised=True)
     limits = models[0].visible.range or (0.0, 1.0)
-    result["reconstruction"] = float(np.square((rows - reconstructed(models, rows, map)) / (limits[1] - limits[0])).mean())
+    result["reconstruction"] = float(np.square((rows - reconstruct_rows(models, rows, map)) / (limits[1] - limits[0])).mean())
     return result
 
 
@@ -78,13 +78,13 @@ def samples(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figu
     """Gibbs samples of the last layer carried down to the means of the first."""
     models = value.harmoniums()
     below = tuple(reversed(models[:-1]))
-    return rbm_plots.drawn(models[-1:], below, rbm_plots.SAMPLES, value.layers[0], settings, map)
+    return rbm_plots.draw_samples(models[-1:], below, rbm_plots.SAMPLES, value.layers[0], settings, map)
 
 
 def reconstructions(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure:
     """Test rows beside what they become up to the last layer and down again by means."""
     models = value.harmoniums()
-    return rbm_plots.beside(value.layers[0], lambda rows, _: reconstructed(models, rows, map))
+    return rbm_plots.draw_beside(value.layers[0], lambda rows, _: reconstruct_rows(models, rows, map))
 
 
 def trace(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure:
@@ -93,4 +93,4 @@ def trace(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure
     if not errors:
         raise DataError("there is no trace: it was not learned by herd fit-rbm")
     lines = {name: (np.arange(1, len(error) + 1), error) for name, error in errors.items()}
-    return plots.curves(lines, x="epoch", y="mean squared reconstruction error", title="reconstruction error of each layer")
+    return plots.curve_plot(lines, x="epoch", y="mean squared reconstruction error", title="reconstruction error of each layer")

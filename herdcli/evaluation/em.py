@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from herdcli.em.artifacts import Clusters, FactorModel, Mixture
-from herdcli.em.fitting import Made, base_densities, criteria
-from herdcli.em.floors import scale_of
-from herdcli.evaluation import codes, standard_errors
+from herdcli.em.fitting import Made, baseline_density, information_criteria
+from herdcli.em.variance_floors import floor_scale
+from herdcli.evaluation import code_lengths, standard_errors
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.gaussian_baseline import log_density, predictive_covariance, predictive_variances
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.numerics import blocks
+from herdcli.numerics import block_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -29,16 +29,20 @@ CLUSTERS = ("adjusted_rand", "mutual_information", "error")
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluatedRows:
     """A model and the rows that it is judged by, wherever they are; their labels are 0 … labels − 1, −1 where unknown."""
 
     model: Made
-    rows: blocks.Rows
+    rows: block_statistics.RowReader
     labels: int = 0
 
 
 def metrics(
-    value: Made | Judged, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Callable[[int, int], None] | None = None
+    value: Made | EvaluatedRows,
+    settings: EvaluationSettings,
+    *,
+    map: Callable[..., Any] = map,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, float | str | None]:
     """The columns of the kind; None where there are no rows or labels for one.
 
@@ -56,8 +60,8 @@ def metrics(
     adjusted_rand, mutual_information   clusters beside the labels of split 2; 1 is perfect, about 0 is chance.
     error                of the classes of --per-class.
     """
-    held = value if isinstance(value, Judged) else _held(value)
-    value = value.model if isinstance(value, Judged) else value
+    held = value if isinstance(value, EvaluatedRows) else _heldout_rows(value)
+    value = value.model if isinstance(value, EvaluatedRows) else value
     ledger = value.ledger
     density = not isinstance(value, Clusters) and not (isinstance(value, FactorModel) and value.model == "pca")
     name, sign = ("log_likelihood", 1.0) if density else ("squared_error", -1.0)
@@ -67,9 +71,9 @@ def metrics(
     result: dict[str, float | str | None] = dict.fromkeys(("components", *figures, *LEDGER, *labelled))
     bayes = isinstance(value, Mixture) and value.concentration is not None
     if isinstance(value, Mixture) and bayes:
-        result |= {"bound": -float(ledger.free_energy[-1]), "occupied": value.occupied}
+        result |= {"bound": -float(ledger.free_energy[-1]), "occupied": value.occupied_components}
     result |= {
-        "components": len(value.centre) if isinstance(value, Clusters) else _size(value),
+        "components": len(value.centre) if isinstance(value, Clusters) else _parameter_count(value),
         f"{name}_train": None if bayes else sign * float(ledger.log_likelihood[-1]),
         "iterations": int(value.restarts.iterations[value.restarts.best]),
         "rise": ledger.rise,
@@ -77,41 +81,41 @@ def metrics(
     }
     known = value.known
     if known is None:
-        return result | criteria(value, 0.0)
-    result |= criteria(value, known.entropy)
+        return result | information_criteria(value, 0.0)
+    result |= information_criteria(value, known.entropy)
     if known.valid is not None:
         result[f"{name}_valid"] = sign * known.valid
     if held is not None:
-        against = _baselines(value, density=density)
-        found = blocks.total(blocks.Blocks.within(held.rows), _statistics(held, against), map)
+        against = _baseline_scores(value, density=density)
+        found = block_statistics.total_statistics(block_statistics.RowBlocks.within(held.rows), _block_statistics(held, against), map)
         rows = float(found["rows"][0])
         result |= {name: sign * float(found["own"][0]) / rows} | _baseline_figures(value, against, found, name, sign)
-        result |= codes.of(value, found)
+        result |= code_lengths.code_length_columns(value, found)
         if not isinstance(value, FactorModel) and held.labels:
             table = found["table"].astype(np.int64)
             if table.any():
-                result |= _agreement(table, float(found["wrong"][0]), supervised=known.supervised)
+                result |= _agreement_columns(table, float(found["wrong"][0]), supervised=known.supervised)
     return result
 
 
-def _held(value: Made) -> Judged | None:
+def _heldout_rows(value: Made) -> EvaluatedRows | None:
     """The rows that travel with a model; None where there are none."""
     if value.holdout is None or not len(value.holdout):
         return None
     y = None if value.known is None else value.known.holdout_y
-    return Judged(value, blocks.Table(np.asarray(value.holdout), y), 0 if y is None else int(y.max()) + 1)
+    return EvaluatedRows(value, block_statistics.RowTable(np.asarray(value.holdout), y), 0 if y is None else int(y.max()) + 1)
 
 
-def _baselines(value: Made, *, density: bool) -> dict[str, Callable[[Array], Array]]:
+def _baseline_scores(value: Made, *, density: bool) -> dict[str, Callable[[Array], Array]]:
     """What the rows are held against, (n,) nats or −squared error of rows (n, D): Gaussians with the model's own floors, or the mean."""
     known = value.known
     assert known is not None
     if isinstance(value, Clusters) or not density:
-        return {"_baseline": base_densities(value)}
+        return {"_baseline": baseline_density(value)}
     mean, variance = known.base_mean, known.base_variance
     rows = known.rows if value.mass < LEAST_MASS else round(value.mass)  # weights that add up to 1 are shares
     alike = (isinstance(value, Mixture) and value.family == "spherical") or (isinstance(value, FactorModel) and value.model == "ppca")
-    scale = np.ones(len(mean)) if alike else scale_of(variance, mean, value.floor)
+    scale = np.ones(len(mean)) if alike else floor_scale(variance, mean, value.floor)
     narrow = predictive_variances(variance, rows, value.floor * np.square(scale))
     found: dict[str, Callable[[Array], Array]] = {"_independent": partial(log_density, mean=mean, covariance=narrow)}
     whole = known.base_full if known.base_full is not None else known.base_covariance
@@ -123,7 +127,7 @@ def _baselines(value: Made, *, density: bool) -> dict[str, Callable[[Array], Arr
 
 
 def _baseline_figures(
-    value: Made, against: dict[str, Callable[[Array], Array]], found: blocks.Sums, name: str, sign: float
+    value: Made, against: dict[str, Callable[[Array], Array]], found: block_statistics.Sums, name: str, sign: float
 ) -> dict[str, float | str | None]:
     """The figures of the baselines, and what is gained over the one that the verdict is held against."""
     rows = float(found["rows"][0])
@@ -134,18 +138,20 @@ def _baseline_figures(
         base["_gaussian"] = max(base["_gaussian"], base.pop("_unshrunk"))
     result: dict[str, float | str | None] = {name + part: sign * figure for part, figure in base.items()}
     result |= {f"{name}_baseline": sign * base.get(best, base.get("_gaussian", 0.0)), "gain": total / rows}
-    return result | {"gain_se": standard_errors.of_independent(rows, total, squares)}
+    return result | {"gain_se": standard_errors.independent_standard_error(rows, total, squares)}
 
 
-def _statistics(held: Judged, against: dict[str, Callable[[Array], Array]]) -> Callable[[blocks.Block], blocks.Sums]:
+def _block_statistics(
+    held: EvaluatedRows, against: dict[str, Callable[[Array], Array]]
+) -> Callable[[block_statistics.RowBlock], block_statistics.Sums]:
     """From rows to sums: their number, densities of the model and of the baselines, gains over these and their squares, lengths of codes,
     and clusters beside labels."""
     value = held.model
     constant = np.zeros(0, dtype=bool) if value.known is None or "_baseline" in against else value.known.constant
 
-    def sums(block: blocks.Block) -> blocks.Sums:
+    def sums(block: block_statistics.RowBlock) -> block_statistics.Sums:
         X, y = block.X, block.labels
-        own, parts = codes.sums(value, X)
+        own, parts = code_lengths.density_sums(value, X)
         found = {"rows": np.array([float(len(X))]), "own": np.array([own.sum()])} | parts
         varying, mine = X, own
         if constant.any():
@@ -168,30 +174,33 @@ def _statistics(held: Judged, against: dict[str, Callable[[Array], Array]]) -> C
     return sums
 
 
-def _size(value: Mixture | FactorModel) -> int:
+def _parameter_count(value: Mixture | FactorModel) -> int:
     return len(value.weight) if isinstance(value, Mixture) else int(value.loading.shape[1])
 
 
-def matched(found: Array, labels: Array, *, supervised: bool) -> dict[str, float | str | None]:
+def compare_with_labels(found: Array, labels: Array, *, supervised: bool) -> dict[str, float | str | None]:
     """Clusters or states (n,) beside labels (n,): two indices of clusterings, and the error where each class has its own."""
-    return _agreement(contingency(labels, found), float(np.count_nonzero(found != labels)), supervised=supervised)
+    return _agreement_columns(contingency_table(labels, found), float(np.count_nonzero(found != labels)), supervised=supervised)
 
 
-def _agreement(table: Array, wrong: float, *, supervised: bool) -> dict[str, float | str | None]:
+def _agreement_columns(table: Array, wrong: float, *, supervised: bool) -> dict[str, float | str | None]:
     """The same of counts of rows by label and cluster, of which `wrong` are in clusters that have not their label's number."""
     table = table[np.ix_(table.any(axis=1), table.any(axis=0))]
-    result: dict[str, float | str | None] = {"adjusted_rand": adjusted_rand(table), "mutual_information": mutual_information(table)}
+    result: dict[str, float | str | None] = {
+        "adjusted_rand": adjusted_rand_index(table),
+        "mutual_information": normalized_mutual_information(table),
+    }
     return result | ({"error": wrong / float(table.sum())} if supervised else {})
 
 
-def contingency(first: Array, second: Array) -> Array:
+def contingency_table(first: Array, second: Array) -> Array:
     """(a, b) counts of rows by two labellings (n,)."""
     a, i = np.unique(first, return_inverse=True)
     b, j = np.unique(second, return_inverse=True)
     return np.bincount(i * len(b) + j, minlength=len(a) * len(b)).reshape(len(a), len(b))
 
 
-def adjusted_rand(table: Array) -> float:
+def adjusted_rand_index(table: Array) -> float:
     """Agreement of two partitions of rows, counts (a, b), 1 where they are the same and 0 on average by chance.
 
     (Σ_ij C(n_ij, 2) − e) / (½ (a + b) − e), a = Σ_i C(n_i, 2), b = Σ_j C(n_j, 2), e = a b / C(n, 2).  Source: Hubert & Arabie (1985).
@@ -206,7 +215,7 @@ def adjusted_rand(table: Array) -> float:
     return 1.0 if most == expected else (both - expected) / (most - expected)
 
 
-def mutual_information(table: Array) -> float:
+def normalized_mutual_information(table: Array) -> float:
     """I(a; b) / ½ (H(a) + H(b)) of two partitions of rows, counts (a, b): 1 where they are the same, 0 where they are independent."""
     # Σ p_ij log p_ij/(p_i p_j), empty cells 0; at most the smaller of both entropies, so that the quotient with their mean is at most 1.
     p = table / int(table.sum())

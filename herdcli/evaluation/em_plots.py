@@ -10,8 +10,8 @@ import numpy as np
 from herdcli.em.artifacts import Clusters, FactorModel, Mixture
 from herdcli.em.fitting import Made
 from herdcli.errors import DataError
-from herdcli.evaluation import plots, style
-from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation import plot_style, plots
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.schema import Array
 
 MOST_ROWS = 5000
@@ -26,18 +26,18 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ca
 
     Ellipses are components at two standard deviations; crosses are means, their size by the weight.
     """
-    mean, covariance, weight = _gaussians(value)
-    X = _rows(value)
-    axes, centre = _axes(mean, covariance, weight, X)
-    figure = plots.begin(5.2)
+    mean, covariance, weight = _component_gaussians(value)
+    X = _plotted_rows(value)
+    axes, centre = _model_axes(mean, covariance, weight, X)
+    figure = plots.new_figure(5.2)
     panel = figure.add_subplot()
     cluster = value.clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1)
     flat = (np.where(np.isnan(X), centre, X) - centre) @ axes
     for k in range(len(mean)):
-        own, colour = flat[cluster == k], style.colour(k)
-        plots.points(panel, own[:, 0], own[:, 1], k, of=len(X))
+        own, colour = flat[cluster == k], plot_style.colour(k)
+        plots.draw_points(panel, own[:, 0], own[:, 1], k, of=len(X))
         at = (mean[k] - centre) @ axes
-        panel.plot(*at, "+", ms=6 + 10 * weight[k], mew=1.5, color=style.INK)
+        panel.plot(*at, "+", ms=6 + 10 * weight[k], mew=1.5, color=plot_style.INK)
         if covariance is not None:
             values, vectors = np.linalg.eigh(axes.T @ covariance[k] @ axes)
             ring = at + DEVIATIONS * (np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1) * np.sqrt(np.maximum(values, 0))) @ vectors.T
@@ -50,20 +50,20 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ca
     return figure
 
 
-def _rows(value: Made) -> Array:
+def _plotted_rows(value: Made) -> Array:
     if value.holdout is None or not len(value.holdout):
         raise DataError("there are no rows in split 2 to draw", hint="herd em with rows in split 2: --split .6,.2,.2")
     return np.asarray(value.holdout[:MOST_ROWS])
 
 
-def _gaussians(value: Mixture | Clusters) -> tuple[Array, Array | None, Array]:
+def _component_gaussians(value: Mixture | Clusters) -> tuple[Array, Array | None, Array]:
     if isinstance(value, Mixture):
         return value.mean, value.covariance, value.weight
     count = len(value.centre)
     return value.centre, None, np.full(count, 1.0 / count)
 
 
-def _axes(mean: Array, covariance: Array | None, weight: Array, X: Array) -> tuple[Array, Array]:
+def _model_axes(mean: Array, covariance: Array | None, weight: Array, X: Array) -> tuple[Array, Array]:
     """(D, 2) principal axes of the model's own covariance (of the rows' where it has none), and the mean (D,)."""
     centre: Array = weight @ mean if covariance is not None else X.mean(axis=0)
     d = mean - centre
@@ -83,19 +83,19 @@ def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[
     """A matrix with a column for each factor; of many columns a curve for each of the first factors."""
     C = value.loading
     if len(C) > FEW_COLUMNS:
-        figure = plots.begin(3.2)
+        figure = plots.new_figure(3.2)
         panel = figure.add_subplot()
         for k in range(min(CURVES, C.shape[1])):
-            plots.curve(panel, k, np.arange(len(C)), C[:, k], label=str(k + 1), lw=1)
+            plots.draw_curve(panel, k, np.arange(len(C)), C[:, k], label=str(k + 1), lw=1)
         panel.legend(ncols=2, title="factor")
         panel.set_xlabel("column")
         panel.set_ylabel("loading")
         panel.set_title(f"loadings of {value.model}: what each factor adds to {len(C)} columns")
         return figure
-    figure = plots.begin(1.0 + 0.22 * len(C))
+    figure = plots.new_figure(1.0 + 0.22 * len(C))
     panel = figure.add_subplot()
     most = float(np.abs(C).max()) or 1.0
-    image = panel.imshow(C, cmap=style.DIVERGING, vmin=-most, vmax=most, aspect="auto")
+    image = panel.imshow(C, cmap=plot_style.DIVERGING, vmin=-most, vmax=most, aspect="auto")
     names = value.known.feature_names if value.known is not None else None
     panel.set_yticks(range(len(C)), names or [f"x{index}" for index in range(len(C))])
     panel.set_xticks(range(C.shape[1]), [str(k + 1) for k in range(C.shape[1])])
@@ -109,10 +109,10 @@ def ledger(value: Made, settings: EvaluationSettings, *, map: Callable[..., Any]
     """The free energy at each half-step, and what it is above minus the log-likelihood: the divergence that the next E step closes."""
     book = value.ledger
     steps = np.arange(len(book.free_energy)) / 2.0
-    figure = plots.begin(4.2)
+    figure = plots.new_figure(4.2)
     upper, lower = figure.subplots(2, 1, sharex=True)
     upper.plot(steps, book.free_energy, "-", lw=1.2, label="free energy")
-    upper.plot(steps, book.free_energy - book.kl, "--", lw=1, color=style.COLOURS[1], label="free energy − KL")
+    upper.plot(steps, book.free_energy - book.kl, "--", lw=1, color=plot_style.COLOURS[1], label="free energy − KL")
     upper.set_ylabel("nats a row")
     upper.set_title("the free energy never rises; what it is above minus the log-likelihood the next E step closes")
     upper.legend()
@@ -121,5 +121,5 @@ def ledger(value: Made, settings: EvaluationSettings, *, map: Callable[..., Any]
     lower.set_yscale("log" if np.isfinite(shown).any() else "linear")
     lower.set_ylabel("KL after an M step")
     lower.set_xlabel("iteration")
-    plots.whole_ticks(lower)
+    plots.use_integer_ticks(lower)
     return figure

@@ -28,7 +28,7 @@ FLAT = 1e-12  # pictures whose squares are less than this are no filters
 
 
 @dataclass(frozen=True)
-class Gabors:
+class GaborParameters:
     """Parameters (n,) of the functions fitted to n pictures; 0 ≤ θ < π and f ≥ 0.  r2 is 1 − residual over total variation."""
 
     x: Array
@@ -42,44 +42,44 @@ class Gabors:
     r2: Array
 
 
-def fit(pictures: Array, *, map: Callable[..., Any] = map) -> Gabors:
+def fit_gabors(pictures: Array, *, map: Callable[..., Any] = map) -> GaborParameters:
     """The Gabor functions nearest to pictures (n, height, width).  A picture without variation has r2 = 0."""
     batch = max(1, PIXELS // pictures[0].size)
-    parts = list(map(_fit, [pictures[start : start + batch].astype(np.float64) for start in range(0, len(pictures), batch)]))
-    return Gabors(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Gabors)))
+    parts = list(map(_fit_batch, [pictures[start : start + batch].astype(np.float64) for start in range(0, len(pictures), batch)]))
+    return GaborParameters(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(GaborParameters)))
 
 
-def functions(found: Gabors, height: int, width: int) -> Array:
+def gabor_images(found: GaborParameters, height: int, width: int) -> Array:
     """The functions themselves, (n, height, width)."""
     a, b = found.amplitude * np.cos(found.phase), -found.amplitude * np.sin(found.phase)
     stacked = np.stack([found.x, found.y, np.log(found.sigma), np.log(found.tau), found.theta, found.frequency, a, b], axis=1)
-    return _values(stacked, *_grid(height, width)).reshape(-1, height, width)
+    return _gabor_values(stacked, *_pixel_grid(height, width)).reshape(-1, height, width)
 
 
-def _grid(height: int, width: int) -> tuple[Array, Array]:
+def _pixel_grid(height: int, width: int) -> tuple[Array, Array]:
     y, x = np.mgrid[:height, :width].astype(np.float64)
     return x.ravel(), y.ravel()
 
 
-def _fit(pictures: Array) -> Gabors:
+def _fit_batch(pictures: Array) -> GaborParameters:
     count, height, width = pictures.shape
-    grid, data = _grid(height, width), pictures.reshape(count, -1)
+    grid, data = _pixel_grid(height, width), pictures.reshape(count, -1)
     total = ((data - data.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     scale = np.sqrt(np.maximum((data**2).sum(axis=1), FLAT))[:, np.newaxis]
     data = data / scale
-    starts = _starts(data.reshape(pictures.shape), grid)
+    starts = _initial_parameters(data.reshape(pictures.shape), grid)
     each = len(starts) // count
-    tried, error = _marquardt(starts, np.repeat(data, each, axis=0), grid, TRIED)
+    tried, error = _levenberg_marquardt(starts, np.repeat(data, each, axis=0), grid, TRIED)
     best = np.arange(count) * each + error.reshape(count, each).argmin(axis=1)
-    p, error = _marquardt(tried[best], data, grid, REFINED)
+    p, error = _levenberg_marquardt(tried[best], data, grid, REFINED)
     r2 = np.where(total > FLAT, 1.0 - error * scale[:, 0] ** 2 / np.maximum(total, FLAT), 0.0)
     a, b = p[:, 6] * scale[:, 0], p[:, 7] * scale[:, 0]
     backwards = (np.floor_divide(p[:, 4], np.pi) % 2 == 1) != (p[:, 5] < 0)  # x' the other way round
     phase = np.arctan2(np.where(backwards, b, -b), a)
-    return Gabors(p[:, 0], p[:, 1], np.exp(p[:, 2]), np.exp(p[:, 3]), p[:, 4] % np.pi, np.abs(p[:, 5]), np.hypot(a, b), phase, r2)
+    return GaborParameters(p[:, 0], p[:, 1], np.exp(p[:, 2]), np.exp(p[:, 3]), p[:, 4] % np.pi, np.abs(p[:, 5]), np.hypot(a, b), phase, r2)
 
 
-def _starts(pictures: Array, grid: tuple[Array, Array]) -> Array:
+def _initial_parameters(pictures: Array, grid: tuple[Array, Array]) -> Array:
     """Four starts (4n, 8) for each picture: two peaks of its spectrum, two sizes."""
     count, height, width = pictures.shape
     x, y = grid
@@ -105,22 +105,22 @@ def _starts(pictures: Array, grid: tuple[Array, Array]) -> Array:
         result[:, :, index, 2:4] = np.log(np.maximum(size * factor, SMALLEST))[:, np.newaxis, np.newaxis]
     result[..., 0], result[..., 1] = x0[:, np.newaxis, np.newaxis], y0[:, np.newaxis, np.newaxis]
     result = result.reshape(-1, 8)
-    return _with_amplitudes(result, np.repeat(pictures.reshape(count, -1), 4, axis=0), grid)
+    return _solve_amplitudes(result, np.repeat(pictures.reshape(count, -1), 4, axis=0), grid)
 
 
-def _with_amplitudes(p: Array, data: Array, grid: tuple[Array, Array]) -> Array:
+def _solve_amplitudes(p: Array, data: Array, grid: tuple[Array, Array]) -> Array:
     """a and b by least squares, the rest as it is."""
-    derivatives = _derivatives(p, *grid)[1][:, 6:]
+    derivatives = _gabor_derivatives(p, *grid)[1][:, 6:]
     gram = derivatives @ derivatives.transpose(0, 2, 1) + 1e-9 * np.eye(2)
     p[:, 6:] = np.linalg.solve(gram, derivatives @ data[:, :, np.newaxis])[..., 0]
     return p
 
 
-def _values(p: Array, x: Array, y: Array) -> Array:
-    return _derivatives(p, x, y)[0]
+def _gabor_values(p: Array, x: Array, y: Array) -> Array:
+    return _gabor_derivatives(p, x, y)[0]
 
 
-def _derivatives(p: Array, x: Array, y: Array) -> tuple[Array, Array]:
+def _gabor_derivatives(p: Array, x: Array, y: Array) -> tuple[Array, Array]:
     """g (n, P) at the pixels, and its derivatives (n, 8, P) by x₀, y₀, log σ, log τ, θ, f, a, b."""
     x0, y0, log_sigma, log_tau, theta, f, a, b = (column[:, np.newaxis] for column in p.T)
     cos, sin = np.cos(theta), np.sin(theta)
@@ -142,14 +142,14 @@ def _derivatives(p: Array, x: Array, y: Array) -> tuple[Array, Array]:
     return g, result
 
 
-def _marquardt(p: Array, data: Array, grid: tuple[Array, Array], steps: int) -> tuple[Array, Array]:
+def _levenberg_marquardt(p: Array, data: Array, grid: tuple[Array, Array], steps: int) -> tuple[Array, Array]:
     """So many damped Gauss-Newton steps from p (n, 8), each kept where it lowers the squares; p and the squares left (n,)."""
     x, y = grid
     side = max(x.max(), y.max()) + 1
     lowest = np.array([-side / 2, -side / 2, np.log(SMALLEST), np.log(SMALLEST), -np.inf, -0.75, -np.inf, -np.inf])
     highest = np.array([1.5 * side, 1.5 * side, np.log(2 * side), np.log(2 * side), np.inf, 0.75, np.inf, np.inf])
     damping = np.full(len(p), 1e-2)
-    g, derivatives = _derivatives(p, x, y)
+    g, derivatives = _gabor_derivatives(p, x, y)
     error = ((data - g) ** 2).sum(axis=1)
     for _ in range(steps):
         gradient = (derivatives @ (data - g)[:, :, np.newaxis])[..., 0]
@@ -159,7 +159,7 @@ def _marquardt(p: Array, data: Array, grid: tuple[Array, Array], steps: int) -> 
         # large λ a short one downhill.
         diagonal += damping[:, np.newaxis] * diagonal + 1e-10
         moved = np.clip(p + np.linalg.solve(normal, gradient[..., np.newaxis])[..., 0], lowest, highest)
-        new_g, new_derivatives = _derivatives(moved, x, y)
+        new_g, new_derivatives = _gabor_derivatives(moved, x, y)
         new_error = ((data - new_g) ** 2).sum(axis=1)
         better = new_error < error
         p, error = np.where(better[:, np.newaxis], moved, p), np.where(better, new_error, error)

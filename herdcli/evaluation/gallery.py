@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from herdcli.algorithm import Watch
-from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import Row
-from herdcli.faces import rivals
-from herdcli.faces.ranks import first_match, rank_errors
-from herdcli.rbm.matching import similarity, totals
+from herdcli.faces import face_similarities
+from herdcli.faces.rank_errors import first_match, rank_errors
+from herdcli.rbm.pair_similarity import hidden_totals, pair_similarity
 from herdcli.rbm.pairs import PairRBM
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -26,7 +26,7 @@ Map = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Dimensions:
+class SubspaceDimensions:
     """Sizes of the rivals' subspaces, fewer where the gallery forbids.  Source: Teh (2003), sec. 3.5.2."""
 
     dropped: int = 0  # leading eigenfaces that are left out
@@ -37,7 +37,7 @@ class Dimensions:
 
 
 @dataclass(frozen=True)
-class Recognition:
+class RecognitionTask:
     """A model with images to judge it by: in unit values (n, D) for the model, as intensities (n, D) for its rivals.
 
     persons  (n,) text.  train, gallery (G,), probes (P,)  indices of rows; the rivals learn from the first.  sets  (P,) text: the test
@@ -52,19 +52,19 @@ class Recognition:
     gallery: Array
     probes: Array
     sets: Array
-    dimensions: Dimensions = Dimensions()
+    dimensions: SubspaceDimensions = SubspaceDimensions()
 
 
 def metrics(
-    value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None
+    value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None
 ) -> Row | list[Row]:
-    """What the artifact says of itself; with images the rank-n error rates of `rows`.
+    """What the artifact says of itself; with images the rank-n error rates of `recognition_rows`.
 
     pairs           ordered pairs it was learned from.      largest_weight  of both blocks.
     reconstruction  mean squared error of the last epoch; reconstruction_mean that of the mean image, whatever the pair.
     """
-    if isinstance(value, Recognition):
-        return rows(value, map)
+    if isinstance(value, RecognitionTask):
+        return recognition_rows(value, map)
     largest = max(float(np.abs(W).max()) for W in (value.W1, value.W2))
     return {
         "pairs": value.pairs,
@@ -74,30 +74,30 @@ def metrics(
     }
 
 
-def own_similarity(value: Recognition, map: Map = map) -> Array:
+def model_similarity(value: RecognitionTask, map: Map = map) -> Array:
     """F (P, G) of probes and gallery images under the model of pairs."""
-    probes, gallery = (totals(value.model, value.units[rows]) for rows in (value.probes, value.gallery))
-    return similarity(value.model, probes, gallery, map)
+    probes, gallery = (hidden_totals(value.model, value.units[rows]) for rows in (value.probes, value.gallery))
+    return pair_similarity(value.model, probes, gallery, map)
 
 
-def similarities(value: Recognition, map: Map = map) -> dict[str, Array]:
+def method_similarities(value: RecognitionTask, map: Map = map) -> dict[str, Array]:
     """Similarities (P, G) by method, the model's own first."""
     train, persons, dimensions = value.images[value.train], value.persons[value.train], value.dimensions
-    methods: dict[str, rivals.Similarity] = {
-        "correlation": rivals.correlation,
-        "eigenfaces": rivals.eigenfaces(train, components=dimensions.eigenfaces, drop=dimensions.dropped),
-        "fisherfaces": rivals.fisherfaces(train, persons, components=dimensions.fisherfaces),
-        "dppca": rivals.delta_ppca(train, persons, within=dimensions.within, between=dimensions.between),
+    methods: dict[str, face_similarities.Similarity] = {
+        "correlation": face_similarities.correlation,
+        "eigenfaces": face_similarities.eigenfaces(train, components=dimensions.eigenfaces, drop=dimensions.dropped),
+        "fisherfaces": face_similarities.fisherfaces(train, persons, components=dimensions.fisherfaces),
+        "dppca": face_similarities.delta_ppca(train, persons, within=dimensions.within, between=dimensions.between),
     }
-    own = {"rbm-pairs": own_similarity(value, map)}
+    own = {"rbm-pairs": model_similarity(value, map)}
     probes, gallery = value.images[value.probes], value.images[value.gallery]
     return own | {name: method(probes, gallery) for name, method in methods.items()}
 
 
-def rows(value: Recognition, map: Map = map) -> list[Row]:
+def recognition_rows(value: RecognitionTask, map: Map = map) -> list[Row]:
     """One row for each test set and method, and for all probes together if there are several sets."""
     persons, gallery = value.persons[value.probes], value.persons[value.gallery]
-    ahead = {name: first_match(found, persons, gallery) for name, found in similarities(value, map).items()}
+    ahead = {name: first_match(found, persons, gallery) for name, found in method_similarities(value, map).items()}
     names = np.unique(value.sets).tolist()
     chosen = {name: value.sets == name for name in names}
     if len(names) > 1:
@@ -105,13 +105,13 @@ def rows(value: Recognition, map: Map = map) -> list[Row]:
     return [
         {"set": name, "method": method, "probes": int(inside.sum()), "gallery": len(gallery)}
         | {f"rank_{rank}": error for rank, error in rank_errors(found[inside]).items()}
-        | {"verdict": beside_correlation(ahead, inside) if method == "rbm-pairs" else None}
+        | {"verdict": compare_with_correlation(ahead, inside) if method == "rbm-pairs" else None}
         for name, inside in chosen.items()
         for method, found in ahead.items()
     ]
 
 
-def beside_correlation(ahead: dict[str, Array], inside: Array) -> str:
+def compare_with_correlation(ahead: dict[str, Array], inside: Array) -> str:
     """`ok`, or `worse than correlation`: more first matches of other persons than by plain correlation, by two standard errors."""
     own, plain = (rank_errors(ahead[name][inside])[1] for name in ("rbm-pairs", "correlation"))
     spread = float(np.sqrt(max(plain * (1.0 - plain), 0.25 / len(inside)) / max(1, int(inside.sum()))))

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.em.floors import floored
-from herdcli.numerics import linear, real
+from herdcli.em.variance_floors import apply_floor
+from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.schema import Array
 
-LOG_TAU = real.LOG_TAU
+LOG_TAU = exact_arithmetic.LOG_TAU
 
 
 def predictive_variances(variance: Array, rows: int, least: Array) -> Array:
@@ -43,7 +43,7 @@ def predictive_covariance(covariance: Array, rows: int, floor: float, scale: Arr
     made = np.sqrt(predictive_variances(variance, rows, floor * np.square(scale)))
     found: Array = kept * r * made[:, None] * made
     np.fill_diagonal(found, np.square(made))
-    return floored(found, floor, scale, diagonal=False)[0]
+    return apply_floor(found, floor, scale, diagonal=False)[0]
 
 
 def log_density(X: Array, mean: Array, covariance: Array) -> Array:
@@ -51,23 +51,23 @@ def log_density(X: Array, mean: Array, covariance: Array) -> Array:
     Z = np.asarray(X, dtype=np.float64) - mean
     absent = np.isnan(Z)
     if covariance.ndim == 1:
-        terms = np.square(np.where(absent, 0.0, Z)) / covariance + (real.log(covariance) + LOG_TAU) * ~absent
+        terms = np.square(np.where(absent, 0.0, Z)) / covariance + (exact_arithmetic.log(covariance) + LOG_TAU) * ~absent
         return np.asarray(-0.5 * terms.sum(axis=1))
     if not absent.any():
-        return _of_whole_rows(Z, covariance)
+        return _complete_row_densities(Z, covariance)
     found = np.zeros(len(Z))
     patterns, which = np.unique(absent, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
         rows, there = np.flatnonzero(which.ravel() == number), np.flatnonzero(~pattern)
         if len(there):
-            found[rows] = _of_whole_rows(Z[np.ix_(rows, there)], covariance[np.ix_(there, there)])
+            found[rows] = _complete_row_densities(Z[np.ix_(rows, there)], covariance[np.ix_(there, there)])
     return found
 
 
-def _of_whole_rows(Z: Array, covariance: Array) -> Array:
+def _complete_row_densities(Z: Array, covariance: Array) -> Array:
     """The same of rows about the mean without gaps, in units of the columns' deviations, so that unlike units cost no digits."""
     deviation = np.sqrt(np.diagonal(covariance))
-    L = linear.cholesky(covariance / deviation[:, None] / deviation)
-    white = linear.solve_lower(L, np.ascontiguousarray((Z / deviation).T))
-    logs = float(real.log(np.diagonal(L)).sum() + real.log(deviation).sum())
+    L = symmetric_matrices.cholesky(covariance / deviation[:, None] / deviation)
+    white = symmetric_matrices.solve_lower(L, np.ascontiguousarray((Z / deviation).T))
+    logs = float(exact_arithmetic.log(np.diagonal(L)).sum() + exact_arithmetic.log(deviation).sum())
     return np.asarray(-0.5 * np.square(white).sum(axis=0) - logs - 0.5 * len(deviation) * LOG_TAU)

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.algorithm import Watch
-from herdcli.evaluation.classes import class_probabilities, errors
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.herding import entropy
+from herdcli.evaluation.energy_classification import class_probabilities, classification_errors
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.herding import sample_entropy
 from herdcli.herding.model import Herding
 from herdcli.numerics.scores import Scores
 from herdcli.rbm.likelihood import Map
@@ -53,22 +53,22 @@ def metrics(value: Herding, settings: EvaluationSettings, *, map: Map = map, pro
     result: dict[str, float | None] = dict.fromkeys(COLUMNS)
     result |= {
         "moment_gap": float(max(gaps)),
-        "moment_gap_random": random_gap(value),
+        "moment_gap_random": expected_random_gap(value),
         "moment_gap_times_t": float(max(gaps)) * value.iterations,
         "weight_norm": float(value.weight_norm[-1].mean()),
         "weight_growth": value.growth,
     }
     if value.moments.hidden is not None:
-        result["hidden_entropy"] = float(entropy.unit_entropy(value.moments.hidden / value.iterations, value.representation).mean())
+        result["hidden_entropy"] = float(sample_entropy.unit_entropy(value.moments.hidden / value.iterations, value.representation).mean())
     if value.states.shape[1]:
-        result["effective_states"] = float(np.mean(list(map(entropy.effective_states, value.states))))
+        result["effective_states"] = float(np.mean(list(map(sample_entropy.effective_state_count, value.states))))
         result["max_entropy_distance"] = _max_entropy_distance(value)
     if value.scores is not None:
-        result |= _classification(value.scores, settings)
+        result |= _classification_errors(value.scores, settings)
     return result
 
 
-def random_gap(value: Herding) -> float | None:
+def expected_random_gap(value: Herding) -> float | None:
     """What the largest gap of as many random draws would be, about: σ √(2 ln F / T) of F features and T draws.
 
     σ² is the variance of the visible unit that varies most; the largest of F normal errors is about √(2 ln F) times one of them.
@@ -85,23 +85,23 @@ def random_gap(value: Herding) -> float | None:
 def _max_entropy_distance(value: Herding) -> float | None:
     """Mean over runs; None for other models, too many units, or moments that no positive distribution has."""
     D = value.b.shape[1]
-    if value.model != "mrf" or entropy.MOST_STATES[value.features] < D:
+    if value.model != "mrf" or sample_entropy.MOST_STATES[value.features] < D:
         return None
     distances = []
     for run in range(value.count):
         rates = value.rates
         sums = rates.visible[run] if rates.visible_pair is None else np.concatenate([rates.visible[run], rates.visible_pair[run]])
-        fitted = entropy.max_entropy(sums / rates.scale[run], D, value.features, value.representation)
+        fitted = sample_entropy.max_entropy_distribution(sums / rates.scale[run], D, value.features, value.representation)
         if fitted is None:
             return None
-        distances.append(float(np.linalg.norm(entropy.empirical(value.kept(run)[0]) - fitted)))
+        distances.append(float(np.linalg.norm(sample_entropy.state_frequencies(value.kept(run)[0]) - fitted)))
     return float(np.mean(distances))
 
 
-def _classification(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
+def _classification_errors(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
     """Errors on test rows, and on training rows where they were scored; those were seen and calibrate nothing."""
     fitted, train = replace(settings, calibrate="valid"), scores.split == TRAIN
-    result = errors(scores, fitted)
+    result = classification_errors(scores, fitted)
     if result and train.any():
         predicted = class_probabilities(scores, scores.energy[train], fitted).argmax(axis=1)
         result["error_train"] = float(np.mean(predicted != scores.y[train]))

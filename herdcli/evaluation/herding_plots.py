@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import plots, style
-from herdcli.evaluation.herding import random_gap
-from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation import plot_style, plots
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.herding import expected_random_gap
 from herdcli.herding.model import Herding
 from herdcli.schema import Array
 
@@ -28,13 +28,13 @@ def rates(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> pl
         drove, reached = getattr(value.rates, field), getattr(value.moments, field)
         if drove is not None and reached is not None:
             parts[name] = (drove / scale.reshape(-1, *[1] * (drove.ndim - 1)), reached / value.iterations)
-    shown = {name: (_thinned(drove), _thinned(reached)) for name, (drove, reached) in parts.items()}
+    shown = {name: (_thin_evenly(drove), _thin_evenly(reached)) for name, (drove, reached) in parts.items()}
     gap = max(float(np.abs(drove - reached).max()) for drove, reached in parts.values())
     title = f"moments of {value.iterations} pseudo-samples beside the rates: at most {gap:.2g} apart"
-    return plots.scatter(shown, x="rate", y="mean over the pseudo-samples", title=title, same="as driven")
+    return plots.scatter_plot(shown, x="rate", y="mean over the pseudo-samples", title=title, same="as driven")
 
 
-def _thinned(values: Array) -> Array:
+def _thin_evenly(values: Array) -> Array:
     """At most so many of them, evenly."""
     flat = np.ravel(values)
     return flat[:: -(-len(flat) // MOST_PAIRS)]
@@ -48,18 +48,18 @@ def gap(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plot
     norm = value.weight_norm
     t = np.unique(np.round(np.geomspace(1, len(norm), 120)).astype(int))
     names = value.classes if value.classes and len(value.classes) == value.count else [f"run {c + 1}" for c in range(value.count)]
-    figure = plots.begin(3.8)
+    figure = plots.new_figure(3.8)
     axes = figure.add_subplot()
     for c in range(value.count):
-        plots.curve(axes, c, t, norm[t - 1, c] / t, label="‖w‖ / t, the moments' distance" if value.count == 1 else names[c])
+        plots.draw_curve(axes, c, t, norm[t - 1, c] / t, label="‖w‖ / t, the moments' distance" if value.count == 1 else names[c])
     last = float(np.median(norm[-1])) / len(norm)
-    axes.plot(t, last * len(norm) / t, color=style.INK, lw=0.8, ls=":", label="1 / t: herding")
-    axes.plot(t, last * np.sqrt(len(norm) / t), color=style.GREY, lw=0.8, ls="--", label="1 / √t: independent draws")
+    axes.plot(t, last * len(norm) / t, color=plot_style.INK, lw=0.8, ls=":", label="1 / t: herding")
+    axes.plot(t, last * np.sqrt(len(norm) / t), color=plot_style.GREY, lw=0.8, ls="--", label="1 / √t: independent draws")
     ends = [part.max() for part in (value.gap.largest_visible, value.gap.largest_pair) if part is not None]
-    axes.plot([len(norm)], [max(ends)], marker="*", ms=9, ls="none", color=style.INK, label="largest gap of a feature at the end")
-    drawn = random_gap(value)
+    axes.plot([len(norm)], [max(ends)], marker="*", ms=9, ls="none", color=plot_style.INK, label="largest gap of a feature at the end")
+    drawn = expected_random_gap(value)
     if drawn is not None:
-        axes.plot([len(norm)], [drawn], marker="x", ms=7, ls="none", color=style.GREY, label="the same of as many independent draws")
+        axes.plot([len(norm)], [drawn], marker="x", ms=7, ls="none", color=plot_style.GREY, label="the same of as many independent draws")
     axes.set(xlabel="iteration t", ylabel="distance of moments from rates", xscale="log", yscale="log")
     axes.set_title("the moments come to the rates " + ("as 1 / t" if value.growth <= np.sqrt(2) else "more slowly than 1 / t"))
     axes.legend(ncols=1 if value.count < 6 else 2)
@@ -72,16 +72,16 @@ def samples(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> 
     if not value.states.shape[1]:
         raise DataError("no pseudo-samples were kept", hint="herd herd --keep 100")
     if value.features == "rows":
-        return _visits(value)
+        return _visit_plot(value)
     each = TILES if value.count == 1 else 10
-    kept = [_whole(value, value.kept(c)[0][-each:]) for c in range(value.count)]
+    kept = [_restore_pruned_units(value, value.kept(c)[0][-each:]) for c in range(value.count)]
     shape = value.image_shape
     runs = "" if value.count == 1 else f" of each of {value.count} runs"
     title = f"the last {len(kept[0])} pseudo-samples{runs}" + ("" if shape is not None else ", a line for each")
-    return plots.tiles(plots.images(np.concatenate(kept).astype(np.float64), shape), columns=10, title=title)
+    return plots.tile_images(plots.rows_as_images(np.concatenate(kept).astype(np.float64), shape), columns=10, title=title)
 
 
-def _whole(value: Herding, x: Array) -> Array:
+def _restore_pruned_units(value: Herding, x: Array) -> Array:
     """Pseudo-samples with the pruned units in their places, at their lowest value."""
     if value.units is None:
         return x
@@ -91,12 +91,12 @@ def _whole(value: Herding, x: Array) -> Array:
     return found
 
 
-def _visits(value: Herding) -> plots.Figure:
-    figure = plots.begin(3.2)
+def _visit_plot(value: Herding) -> plots.Figure:
+    figure = plots.new_figure(3.2)
     axes = figure.add_subplot()
     for c in range(value.count):
         counts = np.sort(np.bincount(value.kept(c)[0][:, 0]))[::-1]
-        plots.curve(axes, c, np.arange(1, len(counts) + 1), counts, label=value.classes[c] if value.classes else f"run {c + 1}")
+        plots.draw_curve(axes, c, np.arange(1, len(counts) + 1), counts, label=value.classes[c] if value.classes else f"run {c + 1}")
     axes.set(xlabel="rows, those taken most often first", ylabel="times taken")
     axes.set_title(f"how often each row is among the {value.states.shape[1]} kept pseudo-samples")
     if value.count > 1:

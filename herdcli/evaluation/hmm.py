@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.em import chain
-from herdcli.em.floors import scale_of
+from herdcli.em import forward_backward
 from herdcli.em.hmm_artifacts import Held, MarkovChain
-from herdcli.em.hmm_fitting import chain_criteria
+from herdcli.em.hmm_fitting import chain_information_criteria
+from herdcli.em.variance_floors import floor_scale
 from herdcli.evaluation import standard_errors
-from herdcli.evaluation.em import matched
-from herdcli.evaluation.series_baselines import SeriesMoments, densities
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.evaluation.verdicts import NO_ROWS, joined, of_loss
+from herdcli.evaluation.em import compare_with_labels
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.series_baselines import SeriesMoments, baseline_densities
+from herdcli.evaluation.verdicts import NO_ROWS, join_findings, loss_finding
 from herdcli.records import dataclass
 
 FIGURES = tuple(
@@ -54,7 +54,7 @@ def metrics(
         "iterations": int(value.restarts.iterations[value.restarts.best]),
         "rise": ledger.rise,
         "floors": int(ledger.floors[-2:].max(initial=0)),
-        **chain_criteria(value),
+        **chain_information_criteria(value),
     }
     floored = "variance at floor" if value.at_floor else None
     result["verdict"] = floored or NO_ROWS
@@ -66,8 +66,8 @@ def metrics(
     if value.known is not None:
         beside = _compare_with_baselines(value, value.held)
         result |= beside.figures
-        result["verdict"] = joined([*beside.findings, floored])
-    return result | _labelled(value, value.held, map)
+        result["verdict"] = join_findings([*beside.findings, floored])
+    return result | _compare_with_labels(value, value.held, map)
 
 
 @dataclass(frozen=True)
@@ -84,35 +84,38 @@ def _compare_with_baselines(value: MarkovChain, held: Held) -> _BaselineFigures:
     assert known is not None
     block = sequences.whole()
     logs = value.ready().logs(block.X)
-    own = chain.increments(value.states_of(sequences), chain.emitted(logs), block.offsets)
+    own = forward_backward.row_log_likelihoods(value.states_of(sequences), forward_backward.scale_likelihoods(logs), block.offsets)
     with np.errstate(divide="ignore"):
-        base = {"mixture": chain.log_sum(logs + np.log(known.occupancy), axis=1), "one_state": value.of_one_state(block.X)}
+        base = {
+            "mixture": forward_backward.log_sum(logs + np.log(known.occupancy), axis=1),
+            "one_state": value.single_state_densities(block.X),
+        }
     lasting = None
     if known.base_mean is not None and known.base_full is not None and known.base_step is not None:
         variance = np.diagonal(known.base_full)
-        scale = np.ones(len(variance)) if value.family == "spherical" else scale_of(variance, known.base_mean, value.floor)
+        scale = np.ones(len(variance)) if value.family == "spherical" else floor_scale(variance, known.base_mean, value.floor)
         moments = SeriesMoments(known.rows, known.base_mean, known.base_full, known.base_step, value.floor, scale)
-        base |= densities(moments, block.X, block.offsets)
+        base |= baseline_densities(moments, block.X, block.offsets)
         lasting = base.pop("persistence")
     means = {name: float(each.mean()) for name, each in base.items()}
     best = max(means, key=lambda name: means[name])
     gain = own - base[best]
-    spread = standard_errors.in_time(gain, block.offsets) if np.isfinite(gain).all() else None
+    spread = standard_errors.autocorrelated_standard_error(gain, block.offsets) if np.isfinite(gain).all() else None
     figures: dict[str, float | str | None] = {f"log_likelihood_{name}": mean for name, mean in means.items()}
     figures |= {"log_likelihood_baseline": means[best], "gain": float(gain.mean()), "gain_se": spread}
-    findings = [of_loss(float(own.mean()), means[best], worse="worse than baseline", scale=1.0, spread=spread)]
+    findings = [loss_finding(float(own.mean()), means[best], worse="worse than baseline", scale=1.0, spread=spread)]
     if lasting is not None:
         figures["log_likelihood_persistence"] = float(lasting.mean())
-        error = standard_errors.in_time(own - lasting, block.offsets)
-        lost = of_loss(float(own.mean()), float(lasting.mean()), worse="worse than persistence", scale=1.0, spread=error or 0.0)
+        error = standard_errors.autocorrelated_standard_error(own - lasting, block.offsets)
+        lost = loss_finding(float(own.mean()), float(lasting.mean()), worse="worse than persistence", scale=1.0, spread=error or 0.0)
         findings.append(None if lost == "learned nothing" else lost)
     return _BaselineFigures(figures, findings)
 
 
-def _labelled(value: MarkovChain, held: Held, map: Callable[..., Any]) -> dict[str, float | str | None]:
+def _compare_with_labels(value: MarkovChain, held: Held, map: Callable[..., Any]) -> dict[str, float | str | None]:
     """Likeliest paths beside known labels."""
     if held.y is None or not (held.y >= 0).any():
         return {}
     there = held.y >= 0
     found, labels = value.told(held.sequences, "viterbi", map)[there], held.y[there]
-    return matched(found, labels, supervised=value.known is not None and value.known.supervised)
+    return compare_with_labels(found, labels, supervised=value.known is not None and value.known.supervised)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from herdcli.em.hmm_artifacts import MarkovChain
-from herdcli.em.sequences import chosen
-from herdcli.evaluation import em_plots, plots, style
-from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.em.sequences import select_sequences
+from herdcli.evaluation import em_plots, plot_style, plots
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.schema import Array
 
 STEPS = 400  # of a sequence that are shown
@@ -21,43 +21,43 @@ LEGIBLE = 0.005  # a probability below it is not written
 
 def transitions(value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
     """The matrix of transitions; the first held-out sequence under it, its likeliest states as colours and their probabilities."""
-    shown = _sequence(value)
-    figure = plots.begin(3.4 if shown is None else 6.4)
+    shown = _longest_heldout_sequence(value)
+    figure = plots.new_figure(3.4 if shown is None else 6.4)
     if shown is None:
-        _matrix(figure, figure.add_subplot(), value)
+        _draw_transitions(figure, figure.add_subplot(), value)
         return figure
     grid = figure.add_gridspec(3, 1, height_ratios=(2.4, 1.6, 1.0))
-    _matrix(figure, figure.add_subplot(grid[0]), value)
+    _draw_transitions(figure, figure.add_subplot(grid[0]), value)
     rows = figure.add_subplot(grid[1])
     states = figure.add_subplot(grid[2], sharex=rows)
     X, path, p, name = shown
-    _rows(rows, X, path, value)
+    _draw_columns(rows, X, path, value)
     steps = np.arange(len(p))
-    states.stackplot(steps, p.T, colors=[_colour(k, value) for k in range(value.states)], linewidth=0)
+    states.stackplot(steps, p.T, colors=[_state_colour(k, value) for k in range(value.states)], linewidth=0)
     states.set_ylim(0, 1)
-    plots.whole_ticks(states)
+    plots.use_integer_ticks(states)
     states.set_ylabel("p(state | all)")
     states.set_xlabel(f"step of sequence {name}" if name else "step")
     states.set_xlim(0, max(1, len(p) - 1))
     return figure
 
 
-def _colour(k: int, value: MarkovChain) -> Any:
+def _state_colour(k: int, value: MarkovChain) -> Any:
     """Of a state."""
-    if value.states <= len(style.COLOURS):
-        return style.colour(k)
+    if value.states <= len(plot_style.COLOURS):
+        return plot_style.colour(k)
     from matplotlib import colormaps
 
-    return colormaps[style.SHADES]((k + 0.5) / value.states)
+    return colormaps[plot_style.SHADES]((k + 0.5) / value.states)
 
 
-def _matrix(figure: plots.Figure, panel: Any, value: MarkovChain) -> None:
+def _draw_transitions(figure: plots.Figure, panel: Any, value: MarkovChain) -> None:
     image = panel.imshow(value.transition, cmap="Greys", vmin=0.0, vmax=1.0)
-    names = _names(value)
+    names = _state_names(value)
     panel.set_xticks(range(value.states), names)
     panel.set_yticks(range(value.states), names)
     for k, tick in enumerate(panel.get_yticklabels()):
-        tick.set_color(_colour(k, value))
+        tick.set_color(_state_colour(k, value))
     panel.set_xlabel("next state")
     panel.set_ylabel("state now")
     panel.set_title(f"how {value.states} states follow one another, {value.emission} rows")
@@ -65,37 +65,37 @@ def _matrix(figure: plots.Figure, panel: Any, value: MarkovChain) -> None:
         for i, row in enumerate(value.transition):
             for j, p in enumerate(row):
                 if p >= LEGIBLE:
-                    panel.text(j, i, f"{p:.2f}", ha="center", va="center", color=style.ON_DARK if p > 0.5 else style.ON_LIGHT)
+                    panel.text(j, i, f"{p:.2f}", ha="center", va="center", color=plot_style.ON_DARK if p > 0.5 else plot_style.ON_LIGHT)
         return
     figure.colorbar(image, ax=panel, label="probability")
 
 
-def _names(value: MarkovChain) -> list[str]:
+def _state_names(value: MarkovChain) -> list[str]:
     known = value.known
     if known is not None and known.supervised and known.class_names:
         return known.class_names
     return [str(k + 1) for k in range(value.states)]
 
 
-def _sequence(value: MarkovChain) -> tuple[Array, Array, Array, str] | None:
+def _longest_heldout_sequence(value: MarkovChain) -> tuple[Array, Array, Array, str] | None:
     """Rows, likeliest path and probabilities of the longest held-out sequence, its beginning alone."""
     if value.held is None:
         return None
     sequences = value.held.sequences
     s = int(sequences.lengths.argmax())
-    own = chosen(sequences, np.array([s]))
+    own = select_sequences(sequences, np.array([s]))
     path, p = value.told(own, "viterbi"), value.told(own, "smoothed")
     name = sequences.names[s] if sequences.names else ""
     return own.whole().X[:STEPS], path[:STEPS], p[:STEPS], name
 
 
-def _rows(panel: Any, X: Array, path: Array, value: MarkovChain) -> None:
+def _draw_columns(panel: Any, X: Array, path: Array, value: MarkovChain) -> None:
     """Columns as curves on the colours of the likeliest states."""
     names = value.known.feature_names if value.known is not None else None
     steps = np.arange(len(X))
     ends = np.flatnonzero(np.diff(path)) + 1
     for begin, end in zip([0, *ends], [*ends, len(path)], strict=True):
-        panel.axvspan(begin - 0.5, end - 0.5, color=_colour(int(path[begin]), value), alpha=0.18, linewidth=0)
+        panel.axvspan(begin - 0.5, end - 0.5, color=_state_colour(int(path[begin]), value), alpha=0.18, linewidth=0)
     whole = value.emission in ("categorical", "poisson", "bernoulli")
     spread = np.nanstd(X, axis=0)
     order = np.argsort(-spread, kind="stable")[:COLUMNS]
@@ -105,9 +105,9 @@ def _rows(panel: Any, X: Array, path: Array, value: MarkovChain) -> None:
             steps,
             X[:, j],
             lw=0.9,
-            ls=style.line(number),
-            color=style.INK,
-            label=plots.in_legend(names[j]) if names else f"x{j}",
+            ls=plot_style.line(number),
+            color=plot_style.INK,
+            label=plots.legend_label(names[j]) if names else f"x{j}",
             **steps_or_not,
         )
     if X.shape[1] > 1:

@@ -11,13 +11,13 @@ import numpy as np
 
 from herdcli.algorithm import Watch
 from herdcli.evaluation import gabor
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.ica import metrics as measures
-from herdcli.ica.amari import amari_distance
-from herdcli.ica.energy import Linear, energy_of
-from herdcli.ica.experts import together
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.ica import filter_metrics as measures
+from herdcli.ica.amari_distance import amari_distance
+from herdcli.ica.energy import LinearExperts, make_energy
+from herdcli.ica.experts import combine_experts
 from herdcli.ica.model import ICA
-from herdcli.numerics import blocks
+from herdcli.numerics import block_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -46,45 +46,45 @@ SMALLEST_PICTURE = 5  # pixels a side that a Gabor function needs
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluatedFilters:
     """A model and the whitened rows that it is judged by, wherever they are.  dtype  of the arithmetic of outputs."""
 
     model: ICA
-    rows: blocks.Rows
+    rows: block_statistics.RowReader
     dtype: np.dtype[Any] = np.dtype(np.float64)
     map: Callable[..., Any] = map
 
     @cached_property
-    def sums(self) -> blocks.Sums:
+    def sums(self) -> block_statistics.Sums:
         """Over all rows: their number, squares, energies and score matching; second and fourth powers of centred columns and outputs.
 
         A pass for the means, and one for the rest.
         """
-        source, value = blocks.Blocks.within(self.rows), self.model
-        first = blocks.total(source, self._first, self.map)
+        source, value = block_statistics.RowBlocks.within(self.rows), self.model
+        first = block_statistics.total_statistics(source, self._first, self.map)
         count = first["rows"][0]
         centre, middle = first["columns"] / count, (first["outputs"] / count).astype(self.dtype)
         J, gamma = value.J.astype(np.float64), value.gamma.astype(np.float64)
-        energy = energy_of(J, gamma, value.experts, topography=value.topography, density=value.density) if _has_scores(value) else None
-        linear = Linear(J, gamma, together(value.experts)) if _has_likelihood(value) else None
+        energy = make_energy(J, gamma, value.experts, topography=value.topography, density=value.density) if _has_scores(value) else None
+        linear = LinearExperts(J, gamma, combine_experts(value.experts)) if _has_likelihood(value) else None
 
-        def sums(block: blocks.Block) -> blocks.Sums:
+        def sums(block: block_statistics.RowBlock) -> block_statistics.Sums:
             X = block.X
             found = {"rows": np.array([float(len(X))]), "squares": np.array([np.square(X).sum(axis=1).sum()])}
-            found |= _powers("columns", X - centre) | _powers("outputs", self._outputs(X) - middle)
+            found |= _power_sums("columns", X - centre) | _power_sums("outputs", self._outputs(X) - middle)
             if energy is not None:
-                found["scores"] = np.array([measures.score_matching(energy.gradient(X), energy.laplacian(X)).sum()])
+                found["scores"] = np.array([measures.score_matching_loss(energy.gradient(X), energy.laplacian(X)).sum()])
             if linear is not None:
                 found["energies"] = np.array([linear.energy(X).sum()])
             return found
 
-        return blocks.total(source, sums, self.map)
+        return block_statistics.total_statistics(source, sums, self.map)
 
     def _outputs(self, X: Array) -> Array:
         found: Array = X.astype(self.dtype, copy=False) @ self.model.J.T
         return found
 
-    def _first(self, block: blocks.Block) -> blocks.Sums:
+    def _first(self, block: block_statistics.RowBlock) -> block_statistics.Sums:
         outputs = self._outputs(block.X).sum(axis=0).astype(np.float64)
         return {"rows": np.array([float(len(block.X))]), "columns": block.X.sum(axis=0), "outputs": outputs}
 
@@ -100,23 +100,23 @@ class Judged:
         return found
 
 
-def _powers(name: str, centred: Array) -> blocks.Sums:
+def _power_sums(name: str, centred: Array) -> block_statistics.Sums:
     square = centred**2
     found = {"second": square.sum(axis=0), "fourth": (square**2).sum(axis=0)}
     return {f"{name}_{power}": item.astype(np.float64) for power, item in found.items()}
 
 
-def judged(value: ICA | Judged, map: Callable[..., Any] = map) -> Judged | None:
+def evaluated_filters(value: ICA | EvaluatedFilters, map: Callable[..., Any] = map) -> EvaluatedFilters | None:
     """By the held-out rows that travel with a model, where no others were named; None where there are none."""
-    if isinstance(value, Judged):
+    if isinstance(value, EvaluatedFilters):
         return value
     if value.holdout is None or not len(value.holdout):
         return None
-    return Judged(value, blocks.Table(value.holdout), np.result_type(value.holdout, value.J), map)
+    return EvaluatedFilters(value, block_statistics.RowTable(value.holdout), np.result_type(value.holdout, value.J), map)
 
 
 def metrics(
-    value: ICA | Judged, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Watch | None = None
+    value: ICA | EvaluatedFilters, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Watch | None = None
 ) -> dict[str, float | None]:
     """Every column of `COLUMNS`; None where the model has no such thing.
 
@@ -135,8 +135,8 @@ def metrics(
     objective, acceptance last of the trace.
     rise                  of --posterior gaussian: the most that the free energy rose in a half-step, nats a row.
     """
-    held = judged(value, map)
-    value = value.model if isinstance(value, Judged) else value
+    held = evaluated_filters(value, map)
+    value = value.model if isinstance(value, EvaluatedFilters) else value
     M, D = value.J.shape
     result: dict[str, float | None] = dict.fromkeys(COLUMNS)
     result |= {"filters": M, "dimensions": D, "kurtosis": float(np.median(value.kurtosis)), "objective": float(value.trace.objective[-1])}
@@ -145,13 +145,13 @@ def metrics(
     if value.trace.acceptance is not None:
         result["acceptance"] = float(value.trace.acceptance[-1])
     if value.mixing is not None:
-        result |= _separation(value.unmixing @ value.mixing)
+        result |= _separation_columns(value.unmixing @ value.mixing)
     elif value.whitening.mean.size > 1:
-        result |= _locality(value, map)
-    return result if held is None else result | {"score_matching": held.mean("scores")} | _outside(held)
+        result |= _locality_columns(value, map)
+    return result if held is None else result | {"score_matching": held.mean("scores")} | _heldout_columns(held)
 
 
-def whitening(held: Judged) -> dict[str, float | None]:
+def whitening_columns(held: EvaluatedFilters) -> dict[str, float | None]:
     """What whitening alone gives: kurtosis and likelihood of whitened rows."""
     squares = held.mean("squares")
     assert squares is not None
@@ -159,10 +159,10 @@ def whitening(held: Judged) -> dict[str, float | None]:
     return {"kurtosis_whitening": float(np.median(np.abs(held.kurtosis("columns")))), "log_likelihood_whitening": gaussian}
 
 
-def _outside(held: Judged) -> dict[str, float | None]:
+def _heldout_columns(held: EvaluatedFilters) -> dict[str, float | None]:
     """Kurtoses and the likelihood beside whitening alone."""
     kurtosis = {"kurtosis_heldout": float(np.median(held.kurtosis("outputs")))}
-    return kurtosis | whitening(held) | {"log_likelihood": _log_likelihood(held)}
+    return kurtosis | whitening_columns(held) | {"log_likelihood": _log_likelihood(held)}
 
 
 def _has_scores(value: ICA) -> bool:
@@ -170,11 +170,11 @@ def _has_scores(value: ICA) -> bool:
     return value.algorithm != "sparse-coding" and "laplace" not in value.experts and value.density != "laplace"
 
 
-def quick(value: ICA, *, map: Callable[..., Any] = map) -> dict[str, float | None]:
+def quick_metrics(value: ICA, *, map: Callable[..., Any] = map) -> dict[str, float | None]:
     """What the verdict at the end of learning needs: kurtoses and the likelihood beside whitening alone; no Gabor functions are fitted."""
     row: dict[str, float | None] = {"kurtosis": float(np.median(value.kurtosis))}
-    held = judged(value, map)
-    return row if held is None else row | _outside(held)
+    held = evaluated_filters(value, map)
+    return row if held is None else row | _heldout_columns(held)
 
 
 def _has_likelihood(value: ICA) -> bool:
@@ -185,15 +185,15 @@ def _has_likelihood(value: ICA) -> bool:
     return bool(value.gamma.all())  # an output without energy has a flat density, which no sum makes a probability
 
 
-def _log_likelihood(held: Judged) -> float | None:
+def _log_likelihood(held: EvaluatedFilters) -> float | None:
     energies, value = held.mean("energies"), held.model
     if energies is None:
         return None
     gamma = value.gamma.astype(np.float64)
-    return float(np.linalg.slogdet(value.J.astype(np.float64))[1] - together(value.experts).log_z(gamma).sum() - energies)
+    return float(np.linalg.slogdet(value.J.astype(np.float64))[1] - combine_experts(value.experts).log_z(gamma).sum() - energies)
 
 
-def _separation(product: Array) -> dict[str, float | None]:
+def _separation_columns(product: Array) -> dict[str, float | None]:
     """Of the product of unmixing and mixing matrix (M, S)."""
     decibels = measures.source_to_interference(product)
     found: dict[str, float | None] = {"sir": float(decibels.mean()), "sir_least": float(decibels.min())}
@@ -202,20 +202,20 @@ def _separation(product: Array) -> dict[str, float | None]:
     return found
 
 
-def _locality(value: ICA, map: Callable[..., Any]) -> dict[str, float | None]:
+def _locality_columns(value: ICA, map: Callable[..., Any]) -> dict[str, float | None]:
     """Of filters on the rows' own axes."""
     filters = value.whitening.rotated(value.J)
-    shape = picture_shape(value) or (filters.shape[1],)
+    shape = image_shape(value) or (filters.shape[1],)
     found: dict[str, float | None] = {
-        "participation": float(np.median(measures.participation(filters))),
-        "localisation": float(np.median(measures.localisation(filters, shape))),
+        "participation": float(np.median(measures.participation_ratio(filters))),
+        "localisation": float(np.median(measures.filter_localisation(filters, shape))),
     }
     if len(shape) == 2 and min(shape) >= SMALLEST_PICTURE:
-        r2 = gabor.fit(filters.reshape(-1, *shape), map=map).r2
+        r2 = gabor.fit_gabors(filters.reshape(-1, *shape), map=map).r2
         found |= {"gabor_r2": float(np.median(r2)), "gabor_share": float(np.mean(r2 >= GOOD_FIT))}
     return found
 
 
-def picture_shape(value: ICA) -> tuple[int, int] | None:
+def image_shape(value: ICA) -> tuple[int, int] | None:
     """Height and width of a row, None where rows are no pictures."""
     return None if value.image_shape is None else (int(value.image_shape[0]), int(value.image_shape[1]))

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.em.floors import FLOOR
-from herdcli.em.kalman import kalman
-from herdcli.em.lds import free_floor
-from herdcli.em.lds_artifacts import KnownDynamics, LinearDynamics, ahead
-from herdcli.em.lds_fitting import information
+from herdcli.em.kalman import filter_sequences
+from herdcli.em.lds import floor_and_scale
+from herdcli.em.lds_artifacts import KnownDynamics, LinearDynamics, one_step_predictions
+from herdcli.em.lds_fitting import lds_information_criteria
+from herdcli.em.variance_floors import FLOOR
 from herdcli.evaluation import standard_errors
-from herdcli.evaluation.series_baselines import SeriesMoments, densities
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.evaluation.verdicts import ERRORS, NO_ROWS, joined, of_loss
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.series_baselines import SeriesMoments, baseline_densities
+from herdcli.evaluation.verdicts import ERRORS, NO_ROWS, join_findings, loss_finding
 from herdcli.schema import Array
 
 COLUMNS = (
@@ -55,62 +55,62 @@ def metrics(
         "rise": ledger.rise,
         "floors": int(ledger.floors[-2:].max(initial=0)),
     }
-    result |= information(value) | {"verdict": NO_ROWS}
+    result |= lds_information_criteria(value) | {"verdict": NO_ROWS}
     known = value.known
     if known is None:
         return result
     result["log_likelihood_valid"] = known.valid
     findings: list[str | None] = []
     if value.holdout is not None and len(value.holdout):
-        figures, findings = held_out(value, known)
-        result |= figures | {"verdict": joined(findings)}
+        figures, findings = heldout_columns(value, known)
+        result |= figures | {"verdict": join_findings(findings)}
     if value.radius > 1.0:
-        result["verdict"] = joined([*findings, "unstable"])
+        result["verdict"] = join_findings([*findings, "unstable"])
     return result
 
 
-def held_out(value: LinearDynamics, known: KnownDynamics) -> tuple[dict[str, float | str | None], list[str | None]]:
+def heldout_columns(value: LinearDynamics, known: KnownDynamics) -> tuple[dict[str, float | str | None], list[str | None]]:
     """Figures of the held-out sequences, beside Gaussians and beside the value before, and what is wrong by them."""
-    moments = _moments(value, known)
+    moments = _training_moments(value, known)
     spread, rows = np.maximum(known.base_variance, moments.floor * np.square(moments.scale)), np.asarray(value.holdout)
     offsets = np.asarray(value.holdout_offsets)
     own, mine, theirs = np.empty(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
     values = 0
     for (p, Y, U), begin in zip(value.held_out(), offsets[:-1].tolist(), strict=True):
-        found, part = kalman(p, Y, np.array([0, len(Y)]), U), slice(begin, begin + len(Y))
+        found, part = filter_sequences(p, Y, np.array([0, len(Y)]), U), slice(begin, begin + len(Y))
         own[part] = found.log_likelihood
-        before = last_seen(Y)
+        before = last_observed(Y)
         both = ~np.isnan(Y) & ~np.isnan(before)
-        mine[part] = (np.square(np.where(both, Y - ahead(p, found), 0.0)) / spread).sum(axis=1)
+        mine[part] = (np.square(np.where(both, Y - one_step_predictions(p, found), 0.0)) / spread).sum(axis=1)
         theirs[part] = (np.square(np.where(both, Y - before, 0.0)) / spread).sum(axis=1)
         values += int(both.sum())
-    base = densities(moments, rows, offsets)
+    base = baseline_densities(moments, rows, offsets)
     lasting = base.pop("persistence")
     means = {name: float(each.mean()) for name, each in base.items()}
     best = max(means, key=lambda name: means[name])
     gain = own - base[best]
-    error = standard_errors.in_time(gain, offsets)
+    error = standard_errors.autocorrelated_standard_error(gain, offsets)
     figures: dict[str, float | str | None] = {f"log_likelihood_{name}": mean for name, mean in means.items()}
     figures |= {"log_likelihood": float(own.mean()), "log_likelihood_baseline": means[best], "gain": float(gain.mean()), "gain_se": error}
     figures["log_likelihood_persistence"] = float(lasting.mean())
-    loss = of_loss(float(own.mean()), means[best], worse="worse than baseline", scale=1.0, spread=error)
+    loss = loss_finding(float(own.mean()), means[best], worse="worse than baseline", scale=1.0, spread=error)
     if not values:
         return figures, [loss]
     figures |= {"prediction_error": math.sqrt(mine.sum() / values), "persistence": math.sqrt(theirs.sum() / values)}
     more = (mine - theirs).mean()  # squared error a row that the last value seen would not make
-    worse = more > ERRORS * (standard_errors.in_time(mine - theirs, offsets) or 0.0) and mine.sum() > theirs.sum()
+    worse = more > ERRORS * (standard_errors.autocorrelated_standard_error(mine - theirs, offsets) or 0.0) and mine.sum() > theirs.sum()
     return figures, [loss, "worse than persistence" if worse else None]
 
 
-def _moments(value: LinearDynamics, known: KnownDynamics) -> SeriesMoments:
+def _training_moments(value: LinearDynamics, known: KnownDynamics) -> SeriesMoments:
     """Those of the training rows, floored as the model's noise is; of models without a covariance or steps those of independent columns."""
     variance = known.base_variance
-    floor, scale = free_floor(variance, None if value.floor == FLOOR else value.floor)
+    floor, scale = floor_and_scale(variance, None if value.floor == FLOOR else value.floor)
     full = np.diag(variance) if known.base_full is None else known.base_full
     return SeriesMoments(known.rows, known.base_mean, full, variance if known.base_step is None else known.base_step, floor, scale)
 
 
-def last_seen(Y: Array) -> Array:
+def last_observed(Y: Array) -> Array:
     """(T, D) the last value seen before each row in every column, NaN where there is none."""
     found = np.full_like(Y, np.nan)
     for t in range(1, len(Y)):

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.numerics import linear, real
-from herdcli.rbm.folds import folds
+from herdcli.numerics import exact_arithmetic, symmetric_matrices
+from herdcli.rbm.folds import assign_folds
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -32,7 +32,7 @@ NEWTON_SIZE = 1200  # parameters up to which the Hessian is formed
 
 
 @dataclass(frozen=True)
-class Fit:
+class LogisticFit:
     """A fitted regression: W (C, d), intercept (C,), both summing to zero over classes."""
 
     W: Array
@@ -44,12 +44,12 @@ class Fit:
 
     def logits(self, X: Array) -> Array:
         """(n, C) for rows X (n, d)."""
-        result: Array = real.product(X, self.W.T) + self.intercept
+        result: Array = exact_arithmetic.product(X, self.W.T) + self.intercept
         return result
 
     def probabilities(self, X: Array) -> Array:
         """p(y | x) (n, C) for rows X (n, d)."""
-        result: Array = real.exp(_log_probabilities(self.logits(X)))
+        result: Array = exact_arithmetic.exp(_log_probabilities(self.logits(X)))
         return result
 
     def log_loss(self, X: Array, y: Array) -> float:
@@ -68,7 +68,7 @@ class _Objective:
 
     def loss(self, U: Array) -> tuple[float, Array]:
         """(−Σ log p, log-probabilities (n, C))."""
-        log_p = _log_probabilities(real.product(self.X, (real.product(self.basis, U)).T))
+        log_p = _log_probabilities(exact_arithmetic.product(self.X, (exact_arithmetic.product(self.basis, U)).T))
         return float(-log_p[np.arange(len(self.y)), self.y].sum()), log_p
 
     def penalised(self, loss: float, U: Array) -> float:
@@ -78,7 +78,7 @@ class _Objective:
         residual = p.copy()
         residual[np.arange(len(self.y)), self.y] -= 1.0
         # ∂/∂(logits) of −log p_y is p − 1[y]; logits = B U x with B'B = I, so that U has B'(p − 1[y]) x'.
-        result = real.product((real.product(residual, self.basis)).T, self.X)
+        result = exact_arithmetic.product((exact_arithmetic.product(residual, self.basis)).T, self.X)
         result[:, :-1] += self.penalty * U[:, :-1]
         return result
 
@@ -86,14 +86,14 @@ class _Objective:
         """((C−1)(d+1), same): Σ_n [B'(diag p_n − p_n p_n')B] ⊗ x_n x_n' + λ on the weights."""
         rows, width = self.X.shape
         contrasts = self.basis.shape[1]
-        projected = real.product(p, self.basis)
-        spread = _spread(p, self.basis) - projected[:, :, None] * projected[:, None, :]
+        projected = exact_arithmetic.product(p, self.basis)
+        spread = _curvature_blocks(p, self.basis) - projected[:, :, None] * projected[:, None, :]
         result = np.zeros((contrasts * contrasts, width * width))
         size = max(1, (1 << 20) // (width * width))
         for start in range(0, rows, size):
             part = self.X[start : start + size]
             outer = (part[:, :, None] * part[:, None, :]).reshape(len(part), -1)
-            result += real.product(spread[start : start + size].reshape(len(part), -1).T, outer)
+            result += exact_arithmetic.product(spread[start : start + size].reshape(len(part), -1).T, outer)
         matrix: Array = result.reshape(contrasts, contrasts, width, width).transpose(0, 2, 1, 3).reshape(contrasts * width, -1)
         weights = np.tile(np.arange(width) < width - 1, contrasts)
         matrix[weights, weights] += self.penalty
@@ -102,19 +102,19 @@ class _Objective:
 
 def _log_probabilities(logits: Array) -> Array:
     shifted = logits - logits.max(axis=1, keepdims=True)
-    result: Array = shifted - real.log(real.exp(shifted).sum(axis=1, keepdims=True))
+    result: Array = shifted - exact_arithmetic.log(exact_arithmetic.exp(shifted).sum(axis=1, keepdims=True))
     return result
 
 
-def _spread(p: Array, basis: Array) -> Array:
+def _curvature_blocks(p: Array, basis: Array) -> Array:
     """(n, C−1, C−1) B' diag(p_n) B for p (n, C)."""
-    if not real.is_exact():
+    if not exact_arithmetic.is_exact():
         return np.asarray(np.einsum("nk,ki,kj->nij", p, basis, basis, optimize=True))
     pairs = (basis[:, :, None] * basis[:, None, :]).reshape(len(basis), -1)
-    return real.product(p, pairs).reshape(len(p), basis.shape[1], -1)
+    return exact_arithmetic.product(p, pairs).reshape(len(p), basis.shape[1], -1)
 
 
-def _contrasts(classes: int) -> Array:
+def _helmert_contrasts(classes: int) -> Array:
     """(C, C−1) orthonormal Helmert contrasts."""
     basis = np.zeros((classes, classes - 1))
     for k in range(1, classes):
@@ -124,7 +124,7 @@ def _contrasts(classes: int) -> Array:
     return basis
 
 
-def fit(X: Array, y: Array, classes: int, penalty: float = 0.0, *, start: Fit | None = None) -> Fit:
+def fit_logistic(X: Array, y: Array, classes: int, penalty: float = 0.0, *, start: LogisticFit | None = None) -> LogisticFit:
     """The minimiser for rows X (n, d) and labels y (n,) in 0…classes−1.
 
     start  a fit to begin from, which saves iterations along a path of penalties.  The loss
@@ -133,35 +133,35 @@ def fit(X: Array, y: Array, classes: int, penalty: float = 0.0, *, start: Fit | 
     """
     if classes < 2 or penalty < 0.0 or not len(X):
         raise ValueError("logistic regression needs rows, two classes and a penalty of at least 0")
-    basis = _contrasts(classes)
+    basis = _helmert_contrasts(classes)
     objective = _Objective(np.column_stack([X, np.ones(len(X))]).astype(np.float64), np.asarray(y), basis, float(penalty))
     U = np.zeros((classes - 1, X.shape[1] + 1))
     if start is not None:
-        U = real.product(basis.T, np.column_stack([start.W, start.intercept]))
-    U, converged, separable = _newton(objective, U) if U.size <= NEWTON_SIZE else _quasi_newton(objective, U)
-    parameters = real.product(basis, U)
-    return Fit(parameters[:, :-1], parameters[:, -1], float(penalty), objective.loss(U)[0], converged, separable)
+        U = exact_arithmetic.product(basis.T, np.column_stack([start.W, start.intercept]))
+    U, converged, separable = _minimise_by_newton(objective, U) if U.size <= NEWTON_SIZE else _minimise_by_quasi_newton(objective, U)
+    parameters = exact_arithmetic.product(basis, U)
+    return LogisticFit(parameters[:, :-1], parameters[:, -1], float(penalty), objective.loss(U)[0], converged, separable)
 
 
-def _newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
+def _minimise_by_newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
     """Newton steps; one that does not lower the loss enough is taken again with a share of the bound added to the Hessian.
 
     The bound ½ I ⊗ X'X is at least every Hessian of the unpenalised loss, so with all of it a step cannot overshoot.
     """
     rows = len(objective.y)
     # diag p − pp' ≤ ½ (I − 11'/C) for every p (Böhning 1992), and B'(I − 11'/C)B = I.
-    bound = np.kron(np.eye(len(U)) / 2, real.product(objective.X.T, objective.X))
+    bound = np.kron(np.eye(len(U)) / 2, exact_arithmetic.product(objective.X.T, objective.X))
     bound.flat[:: len(bound) + 1] += 1e-3 * bound.trace() / len(bound)  # repeated features leave it singular
     share = LEAST_SHARE
     loss, log_p = objective.loss(U)
     value = objective.penalised(loss, U)
     for _ in range(ITERATIONS):
-        if _separated(objective, loss, log_p):
+        if _is_separated(objective, loss, log_p):
             return U, True, True
-        p = real.exp(log_p)
+        p = exact_arithmetic.exp(log_p)
         gradient, hessian = objective.gradient(U, p), objective.hessian(p)
         while True:
-            direction = -linear.solve_definite(hessian + share * bound, gradient.ravel()).reshape(U.shape)
+            direction = -symmetric_matrices.solve_definite(hessian + share * bound, gradient.ravel()).reshape(U.shape)
             slope = float((gradient * direction).sum())
             if share == LEAST_SHARE and -slope / 2 <= TOLERANCE * rows:
                 return U, True, False
@@ -178,10 +178,10 @@ def _newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
     return U, False, False
 
 
-def _quasi_newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
+def _minimise_by_quasi_newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
     from scipy.optimize import minimize
 
-    if real.is_exact():
+    if exact_arithmetic.is_exact():
         what = f"the regression on {U.shape[1] - 1} energies of {U.shape[0] + 1} classes has {U.size} coefficients"
         raise BadUsage(f"{what}; with --exact it may have {NEWTON_SIZE}", hint="leave out --exact")
 
@@ -190,36 +190,36 @@ def _quasi_newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
     def value(flat: Array) -> tuple[float, Array]:
         point = flat.reshape(U.shape)
         loss, log_p = objective.loss(point)
-        if _separated(objective, loss, log_p):
+        if _is_separated(objective, loss, log_p):
             return loss / rows, np.zeros(U.size)  # no minimum lies ahead: a zero gradient ends the search
-        return objective.penalised(loss, point) / rows, objective.gradient(point, real.exp(log_p)).ravel() / rows
+        return objective.penalised(loss, point) / rows, objective.gradient(point, exact_arithmetic.exp(log_p)).ravel() / rows
 
     found = minimize(value, U.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10000, "ftol": 1e-13, "gtol": 1e-6})
     result: Array = found.x.reshape(U.shape)
-    separable = _separated(objective, *objective.loss(result))
+    separable = _is_separated(objective, *objective.loss(result))
     return result, bool(found.success), separable
 
 
-def _separated(objective: _Objective, loss: float, log_p: Array) -> bool:
+def _is_separated(objective: _Objective, loss: float, log_p: Array) -> bool:
     right = log_p.argmax(axis=1) == objective.y
     return objective.penalty == 0.0 and loss < SEPARATED * len(right) and bool(right.all())
 
 
 def choose_penalty(X: Array, y: Array, classes: int, seed: int) -> float:
     """The penalty of `GRID` with the least log-loss in 5-fold cross-validation; the stronger one on ties."""
-    assigned = folds(y, FOLDS, seed)
+    assigned = assign_folds(y, FOLDS, seed)
     loss = np.zeros(len(GRID))
     for fold in range(FOLDS):
         inside = assigned != fold
         if inside.all() or not inside.any():
             continue
-        found: Fit | None = None
+        found: LogisticFit | None = None
         for g, penalty in enumerate(GRID):
-            found = fit(X[inside], y[inside], classes, float(penalty), start=found)
+            found = fit_logistic(X[inside], y[inside], classes, float(penalty), start=found)
             loss[g] += found.log_loss(X[~inside], y[~inside])
     return float(GRID[loss.argmin()])
 
 
-def calibrate(X: Array, y: Array, classes: int, *, penalty: float | None, seed: int) -> Fit:
-    """`fit` with the given penalty, or with the one cross-validation chooses when it is None."""
-    return fit(X, y, classes, choose_penalty(X, y, classes, seed) if penalty is None else penalty)
+def fit_calibrated(X: Array, y: Array, classes: int, *, penalty: float | None, seed: int) -> LogisticFit:
+    """`fit_logistic` with the given penalty, or with the one cross-validation chooses when it is None."""
+    return fit_logistic(X, y, classes, choose_penalty(X, y, classes, seed) if penalty is None else penalty)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import plots, style
-from herdcli.evaluation.beliefs import Compared
-from herdcli.evaluation.layout import lattice_of, placed
-from herdcli.evaluation.network import QUICK, Beside
-from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation import plot_style, plots
+from herdcli.evaluation.beliefs import BeliefsWithReference
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.graph_layout import detect_lattice, layout_nodes
+from herdcli.evaluation.network import QUICK, NetworkWithReference
 from herdcli.markov.exact.junction_tree import node_marginals
-from herdcli.markov.learning import fitted
+from herdcli.markov.learning import fit_summary
 from herdcli.markov.model.beliefs import Beliefs
 from herdcli.markov.model.network import Network
 from herdcli.schema import Array
@@ -25,38 +25,40 @@ Map = Callable[..., Any]
 Marginals = Sequence[Array]
 
 
-def graph(value: Network | Beside, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def graph(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The variables of a network and its factors as a graph, or a lattice, coloured by exact marginals where these are to be had."""
-    network = value.network if isinstance(value, Beside) else value
-    found = fitted.calibrated(network, QUICK)
+    network = value.network if isinstance(value, NetworkWithReference) else value
+    found = fit_summary.calibrate_network(network, QUICK)
     shape = None if network.shape is None else (int(network.shape[0]), int(network.shape[1]))
     scopes = [scope for scope, _ in network.factors()]
     names = [network.name(i) for i in range(network.count)] if network.names else None
     if found is None:
         degree = np.zeros(network.count)
-        for i, j in edges_of(scopes):
+        for i, j in factor_edges(scopes):
             degree[[i, j]] += 1
-        return _drawn(degree, "neighbours (marginals are too large a task)", scopes, shape, names, (0.0, max(1.0, float(degree.max()))))
-    return _coloured(node_marginals(network, found), scopes, shape, names, "exact marginals")
+        return _draw_levels(
+            degree, "neighbours (marginals are too large a task)", scopes, shape, names, (0.0, max(1.0, float(degree.max())))
+        )
+    return _draw_marginals(node_marginals(network, found), scopes, shape, names, "exact marginals")
 
 
-def marginals(value: Beliefs | Compared, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def marginals(value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """Variables and cliques of beliefs as a graph, or a lattice, coloured by the marginals."""
-    found = value.beliefs if isinstance(value, Compared) else value
+    found = value.beliefs if isinstance(value, BeliefsWithReference) else value
     scopes = [tuple(part.tolist()) for part in np.split(found.clique_scope, found.clique_scope_offset[1:-1])]
-    return _coloured(found.marginals(), scopes, None, found.names, f"marginals by {found.algorithm}")
+    return _draw_marginals(found.marginals(), scopes, None, found.names, f"marginals by {found.algorithm}")
 
 
-def edges_of(scopes: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
+def factor_edges(scopes: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
     """The pairs of variables that share a factor, each once."""
     return sorted({(min(i, j), max(i, j)) for scope in scopes for a, i in enumerate(scope) for j in scope[a + 1 :]})
 
 
-def _coloured(found: Marginals, scopes: list[tuple[int, ...]], shape: Any, names: list[str] | None, what: str) -> plots.Figure:
+def _draw_marginals(found: Marginals, scopes: list[tuple[int, ...]], shape: Any, names: list[str] | None, what: str) -> plots.Figure:
     # of two states the probability of the second; of more the mean of the states' numbers, as a share of the last
     level = np.array([p @ np.arange(len(p)) / max(1, len(p) - 1) for p in found])
     two = all(len(p) <= 2 for p in found)
-    return _drawn(
+    return _draw_levels(
         level,
         what,
         scopes,
@@ -67,38 +69,38 @@ def _coloured(found: Marginals, scopes: list[tuple[int, ...]], shape: Any, names
     )
 
 
-def _drawn(
+def _draw_levels(
     level: Array, what: str, scopes: list[tuple[int, ...]], shape: tuple[int, int] | None, names: list[str] | None,
     limits: tuple[float, float], scale: str = "neighbours",
 ) -> plots.Figure:  # fmt: skip
     """One number a variable: on a lattice as a picture, in a graph as colours, of very many as a picture of lines in order."""
-    edges = edges_of(scopes)
-    found = lattice_of(len(level), edges)
+    edges = factor_edges(scopes)
+    found = detect_lattice(len(level), edges)
     if found is not None:
         shape = found
     if shape is not None and (found is not None or len(level) > MOST_NODES):
-        return _picture(level.reshape(shape), f"{what} on a lattice of {shape[0]} × {shape[1]}", limits, scale, "column", "row")
+        return _draw_lattice(level.reshape(shape), f"{what} on a lattice of {shape[0]} × {shape[1]}", limits, scale, "column", "row")
     if len(level) > MOST_NODES:
         width = int(np.ceil(np.sqrt(len(level) * 1.6)))
         padded = np.full(-(-len(level) // width) * width, np.nan)
         padded[: len(level)] = level
         title = f"{what} of {len(level)} variables in order, {width} a line"
-        return _picture(padded.reshape(-1, width), title, limits, scale, "variable", "line")
+        return _draw_lattice(padded.reshape(-1, width), title, limits, scale, "variable", "line")
     place = (
-        placed(len(level), edges)
+        layout_nodes(len(level), edges)
         if shape is None
         else np.stack([np.arange(len(level)) % shape[1], -(np.arange(len(level)) // shape[1])], axis=1)
     )
-    figure = plots.begin(4.8)
+    figure = plots.new_figure(4.8)
     axes = figure.add_subplot()
     from matplotlib.collections import LineCollection
 
     if edges:
         lines = list(place[np.array(edges)])
-        axes.add_collection(LineCollection(lines, colors=style.GREY, linewidths=0.6, alpha=0.7, zorder=1))
+        axes.add_collection(LineCollection(lines, colors=plot_style.GREY, linewidths=0.6, alpha=0.7, zorder=1))
     size = float(np.clip(3000 / len(level), 12, 260))
     dots = axes.scatter(
-        place[:, 0], place[:, 1], c=level, cmap=style.SHADES, vmin=limits[0], vmax=limits[1], s=size, edgecolors=style.INK,
+        place[:, 0], place[:, 1], c=level, cmap=plot_style.SHADES, vmin=limits[0], vmax=limits[1], s=size, edgecolors=plot_style.INK,
         linewidths=0.5, zorder=2,
     )  # fmt: skip
     if len(level) <= NAMED:
@@ -113,10 +115,10 @@ def _drawn(
     return figure
 
 
-def _picture(level: Array, title: str, limits: tuple[float, float], scale: str, x: str, y: str) -> plots.Figure:
-    figure = plots.begin(float(np.clip(0.9 + 4.8 * level.shape[0] / level.shape[1], 2.2, 6.0)))
+def _draw_lattice(level: Array, title: str, limits: tuple[float, float], scale: str, x: str, y: str) -> plots.Figure:
+    figure = plots.new_figure(float(np.clip(0.9 + 4.8 * level.shape[0] / level.shape[1], 2.2, 6.0)))
     axes = figure.add_subplot()
-    image = axes.imshow(level, cmap=style.SHADES, vmin=limits[0], vmax=limits[1])
+    image = axes.imshow(level, cmap=plot_style.SHADES, vmin=limits[0], vmax=limits[1])
     axes.set(xlabel=x, ylabel=y)
     axes.locator_params(integer=True)
     axes.set_title(title)
@@ -124,80 +126,84 @@ def _picture(level: Array, title: str, limits: tuple[float, float], scale: str, 
     return figure
 
 
-def trace(value: Beliefs | Compared, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def trace(value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The residual of each iteration, and the free energy where it was computed."""
-    found = value.beliefs if isinstance(value, Compared) else value
+    found = value.beliefs if isinstance(value, BeliefsWithReference) else value
     residual, energy = found.trace.residual, found.trace.free_energy
     if not len(residual):
         raise DataError(f"there is no trace: '{found.algorithm}' does not iterate")
     with_energy = np.isfinite(energy).any()
     ended = "settled" if found.converged else "did not settle"
-    return _residuals(residual, energy if with_energy else None, f"{found.algorithm} {ended} in {found.iterations} iterations")
+    return _residual_plot(residual, energy if with_energy else None, f"{found.algorithm} {ended} in {found.iterations} iterations")
 
 
-def learning(value: Network | Beside, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def learning(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The residual of each iteration of a learned network."""
-    fit = _fit(value)
+    fit = _require_fit(value)
     if not len(fit.residual_trace):
         raise DataError("there is no trace: what was learned has a closed form")
     ended = "settled" if fit.converged else "did not settle"
-    return _residuals(fit.residual_trace, None, f"{fit.algorithm} {ended} in {fit.iterations} iterations")
+    return _residual_plot(fit.residual_trace, None, f"{fit.algorithm} {ended} in {fit.iterations} iterations")
 
 
-def _residuals(residual: Array, energy: Array | None, title: str) -> plots.Figure:
-    figure = plots.begin(3.2 if energy is None else 4.6)
+def _residual_plot(residual: Array, energy: Array | None, title: str) -> plots.Figure:
+    figure = plots.new_figure(3.2 if energy is None else 4.6)
     panels = np.ravel(figure.subplots(1 if energy is None else 2, 1, sharex=True))
     steps = np.arange(1, len(residual) + 1)
     shown = np.where(residual > 0, residual, np.nan)
-    plots.curve(panels[0], 0, steps, shown)
+    plots.draw_curve(panels[0], 0, steps, shown)
     panels[0].set_yscale("log" if np.isfinite(shown).any() else "linear")
     panels[0].set_ylabel("residual")
     panels[0].set_title(title)
     if energy is not None:
-        plots.curve(panels[1], 1, np.arange(1, len(energy) + 1), energy)
+        plots.draw_curve(panels[1], 1, np.arange(1, len(energy) + 1), energy)
         panels[1].set_ylabel("free energy, nats")
     for panel in panels:
         panel.grid()
     panels[-1].set_xlabel("iteration")
-    plots.whole_ticks(panels[-1])
+    plots.use_integer_ticks(panels[-1])
     return figure
 
 
-def _fit(value: Network | Beside) -> Any:
-    network = value.network if isinstance(value, Beside) else value
+def _require_fit(value: Network | NetworkWithReference) -> Any:
+    network = value.network if isinstance(value, NetworkWithReference) else value
     if network.fit is None:
         raise DataError("was not learned, so nothing was given that it could be held to", hint="herd fit-mrf learns a network")
     return network.fit
 
 
-def given(value: Network | Beside, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def given(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The marginals of a learned network against those that it was given."""
-    network, fit = value.network if isinstance(value, Beside) else value, _fit(value)
+    network, fit = value.network if isinstance(value, NetworkWithReference) else value, _require_fit(value)
     targets = fit.targets(network.cardinality)
-    found = fitted.calibrated(network, QUICK, [scope for scope, _ in targets])
+    found = fit_summary.calibrate_network(network, QUICK, [scope for scope, _ in targets])
     if found is None or not targets:
         raise DataError("its marginals are too large a task for a picture" if targets else "was given no marginals")
-    present = fitted.marginals(network, found, [scope for scope, _ in targets])
-    return _beside([p for _, p in targets], present, "given", f"marginals of {len(targets)} clusters beside those given")
+    present = fit_summary.scope_marginals(network, found, [scope for scope, _ in targets])
+    return _scatter_marginals([p for _, p in targets], present, "given", f"marginals of {len(targets)} clusters beside those given")
 
 
-def reference(value: Beliefs | Compared | Network | Beside, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def reference(
+    value: Beliefs | BeliefsWithReference | Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map
+) -> plots.Figure:
     """Marginals against those of --reference."""
-    if isinstance(value, Compared):
+    if isinstance(value, BeliefsWithReference):
         own = value.beliefs.marginals()
-        return _beside(value.marginals, own, "reference", f"marginals by {value.beliefs.algorithm} beside the reference")
-    if not isinstance(value, Beside) or value.reference is None:
+        return _scatter_marginals(value.marginals, own, "reference", f"marginals by {value.beliefs.algorithm} beside the reference")
+    if not isinstance(value, NetworkWithReference) or value.reference is None:
         raise BadUsage("--plot reference needs something to compare with", hint="--reference FILE")
-    both = [fitted.calibrated(each, QUICK) for each in (value.network, value.reference)]
+    both = [fit_summary.calibrate_network(each, QUICK) for each in (value.network, value.reference)]
     if both[0] is None or both[1] is None:
         raise DataError("its marginals are too large a task for a picture")
     own, theirs = node_marginals(value.network, both[0]), node_marginals(value.reference, both[1])
-    return _beside(theirs, own, "reference", "marginals of the network beside the reference's")
+    return _scatter_marginals(theirs, own, "reference", "marginals of the network beside the reference's")
 
 
-def _beside(known: Sequence[Array], found: Sequence[Array], name: str, title: str) -> plots.Figure:
+def _scatter_marginals(known: Sequence[Array], found: Sequence[Array], name: str, title: str) -> plots.Figure:
     if [p.size for p in known] != [p.size for p in found]:
         raise DataError("the reference has other variables, or other numbers of states")
     across, up = (np.concatenate([np.ravel(p) for p in each]) for each in (known, found))
     largest = float(np.abs(across - up).max())
-    return plots.scatter({"a probability": (across, up)}, x=name, y="found", title=f"{title}: at most {largest:.2g} apart", same="the same")
+    return plots.scatter_plot(
+        {"a probability": (across, up)}, x=name, y="found", title=f"{title}: at most {largest:.2g} apart", same="the same"
+    )

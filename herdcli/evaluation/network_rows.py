@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.markov.exact import junction_tree
-from herdcli.markov.exact.batch import Batch
-from herdcli.markov.exact.junction_tree import Calibrated
-from herdcli.markov.learning import fitted
-from herdcli.markov.model.network import Network, observe
+from herdcli.markov.exact.evidence_batch import EvidenceBatch
+from herdcli.markov.exact.junction_tree import CalibratedTree
+from herdcli.markov.learning import fit_summary
+from herdcli.markov.model.network import Network, with_observed_marginals
 from herdcli.schema import Array
 
 LIMIT = 4e9  # bytes of the tables of a block of rows
 
 
-def likelihoods(network: Network, found: Calibrated | None, rows: Array) -> dict[str, float | None]:
+def mean_log_likelihoods(network: Network, found: CalibratedTree | None, rows: Array) -> dict[str, float | None]:
     """Mean log P of rows (n, N) of states, −1 for gaps, in nats; of independent columns too.
 
     found  the junction tree, None where it is too large; a Bayesian network needs none for rows without gaps.
     """
-    logs = _log_likelihood(network, found, rows)
+    logs = _row_log_likelihoods(network, found, rows)
     return {
         "log_likelihood": None if logs is None else float(np.mean(logs)),
-        "independent": _independent(network, found, rows),
+        "independent": _independent_log_likelihood(network, found, rows),
     }
 
 
-def _log_likelihood(network: Network, found: Calibrated | None, rows: Array) -> Array | None:
+def _row_log_likelihoods(network: Network, found: CalibratedTree | None, rows: Array) -> Array | None:
     """(n,) log P of what each row has; None where it takes too much memory."""
     if found is None and not network.directed:
         return None
@@ -35,16 +35,16 @@ def _log_likelihood(network: Network, found: Calibrated | None, rows: Array) -> 
     whole = (rows >= 0).all(axis=1)
     logs = np.empty(len(rows))
     if whole.any():
-        logs[whole] = fitted.log_potential(network, rows[whole]) - log_z
+        logs[whole] = fit_summary.row_log_potentials(network, rows[whole]) - log_z
     if not whole.all():
-        batch = Batch(observe(network, {}), list(range(network.count)), rows[~whole], orders=4, seed=0)
+        batch = EvidenceBatch(with_observed_marginals(network, {}), list(range(network.count)), rows[~whole], orders=4, seed=0)
         if batch.memory() > LIMIT:
             return None
-        logs[~whole] = np.concatenate([part.log_z for part in solve(batch)]) - log_z
+        logs[~whole] = np.concatenate([part.log_z for part in run_algorithm(batch)]) - log_z
     return logs
 
 
-def _independent(network: Network, found: Calibrated | None, rows: Array) -> float | None:
+def _independent_log_likelihood(network: Network, found: CalibratedTree | None, rows: Array) -> float | None:
     """Under independent columns with the marginals that the network was fitted to, else with its own."""
     single: dict[int, Array] = {}
     for scope, table in network.fit.targets(network.cardinality) if network.fit is not None else ():

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import held, plots, style
-from herdcli.evaluation.kept import Kept
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.evaluation.strongest import largest, names_of, weights_of
-from herdcli.online.numbers import Predictor, deviations
+from herdcli.evaluation import heldout_examples, plot_style, plots
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.feature_importance import column_namer, largest_positions, weight_moments
+from herdcli.evaluation.score_collection import CollectedColumns
+from herdcli.online.numbers import Predictor, predictive_deviations
 from herdcli.schema import Array
 
 COLUMNS = (
@@ -27,19 +27,19 @@ STRONGEST = 30
 Map = Callable[..., Any]
 
 
-class Judged:
+class EvaluatedOutcomes:
     """Outcomes that a predictor has judged, block by block; `kept` holds outcome, residual and log-likelihood of each.
 
     on  test or calibration, whichever rows they are.
     """
 
-    def __init__(self, model: Predictor, kept: Kept | None = None, *, on: str = "test") -> None:
-        self.model, self.kept, self.on = model, Kept() if kept is None else kept, on
+    def __init__(self, model: Predictor, kept: CollectedColumns | None = None, *, on: str = "test") -> None:
+        self.model, self.kept, self.on = model, CollectedColumns() if kept is None else kept, on
         self.near = self.held = 0
 
     def add(self, score: Array, variance: Array, y: Array) -> None:
         """The next examples: predictions and their variances (n, 1), outcomes (n,)."""
-        deviation = deviations(self.model, variance)
+        deviation = predictive_deviations(self.model, variance)
         residual = y - score[:, 0]
         z = residual / deviation
         self.kept.append([y, residual, -0.5 * z**2 - np.log(deviation)])
@@ -61,14 +61,14 @@ class Judged:
         return found
 
 
-def metrics(value: Predictor | Judged, settings: Any, *, map: Map = map, progress: Any = None) -> dict[str, Any]:
+def metrics(value: Predictor | EvaluatedOutcomes, settings: Any, *, map: Map = map, progress: Any = None) -> dict[str, Any]:
     """Every column of `COLUMNS`; None where the artifact has no held-out rows.
 
     rmse_mean       of the mean of these rows for all of them.   r2  1 − (rmse/rmse_mean)².
     coverage, width of the intervals of `herd apply --want sets`, on test rows alone; a width only where they have two ends.
     coverage_95     share of rows within 1.96 of their standard deviations.   log_likelihood  nats a row under N(m, deviation²).
     """
-    model, found = value.model if isinstance(value, Judged) else value, _examined(value)
+    model, found = value.model if isinstance(value, EvaluatedOutcomes) else value, _evaluated_outcomes(value)
     result: dict[str, Any] = dict.fromkeys(COLUMNS)
     if seen := model.running.seen:
         result |= {"progressive_rmse": (model.running.loss / seen) ** 0.5, "progressive_mae": model.absolute / seen}
@@ -78,27 +78,27 @@ def metrics(value: Predictor | Judged, settings: Any, *, map: Map = map, progres
     return result if found is None else result | found.figures()
 
 
-def _examined(value: Predictor | Judged) -> Judged | None:
+def _evaluated_outcomes(value: Predictor | EvaluatedOutcomes) -> EvaluatedOutcomes | None:
     """The rows that figures are made of, judged; None where an artifact has none."""
-    return value if isinstance(value, Judged) else held.examined(value, Judged)
+    return value if isinstance(value, EvaluatedOutcomes) else heldout_examples.evaluate_heldout(value, EvaluatedOutcomes)
 
 
-def judged(value: Predictor) -> tuple[Array, Array, Array]:
+def heldout_predictions(value: Predictor) -> tuple[Array, Array, Array]:
     """Outcomes, predictions and their standard deviations (n,) of the held-out rows that figures are made of."""
     rows = value.holdout
     if rows is None:
         raise DataError("the predictor has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
-    _, chosen = held.rows_of(rows)
-    return rows.y[chosen], rows.score[chosen, 0], deviations(value, rows.variance[chosen])
+    _, chosen = heldout_examples.evaluated_rows(rows)
+    return rows.y[chosen], rows.score[chosen, 0], predictive_deviations(value, rows.variance[chosen])
 
 
 def predicted(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """Outcomes against predictions, with a line where they are equal."""
-    y, m, _ = judged(value)
-    figure = plots.begin(4.0)
+    y, m, _ = heldout_predictions(value)
+    figure = plots.new_figure(4.0)
     axes = figure.add_subplot()
-    axes.plot(m, y, ".", markersize=3, color=style.COLOURS[0])
-    plots.diagonal(axes, np.concatenate([y, m]), label="as predicted")
+    axes.plot(m, y, ".", markersize=3, color=plot_style.COLOURS[0])
+    plots.draw_diagonal(axes, np.concatenate([y, m]), label="as predicted")
     row = metrics(value, None)
     axes.set(xlabel="predicted", ylabel="outcome")
     axes.set_title(f"{row['rows']} {row['judged_on']} rows: root mean square error {row['rmse']:.3g}, of the mean {row['rmse_mean']:.3g}")
@@ -109,13 +109,13 @@ def predicted(value: Predictor, settings: EvaluationSettings, *, map: Map = map)
 
 def weights(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The strongest weights by name, with two standard deviations."""
-    mean, deviation = weights_of(value)
-    strongest, name = largest(mean[0], STRONGEST), names_of(value)
-    figure = plots.begin(1.2 + 0.2 * max(4, len(strongest)))
+    mean, deviation = weight_moments(value)
+    strongest, name = largest_positions(mean[0], STRONGEST), column_namer(value)
+    figure = plots.new_figure(1.2 + 0.2 * max(4, len(strongest)))
     axes = figure.add_subplot()
     place = np.arange(len(strongest))
     error = None if deviation is None else 2.0 * value.scale * deviation[0, strongest]
-    axes.barh(place, mean[0, strongest], xerr=error, color=style.COLOURS[0])
+    axes.barh(place, mean[0, strongest], xerr=error, color=plot_style.COLOURS[0])
     axes.set_yticks(place, [name(k) for k in strongest.tolist()])
     axes.invert_yaxis()
     axes.set(xlabel="weight, ±2 standard deviations")

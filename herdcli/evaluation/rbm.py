@@ -13,26 +13,26 @@ from typing import Any
 import numpy as np
 
 from herdcli.algorithm import Watch
-from herdcli.em.floors import FLOOR
+from herdcli.em.variance_floors import FLOOR
 from herdcli.errors import DataError
-from herdcli.evaluation.classes import errors
+from herdcli.evaluation.energy_classification import classification_errors
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.gaussian_baseline import log_density, predictive_covariance, predictive_variances
-from herdcli.evaluation.partition import log_partitions
-from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.partition_functions import log_partitions
 from herdcli.evaluation.table import Value
-from herdcli.numerics import real
-from herdcli.numerics.rows import blocks
-from herdcli.numerics.streamed import Streamed
-from herdcli.rbm import words
-from herdcli.rbm.annealing import BACK_TEMPERATURES, lowered
-from herdcli.rbm.estimates import AGREED, STUDENT, Estimate
-from herdcli.rbm.labels import log_posterior
-from herdcli.rbm.lengthening import annealed, partitions
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import row_slices
+from herdcli.numerics.streamed_rows import StreamedRows
+from herdcli.rbm import word_counts
+from herdcli.rbm.annealed_importance import BACK_TEMPERATURES, conservative_shift
+from herdcli.rbm.classification_rbm import log_posterior
+from herdcli.rbm.feature_transform import free_energies
+from herdcli.rbm.length_annealing import annealed_partitions, log_partitions_by_length
 from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
+from herdcli.rbm.log_z_estimates import AGREED, STUDENT, LogZEstimate
 from herdcli.rbm.model import RBM, Harmonium, Rows
-from herdcli.rbm.repeated import MOST_TEMPERATURES
-from herdcli.rbm.transform import energies
-from herdcli.rbm.units import family
+from herdcli.rbm.repeated_annealing import MOST_TEMPERATURES
+from herdcli.rbm.units import unit_family
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
@@ -67,7 +67,8 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
                        spread of the test rows is not in it.
     log_likelihood_low, log_likelihood_high  its 95 % interval, likewise of the error of log Z alone.
-    log_z              `exact`, `annealed`, or `not reliable`: too few chains count, successive runs disagree, a bound is broken, or chains
+    log_z              `exact`, `annealed_partitions`, or `not reliable`: too few chains count, successive runs disagree, a bound is broken,
+    or chains
                        that are annealed back from the rows tell of a larger Z.
     log_likelihood_conservative  where it is not reliable: a mean that errs downwards, by rows annealed back (RAISE); never above the
                        estimate itself.
@@ -86,19 +87,19 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     if settings.likelihood == "none":
         if value.scores is None and value.labels is None:
             settings.require_likelihood()
-        result |= _cheap(value, groups, map)
-    elif groups and family(value.visible_units).multinomial:
-        result |= of_words(value, groups, settings, map, progress)
+        result |= _cheap_columns(value, groups, map)
+    elif groups and unit_family(value.visible_units).multinomial:
+        result |= word_count_columns(value, groups, settings, map, progress)
     elif groups and value.joint != "discriminative":
-        result |= _likelihoods(value, groups, settings, map, progress)
+        result |= _likelihood_columns(value, groups, settings, map, progress)
     if groups and value.labels is not None:
-        result |= _of_labels(value, groups[0], map)
+        result |= _label_columns(value, groups[0], map)
     if value.scores is not None:
-        result |= errors(value.scores, settings)
+        result |= classification_errors(value.scores, settings)
     return result
 
 
-def _of_labels(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
+def _label_columns(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
     """How well a model of rows with labels (n, D + C) tells these: log p(y | v), and the error of the most probable one."""
     shown = np.asarray(rows[:, value.columns :]).argmax(axis=1)
     found = log_posterior(value.harmonium(), np.asarray(rows[:, : value.columns]), map=map)
@@ -111,42 +112,46 @@ def _of_labels(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
     return result
 
 
-def of_words(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None = None) -> dict[str, Value]:
+def word_count_columns(
+    value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None = None
+) -> dict[str, Value]:
     """Likelihoods of counts of words, each row given its length; perplexities are of words one by one, whatever their order."""
     total, own, alone, orders, ways, gains = 0, 0.0, 0.0, 0.0, {}, list[Array]()
     for m, rows in groups.items():
-        h, (lengths, counts) = value.harmonium(m), np.unique(words.lengths_of(rows), return_counts=True)
+        h, (lengths, counts) = value.harmonium(m), np.unique(word_counts.row_lengths(rows), return_counts=True)
         base = h.b if value.base_rates is None else value.base_rates[m]
-        log_z, ways[m] = _of_lengths(h, lengths, counts, m, settings, map, progress)
-        each, order = words.of_rows(h, rows, lengths, log_z, map=map), h.visible.log_base_of_rows(rows)
-        shares = np.asarray(real.product(rows, base - real.log_sum_exp(base)))
+        log_z, ways[m] = _log_z_by_length(h, lengths, counts, m, settings, map, progress)
+        each, order = word_counts.row_log_likelihoods(h, rows, lengths, log_z, map=map), h.visible.log_base_of_rows(rows)
+        shares = np.asarray(exact_arithmetic.product(rows, base - exact_arithmetic.log_sum_exp(base)))
         own, orders, alone = own + float(each.sum()), orders + float(np.sum(order)), alone + float(np.sum(shares))
         gains.append(each - order - shares)
-        total += int(words.lengths_of(rows).sum())
+        total += int(word_counts.row_lengths(rows).sum())
     sizes = {m: int(rows.shape[0]) for m, rows in groups.items()}
     count = sum(sizes.values())
-    error = float(np.sqrt(sum(real.power(sizes[m] * ways[m].standard_error, 2) for m in groups))) / count
+    error = float(np.sqrt(sum(exact_arithmetic.power(sizes[m] * ways[m].standard_error, 2) for m in groups))) / count
     return {
         "log_likelihood": own / count,
         "log_likelihood_se": error,
         "independent": (alone + orders) / count,
-        "gain_se": error_of_mean(gains),
-        "perplexity": float(real.exp((orders - own) / total)),
-        "perplexity_independent": float(real.exp(-alone / total)),
-    } | _trust(ways, own / count, error)
+        "gain_se": standard_error_of_mean(gains),
+        "perplexity": float(exact_arithmetic.exp((orders - own) / total)),
+        "perplexity_independent": float(exact_arithmetic.exp(-alone / total)),
+    } | _interval_columns(ways, own / count, error)
 
 
-def _of_lengths(
+def _log_z_by_length(
     h: Harmonium, lengths: Array, counts: Array, unit: int, settings: EvaluationSettings, map: Map, progress: Watch | None
-) -> tuple[Array, Estimate]:
+) -> tuple[Array, LogZEstimate]:
     """log Z (L,) of lengths (L,) of which there are so many rows, and how much its mean over these can be relied on."""
     if settings.likelihood == "exact":
-        return words.log_partitions(h, lengths), Estimate(0.0, 0.0)
+        return word_counts.log_partitions_by_length(h, lengths), LogZEstimate(0.0, 0.0)
     most, chains, seed = settings.temperatures or MOST_TEMPERATURES, settings.chains, settings.seed
     if settings.likelihood == "ais":
-        found = annealed(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, once=True, map=map, progress=progress)
+        found = annealed_partitions(
+            h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, once=True, map=map, progress=progress
+        )
     else:
-        found = partitions(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, map=map, progress=progress)
+        found = log_partitions_by_length(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, map=map, progress=progress)
     return found.log_z, found.mean
 
 
@@ -154,42 +159,44 @@ def _test_rows(value: RBM) -> dict[int, Array]:
     """Test rows (n_m, D) under each model m that has any."""
     if value.holdout is None:
         return {}
-    return by_model(value.holdout, value.holdout.split == TEST, value.count)
+    return rows_by_model(value.holdout, value.holdout.split == TEST, value.count)
 
 
-def by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> dict[int, Any]:
+def rows_by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> dict[int, Any]:
     """The chosen rows (n_m, D) of each model that has any, at most the first so many, as they are stored."""
     if count > 1 and rows.y is None:
         raise DataError("dataset 'holdout/y' is missing: there are several models and no labels")
     groups = {m: np.flatnonzero(chosen if count == 1 else chosen & (rows.y == m))[:most] for m in range(count)}
-    if isinstance(rows.X, Streamed) and most is None:
+    if isinstance(rows.X, StreamedRows) and most is None:
         return {m: rows.X.among(np.isin(np.arange(len(chosen)), index)) for m, index in groups.items() if len(index)}
     return {m: rows.X[index] for m, index in groups.items() if len(index)}
 
 
-def _cheap(value: RBM, groups: dict[int, Any], map: Map) -> dict[str, Value]:
+def _cheap_columns(value: RBM, groups: dict[int, Any], map: Map) -> dict[str, Value]:
     """Figures of test rows that need neither log Z nor every conditional."""
     models, total = {m: value.harmonium(m) for m in groups}, sum(rows.shape[0] for rows in groups.values())
-    if not groups or value.joint == "discriminative" or family(value.visible_units).multinomial:
+    if not groups or value.joint == "discriminative" or unit_family(value.visible_units).multinomial:
         return {}
     found: dict[str, Value] = {}
     found["reconstruction"] = float(sum(reconstruction_error(models[m], rows, map=map).sum() for m, rows in groups.items()) / total)
     if value.training_energy is not None:
-        gaps = ((energies([models[m]], rows, map) - value.training_energy[m]).sum() for m, rows in groups.items())
+        gaps = ((free_energies([models[m]], rows, map) - value.training_energy[m]).sum() for m, rows in groups.items())
         found["free_energy_gap"] = float(sum(gaps) / total)
     return found
 
 
-def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None) -> dict[str, Value]:
+def _likelihood_columns(
+    value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None
+) -> dict[str, Value]:
     models = {m: value.harmonium(m) for m in groups}
     # Annealing is unbiased from any start: where base rates are not known, those of the rows that are judged serve as well.
     bases = {m: h.visible.base_rate(groups[m]) for m, h in models.items()} | base_rates(value, groups)
-    ways = log_partitions(models, bases, groups | _validation(value), settings, map, progress)
+    ways = log_partitions(models, bases, groups | _validation_rows(value), settings, map, progress)
     if value.tracked_log_z is not None and value.tracked_se is not None:
-        ways["_tracked"] = {m: Estimate(float(value.tracked_log_z[m]), float(value.tracked_se[m])) for m in groups}
+        ways["_tracked"] = {m: LogZEstimate(float(value.tracked_log_z[m]), float(value.tracked_se[m])) for m in groups}
     total = sum(rows.shape[0] for rows in groups.values())
     sums = dict.fromkeys(["log_likelihood", "reconstruction"], 0.0)
-    finite = family(value.visible_units).support is not None
+    finite = unit_family(value.visible_units).support is not None
     if finite:
         sums["pseudo_likelihood"] = 0.0
     if value.training_energy is not None:
@@ -203,37 +210,39 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
         if finite:
             sums["pseudo_likelihood"] += _pseudo_likelihood(models[m], values, map)
         if value.training_energy is not None:
-            sums["free_energy_gap"] += (energies([models[m]], rows, map) - value.training_energy[m]).sum()
-    sums["log_likelihood"] -= total * _scale(value)
+            sums["free_energy_gap"] += (free_energies([models[m]], rows, map) - value.training_energy[m]).sum()
+    sums["log_likelihood"] -= total * _log_scale(value)
     result: dict[str, Value] = {name: float(figure / total) for name, figure in sums.items()}
-    result["independent"], result["gain_se"] = beside_independent(value, groups, own)
-    result |= beside_gaussian(value, groups, own)
+    result["independent"], result["gain_se"] = compare_with_independent(value, groups, own)
+    result |= gaussian_baseline_columns(value, groups, own)
     for suffix, found in ways.items():
         shift = sum(rows.shape[0] * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
         # The models' log Z are estimated apart; each enters the mean over all rows with its share of them.
-        error = np.sqrt(sum(real.power(rows.shape[0] * found[m].standard_error, 2) for m, rows in groups.items())) / total
+        error = np.sqrt(sum(exact_arithmetic.power(rows.shape[0] * found[m].standard_error, 2) for m, rows in groups.items())) / total
         result[f"log_likelihood{suffix}"] = sums["log_likelihood"] / total + float(shift)
         result[f"log_likelihood{suffix}_se"] = float(error)
     if not all(one.reliable for one in ways[""].values()):
-        lower = _lowered(models, bases, groups, ways[""], settings, map)
+        lower = _likelihood_correction(models, bases, groups, ways[""], settings, map)
         least = sums["log_likelihood"] / total + lower
         if result["independent"] is None or least > float(result["independent"]):  # what is below that of independent columns says nothing
             result["log_likelihood_conservative"] = least
-    return result | _trust(ways[""], float(sums["log_likelihood"] / total), float(result["log_likelihood_se"] or 0.0))
+    return result | _interval_columns(ways[""], float(sums["log_likelihood"] / total), float(result["log_likelihood_se"] or 0.0))
 
 
-def _lowered(
+def _likelihood_correction(
     models: Mapping[int, Harmonium],
     bases: Mapping[int, Array],
     groups: dict[int, Any],
-    found: Mapping[int, Estimate],
+    found: Mapping[int, LogZEstimate],
     settings: EvaluationSettings,
     map: Map,
 ) -> float:
     """What the mean log-likelihood of all rows has to be lower by so that it errs downwards, of some rows of each model annealed back."""
     total, temperatures = sum(int(rows.shape[0]) for rows in groups.values()), settings.temperatures or BACK_TEMPERATURES
     return sum(
-        lowered(h, groups[m], found[m].log_partition, bases[m], temperatures, settings.seed, m, map=map) * int(groups[m].shape[0]) / total
+        conservative_shift(h, groups[m], found[m].log_partition, bases[m], temperatures, settings.seed, m, map=map)
+        * int(groups[m].shape[0])
+        / total
         for m, h in models.items()
     )
 
@@ -246,7 +255,7 @@ def _pseudo_likelihood(h: Harmonium, rows: Any, map: Map) -> float:
     return float(pseudo_likelihood(h, chosen, map=map).sum()) * count / int(chosen.shape[0])
 
 
-def _trust(found: Mapping[int, Estimate], likelihood: float, error: float) -> dict[str, Value]:
+def _interval_columns(found: Mapping[int, LogZEstimate], likelihood: float, error: float) -> dict[str, Value]:
     """The 95 % interval of the log-likelihood, and how log Z came about: of several models the worst of each."""
     reach = STUDENT * error
     effective = [one.effective for one in found.values() if one.effective is not None]
@@ -261,49 +270,49 @@ def _trust(found: Mapping[int, Estimate], likelihood: float, error: float) -> di
     }
 
 
-def _validation(value: RBM) -> dict[int, Array]:
+def _validation_rows(value: RBM) -> dict[int, Array]:
     """Validation rows of each model, which annealing starts at the means of."""
-    return by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
+    return rows_by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
 
 
-def independent(value: RBM, groups: dict[int, Array], *, standardised: bool = False) -> float | None:
+def independent_log_likelihood(value: RBM, groups: dict[int, Array], *, standardised: bool = False) -> float | None:
     """Mean log-likelihood of rows under independent columns with the training rows' means; None where those are not known.
 
     standardised  of rows as the model sees them, else as they were before.
     """
-    each = _independent_rows(value, groups)
-    return None if each is None else _mean(each) - (0.0 if standardised else _scale(value))
+    each = _independent_row_log_likelihoods(value, groups)
+    return None if each is None else _mean_of(each) - (0.0 if standardised else _log_scale(value))
 
 
-def _mean(each: Mapping[int, list[Array]]) -> float:
+def _mean_of(each: Mapping[int, list[Array]]) -> float:
     parts, total = [part for found in each.values() for part in found], 0.0
     for part in parts:
         total += float(part.sum())
     return total / sum(len(part) for part in parts)
 
 
-def _independent_rows(value: RBM, groups: dict[int, Array]) -> dict[int, list[Array]] | None:
+def _independent_row_log_likelihoods(value: RBM, groups: dict[int, Array]) -> dict[int, list[Array]] | None:
     """The log-likelihood of each row as the model sees it, in blocks; None where the training rows' means are not known."""
-    bases, units = base_rates(value, groups), family(value.visible_units)
+    bases, units = base_rates(value, groups), unit_family(value.visible_units)
     if any(m not in bases for m in groups):
         return None
     found: dict[int, list[Array]] = {}
     for m, rows in groups.items():
         fixed = units.log_partition(bases[m]).sum()
-        values = (units.discrete_rows(rows[block].astype(np.float64)) for block in blocks(rows))
-        found[m] = [real.product(each, bases[m]) - fixed + units.log_base_of_rows(each) for each in values]
+        values = (units.discrete_rows(rows[block].astype(np.float64)) for block in row_slices(rows))
+        found[m] = [exact_arithmetic.product(each, bases[m]) - fixed + units.log_base_of_rows(each) for each in values]
     return found
 
 
-def beside_independent(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> tuple[float | None, float | None]:
-    """`independent`, and the standard error over rows of what the model's own log-likelihoods (n_m,) gain over it."""
-    alone = _independent_rows(value, groups)
+def compare_with_independent(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> tuple[float | None, float | None]:
+    """`independent_log_likelihood`, and the standard error over rows of what the model's own log-likelihoods (n_m,) gain over it."""
+    alone = _independent_row_log_likelihoods(value, groups)
     if alone is None:
         return None, None
-    return _mean(alone) - _scale(value), error_of_mean([own[m] - np.concatenate(alone[m]) for m in groups])
+    return _mean_of(alone) - _log_scale(value), standard_error_of_mean([own[m] - np.concatenate(alone[m]) for m in groups])
 
 
-def beside_gaussian(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> dict[str, Value]:
+def gaussian_baseline_columns(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> dict[str, Value]:
     """`gaussian`: the rows under one Gaussian for each model's training rows, full or of each column, whichever is better, and the standard
     error over rows of what the model's own log-likelihoods (n_m,) gain over it; nothing where the rows' moments are not known."""
     known = value.gaussian
@@ -320,11 +329,11 @@ def beside_gaussian(value: RBM, groups: dict[int, Array], own: Mapping[int, Arra
         for way, spread in zip(ways, spreads, strict=True):
             way[m] = log_density(X, mean, spread)
     best = max(ways, key=lambda way: sum(float(each.sum()) for each in way.values()))
-    mean_of = _mean({m: [each] for m, each in best.items()})
-    return {"gaussian": mean_of - _scale(value), "gaussian_gain_se": error_of_mean([own[m] - best[m] for m in groups])}
+    mean_of = _mean_of({m: [each] for m, each in best.items()})
+    return {"gaussian": mean_of - _log_scale(value), "gaussian_gain_se": standard_error_of_mean([own[m] - best[m] for m in groups])}
 
 
-def error_of_mean(parts: Sequence[Array]) -> float | None:
+def standard_error_of_mean(parts: Sequence[Array]) -> float | None:
     """The standard error of the mean of all numbers of the parts (n,); None of fewer than two."""
     each = np.concatenate([np.empty(0), *parts])
     return float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else None
@@ -334,17 +343,17 @@ def base_rates(value: RBM, models: Iterable[int]) -> dict[int, Array]:
     """Natural parameters (D,) of independent columns for each model: as learned, else from its validation rows, else none."""
     if value.base_rates is not None:
         return {m: value.base_rates[m] for m in models}
-    units, known = family(value.visible_units), _validation(value)
+    units, known = unit_family(value.visible_units), _validation_rows(value)
     return {m: units.base_rate(known[m]) for m in models if m in known}
 
 
-def _scale(value: RBM) -> float:
+def _log_scale(value: RBM) -> float:
     """What the log-likelihood of a row as it was before it was standardised is less by."""
     # Learned were x/s: the density of x is that of x/s over Π s.
-    return 0.0 if value.column_scale is None else float(real.log(np.asarray(value.column_scale, dtype=np.float64)).sum())
+    return 0.0 if value.column_scale is None else float(exact_arithmetic.log(np.asarray(value.column_scale, dtype=np.float64)).sum())
 
 
-def lost_track(row: Mapping[str, Any]) -> str | None:
+def lost_tracking_message(row: Mapping[str, Any]) -> str | None:
     """What is said of a log Z that was kept along the updates and cannot be relied on.
 
     It cannot where its populations differ by too much, or where log Z as it is found here, if that can be relied on, is further from it
@@ -359,21 +368,21 @@ def lost_track(row: Mapping[str, Any]) -> str | None:
             "a lower --learning-rate lets its rows follow"
         )
     found, tracked = row["log_likelihood"], row["log_likelihood_tracked"]
-    reach = STUDENT * float(real.hypot(error, row["log_likelihood_se"])) + AGREED
+    reach = STUDENT * float(exact_arithmetic.hypot(error, row["log_likelihood_se"])) + AGREED
     if row["log_z"] == "not reliable" or abs(tracked - found) <= reach:
         return None
     how = "summed over all states" if row["log_z"] == "exact" else "annealed"
     return f"the tracked log-likelihood is not reliable: it is {tracked:.2f} nats, with log Z {how} {found:.2f}"
 
 
-def worse_than_independent(row: Mapping[str, Any]) -> str:
+def independence_message(row: Mapping[str, Any]) -> str:
     """What is said of a model whose held-out rows independent columns explain better, both in nats a row."""
     against = f"{row['log_likelihood']:.2f} against {row['independent']:.2f} nats a row"
     more = "or take more --steps" if "perplexity" in row else "take more --steps, or --algorithm pt"
     return f"the model explains held-out rows worse than independent columns do ({against}): lower --learning-rate, {more}"
 
 
-def ranked_apart(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def ranking_messages(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line for each pair of models that pseudo-likelihood ranks otherwise than the log-likelihood does."""
     known = [row for row in rows if row.get("pseudo_likelihood") is not None and row.get("log_likelihood") is not None]
     return [

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
 from herdcli.evaluation import plots
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.numerics.rows import dense
-from herdcli.rbm.independent import Independent, parts_of
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.numerics.row_selection import as_dense
+from herdcli.rbm.independent_sampling import IndependentSampling, enumeration_parts
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
-from herdcli.rbm.sampling import Problem, Sampling
+from herdcli.rbm.sampling import BlockGibbsSampling, SamplingProblem
 from herdcli.schema import Array
 from herdcli.splits import TEST
 
@@ -25,8 +25,8 @@ SAMPLES, BURN_IN = 100, 1000
 def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The weights of every hidden unit as a picture; models of classes one after the other."""
     weights = np.concatenate([W[: value.columns].T for W in value.W])
-    return plots.tiles(
-        plots.images(weights, value.image_shape), signed=True, title=f"weights of {len(weights)} hidden units", scale="weight"
+    return plots.tile_images(
+        plots.rows_as_images(weights, value.image_shape), signed=True, title=f"weights of {len(weights)} hidden units", scale="weight"
     )
 
 
@@ -38,37 +38,39 @@ def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map)
         pairs = zip(rows, owner, strict=True)
         return np.concatenate([models[m].visible_means(models[m].hidden_means(row[None])) for row, m in pairs])
 
-    return beside(value, by_owner)
+    return draw_beside(value, by_owner)
 
 
-def beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plots.Figure:
+def draw_beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plots.Figure:
     """Test rows from all over the set, and to the right of each what `reconstruct` makes of (rows, index of their models)."""
     if value.holdout is None or not (value.holdout.split == TEST).any():
         raise DataError("there are no test rows to reconstruct")
     chosen = np.flatnonzero(value.holdout.split == TEST)
     chosen = chosen[np.linspace(0, len(chosen) - 1, min(PAIRS, len(chosen))).astype(int)]
-    rows = np.asarray(dense(value.holdout.X[chosen]), dtype=np.float64)
+    rows = np.asarray(as_dense(value.holdout.X[chosen]), dtype=np.float64)
     owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
     pairs = value.restored(np.stack([rows, reconstruct(rows, owner)], axis=1).reshape(len(rows) * 2, -1))
     title = "test rows and their reconstructions"
-    return plots.tiles(plots.images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
+    return plots.tile_images(plots.rows_as_images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
 
 
 def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """Means of the visible units in 100 rows drawn as `herd sample` draws them; models of classes ten rows each."""
     each = SAMPLES if value.count == 1 else 10
-    return drawn(value.harmoniums(), (), each, value, settings, map)
+    return draw_samples(value.harmoniums(), (), each, value, settings, map)
 
 
-def drawn(
+def draw_samples(
     models: list[Harmonium], below: tuple[Harmonium, ...], each: int, lowest: RBM, settings: EvaluationSettings, map: Map
 ) -> plots.Figure:
     """So many rows drawn from each model, carried down through the models below, as means of the lowest layer."""
-    problem = Problem(tuple(models), each, burn_in=BURN_IN, means=True, seed=settings.seed, below=below)
-    parts = parts_of(problem)
-    found = solve(Sampling(problem, map)) if parts is None else solve(Independent(problem, parts, map))
+    problem = SamplingProblem(tuple(models), each, burn_in=BURN_IN, means=True, seed=settings.seed, below=below)
+    parts = enumeration_parts(problem)
+    found = run_algorithm(BlockGibbsSampling(problem, map)) if parts is None else run_algorithm(IndependentSampling(problem, parts, map))
     how = "independent rows" if parts is not None else f"Gibbs chains after {BURN_IN} sweeps"
-    return plots.tiles(plots.images(lowest.restored(np.concatenate(found.rows)), lowest.image_shape), columns=10, title=f"means of {how}")
+    return plots.tile_images(
+        plots.rows_as_images(lowest.restored(np.concatenate(found.rows)), lowest.image_shape), columns=10, title=f"means of {how}"
+    )
 
 
 def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
@@ -82,7 +84,7 @@ def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.
     title = f"reconstruction error over {len(errors)} epochs" + (
         "" if value.count == 1 else f", one curve for each of {value.count} classes"
     )
-    return plots.curves(lines, x="epoch", y="mean squared reconstruction error", title=title)
+    return plots.curve_plot(lines, x="epoch", y="mean squared reconstruction error", title=title)
 
 
 def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
@@ -94,7 +96,7 @@ def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> p
     lines = {name: (found.validated, found.log_likelihood[:, m]) for m, name in enumerate(labels)}
     if value.count == 1 and np.isfinite(found.pseudo_likelihood).any():
         lines["pseudo-likelihood"] = (found.validated, found.pseudo_likelihood[:, 0])
-    return plots.curves(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows as learning goes on")
+    return plots.curve_plot(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows as learning goes on")
 
 
 def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
@@ -103,7 +105,7 @@ def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.F
     if found is None or found.validated is None or found.error is None:
         raise DataError("there is no trace of errors: fit-rbm --validate-every 1 with --per-class or --labels keeps one")
     lines = {"error": (found.validated, 100.0 * found.error)}
-    return plots.curves(lines, x="epoch", y="% of validation rows", title="validation rows told wrongly as learning goes on")
+    return plots.curve_plot(lines, x="epoch", y="% of validation rows", title="validation rows told wrongly as learning goes on")
 
 
 def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
@@ -119,4 +121,4 @@ def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot
         columns = {name: shown[:, m] for m, name in enumerate(labels)}
     lines = {name: (np.flatnonzero(np.isfinite(column)) + 1, column[np.isfinite(column)]) for name, column in columns.items()}
     y = "nats a row" if value.count == 1 else f"nats a {'training' if held is None else 'validation'} row"
-    return plots.curves(lines, x="epoch", y=y, title="log-likelihood as it was kept along the updates")
+    return plots.curve_plot(lines, x="epoch", y=y, title="log-likelihood as it was kept along the updates")

@@ -12,9 +12,9 @@ import numpy as np
 from herdcli.evaluation import verdicts
 from herdcli.evaluation.table import Value
 from herdcli.evaluation.verdicts import NO_ROWS, OK
-from herdcli.numerics import blocks, class_baselines
+from herdcli.numerics import block_statistics, class_baselines
 from herdcli.records import dataclass
-from herdcli.regression import weights
+from herdcli.regression import weight_meaning
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.model import GeneralisedLinear, HeldOut
 from herdcli.schema import Array
@@ -24,28 +24,32 @@ LITTLE = 0.05  # of the training deviance that the test may explain less before 
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluatedRegression:
     """A regression and blocks (`HeldOut`) of the rows that it is judged by, whose weights add up to `mass`."""
 
     model: GeneralisedLinear
-    source: blocks.Source
+    source: block_statistics.BlockSource
     mass: float
 
 
-def taken(held: HeldOut, rows: slice | Array) -> HeldOut:
+def take_rows(held: HeldOut, rows: slice | Array) -> HeldOut:
     """Some of the rows."""
     found: dict[str, Any] = {each.name: getattr(held, each.name) for each in fields(HeldOut)}
     cut: dict[str, Any] = {name: None if item is None else item[rows] for name, item in found.items()}
     return HeldOut(**cut)
 
 
-def judged_by(model: GeneralisedLinear, source: blocks.Source, map: Any = map) -> Judged:
+def evaluate_with_rows(model: GeneralisedLinear, source: block_statistics.BlockSource, map: Any = map) -> EvaluatedRegression:
     """With the sum of the weights, which takes a pass where there are any."""
-    return Judged(model, source, float(blocks.total(source, lambda held: {"mass": np.array([_weight(held).sum()])}, map)["mass"][0]))
+    return EvaluatedRegression(
+        model,
+        source,
+        float(block_statistics.total_statistics(source, lambda held: {"mass": np.array([_row_weights(held).sum()])}, map)["mass"][0]),
+    )
 
 
 def metrics(
-    value: GeneralisedLinear | Judged, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
+    value: GeneralisedLinear | EvaluatedRegression, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
 ) -> dict[str, Value]:
     """Held-out log-likelihood (nats a row), share of the deviance explained, error or root mean square error, AIC and BIC, verdict.
 
@@ -56,8 +60,8 @@ def metrics(
      Of rows in time (--gls ar1) these are of forecasts by the
                  last row before, with the same correlation, and `_alone` is what a row's own columns say.
     """
-    held = value if isinstance(value, Judged) else _held(value, map)
-    value = value.model if isinstance(value, Judged) else value
+    held = value if isinstance(value, EvaluatedRegression) else _heldout_rows(value, map)
+    value = value.model if isinstance(value, EvaluatedRegression) else value
     freedom = (
         int(np.count_nonzero(value.coefficients) if value.l1 else value.coefficients.size)
         + len(value.intercept)
@@ -68,7 +72,7 @@ def metrics(
         freedom -= len(value.intercept) * value.redundant
     found: dict[str, Value] = {
         "family": value.family,
-        "train_explained": _explained(value.deviance, value.null_deviance),
+        "train_explained": _deviance_explained(value.deviance, value.null_deviance),
         "aic": 2 * freedom - 2 * value.log_likelihood,
         "bic": float(np.log(value.size)) * freedom - 2 * value.log_likelihood,
         "converged": int(value.converged),
@@ -78,15 +82,15 @@ def metrics(
     if value.gls:
         found |= {"gls": value.gls} | ({"correlation": value.correlation} if value.gls == "ar1" else {})
     if held is None:
-        return found | {"verdict": verdict(value, found)}
-    total = blocks.total(held.source, _statistics(held), map)
+        return found | {"verdict": regression_verdict(value, found)}
+    total = block_statistics.total_statistics(held.source, _block_statistics(held), map)
     sums = {name: float(item.flat[0]) for name, item in total.items()}
-    explained = _explained(sums["deviance"], sums["null_deviance"])
+    explained = _deviance_explained(sums["deviance"], sums["null_deviance"])
     found |= {
         "rows": int(sums["rows"]),
         "log_likelihood": sums["log_likelihood"],
         "independent": sums["independent"],
-        "gain_se": _gain_se(sums),
+        "gain_se": _standard_error_of_gain(sums),
         "explained": explained,
     }
     if value.gls == "given" and not sums["said"]:
@@ -101,10 +105,10 @@ def metrics(
         found["rmse"] = float(np.sqrt(sums["square"]))
     if "log_likelihood_alone" in sums:
         found |= {"log_likelihood_alone": sums["log_likelihood_alone"], "rmse_alone": float(np.sqrt(sums["square_alone"]))}
-    return found | {"verdict": verdict(value, found, total.get("discordant"))}
+    return found | {"verdict": regression_verdict(value, found, total.get("discordant"))}
 
 
-def _gain_se(sums: dict[str, float]) -> float | None:
+def _standard_error_of_gain(sums: dict[str, float]) -> float | None:
     """Standard error of the mean over rows of what their log-likelihoods are above those of the mean response; None of one row."""
     if sums["rows"] < 2:
         return None
@@ -114,37 +118,37 @@ def _gain_se(sums: dict[str, float]) -> float | None:
     return float(np.sqrt(max(spread, 0.0) * sums["rows"] / (sums["rows"] - 1)))
 
 
-def _held(value: GeneralisedLinear, map: Any) -> Judged | None:
+def _heldout_rows(value: GeneralisedLinear, map: Any) -> EvaluatedRegression | None:
     """The test rows that travel with a model, or where there are none those of split 1."""
     if value.holdout is None or not len(value.holdout.y):
         return None
     chosen = value.holdout.split == (TEST if (value.holdout.split == TEST).any() else VALID)
-    held = taken(value.holdout, chosen)
-    return judged_by(value, blocks.InMemory(len(held.y), partial(taken, held)), map)
+    held = take_rows(value.holdout, chosen)
+    return evaluate_with_rows(value, block_statistics.MemoryBlocks(len(held.y), partial(take_rows, held)), map)
 
 
-def _weight(held: HeldOut) -> Array:
+def _row_weights(held: HeldOut) -> Array:
     return np.ones(len(held.y)) if held.weight is None else held.weight
 
 
-def _statistics(judged: Judged) -> Callable[[HeldOut], blocks.Sums]:
+def _block_statistics(judged: EvaluatedRegression) -> Callable[[HeldOut], block_statistics.Sums]:
     """From rows to sums of what figures are made of, each by its share of all weights but deviances, and the weights of classes."""
     value, family = judged.model, judged.model.distribution()
 
-    def sums(held: HeldOut) -> blocks.Sums:
-        eta, y, weight = held.predictor, held.y, _weight(held)
+    def sums(held: HeldOut) -> block_statistics.Sums:
+        eta, y, weight = held.predictor, held.y, _row_weights(held)
         null, share = value.null_intercept + held.offset[:, None], weight / judged.mass
         variance, found = np.ones(len(y)) if held.variance is None else held.variance, dict[str, Any]()
         if held.before is not None and held.gap is not None:
-            found["log_likelihood_alone"] = share @ _log_likelihood(value, eta, y, value.dispersion, variance, weight)
+            found["log_likelihood_alone"] = share @ _row_log_likelihoods(value, eta, y, value.dispersion, variance, weight)
             found["square_alone"] = share @ (eta[:, 0] - y) ** 2
-            error, variance = value.foretold(held.before, held.gap, variance)
+            error, variance = value.predict_errors(held.before, held.gap, variance)
             eta, null = eta + error[:, :1], null + error[:, 1:]
         precision = weight / variance
         found |= {"rows": np.count_nonzero(weight), "said": held.variance is not None}
         found |= {"deviance": precision @ family.deviance(eta, y), "null_deviance": precision @ family.deviance(null, y)}
-        own = _log_likelihood(value, eta, y, value.dispersion, variance, weight)
-        base = _log_likelihood(value, null, y, value.null_dispersion, variance, weight)
+        own = _row_log_likelihoods(value, eta, y, value.dispersion, variance, weight)
+        base = _row_log_likelihoods(value, null, y, value.null_dispersion, variance, weight)
         found |= {"log_likelihood": share @ own, "independent": share @ base}
         square = share / judged.mass if value.weight_kind == "frequency" else share * share
         found |= {"gains": square @ (own - base), "gain_squares": square @ (own - base) ** 2, "squares": square.sum()}
@@ -168,35 +172,35 @@ def _statistics(judged: Judged) -> Callable[[HeldOut], blocks.Sums]:
     return sums
 
 
-def _log_likelihood(value: GeneralisedLinear, eta: Array, y: Array, dispersion: float, variance: Array, weight: Array) -> Array:
+def _row_log_likelihoods(value: GeneralisedLinear, eta: Array, y: Array, dispersion: float, variance: Array, weight: Array) -> Array:
     """Of rows each for itself (h,), with errors whose variances are the dispersion's multiples: N(y; η, φv) = N((y − η)/√v; 0, φ)/√v."""
     family = value.distribution()
     if value.weight_kind == "exposure":  # of the events in a unit of exposure
         there = np.where(weight > 0, weight, 1.0)
-        return weights.log_likelihood(family, "exposure", eta, y, there, dispersion) / there
+        return weight_meaning.row_log_likelihoods(family, "exposure", eta, y, there, dispersion) / there
     if not value.gls:  # φ is of rows of weight 1, and Σ w log p of rows that count w times
         return family.log_likelihood(eta, y, dispersion * (value.size / value.mass if family.dispersed else 1.0))
     scale = np.sqrt(variance)
     return family.log_likelihood(np.zeros_like(eta), (y - eta[:, 0]) / scale, dispersion) - np.log(scale)
 
 
-def _explained(deviance: float, null: float) -> float | None:
+def _deviance_explained(deviance: float, null: float) -> float | None:
     return 1 - deviance / null if null > 0 else None
 
 
-def verdict(value: GeneralisedLinear, row: Mapping[str, Any], discordant: Array | None = None) -> str:
+def regression_verdict(value: GeneralisedLinear, row: Mapping[str, Any], discordant: Array | None = None) -> str:
     """`ok`, or all that is wrong, in a few words each: the loss beside the mean response's first, then what may be why.
 
     discordant  (2, 3) as of `class_baselines.discordant`, where there are classes.
     """
-    explained, trained = row.get("explained"), _explained(value.deviance, value.null_deviance)
+    explained, trained = row.get("explained"), _deviance_explained(value.deviance, value.null_deviance)
     found = list[str]()
     if "rows" not in row:
         found.append(NO_ROWS)
     elif row.get("log_likelihood") is None:
         found += ["worse than the mean"] if explained is not None and explained <= 0 else []
     else:
-        of_loss = verdicts.of_loss(row["log_likelihood"], row["independent"], worse="worse than the mean", spread=row.get("gain_se"))
+        of_loss = verdicts.loss_finding(row["log_likelihood"], row["independent"], worse="worse than the mean", spread=row.get("gain_se"))
         found += [of_loss] if of_loss else []
         found += [] if discordant is None else verdicts.lost_to_baselines(discordant, row["rows"])
     if explained is not None and trained is not None and explained < trained - max(LITTLE, 0.5 * trained):

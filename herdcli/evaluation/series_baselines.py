@@ -27,8 +27,8 @@ class SeriesMoments:
     scale: Array
 
 
-def densities(known: SeriesMoments, X: Array, offsets: Array) -> dict[str, Array]:
-    """(n,) log densities of rows (n, D) of sequences that begin at offsets (S + 1,): `independent`, `gaussian` and `persistence`.
+def baseline_densities(known: SeriesMoments, X: Array, offsets: Array) -> dict[str, Array]:
+    """(n,) log densities of rows (n, D) of sequences that begin at offsets (S + 1,): `independent`, `gaussian` and `persistence_densities`.
 
     NaN is a missing value.  One Gaussian is learned in the way that explains the rows better, shrunk or not.
     """
@@ -40,10 +40,10 @@ def densities(known: SeriesMoments, X: Array, offsets: Array) -> dict[str, Array
         for shrunk in (True, False)
     ]
     found["gaussian"] = max(both, key=lambda each: float(each.sum()))
-    return found | {"persistence": persistence(X, offsets, known.mean, variance, np.maximum(known.step, least))}
+    return found | {"persistence": persistence_densities(X, offsets, known.mean, variance, np.maximum(known.step, least))}
 
 
-def persistence(X: Array, offsets: Array, mean: Array, variance: Array, step: Array) -> Array:
+def persistence_densities(X: Array, offsets: Array, mean: Array, variance: Array, step: Array) -> Array:
     """(n,) log densities of rows given those before them: N(last value seen, step (D,) for each row since), at first N(mean, variance)."""
     result = np.zeros(len(X))
     for begin, end in pairwise(offsets.tolist()):

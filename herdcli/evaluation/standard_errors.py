@@ -12,14 +12,14 @@ LEAST_SEQUENCES = 10  # whose means are taken as independent; of fewer, pieces o
 PIECES = 20  # of all rows in time, at least √n long
 
 
-def of_independent(count: float, total: float, squares: float) -> float | None:
+def independent_standard_error(count: float, total: float, squares: float) -> float | None:
     """Of `count` values with this sum and sum of squares; None of fewer than two."""
     if count < 2:
         return None
     return math.sqrt(max(squares - total * total / count, 0.0) / (count - 1.0) / count)
 
 
-def in_time(values: Array, offsets: Array) -> float | None:
+def autocorrelated_standard_error(values: Array, offsets: Array) -> float | None:
     """Of the mean of values (n,), one a row, of sequences that begin at offsets (S + 1,): neighbouring rows are not independent.
 
     The sums of whole sequences vary independently; where there are few of them they are cut into pieces (batch means).  None of fewer

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.errors import BadUsage, DataError, escaped
-from herdcli.kinds import KINDS, VERDICT, able
-from herdcli.parts import named
+from herdcli.errors import BadUsage, DataError, escape_text
+from herdcli.kinds import KINDS, VERDICT, kinds_with
+from herdcli.parts import import_named
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -28,42 +28,44 @@ Row = dict[str, Value]
 Metrics = Callable[..., Row | list[Row]]
 
 
-def metrics_of(kind: str) -> Metrics:
+def find_metrics(kind: str) -> Metrics:
     """The metrics of a kind, imported now.  Raises BadUsage for kinds that have none."""
     path = KINDS[kind].metrics
     if path is None:
-        raise BadUsage(f"there is nothing to evaluate in kind '{kind}'", hint=f"kinds that have metrics: {', '.join(able('metrics'))}")
-    found: Metrics = named(path)
+        raise BadUsage(
+            f"there is nothing to evaluate in kind '{kind}'", hint=f"kinds that have metrics: {', '.join(kinds_with('metrics'))}"
+        )
+    found: Metrics = import_named(path)
     return found
 
 
-def figures(kind: str, value: Any, settings: Any, *, map: Any = map, progress: Any = None) -> list[Row]:
+def artifact_rows(kind: str, value: Any, settings: Any, *, map: Any = map, progress: Any = None) -> list[Row]:
     """The rows of one artifact: one of most kinds, several where its kind has them."""
-    found = metrics_of(kind)(value, settings, map=map, progress=progress)
+    found = find_metrics(kind)(value, settings, map=map, progress=progress)
     if isinstance(found, list):
         return found
-    judged = named(VERDICT)(kind, found, value)
+    judged = import_named(VERDICT)(kind, found, value)
     rest = {column: item for column, item in found.items() if column != "verdict"}
     return [found if judged is None and "verdict" not in found else rest | {"verdict": judged}]
 
 
-def columns_of(rows: Sequence[Row]) -> list[str]:
+def all_columns(rows: Sequence[Row]) -> list[str]:
     """All columns of the rows, in order of first appearance."""
     return list(dict.fromkeys(column for row in rows for column in row))
 
 
 @dataclass(frozen=True)
 class Report:
-    """The `report` artifact: a table by columns, text as strings, numbers as float64 with NaN where there is none."""
+    """The `build_report` artifact: a table by columns, text as strings, numbers as float64 with NaN where there is none."""
 
     table: dict[str, Array]
     document: str = "eval"  # what the table reports on
 
 
-def report(rows: Sequence[Row], document: str = "eval") -> Report:
-    """The rows as a `report` artifact; a column is text if any of its values is."""
+def build_report(rows: Sequence[Row], document: str = "eval") -> Report:
+    """The rows as a `build_report` artifact; a column is text if any of its values is."""
     table: dict[str, Array] = {}
-    for column in columns_of(rows):
+    for column in all_columns(rows):
         values = [row.get(column) for row in rows]
         if any(isinstance(value, str) for value in values):
             table[column] = np.array(["" if value is None else str(value) for value in values], dtype=np.str_)
@@ -72,20 +74,20 @@ def report(rows: Sequence[Row], document: str = "eval") -> Report:
     return Report(table, document)
 
 
-def rows_of(value: Report) -> list[Row]:
-    """The rows of a `report` artifact: the inverse of `report`, empty text and NaN as None.
+def report_rows(value: Report) -> list[Row]:
+    """The rows of a `build_report` artifact: the inverse of `build_report`, empty text and NaN as None.
 
     Raises DataError unless all columns are one-dimensional and of one length.
     """
     shapes = {column.shape for column in value.table.values()}
     if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
         raise DataError(f"the table's columns have different shapes: {', '.join(map(str, sorted(shapes)))}")
-    columns = {name: [_plain(item) for item in column.tolist()] for name, column in value.table.items()}
+    columns = {name: [_plain_value(item) for item in column.tolist()] for name, column in value.table.items()}
     length = shapes.pop()[0] if shapes else 0
     return [{name: column[i] for name, column in columns.items()} for i in range(length)]
 
 
-def _plain(value: Any) -> Value:
+def _plain_value(value: Any) -> Value:
     if isinstance(value, bytes):
         value = value.decode()
     missing = value == "" or (isinstance(value, float) and math.isnan(value))
@@ -116,7 +118,7 @@ class Requirement:
 
     def missed(self, rows: Sequence[Row]) -> list[str]:
         """One message per row that misses the bar; a missing value misses it.  Raises BadUsage for unknown columns and text."""
-        columns = columns_of(rows)
+        columns = all_columns(rows)
         if self.column not in columns:
             raise BadUsage(f"--require {self}: there is no column '{self.column}'", hint=f"columns: {', '.join(columns)}")
         messages = []
@@ -131,7 +133,7 @@ class Requirement:
         return messages
 
 
-def requirement(text: str) -> Requirement:
+def parse_requirement(text: str) -> Requirement:
     """Parse `error<0.05`.  Raises BadUsage with the form expected."""
     match = re.fullmatch(r"\s*([A-Za-z_][\w.]*)\s*(<=|>=|==|<|>)\s*(\S+)\s*", text)
     try:
@@ -149,7 +151,7 @@ def requirement(text: str) -> Requirement:
 DIGITS = 4  # significant digits on a terminal
 
 
-def shown(value: Value, digits: int = 6) -> str:
+def display_value(value: Value, digits: int = 6) -> str:
     """A value for people: so many significant digits, '' for a missing one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -158,36 +160,36 @@ def shown(value: Value, digits: int = 6) -> str:
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
-def full(value: Value) -> str:
+def exact_value(value: Value) -> str:
     """A value for machines: a number that reads back as the same float64, '' for a missing one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return repr(float(value)) if isinstance(value, float) else str(value)
 
 
-def tsv(rows: Sequence[Row]) -> str:
+def to_tsv(rows: Sequence[Row]) -> str:
     """Tab-separated with a header line; tabs and line ends inside text become blanks."""
-    columns = columns_of(rows)
-    lines = [columns] + [[full(row.get(column)) for column in columns] for row in rows]
+    columns = all_columns(rows)
+    lines = [columns] + [[exact_value(row.get(column)) for column in columns] for row in rows]
     return "".join("\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in line) + "\n" for line in lines)
 
 
-def comma_separated(rows: Sequence[Row]) -> str:
+def to_csv(rows: Sequence[Row]) -> str:
     """RFC 4180 with a header line, lines ended by \\n."""
-    columns = columns_of(rows)
+    columns = all_columns(rows)
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([full(row.get(column)) for column in columns] for row in rows)
+    writer.writerows([exact_value(row.get(column)) for column in columns] for row in rows)
     return target.getvalue()
 
 
 TRUTHS = {"converged"}  # columns of yes or no, which are 1 and 0 in tables of numbers
 
 
-def json_list(rows: Sequence[Row]) -> str:
+def to_json(rows: Sequence[Row]) -> str:
     """A list of objects with every column; null for missing and non-finite values."""
-    columns = columns_of(rows)
+    columns = all_columns(rows)
 
     def plain(column: str, value: Value) -> Value:
         if column in TRUTHS and value is not None:
@@ -198,14 +200,14 @@ def json_list(rows: Sequence[Row]) -> str:
     return json.dumps(objects, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[bool]]:
+def _table_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[bool]]:
     """Header, cells for people, and which columns hold numbers (set to the right)."""
-    columns = columns_of(rows)
+    columns = all_columns(rows)
     numeric = [not any(isinstance(row.get(column), str) for row in rows) for column in columns]
-    return columns, [[shown(row.get(column)) for column in columns] for row in rows], numeric
+    return columns, [[display_value(row.get(column)) for column in columns] for row in rows], numeric
 
 
-def by_kind(rows: Sequence[Row]) -> list[list[Row]]:
+def split_by_kind(rows: Sequence[Row]) -> list[list[Row]]:
     """The rows of each kind, kinds in order of first appearance: a table each, where each has columns of its own."""
     groups: dict[Value, list[Row]] = {}
     for row in rows:
@@ -213,21 +215,21 @@ def by_kind(rows: Sequence[Row]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def filled(rows: Sequence[Row]) -> list[Row]:
+def drop_empty_columns(rows: Sequence[Row]) -> list[Row]:
     """The rows without the columns that are empty in all of them."""
-    kept = [column for column in columns_of(rows) if any(full(row.get(column)) for row in rows)]
+    kept = [column for column in all_columns(rows) if any(exact_value(row.get(column)) for row in rows)]
     return [{column: row.get(column) for column in kept} for row in rows]
 
 
-def aligned(rows: Sequence[Row]) -> str:
+def to_aligned_text(rows: Sequence[Row]) -> str:
     """For a terminal: a table a kind, columns of equal width and none empty, four digits, '–' for missing values."""
-    return "\n".join(_aligned(filled(group)) for group in by_kind(rows))
+    return "\n".join(_align_table(drop_empty_columns(group)) for group in split_by_kind(rows))
 
 
-def _aligned(rows: Sequence[Row]) -> str:
-    columns, _, numeric = _cells(rows)
-    cells = [[shown(row.get(column), DIGITS) for column in columns] for row in rows]
-    lines = [[escaped(cell) or "–" for cell in line] for line in [columns, *cells]]
+def _align_table(rows: Sequence[Row]) -> str:
+    columns, _, numeric = _table_cells(rows)
+    cells = [[display_value(row.get(column), DIGITS) for column in columns] for row in rows]
+    lines = [[escape_text(cell) or "–" for cell in line] for line in [columns, *cells]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
 
     def padded(line: list[str]) -> str:
@@ -238,9 +240,9 @@ def _aligned(rows: Sequence[Row]) -> str:
     return "".join(padded(line).rstrip() + "\n" for line in lines)
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def to_markdown(rows: Sequence[Row]) -> str:
     """A pipe table, numbers to the right."""
-    columns, cells, numeric = _cells(rows)
+    columns, cells, numeric = _table_cells(rows)
     lines = [[_escape_markdown(name) for name in columns], ["---:" if right else "---" for right in numeric]] + [
         [_escape_markdown(cell) for cell in line] for line in cells
     ]
@@ -254,23 +256,23 @@ def _escape_markdown(text: str) -> str:
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {c: "\\" + c for c in "&%$#_{}"}
 
 
-def latex(rows: Sequence[Row]) -> str:
+def to_latex(rows: Sequence[Row]) -> str:
     """A tabular with \\hline rules, numbers to the right; needs no package."""
 
     def escape(text: str) -> str:
         return "".join(LATEX.get(character, character) for character in text.replace("\n", " "))
 
-    columns, cells, numeric = _cells(rows)
+    columns, cells, numeric = _table_cells(rows)
     lines = [" & ".join(escape(cell) for cell in line) + r" \\" for line in [columns, *cells]]
     head = r"\begin{tabular}{" + "".join("r" if right else "l" for right in numeric) + "}"
     return "\n".join([head, r"\hline", lines[0], r"\hline", *lines[1:], r"\hline", r"\end{tabular}"]) + "\n"
 
 
 FORMATS: dict[str, Callable[[Sequence[Row]], str]] = {
-    "tsv": tsv,
-    "aligned": aligned,
-    "json": json_list,
-    "csv": comma_separated,
-    "markdown": markdown,
-    "latex": latex,
+    "tsv": to_tsv,
+    "aligned": to_aligned_text,
+    "json": to_json,
+    "csv": to_csv,
+    "markdown": to_markdown,
+    "latex": to_latex,
 }

@@ -16,7 +16,7 @@ import numpy as np
 
 from herdcli.evaluation.verdict_advice import ADVICE, DIVERGED, TOLD
 from herdcli.kinds import KINDS
-from herdcli.parts import named
+from herdcli.parts import import_named
 from herdcli.schema import Array
 
 OK, NO_ROWS = "ok", "no test rows"  # the last: nothing to judge by
@@ -37,31 +37,31 @@ FEW_ERRORS = 0.005  # share of rows that a classifier may get wrong beyond a sim
 LEAST_AREA = 0.05  # above ½: less is chance, however many rows there are
 LEAST_ROWS = 5  # a dimension, that independent components are found in
 BY_KURTOSIS = ("ml", "infomax", "fastica", "picard")  # which tell sources by their not being Gaussian
-NO_KURTOSIS = 4.0  # standard errors √(24/n) that a kurtosis has to be from 0, as `ica.convention` has it
+NO_KURTOSIS = 4.0  # standard errors √(24/n) that a kurtosis has to be from 0, as `ica.filter_convention` has it
 
 Row = Mapping[str, Any]
 
 KNOWN = frozenset(verdict for kind in KINDS.values() for verdict in kind.verdicts) | {OK, DIVERGED, NO_ROWS}
 
 
-def verdict(kind: str, row: Row, value: Any) -> str | None:
+def verdict_text(kind: str, row: Row, value: Any) -> str | None:
     """The verdict on a row of figures of an artifact; None for kinds that nothing is wrong with."""
     path, known = KINDS[kind].findings if kind in KINDS else None, row.get("verdict")
     if path is None or known == NO_ROWS:
         return known
     if kind != "network" and any(isinstance(row.get(name), float) and math.isinf(row[name]) for name in FINITE):
         return DIVERGED
-    found = named(path)(row, value)
-    findings = [*findings_of(known), *([] if known is not None and found == [NO_ROWS] else found)]
-    return joined(sorted(findings, key=lambda finding: finding not in LOSSES))
+    found = import_named(path)(row, value)
+    findings = [*split_findings(known), *([] if known is not None and found == [NO_ROWS] else found)]
+    return join_findings(sorted(findings, key=lambda finding: finding not in LOSSES))
 
 
-def joined(findings: Iterable[str | None]) -> str:
+def join_findings(findings: Iterable[str | None]) -> str:
     """Every finding once, in their order; `ok` where there is none."""
     return SEPARATOR.join(dict.fromkeys(finding for finding in findings if finding)) or OK
 
 
-def findings_of(verdict: str | None) -> list[str]:
+def split_findings(verdict: str | None) -> list[str]:
     """The findings of a verdict, none of `ok`."""
     return [] if verdict in (None, OK) else verdict.split(SEPARATOR)
 
@@ -76,7 +76,7 @@ LOSSES = frozenset(
 FINITE = ("log_likelihood", "objective", "moment_gap", "weight_norm", "reconstruction", "log_loss", "mmd")
 
 
-def of_loss(
+def loss_finding(
     own: float | None, baseline: float | None, *, worse: str, error: float = 0.0, scale: float | None = None, spread: float | None = None
 ) -> str | None:
     """`worse`, or `learned nothing`, of two mean log-likelihoods; None where the first is the better by more than errors and LITTLE.
@@ -96,10 +96,10 @@ def of_loss(
     return "learned nothing" if gain < max(ERRORS * error, LITTLE * unit) else None
 
 
-def overfits(own: float | None, trained: float | None, baseline: float | None, scale: float | None = None) -> bool:
+def is_overfitted(own: float | None, trained: float | None, baseline: float | None, scale: float | None = None) -> bool:
     """Is less than a share of what is gained on training rows gained on others?  All three are mean log-likelihoods.
 
-    scale  as of `of_loss`.
+    scale  as of `loss_finding`.
     """
     if own is None or trained is None or baseline is None:
         return False
@@ -107,7 +107,7 @@ def overfits(own: float | None, trained: float | None, baseline: float | None, s
     return own - baseline < SHARE * (trained - baseline) and trained - own > LITTLE * unit
 
 
-def of_rbm(row: Row, value: Any) -> list[str]:
+def rbm_findings(row: Row, value: Any) -> list[str]:
     """Of RBMs: their likelihood beside that of independent columns, its estimate, their units, their classes."""
     if not all(np.isfinite(getattr(value, name)).all() for name in ("W", "b", "c")):
         return [DIVERGED]
@@ -115,22 +115,22 @@ def of_rbm(row: Row, value: Any) -> list[str]:
     classes, findings = row.get("error") is not None, list[str | None]()
     unreliable = row.get("log_z") == "not reliable"
     if not unreliable:
-        findings.append(_loss_of_rbm(row, value, classes=classes))
+        findings.append(_rbm_loss_finding(row, value, classes=classes))
     findings.append("not reliable" if unreliable else None)
-    if not unreliable and own is not None and gap is not None and overfits(own, own + gap, base):
+    if not unreliable and own is not None and gap is not None and is_overfitted(own, own + gap, base):
         findings.append("overfits")
-    share = dead(value)
-    findings += ["dead units" if share is not None and share > STILL else None, _majority(row)]
+    share = dead_unit_share(value)
+    findings += ["dead units" if share is not None and share > STILL else None, _majority_finding(row)]
     return _all_findings(findings, judged=own is not None or classes)
 
 
-def _loss_of_rbm(row: Row, value: Any, *, classes: bool) -> str | None:
+def _rbm_loss_finding(row: Row, value: Any, *, classes: bool) -> str | None:
     """What an RBM's likelihood is below; learning nothing about the rows is no fault of one that tells classes."""
     own, base, high = (row.get(name) for name in ("log_likelihood", "independent", "log_likelihood_high"))
     if base is not None and high is not None and high < base - ALIKE * abs(base):
         return "worse than independent"
     error = row.get("log_likelihood_se") or 0.0
-    found = of_loss(own, base, worse="worse than independent", error=error, spread=row.get("gain_se"))
+    found = loss_finding(own, base, worse="worse than independent", error=error, spread=row.get("gain_se"))
     one = row.get("gaussian")
     if own is not None and one is not None and found != "worse than independent":
         spread = math.hypot(error, row.get("gaussian_gain_se") or 0.0)
@@ -147,7 +147,7 @@ def _all_findings(findings: Iterable[str | None], *, judged: bool) -> list[str]:
     return found or ([] if judged else [NO_ROWS])
 
 
-def dead(value: Any) -> float | None:
+def dead_unit_share(value: Any) -> float | None:
     """The share of hidden units that do not change over held-out rows; None without such rows."""
     rows = value.holdout
     if rows is None or not rows.X.shape[0]:
@@ -158,19 +158,19 @@ def dead(value: Any) -> float | None:
     return float(np.mean(still))
 
 
-def of_dbn(row: Row, value: Any) -> list[str]:
+def dbn_findings(row: Row, value: Any) -> list[str]:
     """Of networks of layers: the bound or the first layer's likelihood, whichever is higher, beside independent columns."""
     if not all(np.isfinite(getattr(part, name)).all() for part in value.layers for name in ("W", "b", "c")):
         return [DIVERGED]
     known = [each for each in (row.get("log_likelihood_bound"), row.get("log_likelihood_first")) if each is not None]
     if not known:
         return [NO_ROWS]
-    share = dead(value.layers[0])
-    loss = of_loss(max(known), row.get("independent"), worse="worse than independent")
+    share = dead_unit_share(value.layers[0])
+    loss = loss_finding(max(known), row.get("independent"), worse="worse than independent")
     return _all_findings([loss, "dead units" if share is not None and share > STILL else None], judged=True)
 
 
-def of_pairs(row: Row, value: Any) -> list[str]:
+def pair_findings(row: Row, value: Any) -> list[str]:
     """Of models of pairs: whether they reconstruct images better than the mean image does, and better than they began."""
     trace, own, mean = getattr(value, "trace", None), row.get("reconstruction"), row.get("reconstruction_mean")
     if own is not None and mean is not None and own > (1.0 - LITTLE) * mean:
@@ -180,28 +180,28 @@ def of_pairs(row: Row, value: Any) -> list[str]:
     return []
 
 
-def _majority(row: Row) -> str | None:
+def _majority_finding(row: Row) -> str | None:
     error, majority = row.get("error"), row.get("error_majority")
     return "worse than majority" if error is not None and majority is not None and error >= majority else None
 
 
-def of_classifier(row: Row, value: Any) -> list[str]:
+def classifier_findings(row: Row, value: Any) -> list[str]:
     """Of classifiers: errors beside the commonest class's, ranks beside chance, log-loss beside that of the shares."""
     if row.get("error") is None:
         return [NO_ROWS]
-    from herdcli.evaluation.classifier import examined
+    from herdcli.evaluation.classifier import evaluated_examples
 
-    found = examined(value)
+    found = evaluated_examples(value)
     assert found is not None
     if not found.finite:
         return [DIVERGED]
     shares, count = found.confusion.sum(axis=1) / found.rows, found.rows
     several = np.count_nonzero(shares) > 1
-    gain, spread = _fewer_errors(found.confusion)
+    gain, spread = _error_gain(found.confusion)
     auc, findings = row.get("auc"), list[str | None]()
     if gain < -ERRORS * spread:
         findings.append("worse than majority")
-    elif several and gain < ERRORS * spread and (auc is None or auc - 0.5 < max(LEAST_AREA, _auc_error(shares, count))):
+    elif several and gain < ERRORS * spread and (auc is None or auc - 0.5 < max(LEAST_AREA, _auc_margin(shares, count))):
         findings.append("no better than chance")
     findings += lost_to_baselines(found.discordant, count)
     findings.append("one class" if several and np.count_nonzero(found.confusion.any(axis=0)) == 1 else None)
@@ -222,7 +222,7 @@ def lost_to_baselines(discordant: Array, rows: float) -> list[str]:
     return found
 
 
-def _fewer_errors(confusion: Array) -> tuple[float, float]:
+def _error_gain(confusion: Array) -> tuple[float, float]:
     """By how much the share of errors is below that of the commonest class, and the standard error of this over the same rows."""
     count, right = confusion.sum(), np.diagonal(confusion)
     commonest = int(confusion.sum(axis=1).argmax())
@@ -232,7 +232,7 @@ def _fewer_errors(confusion: Array) -> tuple[float, float]:
     return gain, math.sqrt(max(float(better + worse) - gain * gain, 0.0) / float(count))
 
 
-def of_predictor(row: Row, value: Any) -> list[str]:
+def predictor_findings(row: Row, value: Any) -> list[str]:
     """Of predictors: errors beside those of the mean."""
     if row.get("rmse") is None:
         return [NO_ROWS]
@@ -244,13 +244,13 @@ def of_predictor(row: Row, value: Any) -> list[str]:
     return [] if error < mean * (1.0 - LITTLE) else ["learned nothing"]
 
 
-def of_tagger(row: Row, value: Any) -> list[str]:
+def tagger_findings(row: Row, value: Any) -> list[str]:
     """Of taggers: the label of the highest score beside the commonest label."""
     if row.get("rows") is None:
         return [NO_ROWS]
-    from herdcli.evaluation.tagger import examined
+    from herdcli.evaluation.tagger import evaluated_tags
 
-    found = examined(value)
+    found = evaluated_tags(value)
     assert found is not None
     if found.sums["infinite"][0]:
         return [DIVERGED]
@@ -259,7 +259,7 @@ def of_tagger(row: Row, value: Any) -> list[str]:
     return [] if row["precision_at_1"] > commonest + ERRORS * spread or row["micro_f1"] > 0.9 else ["no better than chance"]
 
 
-def _auc_error(shares: Array, count: int) -> float:
+def _auc_margin(shares: Array, count: int) -> float:
     """ERRORS standard errors of an area under the curve of chance, of several classes the mean of each against the rest.
 
     That of a class with n₁ of n rows is √((n + 1)/(12 n₁ (n − n₁))); two classes' areas correlate by at most 1/(C − 1).
@@ -273,11 +273,11 @@ def _auc_error(shares: Array, count: int) -> float:
     return ERRORS * math.sqrt(squares + (float(errors.sum()) ** 2 - squares) / (C - 1)) / C
 
 
-def of_em(row: Row, value: Any) -> list[str]:
+def em_findings(row: Row, value: Any) -> list[str]:
     """Of mixtures, k-means and factors: log-likelihood, or minus the squared error, beside the simplest models of the same rows."""
-    from herdcli.evaluation.em import Judged
+    from herdcli.evaluation.em import EvaluatedRows
 
-    value = value.model if isinstance(value, Judged) else value
+    value = value.model if isinstance(value, EvaluatedRows) else value
     density = "log_likelihood" in row
     name, sign = ("log_likelihood", 1.0) if density else ("squared_error", -1.0)
     own, base, trained = (None if row.get(key) is None else sign * row[key] for key in (name, f"{name}_baseline", f"{name}_train"))
@@ -287,19 +287,19 @@ def of_em(row: Row, value: Any) -> list[str]:
     if own is not None and base is not None:
         gain = row.get("gain")
         reached = own if gain is None else base + gain
-        loss, one = _loss_of_em(reached, base, row, value, scale)
+        loss, one = _em_loss_finding(reached, base, row, value, scale)
         inside = None if trained is None else trained + reached - own  # columns of one value left out there too
-        findings += [loss, "overfits" if not one and overfits(reached, inside, base, scale) else None]
+        findings += [loss, "overfits" if not one and is_overfitted(reached, inside, base, scale) else None]
     if known is not None and int(row.get("components") or 1) > MOST_SHARE * known.rows:
         findings.append("overfits")
     findings.append("variance at floor" if (row.get("floors") or 0) > flat * getattr(value, "floors_of_a_column", 0) else None)
-    return _all_findings([*findings, _ended(value)], judged=own is not None)
+    return _all_findings([*findings, _convergence_finding(value)], judged=own is not None)
 
 
-def _loss_of_em(own: float, base: float, row: Row, value: Any, scale: float | None) -> tuple[str | None, bool]:
+def _em_loss_finding(own: float, base: float, row: Row, value: Any, scale: float | None) -> tuple[str | None, bool]:
     """The loss, and whether there is none because the model is its baseline but for the shrinkage of that: one component that a criterion
     chose among several."""
-    found = of_loss(own, base, worse="worse than baseline", scale=scale, spread=row.get("gain_se"))
+    found = loss_finding(own, base, worse="worse than baseline", scale=scale, spread=row.get("gain_se"))
     known = getattr(value, "known", None)
     if known is None or known.sizes is None or row.get("components") != 1:
         return found, False
@@ -308,26 +308,26 @@ def _loss_of_em(own: float, base: float, row: Row, value: Any, scale: float | No
     return found, False
 
 
-def _ended(value: Any) -> str | None:
+def _convergence_finding(value: Any) -> str | None:
     ended = getattr(value, "restarts", None)
     return "not converged" if ended is not None and not ended.converged[ended.best] else None
 
 
-def of_herding(row: Row, value: Any) -> list[str]:
+def herding_findings(row: Row, value: Any) -> list[str]:
     """Of herding: its gap to the moments, which falls as 1/T where the weights stay bounded, beside random draws; and its classes."""
     growth, gap, random = row.get("weight_growth"), row.get("moment_gap"), row.get("moment_gap_random")
     apart = (growth is not None and growth > 1.5) or (gap is not None and gap > 0.1)
     worse = gap is not None and random is not None and gap > random
-    return _all_findings([_majority(row), "worse than random" if worse else None, "not converged" if apart else None], judged=True)
+    return _all_findings([_majority_finding(row), "worse than random" if worse else None, "not converged" if apart else None], judged=True)
 
 
-def of_samples(row: Row, value: Any) -> list[str]:
+def samples_findings(row: Row, value: Any) -> list[str]:
     """Of samples: their MMD beside that of as many random rows, √((E k(x,x) − ‖μ‖²)/m); and whether the kernel tells rows apart.
 
     Where ‖μ‖² is E k(x,x)/n, no row is like another; where it is E k(x,x), all are alike.  An approximate embedding whose error may be more
     than the MMD of random rows says nothing.
     """
-    from herdcli.evaluation.samples import random_mmd
+    from herdcli.evaluation.samples import expected_random_mmd
 
     atoms = getattr(value, "samples", value)
     summary = getattr(atoms, "summary", None)
@@ -340,7 +340,7 @@ def of_samples(row: Row, value: Any) -> list[str]:
     if not known.any():
         return []
     alike = (summary.norm / np.maximum(spread + summary.norm, np.finfo(float).tiny))[known]
-    random = random_mmd(atoms, summary)[known]
+    random = expected_random_mmd(atoms, summary)[known]
     coarse = summary.embedding_error is not None and bool((summary.embedding_error[known] > random).any())
     narrow = bool((summary.rows[known] > 2).all() and (alike * rows[known] < 3.0).all())
     wide = not narrow and bool((1.0 - alike < 1e-3).all())
@@ -351,7 +351,7 @@ def of_samples(row: Row, value: Any) -> list[str]:
     return _all_findings(["worse than random" if worse else None, *(what for what, true in told.items() if true)], judged=True)
 
 
-def of_network(row: Row, value: Any) -> list[str]:
+def network_findings(row: Row, value: Any) -> list[str]:
     """Of learned networks: convergence, and the likelihood of test rows beside that of independent variables."""
     network = getattr(value, "network", value)
     fit = network.fit
@@ -359,7 +359,7 @@ def of_network(row: Row, value: Any) -> list[str]:
         own, worse = row.get("log_likelihood"), "worse than independent"
         if own is None:
             return []
-        loss = of_loss(own, row.get("independent"), worse=worse, spread=row.get("gain_se"))
+        loss = loss_finding(own, row.get("independent"), worse=worse, spread=row.get("gain_se"))
         return _all_findings(["impossible rows" if own == -math.inf else worse if loss == worse else None], judged=True)
     if not np.isfinite(network.table).all():
         return [DIVERGED]
@@ -369,11 +369,11 @@ def of_network(row: Row, value: Any) -> list[str]:
         return _all_findings([ended], judged=False)
     if own == -math.inf:
         return _all_findings(["impossible rows", ended], judged=True)
-    loss = of_loss(own, base, worse="worse than independent", spread=row.get("gain_se"))
-    return _all_findings([loss, "overfits" if overfits(own, trained, base) else None, ended], judged=True)
+    loss = loss_finding(own, base, worse="worse than independent", spread=row.get("gain_se"))
+    return _all_findings([loss, "overfits" if is_overfitted(own, trained, base) else None, ended], judged=True)
 
 
-def of_beliefs(row: Row, value: Any) -> list[str]:
+def beliefs_findings(row: Row, value: Any) -> list[str]:
     """Of beliefs: whether log Z is between bounds that it has, marginals agree with those of a second answer and variables with their
     cliques, the fixed point was reached (or exact inference has borne the answer out), and nothing was warned of.
 
@@ -400,7 +400,7 @@ def of_beliefs(row: Row, value: Any) -> list[str]:
     return _all_findings(findings, judged=True)
 
 
-def _rotated(value: Any) -> bool:
+def _is_rotation_only(value: Any) -> bool:
     """Whether no output of a square model is told from a Gaussian by its kurtosis, so that any rotation would do as well."""
     M, D = value.J.shape
     if M != D or M < 2 or value.dictionary is not None or value.algorithm not in BY_KURTOSIS:
@@ -408,12 +408,12 @@ def _rotated(value: Any) -> bool:
     return bool((np.abs(value.kurtosis) < NO_KURTOSIS * math.sqrt(24.0 / value.rows)).all())
 
 
-def of_ica(row: Row, value: Any) -> list[str]:
+def ica_findings(row: Row, value: Any) -> list[str]:
     """Of filters: the likelihood of whitened rows beside a Gaussian's, else how far from Gaussian the outputs are beside the inputs."""
-    from herdcli.evaluation.ica import Judged, judged
+    from herdcli.evaluation.ica import EvaluatedFilters, evaluated_filters
 
-    held = judged(value)
-    value = value.model if isinstance(value, Judged) else value
+    held = evaluated_filters(value)
+    value = value.model if isinstance(value, EvaluatedFilters) else value
     power, findings = np.linalg.norm(value.J, axis=1), list[str | None]()
     if held is not None:
         own, base = row.get("log_likelihood"), row.get("log_likelihood_whitening")
@@ -426,7 +426,7 @@ def of_ica(row: Row, value: Any) -> list[str]:
     findings.append("dead filters" if (power < 1e-6 * power.max()).any() else None)
     findings.append("too few rows" if value.rows < LEAST_ROWS * value.J.shape[1] else None)
     ended = value.iterations < 3 and value.algorithm in ("ml", "fastica", "picard")
-    findings += ["not converged" if ended else None, "gaussian outputs" if not ended and _rotated(value) else None]
+    findings += ["not converged" if ended else None, "gaussian outputs" if not ended and _is_rotation_only(value) else None]
     return _all_findings(findings, judged=True)
 
 
@@ -435,57 +435,57 @@ def of_regression(row: Row, value: Any) -> list[str]:
     return []
 
 
-def remark(kind: str, value: Any, told: Iterable[str] = (), *, map: Callable[..., Any] = map) -> str | None:
+def training_remark(kind: str, value: Any, told: Iterable[str] = (), *, map: Callable[..., Any] = map) -> str | None:
     """What is said at the end of training: the verdict and what helps; None where it is ok, or not known.
 
     told  warnings that the command has given already; findings that one of them has told are left out.
     """
-    wrong, row = quickly(kind, value, map=map)
+    wrong, row = quick_verdict(kind, value, map=map)
     before = list(told)
-    new = [each for each in findings_of(wrong) if each != NO_ROWS and not any(TOLD.get(each, each) in text for text in before)]
-    return said(joined(new), row, kind) if new else None
+    new = [each for each in split_findings(wrong) if each != NO_ROWS and not any(TOLD.get(each, each) in text for text in before)]
+    return verdict_sentence(join_findings(new), row, kind) if new else None
 
 
-def quickly(kind: str, value: Any, *, map: Callable[..., Any] = map) -> tuple[str | None, Row]:
+def quick_verdict(kind: str, value: Any, *, map: Callable[..., Any] = map) -> tuple[str | None, Row]:
     """The verdict, and the figures it needs, as the end of training finds them; None for kinds that nothing is held against."""
     page = KINDS[kind]
     if page.baseline is None or page.metrics is None:
         return None, {}
-    from herdcli.evaluation.settings import EvaluationSettings
+    from herdcli.evaluation.evaluation_settings import EvaluationSettings
 
-    row = named(page.quick)(value, map=map) if page.quick else named(page.metrics)(value, EvaluationSettings(), map=map)
-    return verdict(kind, row, value), row
+    row = import_named(page.quick)(value, map=map) if page.quick else import_named(page.metrics)(value, EvaluationSettings(), map=map)
+    return verdict_text(kind, row, value), row
 
 
 BESIDE = {"regression": "the mean response"}  # what a kind's `independent` is, where it is not columns for themselves
 
 
-def said(wrong: str, row: Row, kind: str = "") -> str:
+def verdict_sentence(wrong: str, row: Row, kind: str = "") -> str:
     """A verdict in a sentence, with what helps."""
     own, base, spread = row.get("log_likelihood"), row.get("independent"), row.get("gain_se")
     if wrong == "worse than independent" and kind == "rbm" and own is not None and base is not None:
-        from herdcli.evaluation.rbm import worse_than_independent
+        from herdcli.evaluation.rbm import independence_message
 
-        return worse_than_independent(row)
+        return independence_message(row)
     told = f"verdict: {wrong}"
     if wrong.split(SEPARATOR)[0] == "learned nothing" and own is not None and base is not None and spread is not None:
         told += f": {own - base:.2g} ± {spread:.2g} nats a held-out row more than {BESIDE.get(kind, 'independent columns')}"
     elif wrong.startswith("worse than one Gaussian") and own is not None and row.get("gaussian") is not None:
         told += f": {own:.4g} against {row['gaussian']:.4g} nats a held-out row"
-    elif (found := _in_figures(wrong, row)) is not None:
+    elif (found := _loss_in_nats(wrong, row)) is not None:
         told += f": {found}"
-    helps = advice(wrong, kind)
+    helps = finding_advice(wrong, kind)
     return told + (f" ({helps})" if helps else "")
 
 
-def advice(wrong: str, kind: str = "") -> str:
+def finding_advice(wrong: str, kind: str = "") -> str:
     """What helps against each finding of a verdict; empty where nothing is known to."""
     own = KINDS[kind].advice if kind in KINDS else {}
     found = (own.get(part, ADVICE.get(part)) for part in wrong.split(SEPARATOR))
     return "; ".join(dict.fromkeys(part for part in found if part))
 
 
-def _in_figures(wrong: str, row: Row) -> str | None:
+def _loss_in_nats(wrong: str, row: Row) -> str | None:
     """The loss of a density beside its baseline in nats a held-out row."""
     own, base, spread = (row.get(name) for name in ("log_likelihood", "log_likelihood_baseline", "gain_se"))
     first = wrong.split(SEPARATOR)[0]

@@ -4,7 +4,7 @@
 from libc.math cimport exp, fabs, log, pow
 from libc.stdint cimport int32_t, int64_t
 
-from herdcli.fast.checked import once
+from herdcli.fast.checked_indices import once
 
 
 cdef extern from "_junction.h" nogil:

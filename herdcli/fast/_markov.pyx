@@ -4,7 +4,7 @@
 from libc.math cimport INFINITY, fabs, ldexp, pow
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from herdcli.fast.checked import once
+from herdcli.fast.checked_indices import once
 
 cdef int SHIFT = 500
 cdef double SMALL = ldexp(1.0, -SHIFT), LARGE = ldexp(1.0, SHIFT)

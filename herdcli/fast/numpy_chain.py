@@ -2,7 +2,7 @@
 
 States come in eights: rows of `width` numbers, of which those from `states` on are 0.  Chains stand one after the other, chain s in the
 rows offsets[s] … offsets[s + 1] − 1, none of them empty.  Matrices are (states, width): `transition` has p(next | state) along its
-rows, `backwards` is its transpose.  Sums over states are taken in order; chains are independent, and go side by side here.
+rows, `column_transitions` is its transpose.  Sums over states are taken in order; chains are independent, and go side by side here.
 Numbers below 1e-290 become 0, so that none is subnormal; a chain that lost one which was above 0 is marked.
 """
 

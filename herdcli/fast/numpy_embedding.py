@@ -90,7 +90,7 @@ def kernel_values(kind: int, a: Array, b: Array, out: Array) -> None:
 
 
 def stein_values(gaussian: bool, metric: bool, a: Array, own: Array, b: Array, out: Array) -> None:
-    """out_j = k_p(x, x_j), Stein's kernel of one row against n others: `quadrature/stein.py` has the formulas.
+    """out_j = k_p(x, x_j), Stein's kernel of one row against n others: `quadrature/stein_kernels.py` has the formulas.
 
     a (5, d)   of the one row, all C-contiguous: u, R's, s, v, R'v, where u = R'x and v = R u.
     own (4,)   of the one row: |u|², s·v, then |v|² or without `metric` what |u − u'|² is multiplied by for |v − v'|², then tr Λ.

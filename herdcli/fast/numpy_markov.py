@@ -1,6 +1,6 @@
 """Messages on pairwise Markov networks, one directed edge after the other: the twin of _markov.pyx.
 
-A network is a tuple of arrays (`pairwise.Pairwise.arrays`):
+A network is a tuple of arrays (`pairwise.PairwiseNetwork.arrays`):
 
     tail, head (2E) int32          directed edge d runs from tail[d] to head[d]; d ^ 1 is its reverse
     cardinality (N) int32, node_offset (N+1) int64, potential (Σ card) float64

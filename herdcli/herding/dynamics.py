@@ -16,15 +16,23 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError, Diverged
-from herdcli.herding.blocks import Blocks
-from herdcli.herding.features import EXACT, LANES, Packed
-from herdcli.herding.problem import Drive, Problem, Settings
-from herdcli.numerics.scores import accumulate
+from herdcli.herding.binary_features import EXACT, LANES, PackedRows
+from herdcli.herding.parallel_runs import HerdingRuns
+from herdcli.herding.problem import DrivingTerms, HiddenHerdingProblem, HiddenHerdingSettings
+from herdcli.numerics.scores import accumulate_energies
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-__all__ = ["Drive", "HiddenHerding", "Problem", "Run", "Settings", "State", "initial_weights"]
+__all__ = [
+    "DrivingTerms",
+    "HiddenHerding",
+    "HiddenHerdingProblem",
+    "HiddenRun",
+    "HiddenHerdingSettings",
+    "HiddenHerdingState",
+    "initial_weights",
+]
 
 FLOAT32 = 1 << 24  # partial sums below this are exact in float32,
 INT32 = 1 << 28  # below this in 32 bits with room for one update,
@@ -32,7 +40,7 @@ INT32_STEP = 1 << 30  # which must move no sum by more than this
 
 
 @dataclass
-class Run:
+class HiddenRun:
     """The state of one run: weights times n, pseudo-sample, running sums, traces."""
 
     M: Array = array("D K", "pair weights times n", kind="i")
@@ -54,19 +62,19 @@ class Run:
 
     def validate(self) -> None:
         """Raise DataError for weights that no run has: integers would wrap round in the ascent, which might then turn in circles."""
-        parts = [*_sizes(self.M), self.b, self.c]
+        parts = [*_absolute_sums(self.M), self.b, self.c]
         largest = max(max(int(part.max(initial=0)), -int(part.min(initial=0))) for part in parts)
         if largest >= (INT32 if self.M.dtype == np.int32 else EXACT):
             raise DataError(f"has weights of sizes up to {largest}, beyond what integers of type {self.M.dtype} are summed to")
 
 
 @dataclass
-class State:
+class HiddenHerdingState:
     """All runs after `iteration` iterations."""
 
     step: int
     iteration: int
-    runs: list[Run]
+    runs: list[HiddenRun]
 
     def validate(self) -> None:
         """Raise DataError for an iteration that there is not."""
@@ -74,14 +82,14 @@ class State:
             raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
 
 
-def initial_weights(problem: Problem, u: int) -> tuple[Array, Array, Array, Array, Array]:
+def initial_weights(problem: HiddenHerdingProblem, u: int) -> tuple[Array, Array, Array, Array, Array]:
     """(M, b, c, x, z) before the first iteration of run u.
 
     M holds even integers from N(0, (n/10)²): with M = 0 all hidden units would stay alike for ever.  x is a row.
     """
     unit, settings = problem.units[u], problem.settings
     D, K = problem.visible, settings.hidden
-    if isinstance(unit, Drive):
+    if isinstance(unit, DrivingTerms):
         M, b, c, x, z = (part.copy() for part in unit.start)
         return M, b, c, x, z
     draws = generator(settings.seed, Stream.HERDING, unit=problem.number(u))
@@ -92,7 +100,7 @@ def initial_weights(problem: Problem, u: int) -> tuple[Array, Array, Array, Arra
     return M, np.zeros(D, dtype=np.int64), np.zeros(K, dtype=np.int64), x, np.ones(K, dtype=np.int8)
 
 
-def _started(problem: Problem) -> State:
+def _initial_state(problem: HiddenHerdingProblem) -> HiddenHerdingState:
     """Every run before its first iteration."""
     settings, D = problem.settings, problem.visible
     K, T = settings.hidden, settings.iterations
@@ -101,7 +109,7 @@ def _started(problem: Problem) -> State:
     for u, unit in enumerate(problem.units):
         M, b, c, x, z = initial_weights(problem, u)
         runs.append(
-            Run(
+            HiddenRun(
                 M=M,
                 b=b,
                 c=c,
@@ -117,31 +125,33 @@ def _started(problem: Problem) -> State:
                 states=np.zeros((settings.kept, -(-D // 8) - (-K // 8)), dtype=np.uint8),
             )
         )
-        _guard(runs[-1], *_sizes(M), iteration=1, too_large=problem.jump(unit) >= INT32_STEP)
-    return State(0, 0, runs)
+        _guard_overflow(runs[-1], *_absolute_sums(M), iteration=1, too_large=problem.largest_update(unit) >= INT32_STEP)
+    return HiddenHerdingState(0, 0, runs)
 
 
 @dataclass(frozen=True)
-class HiddenHerding(Blocks[Problem, State]):
+class HiddenHerding(HerdingRuns[HiddenHerdingProblem, HiddenHerdingState]):
     """Herding with hidden units, as an algorithm (Welling 2009, eq. 9 to 11, with the step sizes of eq. 16)."""
 
     @property
-    def state(self) -> type[State]:
-        return State
+    def state(self) -> type[HiddenHerdingState]:
+        return HiddenHerdingState
 
-    def init(self) -> State:
-        return _started(self.problem)
+    def init(self) -> HiddenHerdingState:
+        return _initial_state(self.problem)
 
-    def advance(self, state: State, count: int, u: int) -> None:
+    def advance(self, state: HiddenHerdingState, count: int, u: int) -> None:
         """`count` iterations of run u, in place."""
-        _advance(self.problem, state, count, u)
+        _advance_run(self.problem, state, count, u)
 
     def memory(self) -> int:
         problem, settings = self.problem, self.problem.settings
         D, K = problem.visible, settings.hidden
         queried = 0 if problem.queries is None else len(problem.queries)
-        n = max(unit.count if isinstance(unit, Packed) else 0 for unit in problem.units)
-        wide = any(isinstance(unit, Drive) for unit in problem.units)  # weights of 64 bits, and what `_update_wide` makes beside them
+        n = max(unit.count if isinstance(unit, PackedRows) else 0 for unit in problem.units)
+        wide = any(
+            isinstance(unit, DrivingTerms) for unit in problem.units
+        )  # weights of 64 bits, and what `_update_wide_weights` makes beside them
         runs = (12 if wide else 8) * D * K + 8 * queried + 16 * settings.iterations + settings.kept * (-(-D // 8) - (-K // 8))
         passed = 16 * n + 8 * -(-n // 64) * -(-K // LANES) * LANES + fast.herding_scratch(-(-D // 64), D, K).nbytes
         if fast.kernels() == "python":  # NumPy's loops make weights of a floating type and their sizes anew, and unpack rows
@@ -151,7 +161,7 @@ class HiddenHerding(Blocks[Problem, State]):
 
 
 @dataclass(frozen=True)
-class _Work:
+class _RunScratch:
     """Scratch of one run in one step, and what a pass over its rows found."""
 
     scratch: Array
@@ -161,12 +171,12 @@ class _Work:
     sums: tuple[Array, Array, Array]  # Σ_n z_n (K,), Σ_j |M_jk| (K,), Σ_k |M_jk| (D,)
 
 
-def _advance(problem: Problem, state: State, count: int, u: int) -> None:
+def _advance_run(problem: HiddenHerdingProblem, state: HiddenHerdingState, count: int, u: int) -> None:
     """`count` iterations of run u."""
     unit, run, settings = problem.units[u], state.runs[u], problem.settings
     D, K = run.M.shape
-    n = unit.count if isinstance(unit, Packed) else 0
-    work = _Work(
+    n = unit.count if isinstance(unit, PackedRows) else 0
+    work = _RunScratch(
         fast.herding_scratch(-(-D // 64), D, K),
         np.empty(n, dtype=np.int64),
         np.zeros((-(-n // 64), -(-K // LANES) * LANES), dtype=np.uint64),
@@ -175,11 +185,11 @@ def _advance(problem: Problem, state: State, count: int, u: int) -> None:
     )
     for t in range(state.iteration + 1, state.iteration + count + 1):
         start = run.x
-        if isinstance(unit, Packed):
+        if isinstance(unit, PackedRows):
             fast.hidden_pass(unit.rows, run.M, run.b, run.c, settings.spin, work.energy, work.signs, work.scratch)
             if problem.queries is not None and t > settings.burn_in and (t - settings.burn_in - 1) % settings.energy_every == 0:
                 fast.hidden_pass(problem.queries, run.M, run.b, run.c, settings.spin, work.queried, None, work.scratch)
-                accumulate(run.energy, work.queried, work.energy)
+                accumulate_energies(run.energy, work.queried, work.energy)
                 run.averaged += 1
             if settings.variant == "safe":
                 # Ascent from the row of lowest energy ends at E(s) ≤ min_n E_n ≤ mean E_n, so that w·∇ℓ₀ = E(s) − mean E_n ≤ 0: the weights
@@ -187,18 +197,18 @@ def _advance(problem: Problem, state: State, count: int, u: int) -> None:
                 start = unit.row(int(work.energy.argmin()), settings.representation)
         run.x[...] = start
         run.sweeps += fast.ascend(run.M, run.b, run.c, run.x, run.z, settings.spin, settings.flips, settings.sweeps, work.scratch)
-        squares = _update(unit, run, settings, work)
-        _record(run, settings, squares, t, n if isinstance(unit, Packed) else unit.n)
-        _guard(run, *work.sums[1:], iteration=t + 1)
+        squares = _update_weights(unit, run, settings, work)
+        _record_trace(run, settings, squares, t, n if isinstance(unit, PackedRows) else unit.n)
+        _guard_overflow(run, *work.sums[1:], iteration=t + 1)
 
 
-def _update(unit: Packed | Drive, run: Run, settings: Settings, work: _Work) -> float:
+def _update_weights(unit: PackedRows | DrivingTerms, run: HiddenRun, settings: HiddenHerdingSettings, work: _RunScratch) -> float:
     """Step 3 for all weights; returns ΣM² and leaves the sums of |M| in `work`."""
     pair_step, visible_step, hidden_step = settings.step_sizes
     hidden_data, column, row = work.sums
     x, z = run.x, run.z
     squares: float
-    if isinstance(unit, Packed):
+    if isinstance(unit, PackedRows):
         n, visible_data = unit.count, unit.total
         if run.M.dtype == np.int32:
             squares = fast.herding_update(
@@ -208,12 +218,12 @@ def _update(unit: Packed | Drive, run: Run, settings: Settings, work: _Work) -> 
             statistic, unused = np.zeros(run.M.shape, dtype=np.int32), np.zeros(run.M.shape, dtype=np.int32)
             still = np.zeros_like(x), np.zeros_like(z)
             fast.herding_update(statistic, unused, unit.columns, work.signs, n, settings.spin, 1, *still, hidden_data, column, row)
-            squares = _update_wide(run, pair_step, statistic, n, column, row)
+            squares = _update_wide_weights(run, pair_step, statistic, n, column, row)
         run.hidden_data += hidden_data
     else:
         n, visible_data = unit.n, unit.b
         hidden_data[...] = unit.c
-        squares = _update_wide(run, pair_step, unit.M, n, column, row)
+        squares = _update_wide_weights(run, pair_step, unit.M, n, column, row)
     # w ← w + η (data's sum of the statistic − n times its value at the state the ascent ended in): step 3, eq. 11 of Welling
     # (2009), with the step size of eq. 16.  All weights are kept n times as large, so that every number here is an integer.
     run.b += visible_step * (visible_data - n * x.astype(np.int64))
@@ -228,7 +238,7 @@ def _update(unit: Packed | Drive, run: Run, settings: Settings, work: _Work) -> 
     return squares
 
 
-def _update_wide(run: Run, step: int, statistic: Array, n: int, column: Array, row: Array) -> float:
+def _update_wide_weights(run: HiddenRun, step: int, statistic: Array, n: int, column: Array, row: Array) -> float:
     """`fast.herding_update` in 64 bits, X'Z given."""
     product = np.multiply.outer(run.x.astype(np.int32), run.z.astype(np.int32))
     run.M += step * (statistic - n * product.astype(np.int64))
@@ -238,7 +248,7 @@ def _update_wide(run: Run, step: int, statistic: Array, n: int, column: Array, r
     return float(np.square(run.M.astype(np.float64)).sum())
 
 
-def _record(run: Run, settings: Settings, squares: float, t: int, n: int) -> None:
+def _record_trace(run: HiddenRun, settings: HiddenHerdingSettings, squares: float, t: int, n: int) -> None:
     """Traces and the kept state after iteration t."""
     visible = float(np.square(run.b.astype(np.float64)).sum())
     hidden = float(np.square(run.c.astype(np.float64)).sum())
@@ -250,13 +260,13 @@ def _record(run: Run, settings: Settings, squares: float, t: int, n: int) -> Non
         run.states[place] = np.concatenate(bits)
 
 
-def _sizes(M: Array) -> tuple[Array, Array]:
+def _absolute_sums(M: Array) -> tuple[Array, Array]:
     """Σ_j |M_jk| (K,) and Σ_k |M_jk| (D,); in float64, where sums of what is too large to be exact do not wrap round."""
     size = np.abs(M)
     return size.sum(axis=0, dtype=np.float64), size.sum(axis=1, dtype=np.float64)
 
 
-def _guard(run: Run, column: Array, row: Array, *, iteration: int, too_large: bool = False) -> None:
+def _guard_overflow(run: HiddenRun, column: Array, row: Array, *, iteration: int, too_large: bool = False) -> None:
     """Note when sums pass what float32 holds, and go over to 64 bits before 32 do not suffice.  Raises Diverged beyond float64.
 
     column (K,), row (D,)  Σ_j |M_jk| and Σ_k |M_jk|; with the bias they bound every partial sum at a unit, and the

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.herding.features import EXACT, values
+from herdcli.herding.binary_features import EXACT, unit_values
 from herdcli.numerics.scores import Scores
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_picture, require_place
+from herdcli.schema import Array, array, require_image_shape, require_index
 
 FEATURES = ("xz", "x", "x,xx", "rows")
 ROUNDING = 1e-9  # of rates that are sums of real moments
@@ -122,8 +122,8 @@ class Herding:
         if len(self.gap.largest_visible) != self.count:
             raise DataError(f"/gap has {len(self.gap.largest_visible)} runs, there are {self.count}")
         if self.units is not None:
-            require_place("/units", self.units, self.all_units, "a unit")
-        require_picture(self.image_shape, self.all_units if self.units is not None else D)
+            require_index("/units", self.units, self.all_units, "a unit")
+        require_image_shape(self.image_shape, self.all_units if self.units is not None else D)
         if self.classes is not None and self.count not in (1, len(self.classes)):  # a shard's part is one run, with the names of all
             raise DataError(f"/classes has {len(self.classes)} names for {self.count} runs")
         if self.scores is not None and self.classes is not None:
@@ -154,12 +154,12 @@ class Herding:
     @property
     def growth(self) -> float:
         """The largest ratio over runs of ‖w‖ at T to ‖w‖ at T/2: near √2 or below unless weights run away."""
-        return growth(self.weight_norm)
+        return norm_growth(self.weight_norm)
 
     @property
     def visible_growth(self) -> float:
         """The same of the visible weights alone: they grow first in the mirror image of the data."""
-        return 0.0 if self.visible_norm is None else growth(self.visible_norm)
+        return 0.0 if self.visible_norm is None else norm_growth(self.visible_norm)
 
     def kept(self, run: int) -> tuple[Array, Array | None]:
         """(x (S, D), z (S, K) or None) int8 of the kept pseudo-samples of one run; of real rows (indices (S, 1), None)."""
@@ -167,17 +167,17 @@ class Herding:
             return self.states[run].view(np.uint32).astype(np.int64), None
         D = self.b.shape[1]
         cut = -(-D // 8)
-        parts = [_unpacked(self.states[run][:, :cut], D, self.representation)]
+        parts = [_unpack_states(self.states[run][:, :cut], D, self.representation)]
         if self.z is None:
             return parts[0], None
-        return parts[0], _unpacked(self.states[run][:, cut:], self.z.shape[1], self.representation)
+        return parts[0], _unpack_states(self.states[run][:, cut:], self.z.shape[1], self.representation)
 
 
-def _unpacked(octets: Array, units: int, representation: str) -> Array:
-    return values(np.unpackbits(octets, axis=1, count=units, bitorder="little") == 1, representation)
+def _unpack_states(octets: Array, units: int, representation: str) -> Array:
+    return unit_values(np.unpackbits(octets, axis=1, count=units, bitorder="little") == 1, representation)
 
 
-def growth(norm: Array) -> float:
+def norm_growth(norm: Array) -> float:
     """max over columns of norm[T−1] / norm[T/2−1]; 1.0 where the earlier norm is 0 and for fewer than 4 iterations."""
     if len(norm) < 4:
         return 1.0

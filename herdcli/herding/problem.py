@@ -9,16 +9,16 @@ from typing import Literal
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.herding.features import EXACT, Packed
+from herdcli.herding.binary_features import EXACT, PackedRows
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-BLOCK_WORK = 4e10  # elementary products in one step of `iterate.run`, some 100 ms
+BLOCK_WORK = 4e10  # elementary products in one step of `iterate.run_steps`, some 100 ms
 MOST_ROWS = (1 << 24) - 1  # whose sums of ±1 are exact in float32
 
 
 @dataclass(frozen=True)
-class Settings:
+class HiddenHerdingSettings:
     """What is run.
 
     variant      `local`: ascent starts from the last state; `safe`: from the row of lowest energy (sec. 7).
@@ -72,7 +72,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Drive:
+class DrivingTerms:
     """Constant driving terms in place of data, in units of 1/n, with the weights and the state to start from.
 
     Source: Welling (2009), sec. 9, the rates of eq. 22.
@@ -86,44 +86,49 @@ class Drive:
 
 
 @dataclass(frozen=True)
-class Problem:
+class HiddenHerdingProblem:
     """One source of driving terms for each run, and the rows (q, ceil(D/64)) whose energies all runs average.
 
     numbers  of the runs among all, of which their random numbers are functions; None: 0, 1, ….
     """
 
-    units: tuple[Packed | Drive, ...]
-    settings: Settings
+    units: tuple[PackedRows | DrivingTerms, ...]
+    settings: HiddenHerdingSettings
     queries: Array | None = None
     numbers: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         for unit in self.units:
-            if isinstance(unit, Drive) and self.settings.variant == "safe":
+            if isinstance(unit, DrivingTerms) and self.settings.variant == "safe":
                 raise BadUsage("--variant safe starts from rows of data, and there are none", hint="use --variant local")
-            if isinstance(unit, Packed) and unit.count > MOST_ROWS:
+            if isinstance(unit, PackedRows) and unit.count > MOST_ROWS:
                 raise DataError(f"{unit.count} rows in one run, more than {MOST_ROWS}")
-            if self.jump(unit) >= EXACT:
-                kind, hint = (BadUsage, "smaller --step-sizes") if isinstance(unit, Packed) else (DataError, "rates of fewer iterations")
-                raise kind(f"an update moves sums of weights by up to {self.jump(unit):.2g}, and integers are exact below 9e15", hint=hint)
+            if self.largest_update(unit) >= EXACT:
+                kind, hint = (
+                    (BadUsage, "smaller --step-sizes") if isinstance(unit, PackedRows) else (DataError, "rates of fewer iterations")
+                )
+                raise kind(
+                    f"an update moves sums of weights by up to {self.largest_update(unit):.2g}, and integers are exact below 9e15",
+                    hint=hint,
+                )
 
     @property
     def count(self) -> int:
         """Number of runs."""
         return len(self.units)
 
-    def jump(self, unit: Packed | Drive) -> int:
+    def largest_update(self, unit: PackedRows | DrivingTerms) -> int:
         """The most that one update moves a sum of n times the weights of a unit."""
         # x z' and its mean over rows both lie within ±1: an entry of n·w moves by 2nη at most, a sum of K or D of them by as many times
         # that.
-        n = unit.count if isinstance(unit, Packed) else unit.n
+        n = unit.count if isinstance(unit, PackedRows) else unit.n
         return 2 * max(self.settings.step_sizes) * max(self.visible, self.settings.hidden) * n
 
     def number(self, u: int) -> int:
         """The number of run u among all, here and elsewhere."""
         return u if self.numbers is None else self.numbers[u]
 
-    def part(self, runs: Sequence[int]) -> Problem:
+    def part(self, runs: Sequence[int]) -> HiddenHerdingProblem:
         """Some of the runs alone, which go as they do among all."""
         return replace(self, units=tuple(self.units[u] for u in runs), numbers=[self.number(u) for u in runs])
 
@@ -131,12 +136,12 @@ class Problem:
     def visible(self) -> int:
         """D."""
         first = self.units[0]
-        return len(first.columns) if isinstance(first, Packed) else len(first.b)
+        return len(first.columns) if isinstance(first, PackedRows) else len(first.b)
 
     @property
     def block(self) -> int:
         """Iterations in one step, by size alone."""
-        rows = max(unit.count if isinstance(unit, Packed) else 0 for unit in self.units)
+        rows = max(unit.count if isinstance(unit, PackedRows) else 0 for unit in self.units)
         queried = 0 if self.queries is None else len(self.queries)
         work = (rows + queried + 200) * self.visible * self.settings.hidden * len(self.units)
         return int(np.clip(BLOCK_WORK // work, 1, 200))

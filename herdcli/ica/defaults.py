@@ -18,7 +18,7 @@ ROWS = 900  # of an update of square infomax
 ROWS_A_DIMENSION = 4  # at least: the mean of ψ(u)u' over fewer rows has eigenvalues that no fixed rate is safe for
 
 
-def missing(algorithm: str, dimensions: int, square: bool, given: Mapping[str, object]) -> dict[str, Any]:
+def default_options(algorithm: str, dimensions: int, square: bool, given: Mapping[str, object]) -> dict[str, Any]:
     """Values of those options that are None in `given` and are not the same for every algorithm."""
     found: dict[str, Any] = {"expert": EXPERTS.get(algorithm, "logistic"), "density": "logistic"}
     if algorithm == "infomax" and square:

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from herdcli import fast
-from herdcli.ica.experts import EXPERTS, Expert, together
+from herdcli.ica.experts import EXPERTS, Expert, combine_experts
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -26,7 +26,7 @@ COMPILED = {"student": 0, "logistic": 1, "laplace-smooth": 2}  # the numbers of 
 MANIFOLD_ROWS = 64  # rows whose D × D matrices are held at one time
 
 
-class Energy(Protocol):
+class RowEnergy(Protocol):
     """What learning and sampling ask of an energy over whitened rows z (n, D)."""
 
     @property
@@ -60,7 +60,7 @@ class Energy(Protocol):
         ...
 
 
-def leapfrog(energy: Energy, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+def leapfrog(energy: RowEnergy, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
     """`steps` leapfrog steps along any energy; half steps of the momentum at both ends.
 
     Source: Teh (2003), eq. 4.38 and 4.40; Neal (1993), sec. 5.
@@ -78,7 +78,7 @@ def leapfrog(energy: Energy, z: Array, momentum: Array, epsilon: float, steps: i
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearExperts:
     """Independent experts on linear filters.  J (M, D), gamma (M,)."""
 
     J: Array
@@ -127,7 +127,7 @@ class Linear:
             return leapfrog(self, z, momentum, epsilon, steps)
         number, (M, D) = COMPILED[self.expert.name], self.J.shape
         if M * D <= NARROW and M <= 2 * D:
-            return self._narrow(z, momentum, epsilon, steps)
+            return self._leapfrog_compiled(z, momentum, epsilon, steps)
         z, momentum = z.copy(), momentum.copy()
         u, down = np.empty((len(z), M), dtype=np.float32), np.empty_like(z)
         for t in range(steps + 1):
@@ -141,7 +141,7 @@ class Linear:
                 z += down
         return z, momentum
 
-    def _narrow(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+    def _leapfrog_compiled(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
         """By compiled steps of the outputs."""
         M, D = self.J.shape
         J, gamma = self.J, self.gamma
@@ -160,7 +160,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Topographic:
+class TopographicEnergy:
     """Student energies of locally pooled squared outputs.  J (M, D), gamma (K,), pooling P (K, M) ≥ 0."""
 
     J: Array
@@ -204,7 +204,7 @@ class Topographic:
 
 
 @dataclass(frozen=True)
-class Manifold:
+class ManifoldEnergy:
     """The volume element of the map z → f(Jz), f' = density.  J (M, D), M ≥ D; γ is not used.
 
     With s_i = f'(u_i)² and G = J' diag(s) J, the leverages h_i = s_i J_i G⁻¹ J_i' add up to D, and
@@ -226,7 +226,7 @@ class Manifold:
         _, logs = np.linalg.slogdet(G)
         return logs - 2.0 * top[:, 0] * self.J.shape[1], s, G
 
-    def _solved(self, G: Array) -> Array:
+    def _solve_metric(self, G: Array) -> Array:
         """J G⁻¹ (n, M, D); NaN of rows so far out that G has lost its rank to rounding, which learning then steps back from."""
         right = np.broadcast_to(self.J.T, (len(G), *self.J.T.shape))
         try:
@@ -237,16 +237,16 @@ class Manifold:
         return found.transpose(0, 2, 1)
 
     def energy(self, z: Array) -> Array:
-        blocks = _row_blocks(z)
+        blocks = _split_rows(z)
         return np.concatenate([-0.5 * self._parts(rows @ self.J.T)[0].astype(np.float64) for rows in blocks])
 
     def _slope(self, z: Array) -> tuple[Array, Array]:
         """∂E/∂u (n, M) at constant J outside of it, and Σ_n ∂E/∂J at constant u."""
         slopes, direct = [], np.zeros_like(self.J)
-        for rows in _row_blocks(z):
+        for rows in _split_rows(z):
             u = rows @ self.J.T
             _, s, G = self._parts(u)
-            solved = self._solved(G)
+            solved = self._solve_metric(G)
             # d(−½ log det G) = −½ tr G⁻¹ dG, G = Σ_i s_i J_i'J_i.  By u_i, ds_i = −2 s_i E_i' du_i: the slope is s_i J_i G⁻¹J_i' E_i' = h_i
             # E_i'. By J at constant u, dG = Σ s_i (dJ_i'J_i + J_i'dJ_i): the slope is −s_i J_i G⁻¹, row i of −J^{−T} where J is square.
             weighted = s[:, :, np.newaxis] * solved
@@ -275,20 +275,20 @@ class Manifold:
         return leapfrog(self, z, momentum, epsilon, steps)
 
 
-def _row_blocks(z: Array) -> list[Array]:
+def _split_rows(z: Array) -> list[Array]:
     return [z[start : start + MANIFOLD_ROWS] for start in range(0, len(z), MANIFOLD_ROWS)]
 
 
-def energy_of(
+def make_energy(
     J: Array, gamma: Array, experts: str | Sequence[str], *, topography: Array | None = None, density: str | None = None
-) -> Energy:
+) -> RowEnergy:
     """The energy of a fit: by the expert of all outputs or of each, or "infomax" with its density, or pooled by a topography."""
     names = [experts] if isinstance(experts, str) else experts
     if topography is not None:
-        return Topographic(J, gamma, topography)
+        return TopographicEnergy(J, gamma, topography)
     if names[0] == "infomax":
-        return Manifold(J, gamma, EXPERTS[density or "logistic"])
-    return Linear(J, gamma, together(names))
+        return ManifoldEnergy(J, gamma, EXPERTS[density or "logistic"])
+    return LinearExperts(J, gamma, combine_experts(names))
 
 
 def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
@@ -314,7 +314,7 @@ def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
     return floor
 
 
-def normalisable(gamma: Array, D: int) -> tuple[Array, int]:
+def make_normalisable(gamma: Array, D: int) -> tuple[Array, int]:
     """γ raised to the least floor, 0 or above, that makes the Student product normalisable, and how many were raised.
 
     Below 0 an expert would reward outputs far out; many others can outweigh it, and the integral is finite all the same.

@@ -10,7 +10,7 @@
 | bimodal        | u²/2 − log cosh u | Gaussians around −1 and 1, alike: sub-Gaussian |
 
 The first four are heavier-tailed than a Gaussian, super-Gaussian, and cannot tell sources apart that are sub-Gaussian, such as
-uniform ones, sines and square waves: `signs` says of each output which it is.
+uniform ones, sines and square waves: `density_signs` says of each output which it is.
 
 Source: Teh (2003), eq. 4.42 and 4.43; Hinton & Teh (2001) for the degrees of freedom; Makin, sec. 6.7.1;
 Lee, Girolami & Sejnowski (1999) for the bimodal density.
@@ -90,7 +90,7 @@ def _bimodal_sample(random: np.random.Generator, n: int, gamma: Array) -> Array:
         return np.asarray(random.standard_normal((n, len(gamma))) + random.choice([-1.0, 1.0], (n, len(gamma))))
     uniforms, found = random.random((n, len(gamma))), np.empty((n, len(gamma)))
     for i, g in enumerate(gamma.tolist()):
-        u = _grid(g)
+        u = _bimodal_grid(g)
         mass = np.cumsum(_bimodal_weights(g, u))
         found[:, i] = np.interp(uniforms[:, i], mass / mass[-1], u + 0.5 * (u[1] - u[0]))
     return found
@@ -101,7 +101,7 @@ def _logit(y: Array) -> Array:
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
-def _grid(g: float) -> Array:
+def _bimodal_grid(g: float) -> Array:
     """Where e^{−γE} of the bimodal density is not 0."""
     return np.asarray(np.linspace(-1.0, 1.0, 4001) * (2.0 + 12.0 / np.sqrt(g)))
 
@@ -110,7 +110,7 @@ def _bimodal_weights(g: float, u: Array) -> Array:
     return np.asarray(np.exp(-g * (0.5 * u * u - _log_cosh(u))))
 
 
-def _each(log_integral: Callable[[float], float]) -> Callable[[Array], Array]:
+def _for_each(log_integral: Callable[[float], float]) -> Callable[[Array], Array]:
     return lambda gamma: np.array([log_integral(g) for g in np.ravel(gamma).tolist()])
 
 
@@ -130,7 +130,7 @@ def _bimodal_log_z(g: float) -> float:
     """√(2πe) for γ = 1, else by the trapezoidal rule, whose error for a smooth integrand that is 0 at both ends is that of rounding."""
     if g == 1.0:
         return 0.5 * log(2.0 * pi) + 0.5
-    u = _grid(g)
+    u = _bimodal_grid(g)
     return float(np.log(_bimodal_weights(g, u).sum() * (u[1] - u[0])))
 
 
@@ -152,7 +152,7 @@ EXPERTS: dict[str, Expert] = {
             lambda u: 2.0 * (_log_cosh(0.5 * u) + log(2.0)),
             lambda u: np.tanh(0.5 * u),
             lambda u: 0.5 * (1.0 - np.tanh(0.5 * u) ** 2),
-            _each(_logistic_log_z),
+            _for_each(_logistic_log_z),
             _logistic_sample,
         ),
         Expert(
@@ -160,16 +160,16 @@ EXPERTS: dict[str, Expert] = {
             np.abs,
             np.sign,
             np.zeros_like,
-            _each(lambda g: log(2.0 / g)),
+            _for_each(lambda g: log(2.0 / g)),
             lambda random, n, gamma: random.laplace(size=(n, len(gamma))) / gamma,
         ),
-        Expert("laplace-smooth", _log_cosh, np.tanh, lambda u: 1.0 - np.tanh(u) ** 2, _each(_secant_log_z), _secant_sample),
+        Expert("laplace-smooth", _log_cosh, np.tanh, lambda u: 1.0 - np.tanh(u) ** 2, _for_each(_secant_log_z), _secant_sample),
         Expert(
             "gaussian-cdf",
             lambda u: 0.5 * u * u,
             lambda u: u,
             np.ones_like,
-            _each(lambda g: 0.5 * log(2.0 * pi / g)),
+            _for_each(lambda g: 0.5 * log(2.0 * pi / g)),
             lambda random, n, gamma: random.standard_normal((n, len(gamma))) / np.sqrt(gamma),
         ),
         # e^{−(u − 1)²/2} + e^{−(u + 1)²/2} = 2 e^{−½} e^{−u²/2} cosh u: E is that of both bumps together, and ∫ e^{−E} = √(2πe)
@@ -178,16 +178,16 @@ EXPERTS: dict[str, Expert] = {
             lambda u: 0.5 * u * u - _log_cosh(u),
             lambda u: u - np.tanh(u),
             lambda u: np.tanh(u) ** 2,
-            _each(_bimodal_log_z),
+            _for_each(_bimodal_log_z),
             _bimodal_sample,
         ),
     )
 }
-AUTO = "auto"  # instead of a name: a density for each output, super-Gaussian or bimodal by `signs`
+AUTO = "auto"  # instead of a name: a density for each output, super-Gaussian or bimodal by `density_signs`
 SUB = "bimodal"
 
 
-def signs(u: Array) -> Array:
+def density_signs(u: Array) -> Array:
     """1 for outputs that a super-Gaussian density separates, −1 for those that need the bimodal one, (M,).      u  (M, n), centred.
 
     Small rotations of two outputs are pulled back where κ_i κ_j > 1, κ = E u² E ψ'(u) / E uψ(u) at E uψ(u) = 1 (Pham & Garat
@@ -203,12 +203,12 @@ def signs(u: Array) -> Array:
     return np.where(K < 0, -1, 1)
 
 
-def named(signs: Array, above: str) -> list[str]:
+def density_names(signs: Array, above: str) -> list[str]:
     """The density of each output by its sign; `above` is the super-Gaussian one."""
     return [SUB if sign < 0 else above for sign in signs.tolist()]
 
 
-def likeliest_scale(expert: Expert, u: Array) -> float:
+def best_scale(expert: Expert, u: Array) -> float:
     """a > 0 at which log a − E E(a u) of one output u (n,) is largest: E aψ = 1 at a u, by Newton's steps in log a."""
     size = exp(-0.5 * log(max(float(np.square(u).mean()), SMALLEST)))
     for _ in range(NEWTON):
@@ -223,7 +223,7 @@ def likeliest_scale(expert: Expert, u: Array) -> float:
     return size
 
 
-def together(names: Sequence[str]) -> Expert:
+def combine_experts(names: Sequence[str]) -> Expert:
     """The experts of M outputs as one, over u (n, M); its name is theirs where all have the same, else "mixed"."""
     if len(set(names)) == 1:
         return EXPERTS[names[0]]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.ica.energy import Energy
+from herdcli.ica.energy import RowEnergy
 from herdcli.schema import Array
 
 SMALLEST_STEP = 1e-4
 
 
-def propose(
-    energy: Energy, z: Array, before: Array, momentum: Array, uniform: Array, epsilon: float, steps: int
+def propose_moves(
+    energy: RowEnergy, z: Array, before: Array, momentum: Array, uniform: Array, epsilon: float, steps: int
 ) -> tuple[Array, Array, Array]:
     """One proposal of every chain, accepted with probability min(1, e^{−ΔH}), H = E + |k|²/2.
 
@@ -25,24 +25,26 @@ def propose(
     with np.errstate(over="ignore", invalid="ignore"):
         proposed, last = energy.trajectory(z, momentum, epsilon, steps)
         after = energy.energy(proposed)
-        rise = after - before + 0.5 * (_squares(last) - _squares(momentum))
+        rise = after - before + 0.5 * (_squared_norms(last) - _squared_norms(momentum))
         # 1 − U is in (0, 1], so that its logarithm is finite, and log(1 − U) < −ΔH has the probability min(1, e^{−ΔH}) (eq. 4.39).  A rise
         # of NaN compares as false: it is rejected.
         accepted = np.log1p(-uniform) < -rise
     return np.where(accepted[:, np.newaxis], proposed, z), np.where(accepted, after, before), accepted
 
 
-def sample(energy: Energy, z: Array, random: np.random.Generator, epsilon: float, steps: int, proposals: int = 1) -> tuple[Array, float]:
+def sample_chains(
+    energy: RowEnergy, z: Array, random: np.random.Generator, epsilon: float, steps: int, proposals: int = 1
+) -> tuple[Array, float]:
     """Chains (n, D) after so many proposals from `random`, and the share that was accepted."""
     moved, now = 0, energy.energy(z)
     for _ in range(proposals):
         momentum = random.standard_normal(z.shape, dtype=z.dtype.type)
-        z, now, accepted = propose(energy, z, now, momentum, random.random(len(z)), epsilon, steps)
+        z, now, accepted = propose_moves(energy, z, now, momentum, random.random(len(z)), epsilon, steps)
         moved += int(accepted.sum())
     return z, moved / (proposals * len(z))
 
 
-def adapted(epsilon: float, acceptance: float, wanted: float, gain: float) -> float:
+def adapt_step_size(epsilon: float, acceptance: float, wanted: float, gain: float) -> float:
     """ε ← max(ε_min, ε − η (wanted − acceptance)), between updates, so that each chain sees one step size.
 
     Source: Teh (2003), eq. 4.41.
@@ -50,6 +52,6 @@ def adapted(epsilon: float, acceptance: float, wanted: float, gain: float) -> fl
     return max(SMALLEST_STEP, epsilon - gain * (wanted - acceptance))
 
 
-def _squares(momentum: Array) -> Array:
+def _squared_norms(momentum: Array) -> Array:
     result: Array = np.square(momentum).sum(axis=1, dtype=np.float64)
     return result

@@ -4,15 +4,15 @@
     relative gradient   G_ij = γ E ψ_i(u_i) u_j − δ_ij,  ψ = E'
     curvature           h_ij = γ E ψ'_i u_j²
 
-Blocks are those of `numerics.blocks`: 4,096 rows counted from row 0, whose sums are added in a fixed tree.
+Blocks are those of `numerics.block_statistics`: 4,096 rows counted from row 0, whose sums are added in a fixed tree.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from herdcli.ica.experts import EXPERTS, Expert, named, together
-from herdcli.numerics.blocks import Block, Map, Source, Statistics, Sums, total
+from herdcli.ica.experts import EXPERTS, Expert, combine_experts, density_names
+from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, Statistics, Sums, total_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -21,7 +21,7 @@ BLOCK_ELEMENTS = 1 << 15  # outputs that stay in the cache
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class LikelihoodEvaluation:
     """L at J, its relative gradient and the curvature h."""
 
     loss: float
@@ -30,7 +30,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Likelihood(Statistics):
+class LikelihoodSums(Statistics):
     """Σ E, Σ ψ(u) u' and Σ ψ'(u) (u²)' of a block's rows, for filters J (D, D).
 
     density  of all outputs, or `signs` (D,): 1 for sech, −1 for the bimodal density.
@@ -43,9 +43,9 @@ class Likelihood(Statistics):
     @property
     def expert(self) -> Expert:
         """The densities of the outputs as one."""
-        return EXPERTS[self.density] if self.signs is None else together(named(self.signs, SUPER))
+        return EXPERTS[self.density] if self.signs is None else combine_experts(density_names(self.signs, SUPER))
 
-    def __call__(self, block: Block) -> Sums:
+    def __call__(self, block: RowBlock) -> Sums:
         """The sums of one block of whitened rows."""
         expert, M = self.expert, len(self.J)
         below = None if self.signs is None or (self.signs > 0).all() else self.signs < 0
@@ -53,24 +53,24 @@ class Likelihood(Statistics):
         energy, slopes, curvature = np.zeros(1), np.zeros((M, M)), np.zeros((M, M))
         for start in range(0, len(block.X), size):
             u = self.J @ columns[:, start : start + size]
-            found, slope, curved = derivatives(expert, u) if below is None else of_both(below, u)
+            found, slope, curved = expert_derivatives(expert, u) if below is None else mixed_derivatives(below, u)
             energy += found
             slopes += slope @ u.T
             curvature += curved @ (u * u).T
         return {"energy": energy, "slopes": slopes, "curvature": curvature}
 
 
-def evaluate(source: Source, rows: int, at: Likelihood, gamma: float = 1.0, map: Map = map) -> Evaluation:
+def evaluate_likelihood(source: BlockSource, rows: int, at: LikelihoodSums, gamma: float = 1.0, map: Map = map) -> LikelihoodEvaluation:
     """L, G and h at `at` over all `rows` of a source of whitened blocks."""
-    sums, M = total(source, at, map), len(at.J)
+    sums, M = total_statistics(source, at, map), len(at.J)
     log_z = float(at.expert.log_z(np.full(M, gamma)).sum())
     # At (I + P) J, u becomes u + Pu.  −log det (I + P) = −tr P + ½ tr P² − …, and E Σ E_i(u_i + (Pu)_i) = … + Σ_ij P_ij E ψ_i u_j + ½ Σ_i E
     # ψ'_i ((Pu)_i)²: the slope is G = E ψu' − I, the curvature ½ Σ h_ij P_ij² + ½ Σ P_ij P_ji.
     loss = gamma * float(sums["energy"][0]) / rows + log_z - float(np.linalg.slogdet(at.J)[1])
-    return Evaluation(loss, gamma * sums["slopes"] / rows - np.eye(M), gamma * sums["curvature"] / rows)
+    return LikelihoodEvaluation(loss, gamma * sums["slopes"] / rows - np.eye(M), gamma * sums["curvature"] / rows)
 
 
-def derivatives(expert: Expert, u: Array) -> tuple[float, Array, Array]:
+def expert_derivatives(expert: Expert, u: Array) -> tuple[float, Array, Array]:
     """Σ E, E' and E'' of a block.  tanh and log cosh share what they can."""
     if expert.name not in ("logistic", "laplace-smooth"):
         return float(expert.energy(u).sum()), expert.slope(u), expert.curvature(u)
@@ -87,9 +87,9 @@ def derivatives(expert: Expert, u: Array) -> tuple[float, Array, Array]:
     return 2.0 * total, slope, 0.5 * (1.0 - slope * slope)
 
 
-def of_both(below: Array, u: Array) -> tuple[float, Array, Array]:
+def mixed_derivatives(below: Array, u: Array) -> tuple[float, Array, Array]:
     """The same of outputs u (M, b), bimodal in the rows `below` and sech in the others: E = u²/2 − log cosh u has what sech lacks."""
-    _, slope, curved = derivatives(EXPERTS[SUPER], u)
+    _, slope, curved = expert_derivatives(EXPERTS[SUPER], u)
     size = np.abs(u)
     energies = (size + np.log1p(np.exp(-2.0 * size))).sum(axis=1) - u.shape[1] * np.log(2.0)
     energies[below] = 0.5 * np.square(u[below]).sum(axis=1) - energies[below]
@@ -98,6 +98,6 @@ def of_both(below: Array, u: Array) -> tuple[float, Array, Array]:
     return float(energies.sum()), slope, curved
 
 
-def every(source: Source, step: int) -> Array:
+def thinned_rows(source: BlockSource, step: int) -> Array:
     """Rows 0, step, 2 step … of a source, (m, D), in one pass."""
     return np.concatenate([block.X[-block.first % step :: step].copy() for block in source.take(0, source.count)])

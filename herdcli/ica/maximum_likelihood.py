@@ -9,7 +9,7 @@ The 2 × 2 blocks of that curvature are kept positive and start each L-BFGS recu
 Rows are first thinned out: the optimum of the thinned ones is where all rows begin.  Sums over rows are made block by block, so that
 rows may be in memory, in a file, or with other processes, and the filters are the same.
 
-With the density "auto" each output has sech or the bimodal density, E = u²/2 − log cosh u, by the sign of `experts.signs`,
+With the density "auto" each output has sech or the bimodal density, E = u²/2 − log cosh u, by the sign of `experts.density_signs`,
 which is looked at as the fit goes on and once more where the gradient is small.
 Source: Pham & Garat (1997) for the likelihood; Ablin, Cardoso & Gramfort (2018) for the preconditioner;
 Lee, Girolami & Sejnowski (1999) for densities by sign.
@@ -22,16 +22,16 @@ from functools import partial
 
 import numpy as np
 
-from herdcli.algorithm import Progress, Shaped
+from herdcli.algorithm import HasStateShapes, RunProgress
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import likelihood
-from herdcli.ica.experts import AUTO, check_integrable, named, signs
-from herdcli.ica.likelihood import SUPER, Evaluation, Likelihood, every
+from herdcli.ica.experts import AUTO, check_integrable, density_names, density_signs
+from herdcli.ica.likelihood import SUPER, LikelihoodEvaluation, LikelihoodSums, thinned_rows
 from herdcli.ica.model import Trace
-from herdcli.ica.results import Fit
-from herdcli.ica.whitening import in_blocks
-from herdcli.numerics.blocks import Map, Rows, Source
-from herdcli.numerics.lbfgs import apply_inverse
+from herdcli.ica.results import ICAFit
+from herdcli.ica.whitening import row_blocks
+from herdcli.numerics.block_statistics import BlockSource, Map, RowReader
+from herdcli.numerics.lbfgs import apply_inverse_hessian
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -48,22 +48,22 @@ WORK = 6  # arrays of a block's outputs that a thread holds
 
 
 @dataclass(frozen=True)
-class Problem:
+class MaximumLikelihoodProblem:
     """Whitened rows Z (n, D), a density, and the largest |G_ij| at which the fit is done.
 
     Z      float64, or rows that are read block by block.     gamma  of every expert.      iterations  at most.
     elsewhere  the blocks of the rows, where other processes have them.
     """
 
-    Z: Array | Rows
+    Z: Array | RowReader
     density: str = AUTO
     gamma: float = 1.0
     tolerance: float = 1e-7
     iterations: int = 1000
     initial: Array | None = None
-    elsewhere: Source | None = None
+    elsewhere: BlockSource | None = None
     _kept: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _sources: dict[int, Source] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _sources: dict[int, BlockSource] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.density not in (AUTO, *DENSITIES):
@@ -83,10 +83,10 @@ class Problem:
         """D."""
         return int(self.Z.shape[1]) if isinstance(self.Z, np.ndarray) else self.Z.columns
 
-    def source(self, stage: int) -> Source:
+    def source(self, stage: int) -> BlockSource:
         """The blocks of a stage: of every so many of the rows in stage 0, in stage 1 of all."""
         if stage not in self._sources:
-            self._sources[stage] = (self.elsewhere or in_blocks(self.Z)) if stage else in_blocks(self.thinned())
+            self._sources[stage] = (self.elsewhere or row_blocks(self.Z)) if stage else row_blocks(self.thinned())
         return self._sources[stage]
 
     def counted(self, stage: int) -> int:
@@ -97,22 +97,22 @@ class Problem:
         """The rows of stage 0, (n', D)."""
         return self._spread("thinned", max(1, self.count // THINNED))
 
-    def looked_at(self, stage: int) -> Array:
+    def sign_rows(self, stage: int) -> Array:
         """The rows that signs are looked at with, (n', D)."""
         return self._spread("looked at", -(-self.count // CHOSEN_BY)) if stage else self.thinned()
 
     def _spread(self, name: str, step: int) -> Array:
         if name not in self._kept:
-            self._kept[name] = every(self.source(1), step)
+            self._kept[name] = thinned_rows(self.source(1), step)
         return self._kept[name]
 
-    def experts(self, state: State) -> list[str]:
+    def experts(self, state: MaximumLikelihoodState) -> list[str]:
         """The name of each output's density."""
-        return [self.density] * len(state.J) if state.signs is None else named(state.signs, SUPER)
+        return [self.density] * len(state.J) if state.signs is None else density_names(state.signs, SUPER)
 
 
 @dataclass
-class State:
+class MaximumLikelihoodState:
     """J and what the next step needs; `stage` 0 is on thinned rows."""
 
     step: int
@@ -129,70 +129,72 @@ class State:
     switched: Array | None = array("M", "of auto: how often an output's density has changed", kind="i", optional=True)
 
 
-def evaluate(problem: Problem, stage: int, J: Array, signs: Array | None = None, map: Map = map) -> Evaluation:
+def evaluate_stage(
+    problem: MaximumLikelihoodProblem, stage: int, J: Array, signs: Array | None = None, map: Map = map
+) -> LikelihoodEvaluation:
     """L, G and h over the rows of a stage, block by block.      signs  (M,) of "auto"."""
     source = problem.source(stage)
-    return likelihood.evaluate(source, problem.counted(stage), Likelihood(J, problem.density, signs), problem.gamma, map)
+    return likelihood.evaluate_likelihood(source, problem.counted(stage), LikelihoodSums(J, problem.density, signs), problem.gamma, map)
 
 
-def _started(problem: Problem, map: Map) -> State:
+def _initial_state(problem: MaximumLikelihoodProblem, map: Map) -> MaximumLikelihoodState:
     D = problem.dimensions
     J = np.eye(D) if problem.initial is None else problem.initial.astype(np.float64)
     stage = 0 if problem.count >= 2 * THINNED else 1
-    chosen = _signs(problem, stage, J) if problem.density == AUTO else None
-    found = evaluate(problem, stage, J, chosen, map)
+    chosen = _output_signs(problem, stage, J) if problem.density == AUTO else None
+    found = evaluate_stage(problem, stage, J, chosen, map)
     none = np.zeros((0, D, D))
     more = {} if chosen is None else {"signs": chosen, "switched": np.zeros(D, dtype=np.int64)}
-    return State(0, stage, False, found.loss, J, found.G, found.h, none, none, np.array([-found.loss]), **more)
+    return MaximumLikelihoodState(0, stage, False, found.loss, J, found.G, found.h, none, none, np.array([-found.loss]), **more)
 
 
-def _stepped(problem: Problem, state: State, map: Map) -> State:
+def _step(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState, map: Map) -> MaximumLikelihoodState:
     tolerance = problem.tolerance if state.stage else 10.0 / problem.counted(0)
     state.step += 1
-    arrived = bool(np.abs(state.G).max() <= tolerance) or not _advance(problem, state, map)
+    arrived = bool(np.abs(state.G).max() <= tolerance) or not _line_search(problem, state, map)
     if arrived and state.stage == 0:
         state.stage = 1
-        _choose(problem, state)
-        _restart(problem, state, map)
+        _choose_densities(problem, state)
+        _restart_lbfgs(problem, state, map)
     elif arrived or state.step <= LOOKED[0] or state.step % LOOKED[1] == 0:
-        changed = _choose(problem, state)
+        changed = _choose_densities(problem, state)
         state.done = arrived and not changed
         if changed:
-            _restart(problem, state, map)
+            _restart_lbfgs(problem, state, map)
     state.trace = np.append(state.trace, -state.loss)
     return state
 
 
-def _signs(problem: Problem, stage: int, J: Array) -> Array:
-    return signs(J @ problem.looked_at(stage).T)
+def _output_signs(problem: MaximumLikelihoodProblem, stage: int, J: Array) -> Array:
+    return density_signs(J @ problem.sign_rows(stage).T)
 
 
-def _choose(problem: Problem, state: State) -> bool:
+def _choose_densities(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState) -> bool:
     """The density of each output by its sign, of those that have not changed too often; does any change?"""
     if state.signs is None or state.switched is None:
         return False
-    changed = (_signs(problem, state.stage, state.J) != state.signs) & (state.switched < SWITCHES)
+    changed = (_output_signs(problem, state.stage, state.J) != state.signs) & (state.switched < SWITCHES)
     state.signs, state.switched = np.where(changed, -state.signs, state.signs), state.switched + changed
     return bool(changed.any())
 
 
-def _restart(problem: Problem, state: State, map: Map) -> None:
+def _restart_lbfgs(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState, map: Map) -> None:
     """L, G and h anew, of other rows or other densities, and what the steps before taught forgotten."""
-    found = evaluate(problem, state.stage, state.J, state.signs, map)
+    found = evaluate_stage(problem, state.stage, state.J, state.signs, map)
     state.loss, state.G, state.h = found.loss, found.G, found.h
     state.moves = state.changes = np.zeros((0, *state.G.shape))
 
 
-def _advance(problem: Problem, state: State, map: Map) -> bool:
+def _line_search(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState, map: Map) -> bool:
     """Move along the L-BFGS direction, else along the preconditioned gradient; False where neither lowers L."""
-    for direction in (_direction(state), -_solve(state.h, state.G)):
+    for direction in (_lbfgs_direction(state), -_solve_blocks(state.h, state.G)):
         slope = float((direction * state.G).sum())
         if slope >= 0:
             continue
         size = 1.0
         for _ in range(HALVINGS):
             J = state.J + size * direction @ state.J
-            found = evaluate(problem, state.stage, J, state.signs, map)
+            found = evaluate_stage(problem, state.stage, J, state.signs, map)
             if found.loss < state.loss + 1e-4 * size * slope:
                 break
             size *= 0.5
@@ -205,12 +207,12 @@ def _advance(problem: Problem, state: State, map: Map) -> bool:
     return False
 
 
-def _direction(state: State) -> Array:
+def _lbfgs_direction(state: MaximumLikelihoodState) -> Array:
     """−H⁻¹ G by L-BFGS, with the block curvature where a multiple of I stands elsewhere."""
-    return -apply_inverse(state.G, state.moves, state.changes, partial(_solve, state.h))
+    return -apply_inverse_hessian(state.G, state.moves, state.changes, partial(_solve_blocks, state.h))
 
 
-def _solve(h: Array, G: Array) -> Array:
+def _solve_blocks(h: Array, G: Array) -> Array:
     """Blocks [h_ij 1; 1 h_ji] solved for (G_ij, G_ji), with smallest eigenvalues raised to LEAST_CURVATURE."""
     # The block [a 1; 1 b] has the eigenvalues ½ (a + b ± √((a − b)² + 4)); raising both diagonals by δ raises them by δ.  The diagonal of G
     # meets h_ii + 1 alone, from ½ h_ii P_ii² + ½ P_ii².
@@ -226,32 +228,32 @@ def _solve(h: Array, G: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class MaximumLikelihood(Shaped[State]):
+class MaximumLikelihood(HasStateShapes[MaximumLikelihoodState]):
     """ml as an algorithm.  map: goes over blocks of rows; it may use threads."""
 
-    problem: Problem
+    problem: MaximumLikelihoodProblem
     map: Map = map
 
     @property
-    def state(self) -> type[State]:
-        return State
+    def state(self) -> type[MaximumLikelihoodState]:
+        return MaximumLikelihoodState
 
-    def like(self) -> State:
+    def like(self) -> MaximumLikelihoodState:
         """J = I, at which nothing has been evaluated."""
         D = self.problem.dimensions
         square, none = np.zeros((D, D)), np.zeros((0, D, D))
         counts = np.zeros(D, dtype=np.int64) if self.problem.density == AUTO else None
-        return State(0, 0, False, 0.0, np.eye(D), square, square, none, none, np.zeros(1), counts, counts)
+        return MaximumLikelihoodState(0, 0, False, 0.0, np.eye(D), square, square, none, none, np.zeros(1), counts, counts)
 
-    def init(self) -> State:
+    def init(self) -> MaximumLikelihoodState:
         """J = I, or as given; on thinned rows first where there are many."""
-        return _started(self.problem, self.map)
+        return _initial_state(self.problem, self.map)
 
-    def step(self, state: State) -> State:
+    def step(self, state: MaximumLikelihoodState) -> MaximumLikelihoodState:
         """One L-BFGS step; the move to all rows counts as one."""
-        return _stepped(self.problem, state, self.map)
+        return _step(self.problem, state, self.map)
 
-    def done(self, state: State) -> bool:
+    def done(self, state: MaximumLikelihoodState) -> bool:
         """Whether the gradient is below the tolerance, or L cannot fall, or the iterations are over."""
         return state.done or state.step >= self.problem.iterations
 
@@ -261,16 +263,18 @@ class MaximumLikelihood(Shaped[State]):
         kept = (2 * THINNED * D if n >= 2 * THINNED else n * D) + (min(CHOSEN_BY, n) * D if self.problem.density == AUTO else 0)
         return 8 * ((4 * MEMORY + 12) * D * D + kept + WORK * max(likelihood.BLOCK_ELEMENTS, D))
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: MaximumLikelihoodState) -> RunProgress:
         """With the likelihood and the largest entry of the gradient, which falls to the tolerance."""
-        return Progress(state.step, self.problem.iterations, f"log likelihood {-state.loss:.4f}, gradient {np.abs(state.G).max():.1e}")
+        return RunProgress(state.step, self.problem.iterations, f"log likelihood {-state.loss:.4f}, gradient {np.abs(state.G).max():.1e}")
 
-    def result(self, state: State) -> Fit:
+    def result(self, state: MaximumLikelihoodState) -> ICAFit:
         """The filters; unconverged where the gradient is not below the tolerance."""
         problem, left = self.problem, float(np.abs(state.G).max())
         # Of the parabola with slope G and curvature H the minimum lies ½ G'H⁻¹G lower; where rounding hides that, the end is one.
-        ended = left <= problem.tolerance or 0.5 * float((state.G * _solve(state.h, state.G)).sum()) <= ROUNDING * max(1.0, abs(state.loss))
-        return Fit(
+        ended = left <= problem.tolerance or 0.5 * float((state.G * _solve_blocks(state.h, state.G)).sum()) <= ROUNDING * max(
+            1.0, abs(state.loss)
+        )
+        return ICAFit(
             state.J,
             np.full(len(state.J), problem.gamma),
             Trace(np.arange(len(state.trace)), state.trace),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from herdcli.errors import DataError
 from herdcli.ica.experts import EXPERTS
 from herdcli.ica.whitening import Whitening
-from herdcli.numerics import linear
+from herdcli.numerics import symmetric_matrices
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_picture
+from herdcli.schema import Array, array, require_image_shape
 
 ALGORITHMS = ("infomax", "ml", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding")
 
@@ -61,7 +61,7 @@ class Filters:
 
     def validate(self) -> None:
         """Raise DataError unless parameters are finite and belong together."""
-        require_picture(self.image_shape, self.whitening.mean.size)
+        require_image_shape(self.image_shape, self.whitening.mean.size)
         if self.algorithm not in ALGORITHMS:
             raise DataError(f"algorithm is '{self.algorithm}', expected one of {', '.join(ALGORITHMS)}")
         if self.J.shape[1] != len(self.whitening.forward):
@@ -80,7 +80,7 @@ class Filters:
     @property
     def basis(self) -> Array:
         """(C, M): the raw pattern that each output stands for; `dictionary`, else J⁺, in raw units."""
-        patterns = linear.pseudoinverse(self.J) if self.dictionary is None else self.dictionary
+        patterns = symmetric_matrices.pseudoinverse(self.J) if self.dictionary is None else self.dictionary
         result: Array = self.whitening.backward @ patterns
         return result
 
@@ -91,7 +91,7 @@ class Filters:
 
     def restore(self, features: Array) -> Array:
         """(n, C) raw rows of outputs (n, M), least squares where M > D: the preprocessing undone."""
-        patterns = linear.pseudoinverse(self.J) if self.dictionary is None else self.dictionary
+        patterns = symmetric_matrices.pseudoinverse(self.J) if self.dictionary is None else self.dictionary
         return self.whitening.undo(features @ patterns.T)
 
 

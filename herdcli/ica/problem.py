@@ -1,4 +1,4 @@
-"""What stochastic gradients on whitened rows learn from, and where they stand; the updates are in herdcli.ica.learning."""
+"""What stochastic gradients on whitened rows learn from, and where they stand; the updates are in herdcli.ica.stochastic_learning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.ica.experts import AUTO, EXPERTS, check_integrable, named
+from herdcli.ica.experts import AUTO, EXPERTS, check_integrable, density_names
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -20,7 +20,7 @@ SUPER = {"infomax": "laplace", "equil": "logistic"}  # of "auto", with the bimod
 
 
 @dataclass(frozen=True)
-class Settings:
+class LearningSettings:
     """What a fit depends on besides its rows."""
 
     algorithm: str = "infomax"  # infomax, ebm or equil
@@ -79,7 +79,7 @@ class Settings:
 
 
 @dataclass
-class State:
+class LearningState:
     """The parameters and all that their future depends on."""
 
     step: int
@@ -105,14 +105,14 @@ class State:
 
 
 @dataclass(frozen=True)
-class Problem:
+class LearningProblem:
     """Whitened rows Z (n, D) float32 or float64, and the settings.
 
     product  (C', S): forward @ mixing, so that J @ product is a scaled permutation where the mixing was undone.
     """
 
     Z: Array
-    settings: Settings
+    settings: LearningSettings
     product: Array | None = None
     _orders: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -141,10 +141,10 @@ class Problem:
         """Updates from one entry of a trace to the next."""
         return -(-self.settings.updates // TRACED)
 
-    def experts(self, state: State) -> list[str]:
+    def experts(self, state: LearningState) -> list[str]:
         """The name of each output's expert."""
         if state.signs is not None:
-            return named(state.signs, SUPER[self.settings.algorithm])
+            return density_names(state.signs, SUPER[self.settings.algorithm])
         overcomplete = self.settings.algorithm == "infomax" and self.filters > self.Z.shape[1]
         return ["infomax" if overcomplete else self.settings.used] * self.filters
 
@@ -159,7 +159,7 @@ class Problem:
         return rows
 
 
-def pooling(grid: tuple[int, int], side: int) -> Array:
+def pooling_weights(grid: tuple[int, int], side: int) -> Array:
     """(K, K) weights 1/side² over the square around each place of a grid whose edges meet: a mean of squared outputs."""
     height, width = grid
     if side > min(grid) or side % 2 == 0:

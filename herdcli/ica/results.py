@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import HerdError
-from herdcli.ica import convention
+from herdcli.ica import filter_convention
 from herdcli.ica.experts import EXPERTS, SUB
 from herdcli.ica.model import ICA, Trace
 from herdcli.ica.whitening import Whitening
-from herdcli.numerics import linear
-from herdcli.numerics.blocks import Map, Rows
+from herdcli.numerics import symmetric_matrices
+from herdcli.numerics.block_statistics import Map, RowReader
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -20,7 +20,7 @@ SIGMAS = 4.0  # standard errors from which on a kurtosis is told from 0
 
 
 @dataclass(frozen=True)
-class Fit:
+class ICAFit:
     """What an algorithm hands over.
 
     more         further fields of ICA.      notes  sentences for the user.      chosen  was the density of each output?
@@ -40,17 +40,17 @@ class Fit:
     failure: HerdError | None = None
 
 
-def finish(fit: Fit, Z: Array | Rows, whitening: Whitening, *, map: Map = map, **known: Any) -> tuple[ICA, list[str]]:
+def build_artifact(fit: ICAFit, Z: Array | RowReader, whitening: Whitening, *, map: Map = map, **known: Any) -> tuple[ICA, list[str]]:
     """The artifact, and what is to be said of the outputs' kurtoses.
 
     Z  (n, D) whitened training rows, in memory or read block by block.      known  fields of ICA that the caller knows.
     """
-    found = convention.moments(Z, fit.J, map)
+    found = filter_convention.output_moments(Z, fit.J, map)
     dictionary = fit.more.get("dictionary")
-    basis = whitening.backward @ (linear.pseudoinverse(fit.J) if dictionary is None else dictionary)
-    power = convention.power(found.variance, basis)
+    basis = whitening.backward @ (symmetric_matrices.pseudoinverse(fit.J) if dictionary is None else dictionary)
+    power = filter_convention.raw_power(found.variance, basis)
     topographic = fit.more.get("topography") is not None
-    order, signs = convention.arrangement(fit.J @ whitening.forward, power, keep_order=topographic)
+    order, signs = filter_convention.filter_order(fit.J @ whitening.forward, power, keep_order=topographic)
     more = dict(fit.more)
     if dictionary is not None:
         more["dictionary"] = dictionary[:, order] * signs
@@ -68,31 +68,31 @@ def finish(fit: Fit, Z: Array | Rows, whitening: Whitening, *, map: Map = map, *
         **more,
         **known,
     )
-    return value, [] if topographic else remarks(value, found, fit.chosen)
+    return value, [] if topographic else kurtosis_warnings(value, found, fit.chosen)
 
 
-def remarks(value: ICA, found: convention.Moments, chosen: bool) -> list[str]:
+def kurtosis_warnings(value: ICA, found: filter_convention.OutputMoments, chosen: bool) -> list[str]:
     """What the kurtoses of a square model's outputs give away.      chosen  whether each output's density was."""
     M, D = value.J.shape
     if M != D or value.dictionary is not None or value.algorithm == "sobi":
         return []
-    error, said = convention.kurtosis_error(value.rows), []
-    gaussian = convention.looks_gaussian(found, value.rows)
+    error, said = filter_convention.kurtosis_error(value.rows), []
+    gaussian = filter_convention.looks_gaussian(found, value.rows)
     if gaussian.sum() > 1:
         why = "their rotation is not identifiable"
         if not chosen:
             why += f", or {value.expert} does not fit them: auto chooses one for each"
-        said.append(f"{gaussian.sum()} of {M} outputs look Gaussian ({_told(found.kurtosis[gaussian], error)}): {why}")
+        said.append(f"{gaussian.sum()} of {M} outputs look Gaussian ({_format_kurtosis(found.kurtosis[gaussian], error)}): {why}")
     unlike = np.zeros(M, dtype=bool)
     if not chosen and value.expert in EXPERTS and value.expert != "gaussian-cdf":
         side = -1.0 if value.expert == SUB else 1.0
         unlike = side * found.kurtosis < -SIGMAS * error
     if unlike.any():
         is_, are = ("sub", "super") if value.expert == SUB else ("super", "sub")
-        told = f"{unlike.sum()} of {M} outputs are {are}-Gaussian ({_told(found.kurtosis[unlike], error)})"
+        told = f"{unlike.sum()} of {M} outputs are {are}-Gaussian ({_format_kurtosis(found.kurtosis[unlike], error)})"
         said.append(f"{told}, {value.expert} is a {is_}-Gaussian density and cannot separate them: auto chooses one for each")
     return said
 
 
-def _told(kurtosis: Array, error: float) -> str:
+def _format_kurtosis(kurtosis: Array, error: float) -> str:
     return f"excess kurtosis from {kurtosis.min():.2f} to {kurtosis.max():.2f}, standard error {error:.2g}"

@@ -15,11 +15,11 @@ from itertools import combinations
 
 import numpy as np
 
-from herdcli.algorithm import Progress, Shaped
+from herdcli.algorithm import HasStateShapes, RunProgress
 from herdcli.errors import BadUsage
-from herdcli.ica.experts import named, signs
+from herdcli.ica.experts import density_names, density_signs
 from herdcli.ica.model import Trace
-from herdcli.ica.results import Fit
+from herdcli.ica.results import ICAFit
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -29,7 +29,7 @@ BLOCK = 1 << 14  # rows that are multiplied at one time
 
 
 @dataclass(frozen=True)
-class Problem:
+class SOBIProblem:
     """Whitened rows Z (n, D) in order of time, lags 1 … `lags`, and the sine of a turn below which a sweep was the last."""
 
     Z: Array
@@ -46,11 +46,11 @@ class Problem:
 
     def experts(self, J: Array) -> list[str]:
         """The density that each output's sign asks for: time structure has none of its own."""
-        return named(signs(J @ self.Z.T), SUPER)
+        return density_names(density_signs(J @ self.Z.T), SUPER)
 
 
 @dataclass
-class State:
+class SOBIState:
     """The rotation so far, and the covariances turned by it."""
 
     step: int
@@ -60,7 +60,7 @@ class State:
     trace: Array = array("T", "what is left off the diagonals, mean square over lags", kind="f")
 
 
-def covariances(Z: Array, lags: int) -> Array:
+def lagged_covariances(Z: Array, lags: int) -> Array:
     """C_l (L, D, D) of l = 1 … L, symmetrical, each a mean over the n − l pairs of rows."""
     n, D = Z.shape
     found = np.zeros((lags, D, D))
@@ -74,26 +74,26 @@ def covariances(Z: Array, lags: int) -> Array:
     return result
 
 
-def _started(problem: Problem) -> State:
-    C = covariances(problem.Z, problem.lags)
-    return State(0, np.inf, np.eye(problem.Z.shape[1]), C, np.array([_off(C)]))
+def _initial_state(problem: SOBIProblem) -> SOBIState:
+    C = lagged_covariances(problem.Z, problem.lags)
+    return SOBIState(0, np.inf, np.eye(problem.Z.shape[1]), C, np.array([_off_diagonal(C)]))
 
 
-def _swept(state: State) -> State:
+def _sweep(state: SOBIState) -> SOBIState:
     state.turned = 0.0
     for p, q in combinations(range(len(state.J)), 2):
-        c, s = _turn(state.C, p, q)
+        c, s = _rotation(state.C, p, q)
         state.turned = max(state.turned, abs(s))
         R = np.array([[c, s], [-s, c]])
         state.J[[p, q]] = R @ state.J[[p, q]]
         state.C[:, [p, q]] = R @ state.C[:, [p, q]]
         state.C[:, :, [p, q]] = state.C[:, :, [p, q]] @ R.T
     state.step += 1
-    state.trace = np.append(state.trace, _off(state.C))
+    state.trace = np.append(state.trace, _off_diagonal(state.C))
     return state
 
 
-def _turn(C: Array, p: int, q: int) -> tuple[float, float]:
+def _rotation(C: Array, p: int, q: int) -> tuple[float, float]:
     """(cos θ, sin θ) of the turn of p and q that leaves least in the entries (p, q) of all C_l.
 
     With h_l = (C_pp − C_qq, 2 C_pq), the turned entry is ½ h·(−sin 2θ, cos 2θ): (cos 2θ, sin 2θ) is the first eigenvector of Σ h h'.
@@ -106,11 +106,11 @@ def _turn(C: Array, p: int, q: int) -> tuple[float, float]:
     return float(np.cos(theta)), float(np.sin(theta))
 
 
-def _off(C: Array) -> float:
+def _off_diagonal(C: Array) -> float:
     return float((np.square(C).sum() - np.square(np.diagonal(C, axis1=1, axis2=2)).sum()) / len(C))
 
 
-def alike(problem: Problem, state: State, sigmas: float = 4.0) -> list[tuple[int, int]]:
+def indistinguishable_pairs(problem: SOBIProblem, state: SOBIState, sigmas: float = 4.0) -> list[tuple[int, int]]:
     """Pairs of outputs whose autocorrelations differ nowhere by more than so many standard errors √(2/n): they are not told apart."""
     told = np.diagonal(state.C, axis1=1, axis2=2)
     error = np.sqrt(2.0 / len(problem.Z))
@@ -118,29 +118,29 @@ def alike(problem: Problem, state: State, sigmas: float = 4.0) -> list[tuple[int
 
 
 @dataclass(frozen=True)
-class JointDiagonalisation(Shaped[State]):
+class JointDiagonalisation(HasStateShapes[SOBIState]):
     """sobi as an algorithm."""
 
-    problem: Problem
+    problem: SOBIProblem
 
     @property
-    def state(self) -> type[State]:
-        return State
+    def state(self) -> type[SOBIState]:
+        return SOBIState
 
-    def like(self) -> State:
+    def like(self) -> SOBIState:
         """No rotation of no covariances."""
         D = self.problem.Z.shape[1]
-        return State(0, np.inf, np.eye(D), np.zeros((self.problem.lags, D, D)), np.zeros(1))
+        return SOBIState(0, np.inf, np.eye(D), np.zeros((self.problem.lags, D, D)), np.zeros(1))
 
-    def init(self) -> State:
+    def init(self) -> SOBIState:
         """No rotation."""
-        return _started(self.problem)
+        return _initial_state(self.problem)
 
-    def step(self, state: State) -> State:
+    def step(self, state: SOBIState) -> SOBIState:
         """One sweep over all pairs of outputs."""
-        return _swept(state)
+        return _sweep(state)
 
-    def done(self, state: State) -> bool:
+    def done(self, state: SOBIState) -> bool:
         """Whether the last sweep turned by less than the tolerance, or the iterations are over."""
         return state.turned <= self.problem.tolerance or state.step >= self.problem.iterations
 
@@ -149,15 +149,15 @@ class JointDiagonalisation(Shaped[State]):
         D: int = self.problem.Z.shape[1]
         return 8 * (3 * self.problem.lags * D * D + BLOCK * D)
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: SOBIState) -> RunProgress:
         """With the largest turn of the last sweep, which falls to the tolerance."""
-        return Progress(state.step, self.problem.iterations, f"turned by {state.turned:.1e}")
+        return RunProgress(state.step, self.problem.iterations, f"turned by {state.turned:.1e}")
 
-    def result(self, state: State) -> Fit:
+    def result(self, state: SOBIState) -> ICAFit:
         """The rotation; unconverged where the last sweep still turned."""
         problem, turned = self.problem, state.turned
-        pairs = alike(problem, state)
-        return Fit(
+        pairs = indistinguishable_pairs(problem, state)
+        return ICAFit(
             state.J,
             np.ones(len(state.J)),
             Trace(np.arange(len(state.trace)), -state.trace),

@@ -23,14 +23,14 @@ from dataclasses import field
 
 import numpy as np
 
-from herdcli.algorithm import Counted, Progress
+from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.errors import BadUsage, DataError, Diverged, NotConverged
 from herdcli.ica.experts import EXPERTS, check_integrable
 from herdcli.ica.model import Trace
-from herdcli.ica.problem import Map, Problem
-from herdcli.ica.problem import Settings as Learning
-from herdcli.ica.results import Fit
-from herdcli.numerics import linear
+from herdcli.ica.problem import LearningProblem, Map
+from herdcli.ica.problem import LearningSettings as Learning
+from herdcli.ica.results import ICAFit
+from herdcli.numerics import symmetric_matrices
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -47,7 +47,7 @@ LEAST = 1e-6  # curvature that is divided by
 
 
 @dataclass(frozen=True)
-class Inferred:
+class InferredSources:
     """Means (n, M) of the sources, pull = Σ_n E[λ s'] (D, M) on the dictionary, and the objective (n,).
 
     The objective is log p(z, s) at the mean; of the variational posterior its bound on log p(z).
@@ -59,7 +59,7 @@ class Inferred:
 
 
 @dataclass(frozen=True)
-class Model:
+class SparseCodingModel:
     """Dictionary A (D, M), the prior's expert and γ, and the noise's standard deviation σ; 0: none.
 
     scale  deviation of the rows that a dictionary is being learned from: the lasso then stops early, which moves the dictionary alike.
@@ -83,23 +83,23 @@ class Model:
         if self.expert not in SPARSE:
             raise BadUsage(f"{self.expert} is not a sparse prior", hint="--expert laplace, laplace-smooth, student or logistic")
 
-    def infer(self, Z: Array) -> Inferred:
+    def infer(self, Z: Array) -> InferredSources:
         """What is known of the sources of rows (n, D)."""
         if self.expert == "laplace" and self.posterior == "map":
-            mean, dual = self._lasso(Z) if self.noise else self._pursuit(Z)
-            return Inferred(mean, dual.T @ mean, self.log_joint(Z, mean))
-        xi = self._tightened(Z)
-        mean, _, spread = self._gaussian(Z, self._prior(xi))
+            mean, dual = self._lasso(Z) if self.noise else self._basis_pursuit(Z)
+            return InferredSources(mean, dual.T @ mean, self.log_joint(Z, mean))
+        xi = self._tighten_bound(Z)
+        mean, _, spread = self._gaussian_posterior(Z, self._prior(xi))
         if self.posterior == "laplace":
             curvature = self.gamma * EXPERTS[self.expert].curvature(mean)
-            spread = self._gaussian(Z, 1.0 / np.maximum(curvature, LEAST))[2]
+            spread = self._gaussian_posterior(Z, 1.0 / np.maximum(curvature, LEAST))[2]
         pull = (Z - mean @ self.A.T).T @ mean
         if self.posterior != "map":
             # E[(z − As) s'] = (z − Am) m' − A Cov(s).  A mode has less power than the sources, so that without the last term columns would
             # grow, were they not set back to length 1.
             pull -= self.A @ spread
         objective = self.bound(Z, xi) if self.posterior == "variational" else self.log_joint(Z, mean)
-        return Inferred(mean, pull / max(self.noise**2, SMALLEST), objective)
+        return InferredSources(mean, pull / max(self.noise**2, SMALLEST), objective)
 
     def log_joint(self, Z: Array, S: Array) -> Array:
         """log p(z, s) (n,); without noise log p(s)."""
@@ -109,7 +109,7 @@ class Model:
             result -= np.square(Z - S @ self.A.T).sum(axis=1) / (2.0 * self.noise**2) + 0.5 * D * np.log(2.0 * np.pi * self.noise**2)
         return result
 
-    def _pursuit(self, Z: Array) -> tuple[Array, Array]:
+    def _basis_pursuit(self, Z: Array) -> tuple[Array, Array]:
         """argmin γ Σ|s_i| with A s = z, s = s⁺ − s⁻ ≥ 0, and the duals (n, D).  Raises NotConverged where a row is not in the span of A."""
         from scipy.optimize import linprog
 
@@ -146,7 +146,7 @@ class Model:
             reached += v
             v = np.clip(reached, -step, step)
             new = reached - v
-            if not self.scale and _settled(w, new, s):
+            if not self.scale and _has_settled(w, new, s):
                 w = new
                 break
             w = new
@@ -173,17 +173,17 @@ class Model:
         result: Array = np.where(slope > 0, xi / np.where(slope > 0, slope, 1.0), flat)
         return result
 
-    def _tightened(self, Z: Array) -> Array:
+    def _tighten_bound(self, Z: Array) -> Array:
         """ξ (n, M) of the tightest bound, or for the MAP and what is built on it |s| at the mode."""
         xi = np.ones((len(Z), self.A.shape[1]))
         for _ in range(INFERENCE):
-            mean, variance, _ = self._gaussian(Z, self._prior(xi))
+            mean, variance, _ = self._gaussian_posterior(Z, self._prior(xi))
             before, xi = xi, np.sqrt(mean**2 + variance) if self.posterior == "variational" else np.abs(mean)
             if (np.abs(xi - before).max(axis=1) <= SETTLED * np.maximum(xi.max(axis=1), LEAST)).all():
                 break
         return xi
 
-    def _gaussian(self, Z: Array, prior: Array) -> tuple[Array, Array, Array]:
+    def _gaussian_posterior(self, Z: Array, prior: Array) -> tuple[Array, Array, Array]:
         """Mean, variance and summed covariance of s given z under N(0, diag prior), by D × D systems.      prior  (n, M)."""
         A = self.A
         # (A'A/σ² + Π⁻¹)⁻¹ = Π − ΠA'S⁻¹AΠ with S = AΠA' + σ²I, and the mean is ΠA'S⁻¹z (Makin, eq. 2.23 to 2.28): D × D systems for M ≥ D
@@ -203,14 +203,14 @@ class Model:
         return result
 
 
-def _settled(before: Array, now: Array, smooth: Array) -> bool:
+def _has_settled(before: Array, now: Array, smooth: Array) -> bool:
     """Whether no source of a row changes by more than a share of the largest."""
     apart = np.maximum(np.abs(now - before), np.abs(now - smooth)).max(axis=1)
     return bool((apart <= SETTLED * np.maximum(np.abs(now).max(axis=1), LEAST)).all())
 
 
 @dataclass
-class State:
+class SparseCodingState:
     """The dictionary and the trace."""
 
     step: int
@@ -219,10 +219,10 @@ class State:
 
 
 @dataclass(frozen=True)
-class Task:
-    """Rows and schedule as in `learning`, and what is said of the noise."""
+class SparseCodingProblem:
+    """Rows and schedule as in `learning_settings`, and what is said of the noise."""
 
-    rows: Problem
+    rows: LearningProblem
     noise: float = 0.1
     posterior: str = "map"
     _kept: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -238,30 +238,30 @@ class Task:
         """The schedule."""
         return self.rows.settings
 
-    def model(self, A: Array) -> Model:
+    def model(self, A: Array) -> SparseCodingModel:
         """The model with this dictionary, as it is learned."""
-        return Model(A, self.settings.expert, self.settings.gamma, self.noise, self.posterior, self._kept[0])
+        return SparseCodingModel(A, self.settings.expert, self.settings.gamma, self.noise, self.posterior, self._kept[0])
 
 
 @dataclass(frozen=True)
-class DictionaryLearning(Counted[State]):
+class DictionaryLearning(FixedLengthAlgorithm[SparseCodingState]):
     """sparse-coding as an algorithm.  map: goes over parts of a minibatch; it may use threads."""
 
-    task: Task
+    task: SparseCodingProblem
     map: Map = map
 
     @property
-    def state(self) -> type[State]:
-        return State
+    def state(self) -> type[SparseCodingState]:
+        return SparseCodingState
 
-    def init(self) -> State:
+    def init(self) -> SparseCodingState:
         """Columns in random directions."""
         settings, D, M = self.task.settings, self.task.rows.Z.shape[1], self.task.rows.filters
         A = generator(settings.seed, Stream.INITIAL).standard_normal((D, M))
         A /= np.sqrt((A**2).sum(axis=0))
-        return State(0, A, np.full(settings.updates, np.nan))
+        return SparseCodingState(0, A, np.full(settings.updates, np.nan))
 
-    def step(self, state: State) -> State:
+    def step(self, state: SparseCodingState) -> SparseCodingState:
         """Infer the sources of one minibatch, then move the dictionary.  Raises Diverged where it leaves the numbers."""
         task = self.task
         Z, model = task.rows.batch(state.step), task.model(state.A)
@@ -284,19 +284,19 @@ class DictionaryLearning(Counted[State]):
         D, M = int(self.task.rows.Z.shape[1]), self.task.rows.filters
         return 8 * (ROWS * (2 * D * D + 2 * D * M) + 6 * self.task.settings.batch_size * (D + M) + 3 * D * M)
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: SparseCodingState) -> RunProgress:
         """With the last minibatch's objective."""
         figure = f"{self.objective.replace('_', ' ')} {state.objective[state.step - 1]:.3f}" if state.step else ""
-        return Progress(state.step, self.task.settings.updates, figure)
+        return RunProgress(state.step, self.task.settings.updates, figure)
 
     @property
     def objective(self) -> str:
         """What the trace holds."""
         return "bound" if self.task.posterior == "variational" else "log_joint"
 
-    def result(self, state: State) -> Fit:
+    def result(self, state: SparseCodingState) -> ICAFit:
         """The dictionary, and its pseudo-inverse as filters."""
         task, M = self.task, state.A.shape[1]
         more = {"experts": [task.settings.expert] * M, "dictionary": state.A, "noise": task.noise, "posterior": task.posterior}
         trace = Trace(np.arange(1, state.step + 1), state.objective)
-        return Fit(linear.pseudoinverse(state.A), np.full(M, task.settings.gamma), trace, state.step, self.objective, more)
+        return ICAFit(symmetric_matrices.pseudoinverse(state.A), np.full(M, task.settings.gamma), trace, state.step, self.objective, more)

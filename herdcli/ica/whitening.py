@@ -18,9 +18,23 @@ from typing import Literal
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import factors, linear
-from herdcli.numerics.blocks import BLOCK, Block, Blocks, Map, Moments, Rows, Statistics, Sums, Table, moments, room_of, together, total
-from herdcli.numerics.principal import Principal, of_covariance, principal
+from herdcli.numerics import factor_model, symmetric_matrices
+from herdcli.numerics.block_statistics import (
+    BLOCK,
+    Map,
+    RowBlock,
+    RowBlocks,
+    RowMoments,
+    RowReader,
+    RowTable,
+    Statistics,
+    Sums,
+    blocks_per_read,
+    read_budget,
+    row_moments,
+    total_statistics,
+)
+from herdcli.numerics.principal_components import PrincipalComponents, components_from_covariance, principal_components
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -74,7 +88,7 @@ class Whitening:
         The thesis' "whitened domain": what each filter would be on rows whitened by zca.
         """
         if self.method == "fa":
-            left, _, right = linear.singular(self.forward)
+            left, _, right = symmetric_matrices.singular_values(self.forward)
             return np.asarray(J @ left @ right)
         # A filter J of pca's rows Λ^−½U'x is the filter JU' of zca's rows UΛ^−½U'x: the same outputs.  U' is `forward` without its lengths
         # Λ^−½.
@@ -95,7 +109,7 @@ class Whitening:
 class Whitened:
     """Rows of a source of any length, whitened as they are read."""
 
-    rows: Rows
+    rows: RowReader
     whitening: Whitening
 
     @property
@@ -111,17 +125,17 @@ class Whitened:
     @property
     def room(self) -> int:
         """Bytes that rows read at one time may take."""
-        return room_of(self.rows)
+        return read_budget(self.rows)
 
-    def read(self, start: int, stop: int) -> Block:
+    def read(self, start: int, stop: int) -> RowBlock:
         """Rows [start, stop), whitened: of many columns, of which few components may be left, some blocks at a time."""
-        step = _at_once(self.rows)
+        step = _rows_per_read(self.rows)
         parts = [self.whitening.apply(self.rows.read(first, min(first + step, stop)).X) for first in range(start, stop, step)]
-        return Block(start, parts[0] if len(parts) == 1 else np.concatenate(parts))
+        return RowBlock(start, parts[0] if len(parts) == 1 else np.concatenate(parts))
 
 
-def fit(
-    X: Array | Rows,
+def fit_whitening(
+    X: Array | RowReader,
     *,
     method: Method = "pca",
     components: int | None = None,
@@ -142,28 +156,32 @@ def fit(
     Source: Teh (2003), sec. 4.6 (ZCA) and 4.7.4 (Λ^−½ Pᵀ M).
     """
     columns = X.shape[1] if isinstance(X, np.ndarray) else X.columns
-    _check(columns, method, components, share)
+    _check_components(columns, method, components, share)
     if isinstance(X, np.ndarray) and len(X) < columns and method != "fa":
         rows = np.asarray(log_intensities(X) if log else X, dtype=np.float64)
-        scale = _units(rows.var(axis=0), rows.mean(axis=0), len(rows))
-        return _along(principal(rows if scale is None else rows / scale, components), method, share, log, scale)
-    return of_moments(moments(in_blocks(X, log=log), map), method=method, components=components, share=share, log=log)
+        scale = _column_deviations(rows.var(axis=0), rows.mean(axis=0), len(rows))
+        return _by_principal_components(
+            principal_components(rows if scale is None else rows / scale, components), method, share, log, scale
+        )
+    return whitening_from_moments(row_moments(row_blocks(X, log=log), map), method=method, components=components, share=share, log=log)
 
 
-def of_moments(
-    known: Moments, *, method: Method = "pca", components: int | None = None, share: float | None = None, log: bool = False
+def whitening_from_moments(
+    known: RowMoments, *, method: Method = "pca", components: int | None = None, share: float | None = None, log: bool = False
 ) -> Whitening:
     """The same from the moments of rows, under `log` of their logarithms."""
-    _check(len(known.mean), method, components, share)
-    scale = _units(known.variance, known.mean, known.rows)
+    _check_components(len(known.mean), method, components, share)
+    scale = _column_deviations(known.variance, known.mean, known.rows)
     if scale is not None:
         known = replace(known, mean=known.mean / scale, covariance=known.covariance / scale[:, np.newaxis] / scale)
     if method == "fa" and components is not None:
-        return _in_units(_by_factors(known, components, log), scale)
-    return _along(of_covariance(known.mean, known.covariance, known.rows, components), method, share, log, scale)
+        return _undo_scaling(_by_factors(known, components, log), scale)
+    return _by_principal_components(
+        components_from_covariance(known.mean, known.covariance, known.rows, components), method, share, log, scale
+    )
 
 
-def _units(variance: Array, mean: Array, rows: int) -> Array | None:
+def _column_deviations(variance: Array, mean: Array, rows: int) -> Array | None:
     """Deviations (D,) of columns of unlike units, 1 for those of one value; None where the columns' own units do."""
     eps = np.finfo(np.float64).eps
     varies = variance > 4.0 * np.square(eps * np.abs(mean))
@@ -173,7 +191,7 @@ def _units(variance: Array, mean: Array, rows: int) -> Array | None:
     return np.where(varies, deviation, 1.0)
 
 
-def _in_units(found: Whitening, scale: Array | None) -> Whitening:
+def _undo_scaling(found: Whitening, scale: Array | None) -> Whitening:
     """A whitening of columns divided by their deviations (D,) as one of the columns themselves."""
     if scale is None:
         return found
@@ -181,7 +199,7 @@ def _in_units(found: Whitening, scale: Array | None) -> Whitening:
     return replace(found, mean=found.mean * scale, forward=found.forward / scale, backward=backward, scale=scale)
 
 
-def _check(columns: int, method: Method, components: int | None, share: float | None) -> None:
+def _check_components(columns: int, method: Method, components: int | None, share: float | None) -> None:
     """Raise BadUsage for components there cannot be."""
     if components is not None and not 1 <= components <= columns:
         raise BadUsage(f"{components} components of {columns} columns cannot be kept", hint=f"from 1 to {columns}")
@@ -193,7 +211,7 @@ def _check(columns: int, method: Method, components: int | None, share: float | 
         raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="pca keeps as many as wanted")
 
 
-def _along(found: Principal, method: Method, share: float | None, log: bool, scale: Array | None) -> Whitening:
+def _by_principal_components(found: PrincipalComponents, method: Method, share: float | None, log: bool, scale: Array | None) -> Whitening:
     """By principal components, of columns divided by their deviations where there is a scale (D,)."""
     columns = len(found.mean)
     if share is not None:
@@ -210,17 +228,17 @@ def _along(found: Principal, method: Method, share: float | None, log: bool, sca
     made = Whitening(found.mean, forward, backward, found.eigenvalues, found.total, method, columns - found.rank, log)
     if scale is not None and method == "centre":  # nothing is divided by
         return replace(made, mean=found.mean * scale)
-    return _in_units(made, scale)
+    return _undo_scaling(made, scale)
 
 
-def _by_factors(known: Moments, components: int, log: bool) -> Whitening:
+def _by_factors(known: RowMoments, components: int, log: bool) -> Whitening:
     """z = Θ^−½ U'Ψ^−½ (x − m): white over the rows, and up to lengths the factors' likeliest values (Bartlett 1937).
 
     log: the moments are of logarithms.
     """
     mean, S = known.mean, known.covariance
     # B = Ψ^−½SΨ^−½ has BU = UΘ, so that forward S forward' = Θ^−½ U'BU Θ^−½ = I; backward = Ψ^½ U Θ^½ has forward @ backward = U'U = I.
-    found = factors.fit(S, components)
+    found = factor_model.fit_factors(S, components)
     noise = np.sqrt(found.noise)[:, np.newaxis]
     backward = noise * found.vectors * np.sqrt(found.values)
     power = np.square(backward).sum(axis=0)
@@ -231,19 +249,19 @@ def _by_factors(known: Moments, components: int, log: bool) -> Whitening:
 
 
 @dataclass(frozen=True)
-class _Unlike(Statistics):
+class _DifferenceCounts(Statistics):
     """How many rows of a block differ from one row (D,), by column."""
 
     row: Array
 
-    def __call__(self, block: Block) -> Sums:
+    def __call__(self, block: RowBlock) -> Sums:
         return {"unlike": np.count_nonzero(self.row != block.X, axis=0).astype(np.float64)}
 
 
-def constant_columns(X: Array | Rows, map: Map = map) -> Array:
+def constant_columns(X: Array | RowReader, map: Map = map) -> Array:
     """The numbers of the columns of rows X (m, D) that have one value in all rows."""
-    source = in_blocks(X)
-    return np.flatnonzero(total(source, _Unlike(next(iter(source.take(0, 1))).X[0]), map)["unlike"] == 0)
+    source = row_blocks(X)
+    return np.flatnonzero(total_statistics(source, _DifferenceCounts(next(iter(source.take(0, 1))).X[0]), map)["unlike"] == 0)
 
 
 def log_intensities(X: Array, first: int = 0) -> Array:
@@ -256,10 +274,10 @@ def log_intensities(X: Array, first: int = 0) -> Array:
 
 
 @dataclass(frozen=True)
-class Logged:
+class LogRows:
     """Rows x as log(1 + x), as they are read."""
 
-    rows: Rows
+    rows: RowReader
 
     @property
     def count(self) -> int:
@@ -274,19 +292,19 @@ class Logged:
     @property
     def room(self) -> int:
         """Bytes that rows read at one time may take."""
-        return room_of(self.rows)
+        return read_budget(self.rows)
 
-    def read(self, start: int, stop: int) -> Block:
+    def read(self, start: int, stop: int) -> RowBlock:
         """Rows [start, stop).  Raises DataError for a negative value."""
-        return Block(start, log_intensities(self.rows.read(start, stop).X, start))
+        return RowBlock(start, log_intensities(self.rows.read(start, stop).X, start))
 
 
-def in_blocks(X: Array | Rows, *, log: bool = False) -> Blocks:
+def row_blocks(X: Array | RowReader, *, log: bool = False) -> RowBlocks:
     """The fixed blocks of rows in memory or elsewhere, of log(1 + x) under `log`; those of elsewhere are read a few at a time."""
-    rows: Rows = Table(X) if isinstance(X, np.ndarray) else X
-    return Blocks(Logged(rows) if log else rows, _at_once(rows))
+    rows: RowReader = RowTable(X) if isinstance(X, np.ndarray) else X
+    return RowBlocks(LogRows(rows) if log else rows, _rows_per_read(rows))
 
 
-def _at_once(rows: Rows) -> int:
+def _rows_per_read(rows: RowReader) -> int:
     """Rows, in whole blocks, to read at one time."""
-    return BLOCK * together(rows.columns, min(8 * READ, room_of(rows)))
+    return BLOCK * blocks_per_read(rows.columns, min(8 * READ, read_budget(rows)))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Generic, Protocol, TypeVar
 
-from herdcli.algorithm import Algorithm, Expecting, Progress
-from herdcli.iterate import Steppable
+from herdcli.algorithm import Algorithm, EstimatesSteps, RunProgress
+from herdcli.iterate import HasStep
 from herdcli.markov.model.network import Factor
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -18,7 +18,7 @@ LEAST_TRACE = 4  # steps from whose residuals it may be told how many there will
 
 
 @dataclass(frozen=True)
-class Settings:
+class InferenceSettings:
     """Options of inference.  orders: runs of the elimination search; damping: share of the old message that is kept;
 
     damping_schedule: in its place, each for an equal part of the iterations; clamp_sets, region_scopes: in place of `clamp` and `regions`;
@@ -52,7 +52,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Result:
+class InferenceResult:
     """Marginals over the conditioned network, the attributes of a `Beliefs`, and what the user is warned of."""
 
     nodes: Sequence[Array]
@@ -61,14 +61,14 @@ class Result:
     warning: str = ""
 
 
-class Traced(Protocol):
+class TracedState(Protocol):
     """A state with a residual a step: how far from its end the algorithm was."""
 
     step: int
     residual: Array
 
 
-class Tolerant(Protocol):
+class HasTolerance(Protocol):
     """Settings with a residual to reach."""
 
     @property
@@ -77,9 +77,9 @@ class Tolerant(Protocol):
         ...
 
 
-S = TypeVar("S", bound=Steppable)
-T = TypeVar("T", bound=Traced)
-C = TypeVar("C", bound=Tolerant)
+S = TypeVar("S", bound=HasStep)
+T = TypeVar("T", bound=TracedState)
+C = TypeVar("C", bound=HasTolerance)
 
 
 class Stepwise(Generic[S]):
@@ -110,12 +110,12 @@ class Stepwise(Generic[S]):
         """The figure that is shown beside the bar."""
         return ""
 
-    def progress(self, state: S) -> Progress:
+    def progress(self, state: S) -> RunProgress:
         """The steps done of the most there can be."""
-        return Progress(state.step, self.steps, self.figure(state) if state.step else "")
+        return RunProgress(state.step, self.steps, self.figure(state) if state.step else "")
 
 
-class ToTolerance(Stepwise[T], Expecting[T], Generic[T, C]):
+class ToTolerance(Stepwise[T], EstimatesSteps[T], Generic[T, C]):
     """Those that end where the residual is at the tolerance of the settings."""
 
     settings: C
@@ -126,7 +126,7 @@ class ToTolerance(Stepwise[T], Expecting[T], Generic[T, C]):
 
     def figure(self, state: T) -> str:
         """The last residual."""
-        return residual(state)
+        return residual_text(state)
 
     def expected(self, state: T) -> int | None:
         """Steps in all, if the residual goes on to fall as it did in the later half of those done; None if it does not."""
@@ -137,12 +137,12 @@ class ToTolerance(Stepwise[T], Expecting[T], Generic[T, C]):
         return min(self.steps, state.step + max(0, math.ceil(math.log(self.settings.tolerance / tail[-1]) / rate)))
 
 
-def residual(state: Traced) -> str:
+def residual_text(state: TracedState) -> str:
     """The last residual, as it is shown beside a bar."""
     return f"residual {state.residual[-1]:.3g}" if len(state.residual) else ""
 
 
-class Method(Algorithm[Any, Result], Protocol):
+class InferenceMethod(Algorithm[Any, InferenceResult], Protocol):
     """One algorithm on one network."""
 
     @property
@@ -176,7 +176,7 @@ class Method(Algorithm[Any, Result], Protocol):
 class Delegate:
     """A method that is another one, but for what a class derived from it says."""
 
-    method: Method
+    method: InferenceMethod
 
     @property
     def state(self) -> type[Any]:
@@ -222,10 +222,10 @@ class Delegate:
         """What the method's result needs."""
         return self.method.bytes_needed(state)
 
-    def progress(self, state: Any) -> Progress:
+    def progress(self, state: Any) -> RunProgress:
         """The method's progress."""
         return self.method.progress(state)
 
-    def result(self, state: Any) -> Result:
+    def result(self, state: Any) -> InferenceResult:
         """The method's result."""
         return self.method.result(state)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.rows import blocks, dense, is_sparse
+from herdcli.numerics.row_selection import as_dense, is_sparse, row_slices
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -40,7 +40,7 @@ class ClassBaselines:
     def predictions(self, X: Any) -> Array:
         """Classes (n, 2) int64 of rows (n, d), dense or CSR, by the nearest centroid and the ridge classifier; UNKNOWN without one."""
         found = np.full((X.shape[0], 2), UNKNOWN, dtype=np.int64)
-        for rows in blocks(X):
+        for rows in row_slices(X):
             part = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=np.float64)
             for place, weights in enumerate((self.centroid, self.linear)):
                 if weights is not None:
@@ -74,7 +74,7 @@ def fit(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBas
         return None
     linear = None
     if min(n, d) <= MOST_SOLVED and n * d <= MOST_ENTRIES:
-        linear = _ridge((dense(X) - mean) / scale, 2.0 * (member > 0) - 1.0, mass)
+        linear = _ridge((as_dense(X) - mean) / scale, 2.0 * (member > 0) - 1.0, mass)
         linear = np.column_stack([linear[:, :-1] / scale, linear[:, -1] - (linear[:, :-1] / scale) @ mean])
     return ClassBaselines(centroid, linear if linear is not None and np.isfinite(linear).all() else None)
 
@@ -86,7 +86,7 @@ def _deviations(X: Any, share: Array, mean: Array) -> Array:
         variance[variance < 1e-12 * mean * mean] = 0.0
     else:
         variance = np.zeros(X.shape[1])
-        for rows in blocks(X):
+        for rows in row_slices(X):
             variance += share[rows] @ np.square(X[rows] - mean)
         variance[variance < (1e-14 * np.abs(mean)) ** 2] = 0.0
     return np.where(variance > 0, np.sqrt(variance), 1.0)

@@ -19,7 +19,7 @@ Function = Callable[[Array], tuple[float, Array]]
 
 
 @dataclass
-class Minimum:
+class LBFGSState:
     """x with its value and gradient, and the last changes (k, n) of both, newest last.  stuck  no descent was found."""
 
     x: Array
@@ -30,15 +30,15 @@ class Minimum:
     stuck: bool = False
 
 
-def begin(function: Function, x: Array) -> Minimum:
+def initial_state(function: Function, x: Array) -> LBFGSState:
     """At a starting point x (P,)."""
     value, gradient = function(x)
-    return Minimum(x, value, gradient, np.empty((0, len(x))), np.empty((0, len(x))))
+    return LBFGSState(x, value, gradient, np.empty((0, len(x))), np.empty((0, len(x))))
 
 
-def descend(function: Function, now: Minimum) -> Minimum:
+def lbfgs_step(function: Function, now: LBFGSState) -> LBFGSState:
     """One step of the method."""
-    direction = -apply_inverse(now.gradient, now.moves, now.changes, _scaled(now))
+    direction = -apply_inverse_hessian(now.gradient, now.moves, now.changes, _initial_inverse_hessian(now))
     slope = float(direction @ now.gradient)
     if not slope < 0:
         direction, slope = -now.gradient, -float(now.gradient @ now.gradient)
@@ -63,16 +63,16 @@ def descend(function: Function, now: Minimum) -> Minimum:
         length = (low + high) / 2 if np.isfinite(high) else 2 * length
     else:
         if not value < now.value:
-            return Minimum(now.x, now.value, now.gradient, now.moves, now.changes, True)
+            return LBFGSState(now.x, now.value, now.gradient, now.moves, now.changes, True)
     move, change = x - now.x, gradient - now.gradient
     moves, changes = now.moves, now.changes
     # A pair with s·y ≤ 0 would make H⁻¹ indefinite; the weak Wolfe condition on slopes ensures s·y > 0 up to rounding.
     if float(move @ change) > 1e-16 * float(change @ change):
         moves, changes = np.concatenate([moves, move[None]])[-MEMORY:], np.concatenate([changes, change[None]])[-MEMORY:]
-    return Minimum(x, value, gradient, moves, changes)
+    return LBFGSState(x, value, gradient, moves, changes)
 
 
-def apply_inverse(gradient: Array, moves: Array, changes: Array, middle: Callable[[Array], Array]) -> Array:
+def apply_inverse_hessian(gradient: Array, moves: Array, changes: Array, middle: Callable[[Array], Array]) -> Array:
     """H⁻¹g by the two loops, for a gradient of any shape; pairs along which the slope did not grow, s·y ≤ 0, are passed over.
 
     moves, changes  (k, …) last steps s and the gradient's changes y along them, newest last.
@@ -84,23 +84,23 @@ def apply_inverse(gradient: Array, moves: Array, changes: Array, middle: Callabl
     """
     q, pairs = gradient.copy(), []
     for s, y in zip(moves[::-1], changes[::-1], strict=True):
-        inner = _inner(s, y)
+        inner = _inner_product(s, y)
         if inner > 0:
-            weight = _inner(s, q) / inner
+            weight = _inner_product(s, q) / inner
             pairs.append((weight, inner, s, y))
             q -= weight * y
     r = middle(q)
     for weight, inner, s, y in reversed(pairs):
-        r += (weight - _inner(y, r) / inner) * s
+        r += (weight - _inner_product(y, r) / inner) * s
     return r
 
 
-def _inner(a: Array, b: Array) -> float:
+def _inner_product(a: Array, b: Array) -> float:
     """a·b; of matrices the sum of a_ij b_ij."""
     return float(a @ b) if a.ndim == 1 else float((a * b).sum())
 
 
-def _scaled(now: Minimum) -> Callable[[Array], Array]:
+def _initial_inverse_hessian(now: LBFGSState) -> Callable[[Array], Array]:
     """H₀ = (y·y/s·y) I of the newest pair.      Source: Nocedal & Wright (2006), eq. 7.20."""
 
     def middle(q: Array) -> Array:

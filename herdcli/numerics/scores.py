@@ -6,7 +6,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_place
+from herdcli.schema import Array, array, require_index
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Scores:
         runs = count if runs is None else runs
         if self.energy.shape[1] != runs:
             raise DataError(f"/scores/energy has {self.energy.shape[1]} columns, there are {runs} models")
-        require_place("/scores/y", self.y, count, "one of the models")
-        require_place("/scores/nearest", self.nearest, count, "one of the models", low=-1)
+        require_index("/scores/y", self.y, count, "one of the models")
+        require_index("/scores/nearest", self.nearest, count, "one of the models", low=-1)
         if not 0 <= self.majority < count:
             raise DataError(f"/scores/majority is {self.majority}, there are {count} models")
 
 
-def standardise(energy: Array, training: Array) -> Array:
+def standardise_energies(energy: Array, training: Array) -> Array:
     """(energy − mean) / sd with mean and population sd of `training` over its first axis, per column.
 
     energy (n, ...) and training (t, ...), integer or float; returns float64 like energy.  A column that
@@ -46,15 +46,15 @@ def standardise(energy: Array, training: Array) -> Array:
     return result
 
 
-def accumulate(total: Array, energy: Array, training: Array) -> None:
+def accumulate_energies(total: Array, energy: Array, training: Array) -> None:
     """total += energy standardised by this iteration's training energies; divide by the iterations at the end.
 
     total, energy (n,) or (n, C).  Source: Welling (2009), sec. 10: energies averaged over the second half of the run.
     """
-    total += standardise(energy, training)
+    total += standardise_energies(energy, training)
 
 
-def align(energy: Array, shared: Array, reference: Array) -> Array:
+def align_energies(energy: Array, shared: Array, reference: Array) -> Array:
     """Energies of one fold's models moved to the scale of the final models.
 
     Free energies of two fits differ by an unknown constant (their log Z), which the rows both fits have not

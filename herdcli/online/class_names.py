@@ -1,6 +1,6 @@
 """Text whose labels are names: `sport | ball goal` of Vowpal Wabbit, `sport 3:1 7:2` of svmlight.
 
-`tag_text.SetReader` finds the label of each line; here it is one, and a class.
+`multilabel_text.LabelSetReader` finds the label of each line; here it is one, and a class.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.online.labels import MOST, listed
-from herdcli.online.tag_text import HEADS
+from herdcli.online.class_labels import MOST, format_labels
+from herdcli.online.multilabel_text import HEADS
 from herdcli.schema import Array
 
 _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
-def named(head: bytes, *, vw: bool) -> bool:
+def has_named_labels(head: bytes, *, vw: bool) -> bool:
     """Whether the first line of text has a name in the place of a number as its label."""
     line = next((line for line in head.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#")), b"")
     found = HEADS[vw].match(line)
     return bool(found and found[1] and not _NUMBER.fullmatch(found[1]))
 
 
-class ClassNames:
+class ClassNameEncoder:
     """Turns the names of classes into their indices, in the order of the names unless they are declared.
 
     names  declared, or those of a model; else the first block decides, and later blocks may bring no others.
@@ -62,7 +62,7 @@ class ClassNames:
         if (found < 0).any():
             name = list(self._met)[int(numbers[found < 0][0])]
             why = "is not one of the classes" if self.given else "did not occur among the first examples"
-            raise DataError(f"label {name} {why} ({listed(self.names)})", where=where, hint="declare all classes: --classes A,B,…")
+            raise DataError(f"label {name} {why} ({format_labels(self.names)})", where=where, hint="declare all classes: --classes A,B,…")
         return found.astype(np.int32)
 
     def _settle(self, where: str) -> None:

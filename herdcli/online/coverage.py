@@ -64,20 +64,20 @@ class Coverage:
             raise DataError("dataset 'coverage/recent' has values that are not finite")
 
 
-def quantile_place(count: int, alpha: float) -> int:
+def quantile_rank(count: int, alpha: float) -> int:
     """Which of `count` scores in order, from 1, a new one exceeds with probability α at most; 0: none does, count + 1: ∞ is needed."""
     # With n scores and a new one exchangeable, its rank among n + 1 is uniform: P(rank ≤ k) = k/(n + 1) ≥ 1 − α at k = ⌈(n + 1)(1 − α)⌉.
     # 1e−9 keeps a product that is whole but for rounding.
     return min(max(ceil((count + 1) * (1.0 - alpha) - 1e-9), 0), count + 1)
 
 
-def threshold(scores: Array, alpha: float) -> float:
+def set_threshold(scores: Array, alpha: float) -> float:
     """The nonconformity (n,) that sets of miscoverage α go up to; ∞ where n is too small, −∞ where they are empty."""
-    place = quantile_place(len(scores), alpha)
+    place = quantile_rank(len(scores), alpha)
     return inf if place > len(scores) else -inf if place == 0 else float(np.partition(scores, place - 1)[place - 1])
 
 
-def follow(tally: Array, recent: Array, own: Array, rate: float = RATE) -> tuple[Array, Array]:
+def adapt_thresholds(tally: Array, recent: Array, own: Array, rate: float = RATE) -> tuple[Array, Array]:
     """The thresholds (n,) of a stream's next examples, each by those before it, and the recent scores (w,) behind them.
 
     tally  its α_t moves on.   own (n,)  nonconformity of the true answers.
@@ -86,7 +86,7 @@ def follow(tally: Array, recent: Array, own: Array, rate: float = RATE) -> tuple
     late, order = deque(recent.tolist()), sorted(recent.tolist())
     found = np.empty(len(own))
     for t, score in enumerate(own.tolist()):
-        place = quantile_place(len(order), alpha)
+        place = quantile_rank(len(order), alpha)
         found[t] = bound = inf if place > len(order) else -inf if place == 0 else order[place - 1]
         # α_{t+1} = α_t + γ(α − err_t), (2) of the paper.  α_t stays within [−γ, 1 + γ], as beyond 0 and 1 sets hold all or nothing; summed
         # over t, |mean err − α| = |α_{T+1} − α_1|/(γT) ≤ (max(α_1, 1 − α_1) + γ)/(γT), for any stream (Proposition 4.1).

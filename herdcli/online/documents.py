@@ -16,7 +16,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
-from herdcli.online.parse import Reader
+from herdcli.online.text_parser import BlockReader
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -67,13 +67,13 @@ class Documents:
         return made
 
 
-def counts(texts: Sequence[str], how: Documents, names: dict[int, str] | None = None) -> Any:
+def count_words(texts: Sequence[str], how: Documents, names: dict[int, str] | None = None) -> Any:
     """(n, 2^bits) CSR how often each document has each column; names: filled with the first word of each column, from 0."""
     from scipy.sparse import csr_matrix
 
-    reader = Reader("documents", True, bits=how.bits)
+    reader = BlockReader("documents", True, bits=how.bits)
     pointer, index, value, words = [np.zeros(1, dtype=np.int64)], [], [], dict[bytes, None]()
-    for block in reader.blocks(_pieces(texts, how, None if names is None else words)):
+    for block in reader.blocks(_text_pieces(texts, how, None if names is None else words)):
         pointer.append(block.pointer[1:] + pointer[-1][-1])
         index.append(block.index - 1)
         value.append(block.value)
@@ -87,27 +87,27 @@ def counts(texts: Sequence[str], how: Documents, names: dict[int, str] | None = 
     return found
 
 
-def _pieces(texts: Iterable[str], how: Documents, words: dict[bytes, None] | None) -> Iterator[bytes]:
+def _text_pieces(texts: Iterable[str], how: Documents, words: dict[bytes, None] | None) -> Iterator[bytes]:
     """Lines of Vowpal Wabbit, without labels of their own, in pieces of whole lines."""
     waiting, size = [], 0
     for text in texts:
-        line = _cleaned(text, how)
+        line = _normalise_text(text, how)
         waiting.append(line)
         size += len(line)
         if size > PIECE:
-            yield _lines(waiting, words)
+            yield _vw_lines(waiting, words)
             waiting, size = [], 0
     if waiting:
-        yield _lines(waiting, words)
+        yield _vw_lines(waiting, words)
 
 
-def _lines(texts: list[bytes], words: dict[bytes, None] | None) -> bytes:
+def _vw_lines(texts: list[bytes], words: dict[bytes, None] | None) -> bytes:
     if words is not None:
         words.update(dict.fromkeys(b" ".join(texts).split()))
     return b"0 | " + b"\n0 | ".join(texts) + b"\n"
 
 
-def _cleaned(text: str, how: Documents) -> bytes:
+def _normalise_text(text: str, how: Documents) -> bytes:
     """The words of a document with blanks between them, then its n-grams."""
     text = text.lower() if how.lower else text
     found = text.encode().translate(_BLANKS) if text.isascii() else _WORD.sub(" ", text).encode("utf-8", "replace")

@@ -15,26 +15,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.online.full import symmetrised
-from herdcli.online.state import State
+from herdcli.online.full_covariance import symmetrise
+from herdcli.online.learner_state import LearnerState
 from herdcli.schema import Array
 
 STEPS = 64  # of a half-life
 
 
-def interval(half_life: float) -> int:
+def fading_interval(half_life: float) -> int:
     """Examples between two times that evidence fades."""
     return max(1, int(half_life // STEPS))
 
 
-def ends(weight: Array | None, rows: int, seen: int, step: int) -> list[int]:
+def fading_points(weight: Array | None, rows: int, seen: int, step: int) -> list[int]:
     """Behind which rows of a block evidence fades, and its end: rows of weight 0 are judged and do not count."""
     learned = np.arange(1, rows + 1) if weight is None else np.cumsum(weight != 0)
     at = np.flatnonzero(((seen + learned) // step) > ((seen + np.concatenate([[0], learned[:-1]])) // step)) + 1
     return at.tolist() if len(at) and at[-1] == rows else [*at.tolist(), rows]
 
 
-def fade(state: State, share: float) -> None:
+def fade_evidence(state: LearnerState, share: float) -> None:
     """Let evidence fade by `share` of a half-life."""
     left = 0.5**share
     if state.table is not None:
@@ -44,5 +44,5 @@ def fade(state: State, share: float) -> None:
         s = state.stack[:, :, 1]
         s /= left + (1.0 - left) * s
     elif state.sigma is not None:
-        for part in symmetrised(state.sigma):
+        for part in symmetrise(state.sigma):
             part[...] = np.linalg.solve(left * np.eye(len(part)) + (1.0 - left) * part, part)

@@ -8,14 +8,14 @@ import numpy as np
 
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
-from herdcli.online import compact, forgetting, held_out, sets, tags
-from herdcli.online.blocks import DENSE_ROWS, Block, as_scaled, pieces_at, prepared, rescaled
-from herdcli.online.exchange import SMALLER, classifier, take_over
-from herdcli.online.full import learn_full, widened
-from herdcli.online.kernel import Growing, learn_kernel
+from herdcli.online import compact_features, forgetting, heldout_examples, prediction_sets, tags
+from herdcli.online.example_blocks import DENSE_ROWS, ExampleBlock, apply_scales, prepare_block, rescale_block, split_block
+from herdcli.online.full_covariance import learn_full, widen_covariances
+from herdcli.online.kernel_learner import GrowingMachine, learn_kernel
+from herdcli.online.learner_state import BlockSource, HasClassNames, LabelledBatch, LearnerState
 from herdcli.online.model import Classifier, Machine, Settings
-from herdcli.online.state import Batch, Named, Source, State
-from herdcli.online.updates import rule_of
+from herdcli.online.reference_updates import loop_codes
+from herdcli.online.state_conversion import SMALLER, classifier_from_state, load_model_into_state
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -26,18 +26,18 @@ SPARE = 1 << 18  # weights that a growing table has room for, and a quarter more
 STRAIN_ROWS = 100  # first examples whose C·v is looked at
 
 
-class Nothing:
+class EmptySource:
     """A source without examples."""
 
     steps = 0
 
-    def block(self, step: int, proof: bytes = b"") -> Batch | None:
+    def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
         """None."""
         return None
 
 
 @dataclass(frozen=True)
-class Learner:
+class OnlineLearner:
     """The algorithm: what is learned, from where, into how many classes; `columns` a table begins with (1 + 2^bits when hashed).
 
     labels  know the classes' names when the run has ended; None: they are called by their numbers.
@@ -49,16 +49,16 @@ class Learner:
     """
 
     settings: Settings
-    source: Source
+    source: BlockSource
     classes: int
     columns: int = 1
-    labels: Named | None = None
+    labels: HasClassNames | None = None
     model: Classifier | None = None
     coverage: float = 0.0
     scales: Array | None = None
     rows: int = 0
     bits: int = 0
-    state = State  # the type of its states
+    state = LearnerState  # the type of its states
 
     @property
     def count(self) -> int:
@@ -81,10 +81,10 @@ class Learner:
         full = self.settings.kernel == "none" and self.settings.covariance == "full"
         return self.features * (self.count if self.top else 1) if full else 0
 
-    def init(self) -> State:
+    def init(self) -> LearnerState:
         """The state before the first example, or where the model stands."""
         count, settings = self.count, self.settings
-        state = State(
+        state = LearnerState(
             step=0,
             done=False,
             counts=np.zeros(self.classes, dtype=np.int64),
@@ -110,32 +110,32 @@ class Learner:
         if settings.scaling != "none":
             state.sizes = np.zeros((0, 5 if settings.scaling == "standard" else 2)) if self.scales is None else self.scales
         if self.model is not None:
-            take_over(state, self.model)
+            load_model_into_state(state, self.model)
         if self.coverage:
-            sets.begin(state, self.coverage, self.model)
-        if state.table is not None and self.model is None and self.columns > compact.LEAST:
-            compact.begin(state, self.columns)
+            prediction_sets.begin_sets(state, self.coverage, self.model)
+        if state.table is not None and self.model is None and self.columns > compact_features.LEAST:
+            compact_features.begin_table(state, self.columns)
         if settings.kernel == "none":
-            _grow(state, self, self.columns if state.columns is None else 1)
+            _grow_features(state, self, self.columns if state.columns is None else 1)
         return state
 
-    def next_batch(self, state: State) -> Batch | None:
+    def next_batch(self, state: LearnerState) -> LabelledBatch | None:
         """What a state learns next, None at the end.  Raises DataError if what was read before is not what the state has learned."""
         return self.source.block(state.step, b"" if state.proof is None else state.proof.tobytes())
 
-    def step(self, state: State) -> State:
+    def step(self, state: LearnerState) -> LearnerState:
         """Learn one block."""
         batch = self.next_batch(state)
         if batch is None:
             state.done = True
             return state
         if batch.held is not None and batch.number == 0:
-            held_out.begin(state, self.settings)
+            heldout_examples.begin_pass(state, self.settings)
             if state.done:
                 return state
-        return _learned(self, state, batch)
+        return _learn_batch(self, state, batch)
 
-    def done(self, state: State) -> bool:
+    def done(self, state: LearnerState) -> bool:
         """Whether all blocks are behind it, or the stream has ended."""
         return state.done or (self.source.steps is not None and state.step >= self.source.steps)
 
@@ -147,18 +147,18 @@ class Learner:
             return whole + whole // 8 + (0 if self.settings.bias else 2 * whole) + READ * DENSE_ROWS * self.features  # and which are finite
         return 16 * self.features * self.count + (8 * self.rows * self.count if self.settings.dual else 0)
 
-    def progress(self, state: State) -> algorithm.Progress:
+    def progress(self, state: LearnerState) -> algorithm.RunProgress:
         """How far it is, and the progressive error."""
         seen, wrong = state.tally[:2].tolist()
-        return algorithm.Progress(state.step, self.source.steps, f"error {wrong / seen:.4f}" if seen else "")
+        return algorithm.RunProgress(state.step, self.source.steps, f"error {wrong / seen:.4f}" if seen else "")
 
-    def result(self, state: State) -> Classifier:
+    def result(self, state: LearnerState) -> Classifier:
         """The artifact of a finished run.  Raises DataError if only one class was seen."""
         names = [str(k) for k in range(self.classes)] if self.labels is None else list(self.labels.names)
-        return classifier(self.settings, self.columns, state, names, bits=self.bits)
+        return classifier_from_state(self.settings, self.columns, state, names, bits=self.bits)
 
 
-def _grow(state: State, learner: Learner, width: int) -> None:
+def _grow_features(state: LearnerState, learner: OnlineLearner, width: int) -> None:
     """Room for features up to `width`, with mean 0 and variance 1."""
     if state.sizes is not None and len(state.sizes) < width:
         room = max(width, min(2 * len(state.sizes), width + (1 << 20)))
@@ -167,7 +167,7 @@ def _grow(state: State, learner: Learner, width: int) -> None:
         state.weights = np.pad(state.weights, ((0, width - len(state.weights)), (0, 0)))
     if state.stack is not None and state.stack.shape[1] < width:
         room = max(width, min(2 * state.stack.shape[1], width + (1 << 20)))
-        state.stack = tags.grown(state.stack, len(state.stack), room)
+        state.stack = tags.grow_weights(state.stack, len(state.stack), room)
     if state.table is not None and len(state.table) < width:
         room = width if len(state.table) < 2 else width + min(len(state.table), max(len(state.table) // 4, SPARE // learner.count))
         before = len(state.table)
@@ -179,11 +179,11 @@ def _grow(state: State, learner: Learner, width: int) -> None:
         groups = learner.count if learner.top else 1
         sigma = np.zeros((len(state.sigma), groups * width, groups * width))
         sigma[:, np.arange(groups * width), np.arange(groups * width)] = 1.0
-        state.sigma = widened(state.sigma, learner.count, old, width) if old else sigma
+        state.sigma = widen_covariances(state.sigma, learner.count, old, width) if old else sigma
         state.mean = np.pad(state.mean, ((0, 0), (0, width - old)))
 
 
-def _longer(state: State, rows: int) -> Array:
+def _longer(state: LearnerState, rows: int) -> Array:
     """The table with so many rows, new ones of zeros: in its place in memory where nothing else refers to it, else as a copy."""
     assert state.table is not None
     table, state.table = state.table, None
@@ -197,22 +197,22 @@ def _longer(state: State, rows: int) -> Array:
     return table
 
 
-def _learned(learner: Learner, state: State, batch: Batch) -> State:
+def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBatch) -> LearnerState:
     """The state with one batch more."""
     settings = learner.settings
-    block = prepared(batch.block, normalize=settings.normalize, bias=settings.bias)
+    block = prepare_block(batch.block, normalize=settings.normalize, bias=settings.bias)
     if settings.task == "classification":
         np.add(state.counts, np.bincount(block.label, minlength=learner.classes), out=state.counts)
     if settings.label_noise:
-        block = replace(block, label=noisy(block.label, learner.classes, settings, batch.number))
+        block = replace(block, label=add_label_noise(block.label, learner.classes, settings, batch.number))
     if state.columns is not None:
-        block = compact.numbered(state, block)
+        block = compact_features.number_features(state, block)
     if state.sizes is not None:
-        _grow(state, learner, block.width)
-        block = rescaled(block, state.sizes) if learner.scales is None else as_scaled(block, state.sizes)
+        _grow_features(state, learner, block.width)
+        block = rescale_block(block, state.sizes) if learner.scales is None else apply_scales(block, state.sizes)
     with np.errstate(all="ignore"):  # what is no longer finite is told once, below
-        score, variance = learn(learner, state, block)
-        found = judged(settings, score, block.label)
+        score, variance = learn_block(learner, state, block)
+        found = progressive_losses(settings, score, block.label)
     if not (np.isfinite(score).all() and np.isfinite(variance).all()):
         raise Diverged("the scores are no longer finite", hint=SMALLER)
     if state.running[0] == block.rows:
@@ -222,18 +222,18 @@ def _learned(learner: Learner, state: State, batch: Batch) -> State:
         # others.
         state.tally[5] = float(variance[rows].max(initial=0.0)) * largest
     if batch.first_pass:
-        _judge(state, *found)
+        _add_progressive_losses(state, *found)
         if state.coverage is not None:
-            sets.add(state, score, variance, block.label, numbers=settings.task == "regression")
+            prediction_sets.add_sets(state, score, variance, block.label, numbers=settings.task == "regression")
     if batch.held is not None:
-        held_out.add(state, *(each[batch.held] for each in found))
-    _keep(state, batch, score, variance, block.label)
+        heldout_examples.add_scores(state, *(each[batch.held] for each in found))
+    _keep_recent_scores(state, batch, score, variance, block.label)
     state.proof = np.frombuffer(batch.proof, dtype=np.uint8).copy() if batch.proof else None
     state.step += 1
     return state
 
 
-def _keep(state: State, batch: Batch, score: Array, variance: Array, label: Array) -> None:
+def _keep_recent_scores(state: LearnerState, batch: LabelledBatch, score: Array, variance: Array, label: Array) -> None:
     """The last scores of examples that were judged before anything had learned them, which calibrate the confidence.
 
     Later passes have learned all but those that are held out: scores of the others would say that it is surer than it is.
@@ -244,14 +244,14 @@ def _keep(state: State, batch: Batch, score: Array, variance: Array, label: Arra
         score, variance, label = score[batch.held], variance[batch.held], label[batch.held]
     if state.stack is not None:
         count = len(state.stack)
-        state.score, state.variance = tags.with_labels(state.score, count, tags.ABSENT), tags.with_labels(state.variance, count)
-        state.label, label = tags.with_labels(state.label, count), tags.with_labels(label, count)
+        state.score, state.variance = tags.add_label_columns(state.score, count, tags.ABSENT), tags.add_label_columns(state.variance, count)
+        state.label, label = tags.add_label_columns(state.label, count), tags.add_label_columns(label, count)
     state.score = np.concatenate([state.score, score])[-KEPT:]
     state.variance = np.concatenate([state.variance, variance])[-KEPT:]
     state.label = np.concatenate([state.label, label])[-KEPT:].astype(state.label.dtype)
 
 
-def noisy(label: Array, classes: int, settings: Settings, number: int) -> Array:
+def add_label_noise(label: Array, classes: int, settings: Settings, number: int) -> Array:
     """Labels (n,), each replaced by another class with probability `label_noise`; the same in every pass."""
     random = generator(settings.seed, Stream.LABEL_NOISE, step=number)
     flipped = random.random(len(label)) < settings.label_noise
@@ -259,27 +259,27 @@ def noisy(label: Array, classes: int, settings: Settings, number: int) -> Array:
     return np.where(flipped, (label + shift) % classes, label).astype(np.int32)
 
 
-def learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
+def learn_block(learner: OnlineLearner, state: LearnerState, block: ExampleBlock) -> tuple[Array, Array]:
     """The loops on one block; scores and variances (n, C) before each example was learned.  Between its parts evidence fades."""
     if not learner.settings.half_life:
-        return _learn(learner, state, block)
-    found, step = [], forgetting.interval(learner.settings.half_life)
-    for part in pieces_at(block, forgetting.ends(block.weight, block.rows, int(state.running[0]), step)):
+        return _run_loops(learner, state, block)
+    found, step = [], forgetting.fading_interval(learner.settings.half_life)
+    for part in split_block(block, forgetting.fading_points(block.weight, block.rows, int(state.running[0]), step)):
         begin = int(state.running[0])
-        found.append(_learn(learner, state, part))
+        found.append(_run_loops(learner, state, part))
         if int(state.running[0]) // step > begin // step:
-            forgetting.fade(state, step / learner.settings.half_life)
+            forgetting.fade_evidence(state, step / learner.settings.half_life)
     score, variance = zip(*found, strict=True)
     return np.concatenate(score), np.concatenate(variance)
 
 
-def _learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
-    rule, count = rule_of(learner.settings), learner.count
+def _run_loops(learner: OnlineLearner, state: LearnerState, block: ExampleBlock) -> tuple[Array, Array]:
+    rule, count = loop_codes(learner.settings), learner.count
     if state.stack is not None:
-        _grow(state, learner, block.width)
-        state.stack = tags.grown(state.stack, block.label.shape[1], block.width)
-        labelled = replace(block, label=tags.with_labels(block.label, len(state.stack)))
-        score, variance, updates = tags.learn(state.stack, labelled, rule, state.running)
+        _grow_features(state, learner, block.width)
+        state.stack = tags.grow_weights(state.stack, block.label.shape[1], block.width)
+        labelled = replace(block, label=tags.add_label_columns(block.label, len(state.stack)))
+        score, variance, updates = tags.learn_block(state.stack, labelled, rule, state.running)
         state.tally[3] += updates
         return score, variance
     score, variance = np.zeros((block.rows, count)), np.zeros((block.rows, count))
@@ -288,14 +288,14 @@ def _learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
     examples = (block.pointer, block.index, block.value, label, block.weight)
     if learner.settings.kernel != "none":
         width = max(block.width, *(machine.support.shape[1] for machine in state.machines))
-        growing = [Growing(machine, width) for machine in state.machines]
+        growing = [GrowingMachine(machine, width) for machine in state.machines]
         found = learn_kernel(growing, block.dense(width), block.label, block.weight, rule, learner.settings, state.running, score, variance)
         state.tally[3:5] += found
         state.machines = [machine.machine() for machine in growing]
         return score, variance
-    _grow(state, learner, block.width)
+    _grow_features(state, learner, block.width)
     if target is not None and learner.settings.scaling == "standard" and not state.running[0] and len(target):
-        _begin_at(state, float(target[0]))
+        _set_bias(state, float(target[0]))
     if state.weights is not None:
         assert state.multipliers is not None
         assert block.place is not None
@@ -319,7 +319,7 @@ def _learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
     return score, variance
 
 
-def _begin_at(state: State, target: float) -> None:
+def _set_bias(state: LearnerState, target: float) -> None:
     """Put the bias of numbers at the first of them: it begins with variance 1, and they may lie anywhere."""
     if state.table is not None:
         state.table[0, 0, 0] = target
@@ -337,10 +337,10 @@ def true_margins(score: Array, label: Array) -> Array:
     return np.asarray(own - others.max(axis=1))
 
 
-def judged(settings: Settings, score: Array, label: Array) -> tuple[Array, Array]:
+def progressive_losses(settings: Settings, score: Array, label: Array) -> tuple[Array, Array]:
     """Error and loss (n,) of each example by its scores: whether it is wrong and ½ max(0, 1 − m)²; of numbers |y − m| and (y − m)²."""
     if settings.task == "multilabel":
-        return tags.judged(score, tags.with_labels(label, score.shape[1]))
+        return tags.tag_losses(score, tags.add_label_columns(label, score.shape[1]))
     if settings.task == "regression":
         residual = label - score[:, 0]
         return np.abs(residual), residual**2
@@ -348,7 +348,7 @@ def judged(settings: Settings, score: Array, label: Array) -> tuple[Array, Array
     return (~(margin > 0.0)).astype(float), 0.5 * np.maximum(0.0, 1.0 - margin) ** 2
 
 
-def _judge(state: State, wrong: Array, loss: Array) -> None:
+def _add_progressive_losses(state: LearnerState, wrong: Array, loss: Array) -> None:
     """Add up errors and losses of examples before they were learned, an honest estimate; a point of the trace at each power of two."""
     seen = int(state.tally[0])
     sums = np.cumsum(np.concatenate([[state.tally[2]], loss]))  # from the first to the last, whatever the blocks

@@ -11,7 +11,7 @@ from herdcli.errors import DataError
 from herdcli.numerics.class_baselines import ClassBaselines
 from herdcli.online.coverage import Coverage
 from herdcli.online.documents import Documents
-from herdcli.online.pairs import require_pairs
+from herdcli.online.quadratic_features import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import LARGEST, Array, array
 
@@ -335,7 +335,7 @@ class Classifier(Classifier2):
             raise DataError("has two classes of one name")
         require_settings(self.settings)
         if self.machines:
-            _machines(self)
+            _require_machines(self)
         else:
             require_weights(self)
         require_features(self)
@@ -345,7 +345,7 @@ class Classifier(Classifier2):
             if self.features != 1 << self.documents.bits:
                 raise DataError(f"has {self.features} features, documents are hashed into 2^{self.documents.bits} columns")
         if self.holdout is not None:
-            _holdout(self.holdout, self.count, len(self.classes))
+            _require_holdout(self.holdout, self.count, len(self.classes))
         if self.baselines is not None:
             self.baselines.require_shape(len(self.classes), self.features)
         if self.link not in LINKS:
@@ -417,7 +417,7 @@ def require_weights(model: Classifier) -> None:
                 raise DataError("dataset 'covariance' has entries larger than the variances on its diagonal allow")
 
 
-def _machines(model: Classifier) -> None:
+def _require_machines(model: Classifier) -> None:
     if model.settings.kernel == "none" or model.mean is not None:
         raise DataError("has support vectors beside weights of features")
     if len(model.machines) != model.count:
@@ -465,7 +465,7 @@ def _require_columns(model: Classifier, column: Array) -> None:
         raise DataError(f"dataset 'column' is not rising within the {model.columns} columns that there are")
 
 
-def _holdout(held: Holdout, count: int, classes: int) -> None:
+def _require_holdout(held: Holdout, count: int, classes: int) -> None:
     if held.score.shape[1] != count:
         raise DataError(f"holdout has {held.score.shape[1]} scores for each example, {classes} classes have {count}")
     require_finite(held.score, "holdout/score")

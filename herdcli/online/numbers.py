@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.online.model import Classifier, require_features, require_finite, require_settings, require_weights
-from herdcli.online.pairs import require_pairs
+from herdcli.online.quadratic_features import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -59,23 +59,23 @@ class Predictor(Classifier):
                 require_finite(getattr(self.holdout, name), f"holdout/{name}")
 
 
-def unit(model: Classifier) -> float:
+def noise_variance(model: Classifier) -> float:
     """1/C: the variance of an example's noise, in the unit of the variances."""
     settings, running = model.settings, model.running
     return 1.0 / settings.C if settings.C else 4.0 * running.squares / max(running.examples, 1)
 
 
-def deviations(model: Classifier, variance: Array) -> Array:
+def predictive_deviations(model: Classifier, variance: Array) -> Array:
     """Standard deviation (n,) of new outcomes by the variances (n, 1) of their predictions."""
-    return np.asarray(model.scale * np.sqrt(variance[:, 0] + unit(model)))
+    return np.asarray(model.scale * np.sqrt(variance[:, 0] + noise_variance(model)))
 
 
-def fitted(model: Predictor) -> Predictor:
+def fit_noise(model: Predictor) -> Predictor:
     """The predictor with τ by its held-out outcomes, if it has any."""
     held = model.holdout
     if held is None or not (chosen := held.split == 1).any():
         return model
     residual = held.y[chosen] - held.score[chosen, 0]
     # Residuals over their standard deviations have mean square 1 at τ; of outcomes without any error the smallest number above 0.
-    scale = float(np.sqrt(np.mean(residual**2 / (held.variance[chosen, 0] + unit(model)))))
+    scale = float(np.sqrt(np.mean(residual**2 / (held.variance[chosen, 0] + noise_variance(model)))))
     return replace(model, scale=max(scale, float(np.finfo(float).tiny)))

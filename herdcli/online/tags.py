@@ -1,4 +1,4 @@
-"""The `tagger` artifact: a Gaussian over linear classifiers, one for each label, of examples that have any number of labels.
+"""The `tagger_from_state` artifact: a Gaussian over linear classifiers, one for each label, of examples that have any number of labels.
 
 Each label is learned against its absence, by an example's margin m = y μ·x with y = 1 where the example has the label, else −1.  An example
 is given the labels whose scores are above their thresholds.  A label that a stream brings late begins with the block that brings it.
@@ -14,18 +14,18 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError, Diverged
-from herdcli.online import held_out
-from herdcli.online.blocks import Block
+from herdcli.online import heldout_examples
+from herdcli.online.example_blocks import ExampleBlock
 from herdcli.online.model import LINKS, Classifier, Progress, Running, Settings, require_features, require_finite, require_settings
 from herdcli.online.model import require_weights as require_weights_of
-from herdcli.online.pairs import require_pairs
-from herdcli.online.predict import fit_link, probabilities
+from herdcli.online.prediction import class_probabilities, fit_link
+from herdcli.online.quadratic_features import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 if TYPE_CHECKING:
     from herdcli.fast.numpy_online import Rule
-    from herdcli.online.state import State
+    from herdcli.online.learner_state import LearnerState
 
 LEAST = 5  # examples with a label, of those that calibrate, that its threshold is fitted on
 ABSENT = -1.0  # score of a label that had not been met
@@ -76,10 +76,10 @@ class Tagger(Classifier):
         if not all(0 <= number < np.inf for number in counts):
             raise DataError("its running figures are not all finite and 0 or more")
         if self.holdout is not None:
-            _require_held(self.holdout, self.count)
+            _require_heldout(self.holdout, self.count)
 
 
-def _require_held(held: Tagged, count: int) -> None:
+def _require_heldout(held: Tagged, count: int) -> None:
     if held.score.shape[1] != count:
         raise DataError(f"holdout has {held.score.shape[1]} scores for each example, there are {count} labels")
     require_finite(held.score, "holdout/score")
@@ -90,13 +90,13 @@ def _require_held(held: Tagged, count: int) -> None:
         raise DataError("dataset 'holdout/split' has parts other than 1 and 2")
 
 
-def with_labels(values: Array, count: int, fill: float = 0.0) -> Array:
+def add_label_columns(values: Array, count: int, fill: float = 0.0) -> Array:
     """An array (n, C') with columns for labels up to `count`, which had not been met."""
     missing = count - values.shape[1]
     return np.pad(values, ((0, 0), (0, missing)), constant_values=fill) if missing > 0 else values
 
 
-def grown(stack: Array, count: int, width: int) -> Array:
+def grow_weights(stack: Array, count: int, width: int) -> Array:
     """Weights (C', D', 2), means and variances, with room for so many labels and features: mean 0 and variance 1."""
     labels, room = max(count, len(stack)), max(width, stack.shape[1])
     if (labels, room) == stack.shape[:2]:
@@ -107,7 +107,7 @@ def grown(stack: Array, count: int, width: int) -> Array:
     return wide
 
 
-def learn(stack: Array, block: Block, rule: Rule, running: Array) -> tuple[Array, Array, int]:
+def learn_block(stack: Array, block: ExampleBlock, rule: Rule, running: Array) -> tuple[Array, Array, int]:
     """Learn a block label by label: scores and variances (n, C) before each example was learned, and the updates of all labels.
 
     stack (C, D, 2), changed.   block  its labels are (n, C), 1 or 0.   running [examples, Σ|x|²], moved on once for all labels.
@@ -124,7 +124,7 @@ def learn(stack: Array, block: Block, rule: Rule, running: Array) -> tuple[Array
     return score, variance, updates
 
 
-def judged(score: Array, label: Array) -> tuple[Array, Array]:
+def tag_losses(score: Array, label: Array) -> tuple[Array, Array]:
     """The share of wrong labels (n,) of each example, and the mean over labels of ½ max(0, 1 − m)²."""
     if not score.shape[1]:
         return np.zeros(len(score)), np.zeros(len(score))
@@ -132,17 +132,17 @@ def judged(score: Array, label: Array) -> tuple[Array, Array]:
     return np.mean((score > 0.0) != (label > 0), axis=1), np.mean(0.5 * np.maximum(0.0, 1.0 - margin) ** 2, axis=1)
 
 
-def tagger(settings: Settings, columns: int, state: State, names: Sequence[str]) -> Tagger:
+def tagger_from_state(settings: Settings, columns: int, state: LearnerState, names: Sequence[str]) -> Tagger:
     """The artifact of a finished run, its labels in order.  Raises DataError if no example has any."""
     if not names:
         raise DataError("no example has a label", hint="a line is: 1,3,7 | feature feature:value …")
-    held_out.restore(state)
+    heldout_examples.restore_best(state)
     assert state.stack is not None
     seen, wrong, loss, updates, refused = state.tally[:5].tolist()
     first = 0 if settings.bias else 1
     touched = np.flatnonzero((state.stack != np.array([0.0, 1.0])).any(axis=(0, 2)))
     used = max(2, int(touched[-1]) + 1 if len(touched) else 2, min(columns, state.stack.shape[1]))
-    weights = grown(state.stack, len(names), 2)[:, first:used]
+    weights = grow_weights(state.stack, len(names), 2)[:, first:used]
     if not np.isfinite(weights).all():
         raise Diverged("the weights or their variances are no longer finite", hint="use a smaller --C, or --normalize l2")
     made = Tagger(
@@ -150,28 +150,28 @@ def tagger(settings: Settings, columns: int, state: State, names: Sequence[str])
         settings=settings,
         running=Running(int(state.running[0]), float(state.running[1]), int(seen), 0, loss, int(updates), int(refused)),
         progress=Progress(state.trace[0].astype(np.int64), state.trace[1].copy(), state.trace[2].copy()),
-        passes=held_out.told(state),
+        passes=heldout_examples.pass_records(state),
         mean=np.ascontiguousarray(weights[:, :, 0]),
         variance=np.ascontiguousarray(weights[:, :, 1]),
         threshold=np.zeros(len(names)),
         missed=wrong,
     )
     if state.sizes is not None:
-        made = _scaled(made, np.pad(state.sizes[:used], ((0, max(0, used - len(state.sizes))), (0, 0)))[first:])
+        made = _add_scales(made, np.pad(state.sizes[:used], ((0, max(0, used - len(state.sizes))), (0, 0)))[first:])
     if len(state.label):
-        score, variance = with_labels(state.score, len(names), ABSENT), with_labels(state.variance, len(names))
-        y = with_labels(state.label, len(names)).astype(np.uint8)
+        score, variance = add_label_columns(state.score, len(names), ABSENT), add_label_columns(state.variance, len(names))
+        y = add_label_columns(state.label, len(names)).astype(np.uint8)
         made = replace(made, holdout=Tagged(score, variance, y, np.ones(len(y), dtype=np.uint8)))
-    return in_order(made, sorted(names, key=by_number))
+    return reorder_labels(made, sorted(names, key=label_sort_key))
 
 
-def _scaled(made: Tagger, scales: Array) -> Tagger:
+def _add_scales(made: Tagger, scales: Array) -> Tagger:
     found = made.with_scales(scales)
     assert isinstance(found, Tagger)
     return found
 
 
-def by_number(name: str) -> tuple[bool, float, str]:
+def label_sort_key(name: str) -> tuple[bool, float, str]:
     """What labels are sorted by: numbers by their size, then texts."""
     try:
         return (False, float(name), name)
@@ -179,7 +179,7 @@ def by_number(name: str) -> tuple[bool, float, str]:
         return (True, 0.0, name)
 
 
-def in_order(model: Tagger, names: Sequence[str]) -> Tagger:
+def reorder_labels(model: Tagger, names: Sequence[str]) -> Tagger:
     """The model with these labels, in this order; one that it does not know has mean 0, variance 1 and is never given."""
     known = {name: place for place, name in enumerate(model.classes)}
     place = np.array([known.get(name, -1) for name in names], dtype=np.int64)
@@ -199,19 +199,19 @@ def in_order(model: Tagger, names: Sequence[str]) -> Tagger:
     return replace(model, classes=list(names), mean=mean, variance=variances, threshold=threshold, holdout=held)
 
 
-def given(model: Tagger, score: Array) -> Array:
+def assigned_labels(model: Tagger, score: Array) -> Array:
     """Which labels (n, C) examples of these scores are given, bool."""
     assert model.threshold is not None
     return np.asarray(score > model.threshold)
 
 
-def confidences(model: Tagger, score: Array, variance: Array) -> Array:
+def label_confidences(model: Tagger, score: Array, variance: Array) -> Array:
     """P(label) (n, C) of each label by itself: F(g m/√(1 + v))."""
-    flat = probabilities(score.reshape(-1, 1), variance.reshape(-1, 1), model.scale, model.link)[:, 1]
+    flat = class_probabilities(score.reshape(-1, 1), variance.reshape(-1, 1), model.scale, model.link)[:, 1]
     return np.asarray(flat.reshape(score.shape))
 
 
-def settled(model: Tagger) -> Tagger:
+def calibrate_tagger(model: Tagger) -> Tagger:
     """The model with thresholds and the scale of its confidences by the calibration part of its held-out scores, if it has any."""
     held = model.holdout
     if held is None or not (chosen := held.split == 1).any():

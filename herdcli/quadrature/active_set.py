@@ -15,18 +15,18 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics import real
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature.candidate_space import TIE, CandidateSpace
 from herdcli.quadrature.rule import Choice, Chosen, Rule
-from herdcli.quadrature.space import TIE, Space
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_place
+from herdcli.schema import Array, array, require_index
 
 PER_ATOM = 50  # iterations allowed for each atom wanted
 
 
 @dataclass
 class State:
-    """Atoms in use and their weights.  `step` counts iterations; `size` atoms are in use."""
+    """Atoms in use and their weights.  `active_set_step` counts iterations; `size` atoms are in use."""
 
     step: int
     size: int
@@ -41,22 +41,22 @@ class State:
         """Raise DataError unless the atoms in use are candidates."""
         if not 1 <= self.size <= len(self.index):
             raise DataError(f"has {self.size} atoms in use and room for {len(self.index)}")
-        require_place("/index", self.index[: self.size], len(self.running), "a candidate")
+        require_index("/index", self.index[: self.size], len(self.running), "a candidate")
 
 
 @dataclass(frozen=True)
-class Problem:
+class ActiveSetProblem:
     """A space with candidates, a rule (away, pairwise or bpcg), and the number of atoms wanted."""
 
-    space: Space
+    space: CandidateSpace
     rule: str
     count: int
 
 
-def init(problem: Problem) -> State:
+def initial_state(problem: ActiveSetProblem) -> State:
     """One atom: the candidate nearest to μ."""
     space, count = problem.space, problem.count
-    first = space.lowest_best(space.alone)
+    first = space.lowest_best(space.single_point_scores)
     state = State(
         step=0,
         size=1,
@@ -68,11 +68,11 @@ def init(problem: Problem) -> State:
         running=space.points.values(space.candidates[first]),
     )
     state.index[0], state.weight[0] = first, 1.0
-    _record(problem, state)
+    _record_trace(problem, state)
     return state
 
 
-def extended(problem: Problem, state: State) -> State:
+def extend_state(problem: ActiveSetProblem, state: State) -> State:
     """The same state with room for the problem's count of atoms."""
     room = max(0, problem.count - len(state.index))
     state.index = np.concatenate([state.index, np.full(room, -1, dtype=np.int64)])
@@ -83,90 +83,92 @@ def extended(problem: Problem, state: State) -> State:
     return state
 
 
-def total_steps(problem: Problem) -> int:
+def total_steps(problem: ActiveSetProblem) -> int:
     """Iterations after which a run is capped whatever the number of atoms; each descends, so the last atoms are the best."""
     return PER_ATOM * problem.count
 
 
-def step(problem: Problem, state: State) -> State:
+def active_set_step(problem: ActiveSetProblem, state: State) -> State:
     """One iteration.  `ended` becomes count (so many atoms are in use), gap or rounding (nothing descends), or cap (iterations)."""
     space, n = problem.space, state.size
     slope = state.running - space.embedding
     index, weight = state.index[:n], state.weight[:n]
     local = slope[index]
-    level = float(real.product(local, weight))
+    level = float(exact_arithmetic.product(local, weight))
     w, a, s = space.lowest_best(-slope), int(np.argmax(local)), int(np.argmin(local))
     towards, away = level - float(slope[w]), float(local[a]) - level
     if towards <= TIE * space.scale:
-        return _end(state, "gap")
+        return _finish(state, "gap")
     if problem.rule == "bpcg" and float(local[a] - local[s]) >= towards:
-        moved = _shift(problem, state, a, int(index[s]))
+        moved = _pairwise_step(problem, state, a, int(index[s]))
     elif problem.rule == "pairwise":
-        moved = _shift(problem, state, a, w)
+        moved = _pairwise_step(problem, state, a, w)
     elif problem.rule == "away" and away > towards and n > 1:
-        moved = _retreat(problem, state, a)
+        moved = _away_step(problem, state, a)
     else:
-        moved = _advance(problem, state, w)
+        moved = _forward_step(problem, state, w)
     state.step += 1
-    _record(problem, state)
+    _record_trace(problem, state)
     if not moved:
-        return _end(state, "rounding")
+        return _finish(state, "rounding")
     if state.size == problem.count:
-        return _end(state, "count")
-    return _end(state, "cap") if state.step >= total_steps(problem) else state
+        return _finish(state, "count")
+    return _finish(state, "cap") if state.step >= total_steps(problem) else state
 
 
-def _end(state: State, why: str) -> State:
+def _finish(state: State, why: str) -> State:
     state.ended = why
     return state
 
 
-def _norms(problem: Problem, state: State) -> tuple[float, float]:
+def _inner_products(problem: ActiveSetProblem, state: State) -> tuple[float, float]:
     """⟨g, g⟩ and ⟨g, μ⟩ from the values at the atoms."""
     index, weight = state.index[: state.size], state.weight[: state.size]
-    return float(real.product(weight, state.running[index])), float(real.product(weight, problem.space.embedding[index]))
+    return float(exact_arithmetic.product(weight, state.running[index])), float(
+        exact_arithmetic.product(weight, problem.space.embedding[index])
+    )
 
 
-def _record(problem: Problem, state: State) -> None:
-    quadratic, linear = _norms(problem, state)
+def _record_trace(problem: ActiveSetProblem, state: State) -> None:
+    quadratic, linear = _inner_products(problem, state)
     slope = state.running - problem.space.embedding
     state.mmd[state.size - 1] = problem.space.distance(quadratic, linear)
     state.gap[state.size - 1] = max(0.0, quadratic - linear - float(slope.min()))
 
 
-def _advance(problem: Problem, state: State, w: int) -> bool:
+def _forward_step(problem: ActiveSetProblem, state: State, w: int) -> bool:
     """g ← (1−ρ) g + ρ Φ(w)."""
     space = problem.space
-    quadratic, linear = _norms(problem, state)
+    quadratic, linear = _inner_products(problem, state)
     cross, own = float(state.running[w]), float(space.diagonal[w])
     # Descent of ½‖g − μ‖² along Φ(w) − g: slope ⟨g − μ, g − Φ(w)⟩, curvature ‖g − Φ(w)‖² (Lacoste-Julien & Jaggi 2015, alg. 1).
-    rate = _clipped(quadratic - linear - (cross - float(space.embedding[w])), quadratic - 2 * cross + own, 1.0)
+    rate = _clip_step(quadratic - linear - (cross - float(space.embedding[w])), quadratic - 2 * cross + own, 1.0)
     state.weight[: state.size] *= 1 - rate
     state.running *= 1 - rate
     state.running += rate * space.points.values(space.candidates[w])
-    _give(state, w, rate)
-    _tidy(state)
+    _add_weight(state, w, rate)
+    _drop_zero_weights(state)
     return rate > 0
 
 
-def _retreat(problem: Problem, state: State, a: int) -> bool:
+def _away_step(problem: ActiveSetProblem, state: State, a: int) -> bool:
     """g ← (1+ρ) g − ρ Φ(a), a a position among the atoms."""
     space, index = problem.space, int(state.index[a])
-    quadratic, linear = _norms(problem, state)
+    quadratic, linear = _inner_products(problem, state)
     cross, own, held = float(state.running[index]), float(space.diagonal[index]), float(state.weight[a])
     # Along g − Φ(a) the weight of a is (1+ρ) w_a − ρ, which reaches 0 at ρ = w_a/(1 − w_a): the largest step that stays in the hull
     # (Lacoste-Julien & Jaggi 2015, alg. 1).
     largest = held / (1 - held)
-    rate = _clipped((cross - float(space.embedding[index])) - (quadratic - linear), quadratic - 2 * cross + own, largest)
+    rate = _clip_step((cross - float(space.embedding[index])) - (quadratic - linear), quadratic - 2 * cross + own, largest)
     state.weight[: state.size] *= 1 + rate
     state.weight[a] = 0.0 if rate == largest else state.weight[a] - rate
     state.running *= 1 + rate
     state.running -= rate * space.points.values(space.candidates[index])
-    _tidy(state)
+    _drop_zero_weights(state)
     return rate > 0
 
 
-def _shift(problem: Problem, state: State, a: int, to: int) -> bool:
+def _pairwise_step(problem: ActiveSetProblem, state: State, a: int, to: int) -> bool:
     """Weight from atom number a to candidate `to`."""
     space, start = problem.space, int(state.index[a])
     values = space.points.values(space.candidates[to])
@@ -176,20 +178,20 @@ def _shift(problem: Problem, state: State, a: int, to: int) -> bool:
     # is at most the weight that a has (Lacoste-Julien & Jaggi 2015, alg. 2).
     curvature = float(space.diagonal[to]) + float(space.diagonal[start]) - 2 * float(values[start])
     held = float(state.weight[a])
-    rate = _clipped(float(slope[start] - slope[to]), curvature, held)
+    rate = _clip_step(float(slope[start] - slope[to]), curvature, held)
     state.weight[a] = 0.0 if rate == held else held - rate
-    _give(state, to, rate)
+    _add_weight(state, to, rate)
     down *= rate
     state.running += down
-    _tidy(state)
+    _drop_zero_weights(state)
     return rate > 0
 
 
-def _clipped(slope: float, curvature: float, largest: float) -> float:
+def _clip_step(slope: float, curvature: float, largest: float) -> float:
     return min(largest, max(0.0, slope / curvature)) if curvature > 0 else 0.0
 
 
-def _give(state: State, candidate: int, amount: float) -> None:
+def _add_weight(state: State, candidate: int, amount: float) -> None:
     """Add weight to a candidate, taking it into use at the end if it is not."""
     held = np.flatnonzero(state.index[: state.size] == candidate)
     if len(held):
@@ -201,7 +203,7 @@ def _give(state: State, candidate: int, amount: float) -> None:
         state.size = max(state.size, place + 1)
 
 
-def _tidy(state: State) -> None:
+def _drop_zero_weights(state: State) -> None:
     """Drop atoms without weight."""
     kept = np.flatnonzero(state.weight[: state.size] > 0)
     n = len(kept)
@@ -219,17 +221,17 @@ class ActiveSetRule(Rule):
         """Iterations at most."""
         return PER_ATOM * count
 
-    def problem(self, choice: Choice) -> Problem:
+    def problem(self, choice: Choice) -> ActiveSetProblem:
         """Its space and number of atoms."""
-        return Problem(choice.space, self.name, choice.count)
+        return ActiveSetProblem(choice.space, self.name, choice.count)
 
-    def begin(self, problem: Problem, saved: State | None) -> State:
+    def begin(self, problem: ActiveSetProblem, saved: State | None) -> State:
         """One atom, or those of an earlier run."""
-        return init(problem) if saved is None else extended(problem, saved)
+        return initial_state(problem) if saved is None else extend_state(problem, saved)
 
-    def step(self, problem: Problem, state: State) -> State:
+    def step(self, problem: ActiveSetProblem, state: State) -> State:
         """One iteration."""
-        return step(problem, state)
+        return active_set_step(problem, state)
 
     def latest_mmd(self, state: State) -> float:
         """Of the atoms in use."""

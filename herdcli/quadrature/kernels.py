@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics import real
+from herdcli.numerics import exact_arithmetic
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -35,7 +35,7 @@ class Kernel(Protocol):
         """The kernel as it is written on the command line, parameters included."""
 
 
-class Stationary:
+class StationaryKernel:
     """Kernels with k(x, x) = 1 that are defined on all rows."""
 
     def diagonal(self, X: Array) -> Array:
@@ -46,14 +46,14 @@ class Stationary:
         """Every row (n, d) will do."""
 
 
-def length(bandwidth: float | None) -> float:
+def require_length(bandwidth: float | None) -> float:
     """A length scale that must have been chosen by now."""
     if bandwidth is None:
         raise ValueError("the kernel's length scale is not chosen yet")
     return bandwidth
 
 
-def squares(X: Array, Y: Array) -> Array:
+def squared_distances(X: Array, Y: Array) -> Array:
     """(n, m) squared Euclidean distances, from differences."""
     from scipy.spatial.distance import cdist
 
@@ -62,24 +62,24 @@ def squares(X: Array, Y: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Gaussian(Stationary):
+class GaussianKernel(StationaryKernel):
     """exp(−|x−y|² / 2ℓ²)."""
 
     bandwidth: float | None = None
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values exp(−|x_i − y_j|²/2ℓ²)."""
-        values = squares(X, Y)
-        values *= -0.5 / real.power(length(self.bandwidth), 2)
-        return real.exp(values, out=values)
+        values = squared_distances(X, Y)
+        values *= -0.5 / exact_arithmetic.power(require_length(self.bandwidth), 2)
+        return exact_arithmetic.exp(values, out=values)
 
     def text(self) -> str:
         """`gaussian:ℓ`."""
-        return _text("gaussian", self.bandwidth)
+        return _kernel_text("gaussian", self.bandwidth)
 
 
 @dataclass(frozen=True)
-class Laplace(Stationary):
+class LaplaceKernel(StationaryKernel):
     """exp(−‖x−y‖₁ / ℓ), the product over columns of exp(−|x_j−y_j|/ℓ)."""
 
     bandwidth: float | None = None
@@ -89,16 +89,16 @@ class Laplace(Stationary):
         from scipy.spatial.distance import cdist
 
         values: Array = cdist(X, Y, "cityblock")
-        values *= -1.0 / length(self.bandwidth)
-        return real.exp(values, out=values)
+        values *= -1.0 / require_length(self.bandwidth)
+        return exact_arithmetic.exp(values, out=values)
 
     def text(self) -> str:
         """`laplace:ℓ`."""
-        return _text("laplace", self.bandwidth)
+        return _kernel_text("laplace", self.bandwidth)
 
 
 @dataclass(frozen=True)
-class Matern(Stationary):
+class MaternKernel(StationaryKernel):
     """Matérn of smoothness ½, 3/2, 5/2 (twice = 1, 3, 5) in s = √(2·smoothness)·|x−y|/ℓ: e^{−s} times 1, 1+s, 1+s+s²/3."""
 
     twice: int
@@ -106,14 +106,14 @@ class Matern(Stationary):
 
     def rate(self) -> float:
         """s per unit of distance."""
-        return math.sqrt(self.twice) / length(self.bandwidth)
+        return math.sqrt(self.twice) / require_length(self.bandwidth)
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values e^{−s} times 1, 1 + s or 1 + s + s²/3, s = rate·|x_i − y_j|."""
-        s = squares(X, Y)
+        s = squared_distances(X, Y)
         np.sqrt(s, out=s)
         s *= self.rate()
-        values = real.exp(-s)
+        values = exact_arithmetic.exp(-s)
         if self.twice == 3:
             values *= 1.0 + s
         elif self.twice == 5:
@@ -122,30 +122,30 @@ class Matern(Stationary):
 
     def text(self) -> str:
         """`matern12:ℓ`, `matern32:ℓ` or `matern52:ℓ`."""
-        return _text(f"matern{self.twice}2", self.bandwidth)
+        return _kernel_text(f"matern{self.twice}2", self.bandwidth)
 
 
 @dataclass(frozen=True)
-class InverseMultiquadric(Stationary):
+class InverseMultiquadricKernel(StationaryKernel):
     """(1 + |x−y|²/c²)^(−½)."""
 
     bandwidth: float | None = None
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values (1 + |x_i − y_j|²/c²)^(−½)."""
-        values = squares(X, Y)
-        values *= real.power(length(self.bandwidth), -2)
+        values = squared_distances(X, Y)
+        values *= exact_arithmetic.power(require_length(self.bandwidth), -2)
         values += 1.0
         np.sqrt(values, out=values)
         return np.divide(1.0, values, out=values)
 
     def text(self) -> str:
         """`inverse-multiquadric:c`."""
-        return _text("inverse-multiquadric", self.bandwidth)
+        return _kernel_text("inverse-multiquadric", self.bandwidth)
 
 
 @dataclass(frozen=True)
-class RationalQuadratic(Stationary):
+class RationalQuadraticKernel(StationaryKernel):
     """(1 + |x−y|² / 2αℓ²)^(−α)."""
 
     bandwidth: float | None = None
@@ -153,8 +153,8 @@ class RationalQuadratic(Stationary):
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values (1 + |x_i − y_j|²/2αℓ²)^(−α)."""
-        values = squares(X, Y)
-        values *= 0.5 / (self.alpha * real.power(length(self.bandwidth), 2))
+        values = squared_distances(X, Y)
+        values *= 0.5 / (self.alpha * exact_arithmetic.power(require_length(self.bandwidth), 2))
         values += 1.0
         if self.alpha == 1.0:
             return np.divide(1.0, values, out=values)
@@ -163,11 +163,11 @@ class RationalQuadratic(Stationary):
 
     def text(self) -> str:
         """`rational-quadratic:ℓ,α`."""
-        return _text("rational-quadratic", self.bandwidth, self.alpha)
+        return _kernel_text("rational-quadratic", self.bandwidth, self.alpha)
 
 
 @dataclass(frozen=True)
-class Energy:
+class EnergyKernel:
     """½(|x−c| + |y−c| − |x−y|): MMD² is half the energy distance whatever the centre c, for weights that sum to 1."""
 
     centre: tuple[float, ...] | None = None
@@ -178,7 +178,7 @@ class Energy:
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values ½(|x_i − c| + |y_j − c| − |x_i − y_j|)."""
-        values = np.sqrt(squares(X, Y))
+        values = np.sqrt(squared_distances(X, Y))
         values *= -0.5
         values += 0.5 * self.norms(X)[:, None]
         values += 0.5 * self.norms(Y)
@@ -197,7 +197,7 @@ class Energy:
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class PolynomialKernel:
     """(x·y + c)^p; the linear kernel is p = 1, c = 0."""
 
     degree: int = 1
@@ -205,37 +205,37 @@ class Polynomial:
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values (x_i·y_j + c)^p."""
-        return np.asarray(real.power(real.product(X, Y.T) + self.offset, self.degree))
+        return np.asarray(exact_arithmetic.power(exact_arithmetic.product(X, Y.T) + self.offset, self.degree))
 
     def diagonal(self, X: Array) -> Array:
         """(n,) values (|x_i|² + c)^p."""
-        return np.asarray(real.power(np.square(X).sum(axis=1) + self.offset, self.degree))
+        return np.asarray(exact_arithmetic.power(np.square(X).sum(axis=1) + self.offset, self.degree))
 
     def check(self, X: Array) -> None:
         """Every row (n, d) will do."""
 
     def text(self) -> str:
         """`linear`, or `polynomial:p,c`."""
-        return "linear" if (self.degree, self.offset) == (1, 0.0) else _text("polynomial", self.degree, self.offset)
+        return "linear" if (self.degree, self.offset) == (1, 0.0) else _kernel_text("polynomial", self.degree, self.offset)
 
 
 @dataclass(frozen=True)
-class Features:
+class FeatureKernel:
     """Explicit features: Φ(x) = x, or with `pairs` x and all products x_i x_j, i < j."""
 
     pairs: bool = False
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values x·y, with `pairs` plus Σ_{i<j} x_i x_j y_i y_j = ½((x·y)² − Σ_i x_i² y_i²)."""
-        values = real.product(X, Y.T)
+        values = exact_arithmetic.product(X, Y.T)
         if self.pairs:
-            values += 0.5 * (values**2 - real.product(X**2, (Y**2).T))
+            values += 0.5 * (values**2 - exact_arithmetic.product(X**2, (Y**2).T))
         return values
 
     def diagonal(self, X: Array) -> Array:
         """(n,) values |x|², with `pairs` plus ½(|x|⁴ − Σ_i x_i⁴)."""
         norms = np.square(X).sum(axis=1)
-        return np.asarray(norms + 0.5 * (norms**2 - real.power(X, 4).sum(axis=1)) if self.pairs else norms)
+        return np.asarray(norms + 0.5 * (norms**2 - exact_arithmetic.power(X, 4).sum(axis=1)) if self.pairs else norms)
 
     def check(self, X: Array) -> None:
         """Every row (n, d) will do."""
@@ -246,7 +246,7 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Hamming(Stationary):
+class HammingKernel(StationaryKernel):
     """The share of columns in which two rows are equal, or with a length λ exp(−(number of unequal columns)/λ)."""
 
     scale: float | None = None
@@ -256,11 +256,11 @@ class Hamming(Stationary):
         from scipy.spatial.distance import cdist
 
         share: Array = cdist(X, Y, "hamming")
-        return np.asarray(1.0 - share if self.scale is None else real.exp(share * (-X.shape[1] / self.scale)))
+        return np.asarray(1.0 - share if self.scale is None else exact_arithmetic.exp(share * (-X.shape[1] / self.scale)))
 
     def text(self) -> str:
         """`hamming`, or `hamming:λ`."""
-        return "hamming" if self.scale is None else _text("hamming", self.scale)
+        return "hamming" if self.scale is None else _kernel_text("hamming", self.scale)
 
 
 # (−1)^(ν−1) B_2ν(u) / (2ν)! by powers of u, highest first
@@ -272,7 +272,7 @@ BERNOULLI: dict[int, tuple[float, ...]] = {
 
 
 @dataclass(frozen=True)
-class Bernoulli:
+class BernoulliKernel:
     """The kernel of periodic functions on [0, 1] with zero mean and norm ∫ (f^(ν))²; in d columns Π_j (1 + k(x_j, y_j)) − 1.
 
     k(x, y) = (−1)^(ν−1) B_2ν({x−y}) / (2ν)! = Σ_{k≥1} 2 (2πk)^{−2ν} cos 2πk(x−y).
@@ -296,7 +296,7 @@ class Bernoulli:
 
     def diagonal(self, X: Array) -> Array:
         """(n,) values (1 + k(0))^d − 1, one number for all rows (n, d)."""
-        return np.full(len(X), real.power(1.0 + BERNOULLI[self.order][-1], X.shape[1]) - 1.0)
+        return np.full(len(X), exact_arithmetic.power(1.0 + BERNOULLI[self.order][-1], X.shape[1]) - 1.0)
 
     def check(self, X: Array) -> None:
         """Raise DataError where a row of X (n, d) leaves [0, 1]."""
@@ -308,11 +308,11 @@ class Bernoulli:
 
     def text(self) -> str:
         """`bernoulli:ν`."""
-        return _text("bernoulli", self.order)
+        return _kernel_text("bernoulli", self.order)
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantKernel:
     """A number: the weight of another kernel in a product, or an offset in a sum."""
 
     value: float
@@ -330,11 +330,11 @@ class Constant:
 
     def text(self) -> str:
         """The number."""
-        return shortest(self.value)
+        return shortest_number(self.value)
 
 
 @dataclass(frozen=True)
-class Composite:
+class CompositeKernel:
     """A sum or a product of kernels."""
 
     parts: tuple[Kernel, ...]
@@ -364,13 +364,13 @@ class Composite:
         return ("*" if self.product else "+").join(part.text() for part in self.parts)
 
 
-def shortest(number: float) -> str:
+def shortest_number(number: float) -> str:
     """The shortest text that reads back as the same float64, whole numbers without a point."""
     return repr(float(number)).removesuffix(".0")
 
 
-def _text(name: str, *parameters: float | None) -> str:
-    given = ",".join(shortest(value) for value in parameters if value is not None)
+def _kernel_text(name: str, *parameters: float | None) -> str:
+    given = ",".join(shortest_number(value) for value in parameters if value is not None)
     return f"{name}:{given}" if given else name
 
 

@@ -18,9 +18,9 @@ from functools import cached_property
 
 import numpy as np
 
-from herdcli.numerics import real
-from herdcli.quadrature import embedding
-from herdcli.quadrature.embedding import EmbeddingState, Map
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature import kernel_sums
+from herdcli.quadrature.kernel_sums import EmbeddingState, Map
 from herdcli.quadrature.kernels import Kernel
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -30,17 +30,17 @@ ROUNDING = 1e-12  # of a block's own square, that its residual may be rounded by
 BLOCKS = 8  # of a step
 
 
-def block_rows(landmarks: int) -> int:
+def rows_per_block(landmarks: int) -> int:
     """Rows of a block."""
     return max(1024, 2 * landmarks)
 
 
 def count_steps(landmarks: int, rows: int) -> int:
     """Steps over all blocks."""
-    return math.ceil(rows / (block_rows(landmarks) * BLOCKS))
+    return math.ceil(rows / (rows_per_block(landmarks) * BLOCKS))
 
 
-def landmarks(random: np.random.Generator, weights: Array, count: int) -> Array:
+def sample_landmarks(random: np.random.Generator, weights: Array, count: int) -> Array:
     """(R,) ascending numbers of different rows, drawn with their weights (n,), R = count or the number of rows that have one."""
     able = np.flatnonzero(weights)
     if len(able) <= count:
@@ -51,7 +51,7 @@ def landmarks(random: np.random.Generator, weights: Array, count: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Nystrom:
+class NystromSums:
     """Rows X (n, d) with weights (n,) that sum to 1, and landmarks (R, d).  Sums (R + 1): v, and the bound so far."""
 
     kernel: Kernel
@@ -97,7 +97,7 @@ class Nystrom:
 
     def step(self, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
         """Add the next blocks, in one order whatever `map` runs them on."""
-        height = block_rows(len(self.landmarks)) * BLOCKS
+        height = rows_per_block(len(self.landmarks)) * BLOCKS
         rows = slice(state.step * height, (state.step + 1) * height)
         self.add(state.sums, self.X[rows], self.weights[rows], map=map)
         state.step += 1
@@ -105,7 +105,7 @@ class Nystrom:
 
     def add(self, sums: Array, X: Array, weights: Array, *, map: Map = map) -> None:
         """Add rows X (n, d) with weights (n,) to the sums (R + 1), a block after the other."""
-        size = block_rows(len(self.landmarks))
+        size = rows_per_block(len(self.landmarks))
         blocks = [(X[begin : begin + size], weights[begin : begin + size]) for begin in range(0, len(X), size)]
         found = list(map(self._block, [block for block in blocks if block[1].any()]))
         if not found:
@@ -120,7 +120,9 @@ class Nystrom:
     def _block(self, rows: tuple[Array, Array]) -> tuple[Array, float]:
         """(R,) Σ_i w_i k(z_r, x_i) and Σ_ij w_i w_j k(x_i, x_j) of a block's rows (s, d) and weights (s,)."""
         X, weights = rows
-        return _sums(self.kernel, self.landmarks, X, weights), float(real.product(weights, _sums(self.kernel, X, X, weights)))
+        return _kernel_sums(self.kernel, self.landmarks, X, weights), float(
+            exact_arithmetic.product(weights, _kernel_sums(self.kernel, X, X, weights))
+        )
 
     def projection(self, sums: Array) -> tuple[Array, float, float]:
         """α (R,), ‖μ̃‖² and the bound of ‖μ − μ̃‖, of complete sums (R + 1)."""
@@ -128,10 +130,10 @@ class Nystrom:
         return alpha, float(self.square(alpha, sums[:-1])), float(sums[-1])
 
 
-def _sums(kernel: Kernel, points: Array, rows: Array, weights: Array) -> Array:
+def _kernel_sums(kernel: Kernel, points: Array, rows: Array, weights: Array) -> Array:
     """(n,) Σ_j w_j k(points_i, rows_j) in one thread."""
-    problem = embedding.problem(kernel, points, rows, weights)
-    state = embedding.init(problem)
-    for _ in range(embedding.total_steps(problem)):
-        state = embedding.step(problem, state)
+    problem = kernel_sums.embedding_problem(kernel, points, rows, weights)
+    state = kernel_sums.initial_state(problem)
+    for _ in range(kernel_sums.total_steps(problem)):
+        state = kernel_sums.embedding_step(problem, state)
     return state.sums

@@ -10,12 +10,12 @@ import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.parts import resolve
-from herdcli.quadrature.embedding import Map
-from herdcli.quadrature.polish import Polish
+from herdcli.quadrature.atom_weights import MOST_CONDITION
+from herdcli.quadrature.candidate_space import CandidateSpace
+from herdcli.quadrature.kernel_sums import Map
+from herdcli.quadrature.local_search import SearchBox
 from herdcli.quadrature.rule_table import TABLE
-from herdcli.quadrature.space import Space
-from herdcli.quadrature.targets import Rows, Target
-from herdcli.quadrature.weights import MOST_CONDITION
+from herdcli.quadrature.targets import RowTarget, Target
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -24,10 +24,11 @@ from herdcli.schema import Array
 class Choice:
     """What a rule chooses for one group: `count` atoms of a space for a target, and the settings of all rules.
 
-    seed, unit  of random numbers; unit is the group's number.  init, rates, unique, polish  as of `rules.Settings` and `rules.Problem`.
+    seed, unit  of random numbers; unit is the group's number.  init, rates, unique, polish  as of `rules.RuleSettings` and
+    `rules.SequenceProblem`.
     """
 
-    space: Space
+    space: CandidateSpace
     target: Target
     count: int
     seed: int
@@ -35,13 +36,13 @@ class Choice:
     init: Any
     rates: tuple[float, ...]
     unique: bool
-    polish: Polish | None
+    polish: SearchBox | None
     map: Map
 
     @property
     def weights(self) -> Array:
         """(N,) weights of sum 1 of the candidates: the target's where these are its rows, else equal ones."""
-        if isinstance(self.target, Rows) and self.target.X is self.space.candidates:
+        if isinstance(self.target, RowTarget) and self.target.X is self.space.candidates:
             return np.asarray(self.target.weights / self.target.weights.sum())
         n = len(self.space.candidates)
         return np.full(n, 1.0 / n)
@@ -61,7 +62,8 @@ class Chosen:
 class Rule(ABC):
     """One way of choosing atoms.
 
-    field  the entry of `problems.State`, and of `samples.Continuation` where the state is kept, that holds a rule's own state.
+    field  the entry of `selection_problem.SelectionState`, and of `samples.Continuation` where the state is kept, that holds a rule's own
+    state.
     """
 
     field: str

@@ -30,7 +30,7 @@ def _reads(*names: str) -> frozenset[str]:
 ANY = _reads("target", "candidates", "extend", "block_rows")
 SEQUENTIAL = "herdcli.quadrature.rules.SequentialRule"
 ACTIVE = "herdcli.quadrature.active_set.ActiveSetRule"
-THINNING = "herdcli.quadrature.thinning.ThinningRule"
+THINNING = "herdcli.quadrature.kernel_thinning.ThinningRule"
 TABLE: dict[str, Entry] = {
     "herding": Entry(path=SEQUENTIAL, reads=ANY | _reads("init", "unique", "polish", "refine", "scores"), repeats=True),
     "greedy": Entry(path=SEQUENTIAL, reads=ANY | _reads("unique", "refine", "scores"), repeats=True),
@@ -45,9 +45,11 @@ TABLE: dict[str, Entry] = {
     "min-norm-point": Entry(path="herdcli.quadrature.min_norm_point.MinNormPointRule", reads=ANY | _reads("scores")),
     "kernel-thinning": Entry(path=THINNING, reads=_reads("refine", "block_rows"), repeats=True),
     "compress++": Entry(path=THINNING, reads=_reads("refine", "block_rows"), repeats=True),
-    "rpcholesky": Entry(path="herdcli.quadrature.cholesky.CholeskyRule", reads=_reads("target", "candidates")),
-    "support-points": Entry(path="herdcli.quadrature.support.SupportPointsRule", reads=_reads("refine", "unique", "block_rows")),
-    "facility-location": Entry(path="herdcli.quadrature.facility.FacilityLocationRule", reads=_reads("refine", "unique", "block_rows")),
+    "rpcholesky": Entry(path="herdcli.quadrature.pivoted_cholesky.CholeskyRule", reads=_reads("target", "candidates")),
+    "support-points": Entry(path="herdcli.quadrature.support_points.SupportPointsRule", reads=_reads("refine", "unique", "block_rows")),
+    "facility-location": Entry(
+        path="herdcli.quadrature.facility_location.FacilityLocationRule", reads=_reads("refine", "unique", "block_rows")
+    ),
 }
 
 

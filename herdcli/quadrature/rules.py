@@ -23,25 +23,26 @@ from typing import Literal
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError, IncompletePart
-from herdcli.numerics import real
-from herdcli.quadrature import sobol
-from herdcli.quadrature.polish import Polish, polished
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature import sobol_sequence
+from herdcli.quadrature.candidate_space import CandidateSpace, prefix_distances
+from herdcli.quadrature.local_search import SearchBox, polish_point
 from herdcli.quadrature.rule import Choice, Chosen, Rule
 from herdcli.quadrature.rule_table import TABLE, reading
-from herdcli.quadrature.space import Space, prefix_distances
-from herdcli.quadrature.stein import Scored
-from herdcli.quadrature.targets import Rows, Target
+from herdcli.quadrature.stein_kernels import ScoreTarget
+from herdcli.quadrature.targets import RowTarget, Target
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array, array, require_place
+from herdcli.schema import Array, array, require_index
 
 EQUAL = tuple(reading("refine"))
 DRAWN = tuple(name for name, entry in TABLE.items() if entry.draws)
 
 
 @dataclass(frozen=True)
-class Settings:
-    """rule of the table whose path is SequentialRule; init; rates ρ_1, ρ_2, … of `step` (the last one goes on); unique: no candidate twice.
+class RuleSettings:
+    """rule of the table whose path is SequentialRule; init; rates ρ_1, ρ_2, … of `greedy_step` (the last one goes on); unique: no candidate
+    twice.
 
     init  of rules that add one candidate after the other; auto: nearest where rows are stood for, zero for closed forms.
     """
@@ -56,10 +57,12 @@ class Settings:
 
 @dataclass
 class State:
-    """Atoms so far.  `step` is their number t; entries from t on are not chosen yet."""
+    """Atoms so far.  `greedy_step` is their number t; entries from t on are not chosen yet."""
 
     step: int
-    quadratic: float  # of equal-weight rules the sum Σ_uv k over pairs of atoms, of the others the square ⟨g, g⟩ = w'Kw; see `inner`
+    quadratic: (
+        float  # of equal-weight rules the sum Σ_uv k over pairs of atoms, of the others the square ⟨g, g⟩ = w'Kw; see `inner_products`
+    )
     linear: float  # of equal-weight rules the sum Σ_u μ(x_u), of the others ⟨g, μ⟩ = w'z
     best: int  # the candidate that is next, −1 if none
     index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")
@@ -72,32 +75,32 @@ class State:
 
     def validate(self) -> None:
         """Raise DataError unless atoms are candidates, and no more than there is room for."""
-        require_place("/index", self.index, len(self.running), "a candidate", low=-1)
+        require_index("/index", self.index, len(self.running), "a candidate", low=-1)
         if not 0 <= self.step <= len(self.index) or not -1 <= self.best < max(1, len(self.running)):
             raise DataError(f"has {self.step} atoms and candidate {self.best} next, of {len(self.index)} and {len(self.running)}")
 
 
 @dataclass(frozen=True)
-class Problem:
+class SequenceProblem:
     """A space, a target to draw from where the rule draws, and how."""
 
-    space: Space
+    space: CandidateSpace
     target: Target
-    settings: Settings
-    polish: Polish | None = None
+    settings: RuleSettings
+    polish: SearchBox | None = None
     count: int = 0  # of a rule that is run by a selection
 
 
-def first_weights(settings: Settings, target: Target) -> str:
-    """What `init` comes to: nearest, zero or mean; zero for rules that draw."""
+def initial_weights_rule(settings: RuleSettings, target: Target) -> str:
+    """What `initial_state` comes to: nearest, zero or mean; zero for rules that draw."""
     if settings.rule in DRAWN:
         return "zero"
     if settings.rule == "greedy":
         return "nearest"
-    return settings.init if settings.init != "auto" else "nearest" if isinstance(target, (Rows, Scored)) else "zero"
+    return settings.init if settings.init != "auto" else "nearest" if isinstance(target, (RowTarget, ScoreTarget)) else "zero"
 
 
-def init(problem: Problem, count: int) -> State:
+def initial_state(problem: SequenceProblem, count: int) -> State:
     """Room for `count` atoms, none chosen.  Raises DataError where there are too few candidates for `unique`."""
     space, settings = problem.space, problem.settings
     total = len(space.candidates)
@@ -124,27 +127,27 @@ def init(problem: Problem, count: int) -> State:
     return state
 
 
-def extended(problem: Problem, state: State, count: int) -> State:
+def extend_state(problem: SequenceProblem, state: State, count: int) -> State:
     """The same state with room for `count` atoms: the run goes on where it ended."""
     if count < state.step:
         raise BadUsage(f"there are {state.step} atoms already, more than the {count} wanted")
-    empty = init(problem, count)
+    empty = initial_state(problem, count)
     for name in ("index", "atoms", "embedding", "rate", "mmd", "gap"):
         getattr(empty, name)[: state.step] = getattr(state, name)[: state.step]
     return replace(empty, step=state.step, quadratic=state.quadratic, linear=state.linear, best=state.best, running=state.running)
 
 
-def step(problem: Problem, state: State) -> State:
+def greedy_step(problem: SequenceProblem, state: State) -> State:
     """One atom more."""
     space, settings, t = problem.space, problem.settings, state.step
-    index, atom = _choose(problem, state)
+    index, atom = _choose_atom(problem, state)
     values = space.points.values(atom) if len(space.candidates) else state.running
     if index >= 0:
         own, z, cross = float(space.diagonal[index]), float(space.embedding[index]), float(state.running[index])
     else:
         row = space.kernel.matrix(atom[None], np.vstack([state.atoms[:t], atom[None]]))[0]
         own, z = float(row[-1]), float(space.mean(atom[None])[0])
-        cross = float(real.product(row[:-1], np.ones(t) if settings.rule in EQUAL else weights(state)))
+        cross = float(exact_arithmetic.product(row[:-1], np.ones(t) if settings.rule in EQUAL else sequence_weights(state)))
     state.index[t], state.atoms[t], state.embedding[t] = index, atom, z
     state.step = t + 1
     if settings.rule in EQUAL:
@@ -158,25 +161,27 @@ def step(problem: Problem, state: State) -> State:
     else:
         # ‖(1−ρ) g + ρ Φ‖² = (1−ρ)² ⟨g, g⟩ + 2ρ(1−ρ) ⟨g, Φ⟩ + ρ² k(x, x), with ⟨g, Φ⟩ = g(x) by the reproducing property;
         # ⟨g, μ⟩ and g at the candidates are linear in g (Bach et al. 2012, sec. 3.2).
-        rate = _rate(problem, state, t, cross, own, z)
+        rate = _step_size(problem, state, t, cross, own, z)
         state.rate[t] = rate
-        state.quadratic = real.power(1 - rate, 2) * state.quadratic + 2 * rate * (1 - rate) * cross + real.power(rate, 2) * own
+        state.quadratic = (
+            exact_arithmetic.power(1 - rate, 2) * state.quadratic + 2 * rate * (1 - rate) * cross + exact_arithmetic.power(rate, 2) * own
+        )
         state.linear = (1 - rate) * state.linear + rate * z
         state.running *= 1 - rate
         values *= rate
         state.running += values
-    state.mmd[t] = space.distance(*inner(settings, state))
+    state.mmd[t] = space.distance(*inner_products(settings, state))
     _look_ahead(problem, state)
     return state
 
 
-def inner(settings: Settings, state: State) -> tuple[float, float]:
+def inner_products(settings: RuleSettings, state: State) -> tuple[float, float]:
     """⟨g, g⟩ and ⟨g, μ⟩ of the t ≥ 1 atoms so far: equal weights 1/t divide the sums that the state has of them."""
     t = state.step if settings.rule in EQUAL else 1
     return state.quadratic / t**2, state.linear / t
 
 
-def weights(state: State) -> Array:
+def sequence_weights(state: State) -> Array:
     """(t,) w_u = ρ_{u−1} Π_{v=u}^{t−1} (1 − ρ_v), which sum to 1."""
     # Atom u came in with weight ρ_{u−1}, and every later step multiplied what there was by 1 − ρ_v.
     rate = state.rate[: state.step]
@@ -184,42 +189,42 @@ def weights(state: State) -> Array:
     return np.asarray(rate * kept)
 
 
-def _choose(problem: Problem, state: State) -> tuple[int, Array]:
+def _choose_atom(problem: SequenceProblem, state: State) -> tuple[int, Array]:
     """Candidate index (−1 for none) and point of the next atom."""
     space, settings, t = problem.space, problem.settings, state.step
     if settings.rule in DRAWN:
-        return _drawn(problem, t)
+        return _draw_atom(problem, t)
     index = state.best
     atom = space.candidates[index]
     if problem.polish is None:
         return index, atom
     equal = settings.rule == "herding"
-    w = np.full(t, 1.0 / max(t, 1)) if equal else weights(state)
+    w = np.full(t, 1.0 / max(t, 1)) if equal else sequence_weights(state)
     pull = (t + 1.0) / max(t, 1) if equal and settings.init == "mean" else float(t > 0 or settings.init == "mean")
-    better = polished(problem.polish, space, state.atoms[:t], w, pull, atom)
+    better = polish_point(problem.polish, space, state.atoms[:t], w, pull, atom)
     return (index, atom) if better is None else (-1, better)
 
 
-def _drawn(problem: Problem, t: int) -> tuple[int, Array]:
+def _draw_atom(problem: SequenceProblem, t: int) -> tuple[int, Array]:
     """Draw number t: of rows an index, of other targets a point."""
     target, settings = problem.target, problem.settings
-    own_rows = isinstance(target, Rows) and target.X is problem.space.candidates
+    own_rows = isinstance(target, RowTarget) and target.X is problem.space.candidates
     if settings.rule == "sobol":
-        u = sobol.points(1, target.dimension, start=t)
-        if own_rows and isinstance(target, Rows):
+        u = sobol_sequence.sobol_points(1, target.dimension, start=t)
+        if own_rows and isinstance(target, RowTarget):
             index = int(target.positions(u)[0])
             return index, target.X[index]
         return -1, target.quantile(u)[0]
     if settings.rule != "random":
         raise IncompletePart(f"rule {settings.rule} draws nothing that is known")
     random = generator(settings.seed, Stream.ATOMS, unit=settings.unit, step=t)
-    if own_rows and isinstance(target, Rows):
+    if own_rows and isinstance(target, RowTarget):
         index = int(target.draw(random, 1)[0])
         return index, target.X[index]
     return -1, target.sample(random, 1)[0]
 
 
-def _rate(problem: Problem, state: State, t: int, cross: float, own: float, z: float) -> float:
+def _step_size(problem: SequenceProblem, state: State, t: int, cross: float, own: float, z: float) -> float:
     """ρ_t of the rules with unequal weights."""
     settings = problem.settings
     if t == 0:
@@ -237,7 +242,7 @@ def _rate(problem: Problem, state: State, t: int, cross: float, own: float, z: f
     return min(1.0, max(0.0, slope / length)) if length > 0 else 0.0
 
 
-def _look_ahead(problem: Problem, state: State) -> None:
+def _look_ahead(problem: SequenceProblem, state: State) -> None:
     """The next candidate and the gap of the weights so far: max_x ⟨g − μ, g − Φ(x)⟩."""
     space, settings, t = problem.space, problem.settings, state.step
     if not len(space.candidates):
@@ -247,18 +252,18 @@ def _look_ahead(problem: Problem, state: State) -> None:
     score = t * space.embedding if settings.rule in EQUAL else space.embedding * float(t > 0)
     score -= state.running
     if t:
-        quadratic, linear = inner(settings, state)
+        quadratic, linear = inner_products(settings, state)
         best = float(score.max()) / (t if settings.rule in EQUAL else 1)
         state.gap[t - 1] = max(0.0, quadratic - linear + best)
     if settings.rule == "greedy":
         # (t+1)² ‖(t g + Φ(x))/(t+1) − μ‖² is, but for what x does not change, 2 Σ_u k(x_u, x) + k(x, x) − 2(t+1) μ(x)
         # (Riabiz et al. 2022, alg. 1, where μ = 0); of no atoms it is what `nearest` takes.
-        score += space.alone
+        score += space.single_point_scores
     # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is least where μ(x) − ½k(x, x) is
     # most.  With w_0 = μ the herd has one μ more than atoms: (t + 1) μ − Σ k.
-    begun = "" if settings.rule == "greedy" else first_weights(settings, problem.target)
+    begun = "" if settings.rule == "greedy" else initial_weights_rule(settings, problem.target)
     if begun == "nearest" and t == 0:
-        score = space.alone.copy()
+        score = space.single_point_scores.copy()
     if begun == "mean" and (settings.rule == "herding" or t == 0):
         score += space.embedding
     if settings.unique:
@@ -266,14 +271,14 @@ def _look_ahead(problem: Problem, state: State) -> None:
     state.best = space.lowest_best(score, t + 1.0 if settings.rule in EQUAL else 1.0)
 
 
-def of_atoms(space: Space, index: Array) -> State:
+def of_atoms(space: CandidateSpace, index: Array) -> State:
     """Candidates (m,) as atoms of equal weight, as a rule that adds one after the other would leave them."""
     m, atoms, z = len(index), space.candidates[index], space.embedding[index]
     running = space.points.combine(atoms, np.ones(m))
     return State(
         step=m,
         quadratic=float(running[index].sum()),
-        linear=float(real.product(z, np.ones(m))),
+        linear=float(exact_arithmetic.product(z, np.ones(m))),
         best=-1,
         index=index.copy(),
         atoms=atoms,
@@ -294,25 +299,25 @@ class SequentialRule(Rule):
         """An atom in each."""
         return count
 
-    def problem(self, choice: Choice) -> Problem:
+    def problem(self, choice: Choice) -> SequenceProblem:
         """With the polish of atoms off the candidates."""
-        settings = Settings(self.name, choice.init, choice.rates, choice.unique, choice.seed, choice.unit)
-        return Problem(choice.space, choice.target, settings, choice.polish, choice.count)
+        settings = RuleSettings(self.name, choice.init, choice.rates, choice.unique, choice.seed, choice.unit)
+        return SequenceProblem(choice.space, choice.target, settings, choice.polish, choice.count)
 
-    def begin(self, problem: Problem, saved: State | None) -> State:
+    def begin(self, problem: SequenceProblem, saved: State | None) -> State:
         """No atom, or those of an earlier run."""
-        return extended(problem, saved, problem.count) if saved else init(problem, problem.count)
+        return extend_state(problem, saved, problem.count) if saved else initial_state(problem, problem.count)
 
-    def step(self, problem: Problem, state: State) -> State:
+    def step(self, problem: SequenceProblem, state: State) -> State:
         """One atom more, if one is wanted."""
-        return step(problem, state) if state.step < problem.count else state
+        return greedy_step(problem, state) if state.step < problem.count else state
 
-    def ended(self, problem: Problem, state: State) -> bool:
+    def ended(self, problem: SequenceProblem, state: State) -> bool:
         """Whether all atoms are chosen."""
         return state.step == problem.count
 
     def chosen(self, state: State) -> Chosen:
         """The atoms so far."""
         n = state.step
-        weight = np.full(n, 1.0 / n) if self.equal else weights(state)
+        weight = np.full(n, 1.0 / n) if self.equal else sequence_weights(state)
         return Chosen("", state.index[:n], weight, state.mmd[:n], state.gap[:n])

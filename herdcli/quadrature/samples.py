@@ -8,7 +8,7 @@ from herdcli.errors import DataError
 from herdcli.quadrature import active_set, min_norm_point, rules
 from herdcli.quadrature.approximation import Added
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_place
+from herdcli.schema import Array, array, require_index
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Samples:
 
     def validate(self) -> None:
         """Raise DataError unless groups, figures and what a longer run goes on from belong to these atoms."""
-        require_place("/group", self.group, self.groups, "a group")
+        require_index("/group", self.group, self.groups, "a group")
         if not self.x.size:
             raise DataError("/x holds no atoms")
         empty = next((g for g in range(self.groups) if not self.members(g).size), None)
@@ -96,7 +96,7 @@ class Samples:
             if count and count != self.groups:
                 raise DataError(f"/{name} has {count} groups, there are {self.groups}")
         if self.projected is not None:
-            require_place("/projected/group", self.projected.group, self.groups, "a group")
+            require_index("/projected/group", self.projected.group, self.groups, "a group")
 
     @property
     def groups(self) -> int:

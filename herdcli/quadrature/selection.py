@@ -8,49 +8,49 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import RunProgress
 from herdcli.errors import BadUsage
-from herdcli.quadrature import outcome, rules, sums, swap
+from herdcli.quadrature import embedding_sums, group_outcome, rules, swap_refinement
 from herdcli.quadrature.approximation import Added
-from herdcli.quadrature.points import by_moments, evaluator
-from herdcli.quadrature.problems import (
-    PHASES,
-    Group,
-    Map,
-    Problem,
-    State,
-    approximation,
-    is_estimated,
-    lengths,
-    sum_sizes,
-)
+from herdcli.quadrature.candidate_space import CandidateSpace
+from herdcli.quadrature.point_sums import depends_on_moments, make_evaluator
 from herdcli.quadrature.rule import Choice, Rule, load_rule
 from herdcli.quadrature.rule_table import reading
-from herdcli.quadrature.space import Space
-from herdcli.quadrature.targets import Rows
+from herdcli.quadrature.selection_problem import (
+    PHASES,
+    Map,
+    SelectionGroup,
+    SelectionProblem,
+    SelectionState,
+    group_approximation,
+    is_estimated,
+    phase_lengths,
+    sum_sizes,
+)
+from herdcli.quadrature.targets import RowTarget
 from herdcli.records import dataclass
 
 
 @dataclass
-class _Made:
+class _DerivedData:
     """What is a function of problem and state alone, such as packed rows, and is kept between steps: for group number `at`."""
 
     at: int = -1
-    group: Group | None = None
-    plan: sums.Plan | None = None
-    sums: tuple[int, sums.Sums] | None = None  # number and problem of those that are being made
-    space: Space | None = None
+    group: SelectionGroup | None = None
+    plan: embedding_sums.EmbeddingPlan | None = None
+    sums: tuple[int, embedding_sums.EmbeddingSums] | None = None  # number and problem of those that are being made
+    space: CandidateSpace | None = None
     problem: Any = None  # of the rule
 
 
 @dataclass(frozen=True)
-class Selection:
+class AtomSelection:
     """Choosing atoms, as an algorithm.  map: goes over tiles; it may use threads."""
 
-    problem: Problem
+    problem: SelectionProblem
     map: Map = map
-    _made: _Made = field(default_factory=_Made, init=False, repr=False, compare=False)
-    state = State  # the type of its states
+    _made: _DerivedData = field(default_factory=_DerivedData, init=False, repr=False, compare=False)
+    state = SelectionState  # the type of its states
 
     @property
     def rule(self) -> Rule:
@@ -67,7 +67,7 @@ class Selection:
         """(steps, values of k) of the phases of all groups in their order."""
         problem, phases = self.problem, []
         for group in problem.groups:
-            sums, steps, swaps = lengths(problem, group)
+            sums, steps, swaps = phase_lengths(problem, group)
             pairs, column = sum(work for _, work in sum_sizes(problem, group)), max(1, len(group.points))
             work = self.rule.values(len(group.points), group.count)
             phases += [(sums, pairs), (steps, work), (swaps, swaps * column)]
@@ -75,65 +75,65 @@ class Selection:
 
     def memory(self) -> int:
         """Bytes of working memory, inputs not counted: copies of rows for tiles, running sums, and the atoms' Gram matrix."""
-        return max(_bytes(self.problem, group) for group in self.problem.groups)
+        return max(_group_memory(self.problem, group) for group in self.problem.groups)
 
-    def done(self, state: State) -> bool:
+    def done(self, state: SelectionState) -> bool:
         """Whether every group is behind it."""
         return state.step >= self.steps
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: SelectionState) -> RunProgress:
         """With the MMD of the atoms so far, once there are atoms."""
-        mmd = _latest(state, self.rule)
-        bounded = "≤ " if mmd is not None and not self.done(state) and self._estimated(state) else ""
-        return Progress(state.step, self.steps, "" if mmd is None else f"MMD {bounded}{mmd:.3g}", self._share(state.step))
+        mmd = _latest_mmd(state, self.rule)
+        bounded = "≤ " if mmd is not None and not self.done(state) and self._is_estimated(state) else ""
+        return RunProgress(state.step, self.steps, "" if mmd is None else f"MMD {bounded}{mmd:.3g}", self._share(state.step))
 
     def _share(self, step: int) -> float:
         """Of the values of k, which are the work: all pairs in the sums, then a column of the candidates for each atom or swap."""
         steps, work = np.array(self._phases).cumsum(axis=0).T
         return float(np.interp(step, [0, *steps], [0.0, *(work / work[-1])]))
 
-    def result(self, state: State) -> State:
+    def result(self, state: SelectionState) -> SelectionState:
         """The last state, whose groups are all done."""
         return state
 
-    def _estimated(self, state: State) -> bool:
+    def _is_estimated(self, state: SelectionState) -> bool:
         """Whether the figures of the group it is at are bounds until ‖μ‖² is estimated."""
         groups, norm = self.problem.groups, self.problem.settings.norm
-        return state.group < len(groups) and is_estimated(groups[state.group], norm) and not by_moments(self.problem.kernel)
+        return state.group < len(groups) and is_estimated(groups[state.group], norm) and not depends_on_moments(self.problem.kernel)
 
-    def init(self) -> State:
+    def init(self) -> SelectionState:
         """Nothing done."""
-        return State(0, 0, PHASES[0], 0, [], None, None, None, None, [])
+        return SelectionState(0, 0, PHASES[0], 0, [], None, None, None, None, [])
 
-    def step(self, state: State) -> State:
+    def step(self, state: SelectionState) -> SelectionState:
         """One step of the phase the state is in, and passage to the next phase that has work."""
-        self._pass_idle(state)
+        self._skip_empty_phases(state)
         group = self._enter(state)
         ended = getattr(self, f"_{state.phase}")(group, state)
         state.step += 1
         if ended:
-            self._leave(group, state)
-            self._pass_idle(state)
+            self._next_phase(group, state)
+            self._skip_empty_phases(state)
         return state
 
-    def _pass_idle(self, state: State) -> None:
+    def _skip_empty_phases(self, state: SelectionState) -> None:
         """Leave phases without steps."""
         while state.group < self.problem.runs:
             group = self._enter(state)
-            if lengths(self.problem, group)[PHASES.index(state.phase)]:
+            if phase_lengths(self.problem, group)[PHASES.index(state.phase)]:
                 return
-            self._leave(group, state)
+            self._next_phase(group, state)
 
-    def _leave(self, group: Group, state: State) -> None:
+    def _next_phase(self, group: SelectionGroup, state: SelectionState) -> None:
         """The next phase or group, at the step at which it is due."""
         place = PHASES.index(state.phase)
-        state.step = state.begun = state.begun + lengths(self.problem, group)[place]
+        state.step = state.begun = state.begun + phase_lengths(self.problem, group)[place]
         if place + 1 < len(PHASES):
             state.phase = PHASES[place + 1]
         else:
             self._finish(group, state)
 
-    def _enter(self, state: State) -> Group:
+    def _enter(self, state: SelectionState) -> SelectionGroup:
         """The group of the state, with its caches."""
         made = self._made
         if made.group is None or made.at != state.group:
@@ -141,12 +141,12 @@ class Selection:
             made.plan = made.sums = made.space = made.problem = None
         return made.group
 
-    def _plan(self, group: Group, state: State) -> sums.Plan:
+    def _plan(self, group: SelectionGroup, state: SelectionState) -> embedding_sums.EmbeddingPlan:
         """How the embedding of the state's group is come to."""
-        self._made.plan = self._made.plan or sums.plan(self.problem, group, self.problem.number(state.group))
+        self._made.plan = self._made.plan or embedding_sums.embedding_plan(self.problem, group, self.problem.number(state.group))
         return self._made.plan
 
-    def _embedding(self, group: Group, state: State) -> bool:
+    def _embedding(self, group: SelectionGroup, state: SelectionState) -> bool:
         """Sums of k over the target's rows, one after the other."""
         steps, made = [size for size, _ in sum_sizes(self.problem, group)], self._made
         which = next((i for i, done in enumerate(state.sums) if done.step < steps[i]), len(state.sums))
@@ -160,23 +160,25 @@ class Selection:
             made.sums = None
         return ended
 
-    def space(self, group: Group, state: State) -> Space:
+    def space(self, group: SelectionGroup, state: SelectionState) -> CandidateSpace:
         """The space the rule chooses from, with the embedding that the state has come to."""
         if self._made.space is None:
             kernel, points = self.problem.kernel, group.points
             found = self._plan(group, state).found(state.sums)
-            mean, norm, function = (found.mean, found.norm, found.function) if found else outcome.embedded(self.problem, group, state)
-            self._made.space = Space(kernel, points, mean, norm, kernel.diagonal(points), evaluator(kernel, points), function)
+            mean, norm, function = (
+                (found.mean, found.norm, found.function) if found else group_outcome.group_embedding(self.problem, group, state)
+            )
+            self._made.space = CandidateSpace(kernel, points, mean, norm, kernel.diagonal(points), make_evaluator(kernel, points), function)
         return self._made.space
 
-    def _added(self, group: Group, state: State) -> Added | None:
+    def _added(self, group: SelectionGroup, state: SelectionState) -> Added | None:
         """What the embedding of the state's group adds, None where it is exact; the found one knows, or the state gone on from."""
         if group.start is not None:
             return group.start.added
         found = self._plan(group, state).found(state.sums)
         return None if found is None else found.added
 
-    def _rule(self, group: Group, state: State) -> bool:
+    def _rule(self, group: SelectionGroup, state: SelectionState) -> bool:
         """One step of the rule."""
         rule, space = self.rule, self.space(group, state)
         if self._made.problem is None:
@@ -190,7 +192,7 @@ class Selection:
             state.sequence = rules.of_atoms(space, index)
         return ended
 
-    def _choice(self, group: Group, state: State) -> Choice:
+    def _choice(self, group: SelectionGroup, state: SelectionState) -> Choice:
         """What the rule is asked for in the state's group."""
         asked, unit = self.problem.settings.rule, self.problem.number(state.group)
         return Choice(
@@ -206,38 +208,38 @@ class Selection:
             map=self.map,
         )
 
-    def _swap(self, group: Group, state: State) -> bool:
+    def _swap(self, group: SelectionGroup, state: SelectionState) -> bool:
         """One position visited."""
         space = self.space(group, state)
         if state.sequence is None:
             raise BadUsage("--refine needs a rule of equal weights", hint=f"one of {', '.join(reading('refine'))}")
         settings = self.problem.settings
-        problem = swap.Problem(space, self.rule.passes(settings.refine), settings.rule.unique)
+        problem = swap_refinement.SwapProblem(space, self.rule.passes(settings.refine), settings.rule.unique)
         if state.swap is None:
-            state.swap = swap.init(problem, state.sequence.index, state.sequence.atoms, state.sequence.embedding)
-        state.swap = swap.step(problem, state.swap)
-        return state.swap.step == swap.total_steps(problem, state.swap)
+            state.swap = swap_refinement.initial_state(problem, state.sequence.index, state.sequence.atoms, state.sequence.embedding)
+        state.swap = swap_refinement.swap_step(problem, state.swap)
+        return state.swap.step == swap_refinement.total_steps(problem, state.swap)
 
-    def _finish(self, group: Group, state: State) -> None:
+    def _finish(self, group: SelectionGroup, state: SelectionState) -> None:
         """The result of a group, and the way to the next one."""
         space = self.space(group, state)
-        result = outcome.result(space, group, state, self.rule)
+        result = group_outcome.group_result(space, group, state, self.rule)
         result.added = self._added(group, state)
         if result.added is not None and result.state is not None:
             result.state = replace(result.state, added=result.added)
-        if is_estimated(group, self.problem.settings.norm) and not by_moments(self.problem.kernel):
-            outcome.estimate_norm(self.problem, group, state, result)
+        if is_estimated(group, self.problem.settings.norm) and not depends_on_moments(self.problem.kernel):
+            group_outcome.estimate_norm(self.problem, group, state, result)
         state.done.append(result)
         state.group, state.phase = state.group + 1, PHASES[0]
         state.sums, state.sequence, state.swap = [], None, None
         setattr(state, self.rule.field, None)
 
 
-def _bytes(problem: Problem, group: Group) -> int:
+def _group_memory(problem: SelectionProblem, group: SelectionGroup) -> int:
     """Working memory of one group."""
-    settings, chosen = problem.settings, approximation(problem, group)
+    settings, chosen = problem.settings, group_approximation(problem, group)
     n, d = group.points.shape
-    rows = group.target.X if isinstance(group.target, Rows) else group.points
+    rows = group.target.X if isinstance(group.target, RowTarget) else group.points
     size = 4 if settings.precision == "float32" else 8
     copies = 8 * n * d + size * (n * d + (0 if rows is group.points else len(rows) * d))
     square = load_rule(settings.rule.rule).working_bytes(n, d, group.count)
@@ -246,7 +248,7 @@ def _bytes(problem: Problem, group: Group) -> int:
     return int(copies + 8 * 8 * n + 8 * 3 * len(rows) + square + (32 << 20))
 
 
-def _latest(state: State, chosen_by: Rule) -> float | None:
+def _latest_mmd(state: SelectionState, chosen_by: Rule) -> float | None:
     """The MMD of the atoms that the group a state is at has come to, or of the last group done; None before any atom."""
     if state.swap is not None:
         return float(state.swap.mmd[-1])

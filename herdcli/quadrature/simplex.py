@@ -1,6 +1,6 @@
 """Least squares in a Hilbert space over the simplex: argmin ½ w'Kw − w'z over w ≥ 0, Σw = 1, by an active set.
 
-The support grows by one point at a time and its weights are solved for exactly (`settle`); a point whose weight would
+The support grows by one point at a time and its weights are solved for exactly (`minimise_over_hull`); a point whose weight would
 become negative is dropped on the way.  Adding c·11' to K and c·1 to z changes nothing on the simplex and makes the
 Gram matrix of affinely independent points definite, so one Cholesky factor serves.  All in float64.
 Source: Wolfe (1976), finding the nearest point in a polytope; Lawson & Hanson (1974), the same steps for NNLS.
@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import NotConverged
-from herdcli.numerics import real
-from herdcli.numerics.linear import solve_lower
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.symmetric_matrices import solve_lower
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -36,15 +36,15 @@ class Hull:
     weight: Array = array("capacity", "weights, positive, of sum 1", kind="f", finite=True)
 
 
-def empty(capacity: int, shift: float) -> Hull:
+def empty_hull(capacity: int, shift: float) -> Hull:
     """A hull without points and room for `capacity`."""
     square = (capacity, capacity)
     return Hull(0, shift, np.zeros(capacity, np.int64), np.zeros(square), np.zeros(square), np.zeros(capacity), np.zeros(capacity))
 
 
-def grown(hull: Hull, capacity: int) -> Hull:
+def grow_hull(hull: Hull, capacity: int) -> Hull:
     """The same hull with room for `capacity` points."""
-    new = empty(max(capacity, hull.size), hull.shift)
+    new = empty_hull(max(capacity, hull.size), hull.shift)
     new.size = n = hull.size
     for name in ("ids", "linear", "weight"):
         getattr(new, name)[:n] = getattr(hull, name)[:n]
@@ -52,7 +52,7 @@ def grown(hull: Hull, capacity: int) -> Hull:
     return new
 
 
-def enter(hull: Hull, identity: int, row: Array, diagonal: float, linear: float) -> bool:
+def enter_point(hull: Hull, identity: int, row: Array, diagonal: float, linear: float) -> bool:
     """Add a point with weight 0 (1 if it is the first): row (size,) of k to the support, k(x, x), z(x).
 
     Returns False, and adds nothing, if the point lies in the affine hull of the support to rounding.
@@ -61,7 +61,7 @@ def enter(hull: Hull, identity: int, row: Array, diagonal: float, linear: float)
     below = solve_lower(hull.factor[:n, :n], row + hull.shift, transposed=False) if n else row
     # The new row of the factor solves L b = k + c, and its pivot² = k(x, x) + c − b'b is the squared distance of (Φ(x), √c) from the span
     # of the points there are: 0 exactly if Φ(x) is an affine combination of theirs, as the last coordinate makes coefficients sum to 1.
-    pivot = diagonal + hull.shift - float(real.product(below, below))
+    pivot = diagonal + hull.shift - float(exact_arithmetic.product(below, below))
     if n == len(hull.ids) or pivot <= PIVOT * (diagonal + hull.shift):
         return False
     hull.ids[n], hull.linear[n], hull.weight[n] = identity, linear, 0.0 if n else 1.0
@@ -72,7 +72,7 @@ def enter(hull: Hull, identity: int, row: Array, diagonal: float, linear: float)
     return True
 
 
-def settle(hull: Hull) -> None:
+def minimise_over_hull(hull: Hull) -> None:
     """Move the weights to the minimum over the support's hull, dropping points whose weights reach 0."""
     while True:
         n = hull.size
@@ -90,15 +90,17 @@ def settle(hull: Hull) -> None:
         weight += share * (target - weight)
         weight[ratios <= share] = 0.0
         np.maximum(weight, 0.0, out=weight)
-        _keep(hull, weight > 0)
+        _keep_points(hull, weight > 0)
         hull.weight[: hull.size] /= hull.weight[: hull.size].sum()
 
 
-def objective(hull: Hull) -> tuple[float, float]:
+def objective_terms(hull: Hull) -> tuple[float, float]:
     """(w'Kw, w'z)."""
     n = hull.size
     w = hull.weight[:n]
-    return float(real.product(w, real.product(hull.gram[:n, :n], w))), float(real.product(w, hull.linear[:n]))
+    return float(exact_arithmetic.product(w, exact_arithmetic.product(hull.gram[:n, :n], w))), float(
+        exact_arithmetic.product(w, hull.linear[:n])
+    )
 
 
 def _affine_minimum(hull: Hull) -> Array:
@@ -107,13 +109,13 @@ def _affine_minimum(hull: Hull) -> Array:
     L = np.asfortranarray(hull.factor[:n, :n])
     right = np.column_stack([hull.linear[:n], np.ones(n)])
     found = solve_lower(L, solve_lower(L, right, transposed=False), transposed=True)
-    residual = right - (real.product(hull.gram[:n, :n], found) + hull.shift * found.sum(axis=0))
+    residual = right - (exact_arithmetic.product(hull.gram[:n, :n], found) + hull.shift * found.sum(axis=0))
     found += solve_lower(L, solve_lower(L, residual, transposed=False), transposed=True)
     # Slope 0 with a multiplier for Σw = 1: Kw − z = λ1, or H w = z + ν1 with ν = λ + c; ν is what makes H⁻¹z + ν H⁻¹1 sum to 1.
     return np.asarray(found[:, 0] + (1.0 - found[:, 0].sum()) / found[:, 1].sum() * found[:, 1])
 
 
-def _keep(hull: Hull, kept: Array) -> None:
+def _keep_points(hull: Hull, kept: Array) -> None:
     """Drop points; the factor is taken anew from the first one that goes."""
     first = int(np.argmin(kept))
     rest = np.flatnonzero(kept[first:]) + first
@@ -121,12 +123,12 @@ def _keep(hull: Hull, kept: Array) -> None:
     hull.size = first
     order = list(range(first))
     for position, (identity, row, linear, weight) in zip(rest, saved, strict=True):
-        if enter(hull, identity, row[order], row[position], linear):
+        if enter_point(hull, identity, row[order], row[position], linear):
             hull.weight[hull.size - 1] = weight
             order.append(int(position))
 
 
-def weights(gram: Array, linear: Array, *, start: Array | None = None) -> Array:
+def simplex_weights(gram: Array, linear: Array, *, start: Array | None = None) -> Array:
     """(m,) simplex weights argmin ½ w'Kw − w'z of points with Gram matrix (m, m) and embedding z (m,).
 
     start  indices of a likely support.  The result meets the optimality conditions to 2^−46 of the largest k(x, x)
@@ -135,21 +137,21 @@ def weights(gram: Array, linear: Array, *, start: Array | None = None) -> Array:
     """
     diagonal = np.diag(gram)
     scale = float(np.abs(diagonal).max())
-    hull = empty(len(gram), scale or 1.0)
+    hull = empty_hull(len(gram), scale or 1.0)
     first = [int(np.argmin(0.5 * diagonal - linear))] if start is None or not len(start) else [int(i) for i in start]
     for j in first:
         _enter_point(hull, gram, diagonal, linear, j)
     if hull.size > 1:
         hull.weight[: hull.size] = 1.0 / hull.size
-    settle(hull)
+    minimise_over_hull(hull)
     refused: list[int] = []
     best, stalled = np.inf, 0
     while stalled < PATIENCE:
         support = hull.ids[: hull.size]
-        slope = real.product(gram[:, support], hull.weight[: hull.size]) - linear
+        slope = exact_arithmetic.product(gram[:, support], hull.weight[: hull.size]) - linear
         # At the minimum over the support's hull Kw − z is the same at all of its points, the level; it is put there by hand, so that
         # rounding cannot let a point of the support enter again.  A point below the level descends; where there is none w is optimal.
-        level = float(real.product(slope[support], hull.weight[: hull.size]))
+        level = float(exact_arithmetic.product(slope[support], hull.weight[: hull.size]))
         slope[support] = level
         slope[refused] = level
         j = int(np.argmin(slope))
@@ -158,8 +160,8 @@ def weights(gram: Array, linear: Array, *, start: Array | None = None) -> Array:
         if not _enter_point(hull, gram, diagonal, linear, j):
             refused.append(j)
             continue
-        settle(hull)
-        quadratic, along = objective(hull)
+        minimise_over_hull(hull)
+        quadratic, along = objective_terms(hull)
         value = 0.5 * quadratic - along
         stalled = 0 if value < best - ROUNDING * scale else stalled + 1
         best = min(best, value)
@@ -172,4 +174,4 @@ def weights(gram: Array, linear: Array, *, start: Array | None = None) -> Array:
 
 
 def _enter_point(hull: Hull, gram: Array, diagonal: Array, linear: Array, j: int) -> bool:
-    return enter(hull, j, gram[j, hull.ids[: hull.size]], float(diagonal[j]), float(linear[j]))
+    return enter_point(hull, j, gram[j, hull.ids[: hull.size]], float(diagonal[j]), float(linear[j]))

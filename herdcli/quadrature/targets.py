@@ -1,7 +1,7 @@
 """Distributions to be stood for: rows of data, or laws known in closed form.
 
 A target gives draws, where it can an inverse CDF, and its first two moments.  What its mean embedding is under which
-kernel stands in `closed_form.py`.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 5, with the corrected formulas.
+kernel stands in `closed_form_embeddings.py`.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 5, with the corrected formulas.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import real
+from herdcli.numerics import exact_arithmetic
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -45,7 +45,7 @@ class Target(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowTarget:
     """Weighted rows X (n, d), weights (n,) that sum to 1."""
 
     X: Array
@@ -87,11 +87,13 @@ class Rows:
 
     def moments(self) -> tuple[Array, Array | None]:
         """Σ w x (d,) and Σ w xx' (d, d)."""
-        return np.asarray(real.product(self.weights, self.X)), real.product((self.X * self.weights[:, None]).T, self.X)
+        return np.asarray(exact_arithmetic.product(self.weights, self.X)), exact_arithmetic.product(
+            (self.X * self.weights[:, None]).T, self.X
+        )
 
 
 @dataclass(frozen=True)
-class Uniform:
+class UniformTarget:
     """The uniform law on a box, corners low and high (d,)."""
 
     low: Array
@@ -122,7 +124,7 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class MixtureTarget:
     """A Gaussian mixture: weights (c,) that sum to 1, means (c, d), covariances (c, d, d); one component is a Gaussian."""
 
     weights: Array
@@ -162,7 +164,7 @@ class Mixture:
         if self.dimension > 1:
             raise BadUsage("sobol goes through an inverse CDF, which a mixture of several columns does not have", hint="use --rule random")
         low, high = self.box()
-        return _invert(self._cdf, np.maximum(u[:, 0], LEAST), float(low[0]) - 4 * TAIL, float(high[0]) + 4 * TAIL)[:, None]
+        return _invert_cdf(self._cdf, np.maximum(u[:, 0], LEAST), float(low[0]) - 4 * TAIL, float(high[0]) + 4 * TAIL)[:, None]
 
     def _cdf(self, x: Array) -> Array:
         from scipy.special import ndtr
@@ -183,7 +185,7 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Trigonometric:
+class TrigonometricTarget:
     """The density s²/Z on [0, 1], s(x) = Σ_i a_i cos 2πix + b_i sin 2πix, i = 1 … D: a (D,), b (D,)."""
 
     a: Array
@@ -228,7 +230,7 @@ class Trigonometric:
 
     def quantile(self, u: Array) -> Array:
         """(n, 1) images of u (n, 1) under the CDF inverted by bisection."""
-        return _invert(self.cdf, u[:, 0], 0.0, 1.0)[:, None]
+        return _invert_cdf(self.cdf, u[:, 0], 0.0, 1.0)[:, None]
 
     def box(self) -> tuple[Array, Array]:
         """(1,) 0 and 1."""
@@ -240,7 +242,7 @@ class Trigonometric:
 
 
 @dataclass(frozen=True)
-class Moments:
+class MomentTarget:
     """A law of which only the mean (d,) and perhaps E xx' (d, d) are known; with `correlation` the signs of a Gaussian vector."""
 
     mean: Array
@@ -279,7 +281,7 @@ class Moments:
         return self.mean, self.second
 
 
-def signs(covariance: Array) -> Moments:
+def sign_target(covariance: Array) -> MomentTarget:
     """The signs of N(0, covariance): mean 0 and E x_i x_j = (2/π) asin ρ_ij, from the orthant mass 1/4 + asin(ρ)/2π."""
     scale = np.sqrt(np.diag(covariance))
     if not (scale > 0).all() or not np.allclose(covariance, covariance.T):
@@ -288,10 +290,10 @@ def signs(covariance: Array) -> Moments:
     if np.linalg.eigvalsh(correlation)[0] < -1e-9:
         raise DataError("the covariance of signs has a negative eigenvalue")
     np.fill_diagonal(correlation, 1.0)
-    return Moments(np.zeros(len(scale)), 2.0 / math.pi * np.arcsin(correlation), correlation, name="signs")
+    return MomentTarget(np.zeros(len(scale)), 2.0 / math.pi * np.arcsin(correlation), correlation, name="signs")
 
 
-def _invert(cdf: object, u: Array, low: float, high: float) -> Array:
+def _invert_cdf(cdf: object, u: Array, low: float, high: float) -> Array:
     """(n,) roots of cdf(x) = u by bisection to the last bit of the interval."""
     left, right = np.full(len(u), low), np.full(len(u), high)
     for _ in range(60):

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.numerics import linear, real
+from herdcli.numerics import exact_arithmetic, symmetric_matrices
+from herdcli.rbm.gaussian_enumeration import QuadraticSums
 from herdcli.rbm.likelihood import BLOCK, Map
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.proper import require_proper
-from herdcli.rbm.quadratic_sums import Quadratics
-from herdcli.rbm.states import state_rows
-from herdcli.rbm.units.base import Family
+from herdcli.rbm.normalizability import require_proper
+from herdcli.rbm.unit_states import state_rows
+from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -25,17 +25,17 @@ NEAR = 4096  # states of a block whose work arrays stay in the first cache
 LARGEST_SUM = 600.0  # of logarithms whose exponentials are multiplied in float64
 
 
-def states_of(units: Family, columns: int) -> float:
+def log2_states(units: UnitFamily, columns: int) -> float:
     """log2 of how many states a layer of so many columns has; infinite if they are not finitely many."""
     return float("inf") if units.support is None else columns // units.group * math.log2(len(units.support))
 
 
-def enumerable(h: Harmonium) -> bool:
+def is_enumerable(h: Harmonium) -> bool:
     """Whether log Z can be computed exactly: a layer has few enough states (`layer_to_sum`), or both layers are Gaussian."""
     return is_gaussian(h) or layer_to_sum(h, log_z_alone=True) is not None
 
 
-def limit(other: Family, *, log_z_alone: bool = False) -> int:
+def enumeration_limit(other: UnitFamily, *, log_z_alone: bool = False) -> int:
     """log2 of the states up to which a layer is enumerated when the layer summed in closed form is `other`."""
     if log_z_alone and other.standard_normal:
         return BY_QUADRATICS
@@ -48,9 +48,9 @@ def layer_to_sum(h: Harmonium, *, log_z_alone: bool = False) -> Harmonium | None
     log_z_alone  whether nothing else is asked of the states.
     """
     sides = [
-        (states_of(side.hidden, side.W.shape[1]), turned, side)
+        (log2_states(side.hidden, side.W.shape[1]), turned, side)
         for turned, side in enumerate((h, h.transposed()))
-        if states_of(side.hidden, side.W.shape[1]) <= limit(side.visible, log_z_alone=log_z_alone)
+        if log2_states(side.hidden, side.W.shape[1]) <= enumeration_limit(side.visible, log_z_alone=log_z_alone)
     ]
     return min(sides, key=lambda side: side[:2])[2] if sides else None
 
@@ -74,19 +74,20 @@ def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
         raise BadUsage(
             f"exact likelihood enumerates the smaller layer, at most {BY_PRODUCTS} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
             if h.visible.two_state and h.hidden.two_state
-            else f"exact likelihood enumerates a layer of at most 2^{limit(h.visible, log_z_alone=True)} states; both layers have more",
+            else f"exact likelihood enumerates a layer of at most 2^{enumeration_limit(h.visible, log_z_alone=True)} states; both layers "
+            f"have more",
             hint="use annealed importance sampling",
         )
-    fast = Quadratics.from_harmonium(side) if side.visible.standard_normal else Products.of(side)
+    fast = QuadraticSums.from_harmonium(side) if side.visible.standard_normal else HiddenSums.of(side)
     if fast is not None:
         sums = map(fast.log_sum, range(fast.blocks))
     else:
-        sums = map(lambda block: float(_log_sum(block.log_weight)), enumerate_hidden(side))
-    return float(real.log_sum_exp(np.fromiter(sums, dtype=np.float64)))
+        sums = map(lambda block: float(_log_sum_exp(block.log_weight)), enumerate_hidden(side))
+    return float(exact_arithmetic.log_sum_exp(np.fromiter(sums, dtype=np.float64)))
 
 
 @dataclass(frozen=True)
-class States:
+class HiddenStateBlock:
     """Hidden states in one block of an enumeration, made when they are asked for."""
 
     h: Harmonium
@@ -112,7 +113,7 @@ class States:
     @property
     def natural(self) -> Array:
         """(S, D) natural parameters of the visible units."""
-        result: Array = self._natural + real.product(self.h.W[:, self.near * self.h.hidden.group :], self.far)
+        result: Array = self._natural + exact_arithmetic.product(self.h.W[:, self.near * self.h.hidden.group :], self.far)
         return result
 
     @property
@@ -121,18 +122,18 @@ class States:
         far = self.far
         # Given h the visible units are independent: Σ_v e^{−E(v, h)} is e^{c·h} times the base measure of h times Π_j e^{A_j(b_j +
         # (Wh)_j)}.
-        fixed = real.product(far, self.h.c[self.near * self.h.hidden.group :]) + self.h.hidden.log_base(far)
+        fixed = exact_arithmetic.product(far, self.h.c[self.near * self.h.hidden.group :]) + self.h.hidden.log_base(far)
         result: Array = self._weight + fixed + self.h.visible.summed_log_partition(self.natural)
         return result
 
 
-def enumerate_hidden(h: Harmonium) -> Iterator[States]:
+def enumerate_hidden(h: Harmonium) -> Iterator[HiddenStateBlock]:
     """All states of the hidden layer, in blocks whose work arrays hold at most BLOCK numbers."""
     blocks, states = hidden_blocks(h)
     return map(states, range(blocks))
 
 
-def hidden_blocks(h: Harmonium) -> tuple[int, Callable[[int], States]]:
+def hidden_blocks(h: Harmonium) -> tuple[int, Callable[[int], HiddenStateBlock]]:
     """How many blocks of hidden states there are, and what makes the one of a number."""
     assert h.hidden.support is not None
     base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
@@ -141,17 +142,17 @@ def hidden_blocks(h: Harmonium) -> tuple[int, Callable[[int], States]]:
         near += 1
     columns = near * h.hidden.group
     rows = state_rows(h.hidden, near, np.arange(base**near))
-    natural = real.product(rows, h.W.T[:columns]) + h.b
-    weight = real.product(rows, h.c[:columns]) + h.hidden.log_base(rows)
-    return base ** (units - near), lambda block: States(h, near, block, rows, natural, weight)
+    natural = exact_arithmetic.product(rows, h.W.T[:columns]) + h.b
+    weight = exact_arithmetic.product(rows, h.c[:columns]) + h.hidden.log_base(rows)
+    return base ** (units - near), lambda block: HiddenStateBlock(h, near, block, rows, natural, weight)
 
 
-def log_weights(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
+def hidden_log_weights(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
     """log Σ_v e^{−E(v, h)} of all hidden states h: units whose states make up a block, number of blocks, and (S,) of the block of a number.
 
     State i of block k is that of number k S + i in `state_rows`.
     """
-    products = Products.of(h)
+    products = HiddenSums.of(h)
     if products is not None:
         return products.near, products.blocks, products.log_weights
     blocks, states = hidden_blocks(h)
@@ -159,7 +160,7 @@ def log_weights(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
 
 
 @dataclass(frozen=True)
-class Products:
+class HiddenSums:
     """Sums over hidden states of a model whose visible units are two-state ones, by products of exponentials.
 
     A visible unit of values l and l + g with natural parameter a contributes e^{la} (1 + e^{ga}).  A hidden state is a near part,
@@ -178,7 +179,7 @@ class Products:
     _weight: Array  # (S,) log weights of the near parts, with what is linear in them
 
     @classmethod
-    def of(cls, h: Harmonium) -> Products | None:
+    def of(cls, h: Harmonium) -> HiddenSums | None:
         """None where a model's units or the size of its weights ask for the logarithms one by one."""
         assert h.hidden.support is not None
         if h.visible.states is None:
@@ -190,12 +191,16 @@ class Products:
             near += 1
         columns = near * h.hidden.group
         rows = state_rows(h.hidden, near, np.arange(base**near))
-        natural = (high - low) * real.product(h.W[:, :columns], rows.T)
+        natural = (high - low) * exact_arithmetic.product(h.W[:, :columns], rows.T)
         reach = (high - low) * np.abs(h.W[:, columns:]).sum(axis=1) * float(np.abs(h.hidden.support).max()) + np.abs(h.b) * (high - low)
         if np.abs(natural).max(initial=0.0) > LARGEST_SUM / 2 or reach.max(initial=0.0) > LARGEST_SUM / 2:
             return None
-        weight = real.product(rows, h.c[:columns]) + h.hidden.log_base(rows) + low * real.product(rows, h.W[:, :columns].sum(axis=0))
-        return cls(h, near, low, high - low, h.visible.scale, real.exp(natural), natural.max(axis=1), np.asarray(weight))
+        weight = (
+            exact_arithmetic.product(rows, h.c[:columns])
+            + h.hidden.log_base(rows)
+            + low * exact_arithmetic.product(rows, h.W[:, :columns].sum(axis=0))
+        )
+        return cls(h, near, low, high - low, h.visible.scale, exact_arithmetic.exp(natural), natural.max(axis=1), np.asarray(weight))
 
     @property
     def blocks(self) -> int:
@@ -205,46 +210,46 @@ class Products:
 
     def log_sum(self, block: int) -> float:
         """log of the sum of e^{−E} over all visible states and the near parts, for one far part."""
-        weights, fixed = self._weighed(block)
-        return float(_log_sum(weights) + fixed)
+        weights, fixed = self._weigh_states(block)
+        return float(_log_sum_exp(weights) + fixed)
 
     def log_weights(self, block: int) -> Array:
         """(S,) log of the sum of e^{−E} over all visible states, of each near part, for one far part."""
-        weights, fixed = self._weighed(block)
+        weights, fixed = self._weigh_states(block)
         return weights + fixed
 
-    def _weighed(self, block: int) -> tuple[Array, float]:
+    def _weigh_states(self, block: int) -> tuple[Array, float]:
         """Log weights (S,), and what all of them lack."""
         h, columns = self.h, self.near * self.h.hidden.group
         far = state_rows(h.hidden, h.W.shape[1] // h.hidden.group - self.near, np.array([block]))[0]
-        natural = h.b + real.product(h.W[:, columns:], far)
+        natural = h.b + exact_arithmetic.product(h.W[:, columns:], far)
         shift = self.gap * natural
         # log Π_j (1 + e^{x_j}) ≤ Σ_j log(1 + e^{highest x_j}): the product is turned into its logarithm before this bound passes
         # LARGEST_SUM.
-        most = real.log_add_exp(0.0, shift + self._highest)
-        factors, held = real.exp(shift), 0.0  # held: what the logarithm of the product may have reached
+        most = exact_arithmetic.log_add_exp(0.0, shift + self._highest)
+        factors, held = exact_arithmetic.exp(shift), 0.0  # held: what the logarithm of the product may have reached
         total, term, product = np.zeros(len(self._weight)), np.empty(len(self._weight)), np.ones(len(self._weight))
         for j in range(len(factors)):
             if held + most[j] > LARGEST_SUM:
-                total += real.log(product)
+                total += exact_arithmetic.log(product)
                 product.fill(1.0)
                 held = 0.0
             held += most[j]
             np.multiply(self._exponentials[j], factors[j], out=term)
             np.add(term, 1.0, out=term)
             np.multiply(product, term, out=product)
-        total += real.log(product)
+        total += exact_arithmetic.log(product)
         total *= self.replicas
-        fixed = real.product(far, h.c[columns:]) + h.hidden.log_base(far) + self.low * natural.sum()
+        fixed = exact_arithmetic.product(far, h.c[columns:]) + h.hidden.log_base(far) + self.low * natural.sum()
         return self._weight + total, float(fixed)
 
 
-def _log_sum(terms: Array) -> float:
+def _log_sum_exp(terms: Array) -> float:
     top = terms.max()
-    return float(top + real.log(real.exp(terms - top).sum()))
+    return float(top + exact_arithmetic.log(exact_arithmetic.exp(terms - top).sum()))
 
 
-def precision(h: Harmonium) -> Array:
+def joint_precision(h: Harmonium) -> Array:
     """The precision (D + K, D + K) of (v, h) jointly where both layers are Gaussian."""
     D, K = h.W.shape
     return np.block([[np.eye(D), -h.W], [-h.W.T, np.eye(K)]])
@@ -253,6 +258,6 @@ def precision(h: Harmonium) -> Array:
 def _gaussian_log_partition(h: Harmonium) -> float:
     """½ m'Λ⁻¹m − ½ log |Λ| with the biases m = (b, c) and the precision Λ; the base measures are normal densities."""
     # ∫ e^{m·x − ½ x'Λx} dx = (2π)^{(D+K)/2} |Λ|^{−½} e^{½ m'Λ⁻¹m}; the normal base measures divide by the power of 2π.
-    matrix, biases = precision(h), np.concatenate([h.b, h.c])
-    quadratic = real.product(0.5 * biases, linear.solve_definite(matrix, biases))
-    return float(quadratic - 0.5 * linear.log_determinant(matrix))
+    matrix, biases = joint_precision(h), np.concatenate([h.b, h.c])
+    quadratic = exact_arithmetic.product(0.5 * biases, symmetric_matrices.solve_definite(matrix, biases))
+    return float(quadratic - 0.5 * symmetric_matrices.log_determinant(matrix))

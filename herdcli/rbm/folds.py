@@ -8,7 +8,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 
-def folds(y: Array, count: int, seed: int) -> Array:
+def assign_folds(y: Array, count: int, seed: int) -> Array:
     """(n,) fold of each row, every class spread evenly over the `count` folds; drawn from the seed."""
     order = generator(seed, Stream.FOLDS).permutation(len(y))
     by_class = order[np.argsort(y[order], kind="stable")]

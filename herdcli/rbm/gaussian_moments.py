@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.numerics import real
-from herdcli.numerics.rows import blocks
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import row_slices
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -23,22 +23,22 @@ class GaussianMoments:
     covariance: Array = array("C D D", "their covariance", kind="f", finite=True)
 
 
-def of_rows(rows: Any) -> tuple[Array, Array] | None:
+def row_moments(rows: Any) -> tuple[Array, Array] | None:
     """Mean (D,) and covariance (D, D), divisor n, of rows (n, D); None of more than MOST_COLUMNS."""
     n, D = rows.shape
     if D > MOST_COLUMNS or n < 2:
         return None
     mean, total = np.zeros(D), np.zeros((D, D))
-    for part in blocks(rows):
+    for part in row_slices(rows):
         mean += rows[part].astype(np.float64).sum(axis=0)
     mean /= n
-    for part in blocks(rows):
+    for part in row_slices(rows):
         Z = rows[part].astype(np.float64) - mean
-        total += real.product(np.ascontiguousarray(Z.T), Z)
+        total += exact_arithmetic.product(np.ascontiguousarray(Z.T), Z)
     return mean, total / n
 
 
-def joined(parts: list[tuple[int, Array, Array] | None]) -> GaussianMoments | None:
+def join_moments(parts: list[tuple[int, Array, Array] | None]) -> GaussianMoments | None:
     """Those of all models (rows, mean, covariance); None where one has none."""
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.numerics import real
+from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.units.base import Layer
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class Sweeper:
+class GibbsSweeper:
     """The two half-sweeps of block Gibbs sampling in one model: W (D, K), b (D,), c (K,) float32."""
 
     W: Array
@@ -23,7 +23,7 @@ class Sweeper:
 
     def up(self, v: Array, means: Array, states: Array | None = None, *, scale: float = 1.0) -> None:
         """Write scale · E[h | v] (n, K) for rows v (n, D), and h sampled if `states` (n, K) is given."""
-        real.product(v, self.W, out=means)
+        exact_arithmetic.product(v, self.W, out=means)
         if states is None:
             self.hidden.means(means, self.c, scale=scale)
         else:
@@ -31,7 +31,7 @@ class Sweeper:
 
     def down(self, h: Array, means: Array, states: Array | None = None, *, scale: float = 1.0) -> None:
         """Write scale · E[v | h] (n, D) for rows h (n, K), and v sampled if `states` (n, D) is given."""
-        real.product(h, self.W.T, out=means)
+        exact_arithmetic.product(h, self.W.T, out=means)
         if states is None:
             self.visible.means(means, self.b, scale=scale)
         else:

@@ -1,4 +1,4 @@
-"""A deep belief network as an artifact, and the layers of whatever has any; their learning is in stack.py."""
+"""A deep belief network as an artifact, and the layers of whatever has any; their learning is in layerwise_learning.py."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class DBN:
         return [part.harmonium() for part in self.layers]
 
 
-def layers_of(value: RBM | DBN) -> list[RBM]:
+def model_layers(value: RBM | DBN) -> list[RBM]:
     """The layers of a deep belief network, the lowest first; an RBM is its own only one."""
     return value.layers if isinstance(value, DBN) else [value]
 
 
-def with_lowest(value: RBM | DBN, lowest: RBM) -> RBM | DBN:
+def replace_lowest(value: RBM | DBN, lowest: RBM) -> RBM | DBN:
     """The same with another lowest layer."""
     return replace(value, layers=[lowest, *value.layers[1:]]) if isinstance(value, DBN) else lowest

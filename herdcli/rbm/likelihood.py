@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.numerics import real
-from herdcli.numerics.rows import dense, is_sparse
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import as_dense, is_sparse
 from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -26,20 +26,20 @@ BLOCK = 1 << 17  # numbers in one block's work array: 1 MB, which stays in cache
 FEWEST, WIDEST = 32, 1 << 22  # rows of a block, as long as they have fewer numbers than that
 
 
-def block_size(width: int) -> int:
+def rows_per_block(width: int) -> int:
     """Rows with about BLOCK numbers of `width` each; of wide rows FEWEST, which weights are read for."""
     return max(BLOCK // max(1, width), min(FEWEST, WIDEST // max(1, width)), 1)
 
 
 def row_blocks(rows: int, width: int) -> Iterator[slice]:
-    """Slices of `rows` rows, each of `block_size`."""
-    size = block_size(width)
+    """Slices of `rows` rows, each of `rows_per_block`."""
+    size = rows_per_block(width)
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
-def _by_rows(function: Callable[[Array], Array], v: Any, width: int, map: Map) -> Array:
+def _map_row_blocks(function: Callable[[Array], Array], v: Any, width: int, map: Map) -> Array:
     """`function` of blocks of rows of v, joined: (n,) float64."""
-    parts = list(map(lambda block: function(np.asarray(dense(v[block]), dtype=np.float64)), row_blocks(v.shape[0], width)))
+    parts = list(map(lambda block: function(np.asarray(as_dense(v[block]), dtype=np.float64)), row_blocks(v.shape[0], width)))
     return np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -50,10 +50,12 @@ def log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map = map
         return np.concatenate([np.empty(0), *parts])
 
     def block(rows: Array) -> Array:
-        result: Array = real.product(rows, h.b) + h.hidden.summed_log_partition(real.product(rows, h.W) + h.c) - log_partition
+        result: Array = (
+            exact_arithmetic.product(rows, h.b) + h.hidden.summed_log_partition(exact_arithmetic.product(rows, h.W) + h.c) - log_partition
+        )
         return result if h.visible.two_state else result + h.visible.log_base(rows)
 
-    return _by_rows(block, v, sum(h.W.shape), map)
+    return _map_row_blocks(block, v, sum(h.W.shape), map)
 
 
 def pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
@@ -64,13 +66,15 @@ def pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
     """
     if h.visible.support is None:
         raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {h.visible.name}")
-    return _by_rows(partial(_pseudo_block if h.visible.two_state else _pseudo_block_of_many, h), v, sum(h.W.shape), map)
+    return _map_row_blocks(
+        partial(_pseudo_likelihood_block if h.visible.two_state else _pseudo_likelihood_block_multistate, h), v, sum(h.W.shape), map
+    )
 
 
-def _pseudo_block(h: Harmonium, v: Array) -> Array:
+def _pseudo_likelihood_block(h: Harmonium, v: Array) -> Array:
     """p(v_j | v_−j) = σ(F(v with j flipped) − F(v))."""
     assert h.visible.states is not None
-    x = real.product(v, h.W) + h.c
+    x = exact_arithmetic.product(v, h.W) + h.c
     here = h.hidden.summed_log_partition(x.copy())
     flip = float(sum(h.visible.states)) - 2.0 * v  # Δ_j = l + (l + g) − 2 v_j, to be added to v_j
     total = np.zeros(len(v))
@@ -80,39 +84,39 @@ def _pseudo_block(h: Harmonium, v: Array) -> Array:
         np.add(work, x, out=work)
         # F(v) = −b·v − Σ A(x): x moves by Δ_j W_j.  log p(v_j | v_−j) = −log(1 + e^{F(v) − F(flipped)}) = −log(1 + e^{−rise}).
         rise = here - h.hidden.summed_log_partition(work) - flip[:, j] * h.b[j]  # F(v flipped at j) − F(v)
-        total -= real.log_add_exp(0.0, -rise)
+        total -= exact_arithmetic.log_add_exp(0.0, -rise)
     return total
 
 
-def _pseudo_block_of_many(h: Harmonium, v: Array) -> Array:
+def _pseudo_likelihood_block_multistate(h: Harmonium, v: Array) -> Array:
     """log p(v_j | v_−j) = −F(v) − log Σ_s e^{−F(v with j at s)}."""
     total = np.zeros(len(v))
-    for unit, others in enumerate(alternatives(h, v)):
+    for unit, others in enumerate(unit_alternatives(h, v)):
         columns = slice(unit * h.visible.group, (unit + 1) * h.visible.group)
-        here = real.product(v[:, columns], h.b[columns]) + h.visible.log_base(v[:, columns])
-        here = here + h.hidden.summed_log_partition(real.product(v, h.W) + h.c)
-        total += here - real.log_sum_exp(others.log_weight, axis=0)
+        here = exact_arithmetic.product(v[:, columns], h.b[columns]) + h.visible.log_base(v[:, columns])
+        here = here + h.hidden.summed_log_partition(exact_arithmetic.product(v, h.W) + h.c)
+        total += here - exact_arithmetic.log_sum_exp(others.log_weight, axis=0)
     return total
 
 
 @dataclass(frozen=True)
-class Alternatives:
+class UnitAlternatives:
     """Rows with one unit at each of its S values: (S, n) log weights up to what the others give, (S, n, K) hidden inputs."""
 
     log_weight: Array
     inputs: Array
 
 
-def alternatives(h: Harmonium, v: Array) -> Iterator[Alternatives]:
+def unit_alternatives(h: Harmonium, v: Array) -> Iterator[UnitAlternatives]:
     """For each visible unit in its turn: rows v (n, D) with that unit at each of its values, all others as they are."""
     assert h.visible.support is not None
-    x, support = real.product(v, h.W) + h.c, h.visible.support
+    x, support = exact_arithmetic.product(v, h.W) + h.c, h.visible.support
     for first in range(0, h.W.shape[0], h.visible.group):
         columns = slice(first, first + h.visible.group)
-        fixed = real.product(support, h.b[columns]) + h.visible.log_base(support)
+        fixed = exact_arithmetic.product(support, h.b[columns]) + h.visible.log_base(support)
         # Hidden inputs with unit j taken out, and each of its values put in.
-        inputs = (x - real.product(v[:, columns], h.W[columns])) + real.product(support, h.W[columns])[:, None]
-        yield Alternatives(fixed[:, None] + h.hidden.summed_log_partition(inputs.copy()), inputs)
+        inputs = (x - exact_arithmetic.product(v[:, columns], h.W[columns])) + exact_arithmetic.product(support, h.W[columns])[:, None]
+        yield UnitAlternatives(fixed[:, None] + h.hidden.summed_log_partition(inputs.copy()), inputs)
 
 
 def reconstruction_error(h: Harmonium, v: Any, *, map: Map = map) -> Array:
@@ -126,4 +130,4 @@ def reconstruction_error(h: Harmonium, v: Any, *, map: Map = map) -> Array:
         error: Array = np.square((rows - h.visible_means(h.hidden_means(rows))) / gap).mean(axis=1)
         return error
 
-    return _by_rows(block, v, sum(h.W.shape), map)
+    return _map_row_blocks(block, v, sum(h.W.shape), map)

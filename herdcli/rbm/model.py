@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import real
-from herdcli.numerics.rows import dense, is_sparse
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import as_dense, is_sparse
 from herdcli.numerics.scores import Scores
 from herdcli.rbm.gaussian_moments import GaussianMoments
-from herdcli.rbm.units import family
-from herdcli.rbm.units.base import Family
+from herdcli.rbm.units import unit_family
+from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_picture, require_place
+from herdcli.schema import Array, array, require_image_shape, require_index
 
 
 @dataclass(frozen=True)
@@ -28,24 +28,26 @@ class Harmonium:
     W: Array
     b: Array
     c: Array
-    visible: Family
-    hidden: Family
+    visible: UnitFamily
+    hidden: UnitFamily
 
     def free_energy(self, v: Any) -> Array:
         """F(v) in nats for rows v (n, D), dense or CSR; returns (n,) float64."""
         v = v if is_sparse(v) else np.asarray(v, dtype=np.float64)
         # Σ_h e^{b·v + c·h + v'Wh} (base of h) = e^{b·v} Π_k e^{A(c_k + W_k·v)}, since hidden units do not meet: F = −log of it and the base
         # of v.
-        result: Array = -real.product(v, self.b) - self.hidden.log_partition(real.product(v, self.W) + self.c).sum(axis=-1)
+        result: Array = -exact_arithmetic.product(v, self.b) - self.hidden.log_partition(exact_arithmetic.product(v, self.W) + self.c).sum(
+            axis=-1
+        )
         return result - self.visible.log_base_of_rows(v)
 
     def hidden_means(self, v: Any) -> Array:
         """E[h | v] (n, K) for rows v (n, D), dense or CSR."""
-        return self.hidden.mean(real.product(v if is_sparse(v) else np.asarray(v, dtype=np.float64), self.W) + self.c)
+        return self.hidden.mean(exact_arithmetic.product(v if is_sparse(v) else np.asarray(v, dtype=np.float64), self.W) + self.c)
 
     def visible_means(self, h: Array) -> Array:
         """E[v | h] (n, D) for rows h (n, K)."""
-        return self.visible.mean(real.product(np.asarray(h, dtype=np.float64), self.W.T) + self.b)
+        return self.visible.mean(exact_arithmetic.product(np.asarray(h, dtype=np.float64), self.W.T) + self.b)
 
     def transposed(self) -> Harmonium:
         """The same joint distribution with the two layers' roles exchanged."""
@@ -65,7 +67,8 @@ class Rows:
 class Elsewhere:
     """Rows held out that are too many to be kept: they stay in the data set that the model was learned from, known by their digest.
 
-    sha256  of what `heldout.digest` is fed with.  parts  the split as it was asked for; None: the data set's own, or the default.
+    sha256  of what `heldout_rows.heldout_digest` is fed with.  parts  the split as it was asked for; None: the data set's own, or the
+    default.
     """
 
     sha256: str
@@ -227,13 +230,13 @@ class RBM(RBM1):
             raise DataError("/W is empty")
         for name in ("visible_units", "hidden_units"):
             try:
-                units = family(getattr(self, name))
+                units = unit_family(getattr(self, name))
             except BadUsage as error:
                 raise DataError(error.message.replace("unknown units", f"{name} are")) from error
             columns = self.W.shape[1 if name == "visible_units" else 2]
             if columns % units.group:
                 raise DataError(f"{name} are {units.name}, which do not fit into {columns} columns")
-        require_picture(self.image_shape, self.columns)
+        require_image_shape(self.image_shape, self.columns)
         if self.gaussian is not None and self.gaussian.mean.shape[1] != self.columns:
             raise DataError(f"/gaussian/mean has {self.gaussian.mean.shape[1]} columns, the model {self.columns}")
         if self.column_scale is not None and not (self.column_scale > 0).all():
@@ -252,11 +255,11 @@ class RBM(RBM1):
         if rows.X.shape[1] != self.W.shape[1]:
             raise DataError(f"/holdout/X has {rows.X.shape[1]} columns, the models have {self.W.shape[1]} visible units")
         try:
-            family(self.visible_units).require_rows(rows.X)
+            unit_family(self.visible_units).require_rows(rows.X)
         except DataError as error:
             raise DataError(f"/holdout/X has {error.message}") from error
         if rows.y is not None:
-            require_place("/holdout/y", rows.y, self.count, "one of the models")
+            require_index("/holdout/y", rows.y, self.count, "one of the models")
 
     @property
     def count(self) -> int:
@@ -265,32 +268,32 @@ class RBM(RBM1):
 
     def restored(self, rows: Any) -> Array:
         """Rows (n, D) in unit values as data sets show them: counts of rate units as proportions, columns in their own scale and place."""
-        return shown(rows[..., : self.columns], family(self.visible_units), self.column_mean, self.column_scale)
+        return display_values(rows[..., : self.columns], unit_family(self.visible_units), self.column_mean, self.column_scale)
 
     @property
     def columns(self) -> int:
         """How many a row has, its label not counted."""
-        units = family(self.visible_units)
+        units = unit_family(self.visible_units)
         return int(self.W.shape[1]) - (units.labels.group if units.labels is not None else 0)
 
     def harmonium(self, index: int = 0) -> Harmonium:
         """Model `index` in float64."""
         W, b, c = (np.asarray(part[index], dtype=np.float64) for part in (self.W, self.b, self.c))
-        return Harmonium(W, b, c, family(self.visible_units), family(self.hidden_units))
+        return Harmonium(W, b, c, unit_family(self.visible_units), unit_family(self.hidden_units))
 
     def harmoniums(self) -> list[Harmonium]:
         """All models in float64."""
         return [self.harmonium(index) for index in range(self.count)]
 
 
-def shown(rows: Any, units: Family, mean: Array | None, scale: Array | None) -> Array:
+def display_values(rows: Any, units: UnitFamily, mean: Array | None, scale: Array | None) -> Array:
     """Rows (n, D) in unit values as data sets show them: counts of rate units as proportions, columns in their own place and scale, (D,)
     each, where they were freed of those."""
-    values: Array = dense(rows) / np.float32(units.scale)
+    values: Array = as_dense(rows) / np.float32(units.scale)
     return values if mean is None or scale is None else values * scale + mean
 
 
-def imported(W: Array, b: Array, c: Array, visible_units: str, hidden_units: str) -> RBM:
+def rbm_from_weights(W: Array, b: Array, c: Array, visible_units: str, hidden_units: str) -> RBM:
     """Weights (D, K) and biases (D,), (K,) that another program learned, as the artifact."""
     nothing = {"steps": 0, "epochs": 0, "batch_size": 0, "learning_rate": 0.0, "momentum": 0.0, "weight_decay": 0.0, "chains": 0, "seed": 0}
     units = {"visible_units": visible_units, "hidden_units": hidden_units}

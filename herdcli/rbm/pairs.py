@@ -1,6 +1,6 @@
 """Harmoniums of pairs of images of one person: two visible blocks with weights of their own, one hidden layer.
 
-A model of pairs is a harmonium of the rows (v¹, v²), so `Learning` learns it; only the rows are special: they are put together
+A model of pairs is a harmonium of the rows (v¹, v²), so `RBMLearning` learns it; only the rows are special: they are put together
 from two rows of one matrix when a minibatch asks for them.  Each pair is there in both orders.
 Source: Teh (2003), sec. 3.5.3 and fig. 3.8.
 """
@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.rows import Selected
-from herdcli.rbm.learning import Learning, Problem, State
+from herdcli.numerics.row_selection import SelectedRows
+from herdcli.rbm.learning import LearningProblem, LearningState, RBMLearning
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.proper import project
+from herdcli.rbm.normalizability import project_weights
 from herdcli.rbm.settings import Settings
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_picture
+from herdcli.schema import Array, array, require_image_shape
 
 ITERATIONS = 2000  # minibatches, which is how the thesis' "iterations" are read
 DEFAULTS = Settings(
@@ -35,7 +35,7 @@ DEFAULTS = Settings(
 
 
 @dataclass(frozen=True)
-class Pairs(Selected):
+class PairRows(SelectedRows):
     """Rows (n, 2D) that are two rows of a matrix (N, D) side by side: base[index[:, 0]], base[index[:, 1]]."""
 
     @property
@@ -76,17 +76,17 @@ class PairRBM:
         """Raise DataError unless there are pixels, and the families are known."""
         if self.W1.size == 0:
             raise DataError("/W1 is empty")
-        require_picture(self.image_shape, len(self.b1))
+        require_image_shape(self.image_shape, len(self.b1))
         for name in (self.settings.visible_units, self.settings.hidden_units):
             try:
-                family(name)
+                unit_family(name)
             except BadUsage as error:
                 raise DataError(error.message) from error
 
     def harmonium(self) -> Harmonium:
         """The model of rows (v¹, v²) in float64."""
         W, b = (np.concatenate(parts).astype(np.float64) for parts in ((self.W1, self.W2), (self.b1, self.b2)))
-        return Harmonium(W, b, self.c.astype(np.float64), family(self.settings.visible_units), family(self.settings.hidden_units))
+        return Harmonium(W, b, self.c.astype(np.float64), unit_family(self.settings.visible_units), unit_family(self.settings.hidden_units))
 
 
 def ordered_pairs(persons: Array, rows: Array, names: list[str]) -> Array:
@@ -105,17 +105,17 @@ def ordered_pairs(persons: Array, rows: Array, names: list[str]) -> Array:
     return np.concatenate(pairs)
 
 
-def epochs(pairs: int, batch_size: int) -> int:
+def default_epochs(pairs: int, batch_size: int) -> int:
     """As many passes over the pairs as have `ITERATIONS` minibatches."""
     return -(-ITERATIONS // -(-pairs // (batch_size or pairs)))
 
 
-def problem(X: Array, pairs: Array, settings: Settings) -> tuple[Problem, Array]:
+def pair_problem(X: Array, pairs: Array, settings: Settings) -> tuple[LearningProblem, Array]:
     """What to learn from images X (n, D) and pairs (m, 2), and the pixels (D,) bool that take part: those that vary.
 
     Raises DataError if no pixel varies among the images of the pairs, and BadUsage where several columns are one unit.
     """
-    if family(settings.visible_units).group > 1:
+    if unit_family(settings.visible_units).group > 1:
         raise BadUsage(f"pixels of pairs are units of one column, {settings.visible_units} units have more")
     used = np.unique(pairs)
     seen = X[used]
@@ -124,20 +124,20 @@ def problem(X: Array, pairs: Array, settings: Settings) -> tuple[Problem, Array]
         raise DataError("no pixel varies among the images to train on")
     base = X if varies.all() and len(used) == len(X) else np.ascontiguousarray(seen[:, varies])
     index = pairs if base is X else np.searchsorted(used, pairs)
-    return Problem([Pairs(base, index)], settings), varies
+    return LearningProblem([PairRows(base, index)], settings), varies
 
 
 @dataclass(frozen=True)
-class PairLearning(Learning):
-    """The algorithm that learns a model of pairs: `Learning` by the rule of `_centred`."""
+class PairLearning(RBMLearning):
+    """The algorithm that learns a model of pairs: `RBMLearning` by the rule of `_centred_step`."""
 
-    def step(self, state: State) -> State:
+    def step(self, state: LearningState) -> LearningState:
         """One minibatch; `state` is updated in place."""
         before = [part[0].copy() for part in (state.W, state.b_velocity, state.c_velocity)]
-        return _centred(self.problem, before, super().step(state))
+        return _centred_step(self.problem, before, super().step(state))
 
 
-def _centred(given: Problem, before: list[Array], state: State) -> State:
+def _centred_step(given: LearningProblem, before: list[Array], state: LearningState) -> LearningState:
     """The step of centred units instead of the plain one, which led from W and the biases' velocities `before` to `state`.
 
     Weights learn from v − μ and h − λ, and leave mean inputs to the biases.
@@ -159,14 +159,14 @@ def _centred(given: Problem, before: list[Array], state: State) -> State:
     np.add(before[0], velocity, out=W)
     if settings.non_negative:
         np.maximum(W, 0.0, out=W)
-    project(given.visible, given.hidden, W)
+    project_weights(given.visible, given.hidden, W)
     change = W - before[0]
     state.b[0] -= change @ half
     state.c[0] -= mean @ change
     return state
 
 
-def assemble(given: Problem, state: State, varies: Array, X: Array, pairs: Array, split: Array) -> PairRBM:
+def assemble_pair_rbm(given: LearningProblem, state: LearningState, varies: Array, X: Array, pairs: Array, split: Array) -> PairRBM:
     """The artifact of a finished fit on pairs (n, 2) of rows X; pixels that do not vary (D,) get weights 0 and the bias of their value."""
     D, wide = len(varies), int(varies.sum())
     W = np.zeros((2, D, state.c.shape[1]), dtype=np.float32)
@@ -184,14 +184,14 @@ def assemble(given: Problem, state: State, varies: Array, X: Array, pairs: Array
         pairs=len(pairs),
         trace=state.trace[:, 0],
         split=split,
-        spread=_spread(given),
+        spread=_mean_variance(given),
     )
 
 
-def _spread(given: Problem) -> float:
+def _mean_variance(given: LearningProblem) -> float:
     """Mean squared deviation of the varying pixels of all pairs from their means, in proportions."""
     rows = given.rows[0]
-    assert isinstance(rows, Pairs)
+    assert isinstance(rows, PairRows)
     share = np.bincount(rows.index.ravel(), minlength=len(rows.base)) / rows.index.size
     mean = share @ rows.base
     return float((share @ np.square(rows.base - mean)).mean() / given.visible.scale**2)

@@ -14,9 +14,9 @@ from functools import partial
 
 import numpy as np
 
-from herdcli.algorithm import Counted, Progress, Shaped
+from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
 from herdcli.errors import BadUsage
-from herdcli.rbm.gibbs import Sweeper
+from herdcli.rbm.gibbs import GibbsSweeper
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass
@@ -29,7 +29,7 @@ LEAST = 1e-4  # variance of a hidden mean between chains that is told from none
 
 
 @dataclass(frozen=True)
-class Problem:
+class SamplingProblem:
     """M models of one shape, and how each of them is sampled.
 
     count    rows wanted of each model.  chains  0: as many as rows.  burn_in, thin  sweeps before the first row, and between two.
@@ -68,7 +68,7 @@ class Problem:
 
 
 @dataclass
-class State:
+class SamplingState:
     """Where the chains are, and the rows kept so far, those of the first round first.  Float32."""
 
     hidden: Array = array("M chains K", "hidden states", kind="f", finite=True)
@@ -79,7 +79,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampledRows:
     """Rows (count, D) float32 of each model, of the lowest layer.
 
     disagreement  the largest R̂ of a hidden mean; None where too little was seen of chains, or none were run.
@@ -90,12 +90,12 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Sampling(Counted[State], Shaped[State]):
+class BlockGibbsSampling(FixedLengthAlgorithm[SamplingState], HasStateShapes[SamplingState]):
     """The algorithm; its result are the rows of each model, and whether chains agree.  map: runs over the models."""
 
-    problem: Problem
+    problem: SamplingProblem
     map: Map = map
-    state = State  # the type of its states
+    state = SamplingState  # the type of its states
 
     @property
     def steps(self) -> int:
@@ -109,52 +109,52 @@ class Sampling(Counted[State], Shaped[State]):
         watched = 32 * len(given.models) * min(given.width, WATCHED) * K
         return int(4 * len(given.models) * (given.rounds * given.width * D + given.width * (D + 3 * K)) + watched)
 
-    def like(self) -> State:
+    def like(self) -> SamplingState:
         """Chains that are nowhere yet."""
         given = self.problem
         D, K = given.models[0].W.shape
         hidden = np.empty((len(given.models), given.width, K), dtype=np.float32)
         rows = np.zeros((len(given.models), given.rounds, given.width, D), dtype=np.float32)
         sums, squares = np.zeros((2, len(given.models), 2, min(given.width, WATCHED), K))
-        return State(hidden, rows, sums, squares)
+        return SamplingState(hidden, rows, sums, squares)
 
-    def init(self) -> State:
+    def init(self) -> SamplingState:
         """Every chain at its start."""
         state = self.like()
-        _begin(self.problem, state.hidden)
+        _initialise_chains(self.problem, state.hidden)
         return state
 
-    def step(self, state: State) -> State:
+    def step(self, state: SamplingState) -> SamplingState:
         """One sweep of every chain, kept if it is a round's."""
-        list(self.map(partial(_sweep, self.problem, state), range(len(self.problem.models))))
+        list(self.map(partial(_sweep_chains, self.problem, state), range(len(self.problem.models))))
         state.step += 1
         return state
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: SamplingState) -> RunProgress:
         """With the rows that each model has given."""
         given = self.problem
         rounds = 0 if state.step < given.burn_in else (state.step - given.burn_in) // given.thin + 1
-        return Progress(state.step, self.steps, f"{min(rounds * given.width, given.count)} of {given.count} rows")
+        return RunProgress(state.step, self.steps, f"{min(rounds * given.width, given.count)} of {given.count} rows")
 
-    def result(self, state: State) -> Drawn:
+    def result(self, state: SamplingState) -> SampledRows:
         """The rows (n, D) of each model, carried down to the lowest layer."""
         kept = [rows.reshape(-1, rows.shape[-1])[: self.problem.count] for rows in state.rows]
-        return Drawn(carried_down(self.problem, kept), _disagreement(self.problem, state))
+        return SampledRows(carry_down(self.problem, kept), _largest_rhat(self.problem, state))
 
 
-def _begin(problem: Problem, hidden: Array) -> None:
+def _initialise_chains(problem: SamplingProblem, hidden: Array) -> None:
     """Every chain at its start: hidden (models, chains, K) is filled."""
     for m, h in enumerate(problem.models):
         first = generator(problem.seed, Stream.SAMPLE, unit=m)
         if problem.start is None:
             hidden[m] = h.hidden.layer().fair_states(hidden[m].shape, first)
         else:
-            sweeper_of(h, first).up(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
+            make_sweeper(h, first).up(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
 
 
-def _sweep(problem: Problem, state: State, m: int) -> None:
+def _sweep_chains(problem: SamplingProblem, state: SamplingState, m: int) -> None:
     """One sweep of model m's chains."""
-    sweeper = sweeper_of(problem.models[m], generator(problem.seed, Stream.SAMPLE, unit=m, step=state.step + 1))
+    sweeper = make_sweeper(problem.models[m], generator(problem.seed, Stream.SAMPLE, unit=m, step=state.step + 1))
     hidden = state.hidden[m]
     means = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
     visible = np.empty_like(means)
@@ -167,34 +167,34 @@ def _sweep(problem: Problem, state: State, m: int) -> None:
         state.rows[m, kept] = means if problem.means and not problem.below else visible
     hidden_means = np.empty_like(hidden)
     sweeper.up(visible, hidden_means, hidden)
-    half = _half(problem, state.step)
+    half = _half_of_sweep(problem, state.step)
     if state.sums is not None and state.squares is not None and half is not None:
         seen = hidden_means[: state.sums.shape[2]].astype(np.float64)
         state.sums[m, half] += seen
         state.squares[m, half] += np.square(seen)
 
 
-def _watched(problem: Problem) -> tuple[int, int]:
+def _watched_sweeps(problem: SamplingProblem) -> tuple[int, int]:
     """The first sweep of those that are watched, and how many a half has."""
     first, last = problem.burn_in // 2, problem.burn_in + (problem.rounds - 1) * problem.thin
     return first, (last - first) // 2
 
 
-def _half(problem: Problem, step: int) -> int | None:
+def _half_of_sweep(problem: SamplingProblem, step: int) -> int | None:
     """Which half a sweep belongs to; None before, and for an odd one at the end."""
-    first, length = _watched(problem)
+    first, length = _watched_sweeps(problem)
     return (step - first) // length if length and 0 <= step - first < 2 * length else None
 
 
-def _disagreement(problem: Problem, state: State) -> float | None:
+def _largest_rhat(problem: SamplingProblem, state: SamplingState) -> float | None:
     """The largest R̂ of a hidden mean.  Chains that hold different entries fast are compared with those that hold the same."""
-    length = _watched(problem)[1]
+    length = _watched_sweeps(problem)[1]
     if state.sums is None or state.squares is None or length < SHORTEST:
         return None
     means = state.sums / length  # (M, 2, w, K)
     within = np.maximum(state.squares / length - np.square(means), 0.0).mean(axis=(1, 2)) * (length / (length - 1))
     held = None if problem.given is None else problem.given[: means.shape[2]]
-    alike = np.zeros(means.shape[2], dtype=int) if held is None else _numbered(held)
+    alike = np.zeros(means.shape[2], dtype=int) if held is None else _distinct_rows(held)
     between, freedom = np.zeros(within.shape), 0
     for group in range(int(alike.max()) + 1):
         some = means[:, :, alike == group].reshape(len(means), -1, means.shape[-1])
@@ -208,22 +208,22 @@ def _disagreement(problem: Problem, state: State) -> float | None:
     return float(np.sqrt((length - 1) / length + between[told] / np.maximum(within[told], 1e-9)).max())
 
 
-def _numbered(rows: Array) -> Array:
+def _distinct_rows(rows: Array) -> Array:
     """(n,) which of the different rows (n, D) each is, NaN equal to NaN."""
     numbers: dict[bytes, int] = {}
     return np.array([numbers.setdefault(np.asarray(row).tobytes(), len(numbers)) for row in rows])
 
 
-def sweeper_of(h: Harmonium, draws: np.random.Generator) -> Sweeper:
+def make_sweeper(h: Harmonium, draws: np.random.Generator) -> GibbsSweeper:
     """The half-sweeps of a model in float32."""
     W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
-    return Sweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
+    return GibbsSweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
 
 
-def carried_down(problem: Problem, found: list[Array]) -> list[Array]:
+def carry_down(problem: SamplingProblem, found: list[Array]) -> list[Array]:
     """Rows (count, D) of each model as rows of the lowest layer, float32."""
     for depth, h in enumerate(problem.below):
-        sweeper = sweeper_of(h, generator(problem.seed, Stream.SAMPLE, unit=len(problem.models) + depth))
+        sweeper = make_sweeper(h, generator(problem.seed, Stream.SAMPLE, unit=len(problem.models) + depth))
         for m, hidden in enumerate(found):
             found[m] = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
             last = problem.means and depth == len(problem.below) - 1

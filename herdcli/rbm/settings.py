@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.proper import require_pair
-from herdcli.rbm.units import family
+from herdcli.rbm.normalizability import require_pair
+from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
 
 ALGORITHMS = ("cd", "pcd", "rpcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact")
@@ -94,7 +94,7 @@ class Settings:
             raise BadUsage("patience and average exclude each other", hint="the best model is kept, or the mean of the last ones")
         if not 0 <= self.fast_decay < 1:
             raise BadUsage(f"fast_decay must be from 0 to below 1, not {self.fast_decay:g}")
-        visible, hidden = family(self.visible_units), family(self.hidden_units)
+        visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
         require_pair(visible, hidden)
         if self.sparsity_target and hidden.range is None:
             raise BadUsage(f"a sparsity target needs hidden units with a range, these are {hidden.name}")
@@ -106,22 +106,22 @@ class Settings:
         if self.algorithm == "pseudo-likelihood" and visible.support is None:
             raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {visible.name}")
 
-    def of_data(self) -> dict[str, Any]:
-        """What `fitted` chooses."""
+    def data_dependent(self) -> dict[str, Any]:
+        """What `fill_defaults` chooses."""
         return {"learning_rate": self.learning_rate, "centering": self.centering, "weight_decay": self.weight_decay}
 
     def _require_algorithm(self) -> None:
         """Raise BadUsage for what the algorithm does not go with."""
-        visible = family(self.visible_units)
+        visible = unit_family(self.visible_units)
         if (self.joint != "none") != (visible.labels is not None):
             raise BadUsage("a joint model has visible units and a label", hint="--labels learns one")
         if self.joint != "none" and self.algorithm in ("tap", "pseudo-likelihood"):
             raise BadUsage(f"--labels and --algorithm {self.algorithm} exclude each other", hint="--algorithm cd")
         if self.joint in ("discriminative", "hybrid") and self.optimizer == "natural":
             raise BadUsage(f"natural updates need sampled states, which {self.joint} learning has none of", hint="--optimizer adam")
-        if family(self.hidden_units).multinomial:
+        if unit_family(self.hidden_units).multinomial:
             raise BadUsage("words are visible units", hint="--hidden-units binary")
-        if visible.multinomial and family(self.hidden_units).range is None:
+        if visible.multinomial and unit_family(self.hidden_units).range is None:
             raise BadUsage(f"words need hidden units with a range, these are {self.hidden_units}", hint="--hidden-units binary")
         if visible.multinomial and (self.algorithm not in ("cd", "pt") or self.centering or self.every):
             raise BadUsage("words are learned by cd or pt, neither centred nor validated while they are", hint="--algorithm pt")
@@ -140,18 +140,18 @@ class Settings:
             )
         if self.replicas == 1:
             raise BadUsage("replicas must be at least 2, not 1", hint="--algorithm pcd has one temperature")
-        if self.optimizer == "natural" and self.by_length:
+        if self.optimizer == "natural" and self.tempers_lengths:
             raise BadUsage("natural updates know no chains of several lengths", hint="--optimizer adam")
         if self.optimizer == "natural" and self.algorithm not in SAMPLED:
             raise BadUsage(f"natural updates need sampled states, which {self.algorithm} has none of", hint="--algorithm pcd")
         if self.optimizer != "momentum" and (self.non_negative or self.l1_decay):
             raise BadUsage(f"{self.optimizer} updates know no l1_decay and no non_negative weights", hint="leave out --optimizer")
-        if self.algorithm == "tap" and any(family(name).group > 1 for name in (self.visible_units, self.hidden_units)):
+        if self.algorithm == "tap" and any(unit_family(name).group > 1 for name in (self.visible_units, self.hidden_units)):
             raise BadUsage("tap needs units of one column, softmax units have several", hint="--algorithm pcd")
 
     def require_torn(self) -> None:
         """Raise BadUsage for what rows with missing entries do not go with."""
-        visible = family(self.visible_units)
+        visible = unit_family(self.visible_units)
         units = visible.columns
         if units.group > 1 or units.multinomial:
             raise BadUsage(f"missing entries are drawn of units of one column, not of {units.name}", hint="--missing drop or mean")
@@ -167,7 +167,7 @@ class Settings:
 
     def _require_tracked(self) -> None:
         """Raise BadUsage for models that have no one log Z to keep, or none that rows can be carried to."""
-        visible, hidden = family(self.visible_units), family(self.hidden_units)
+        visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
         if visible.multinomial:
             raise BadUsage("--track-likelihood knows no words: each length of a row has a log Z of its own", hint="herd eval has them all")
         columns = visible.columns
@@ -209,12 +209,12 @@ class Settings:
     @property
     def temperatures(self) -> int:
         """States that each chain has: with pt one for every temperature."""
-        return (self.replicas or REPLICAS) if self.algorithm == "pt" and not self.by_length else 1
+        return (self.replicas or REPLICAS) if self.algorithm == "pt" and not self.tempers_lengths else 1
 
     @property
-    def by_length(self) -> bool:
+    def tempers_lengths(self) -> bool:
         """Whether it is lengths of rows that chains have for temperatures."""
-        return self.algorithm == "pt" and family(self.visible_units).multinomial
+        return self.algorithm == "pt" and unit_family(self.visible_units).multinomial
 
     def sweeps(self, done: float) -> int:
         """k of an update that has the share `done` of all updates behind it; each k has as many updates as any other."""
@@ -223,7 +223,7 @@ class Settings:
         step = 1 if self.final_steps >= self.steps else -1
         return self.steps + step * int(done * (abs(self.final_steps - self.steps) + 1))
 
-    def rate_left(self, done: float) -> float:
+    def remaining_rate(self, done: float) -> float:
         """What is left of the rate after the share `done` of all updates.
 
         inverse  1/(1 + 9 t/T), a tenth in the end: the sum of rates grows without end and that of their squares
@@ -236,7 +236,7 @@ class Settings:
         return 1.0 / (1.0 + 9.0 * done) if self.rate_decay == "inverse" else 1.0
 
 
-def fitted(
+def fill_defaults(
     settings: Settings, rows: int, *, rate: bool, centering: bool, decay: bool = False, moment: Callable[[], float] | None = None
 ) -> Settings:
     """The settings with the learning rate, the centring and the weight decay that suit models of so many rows, each where it is asked for.
@@ -248,20 +248,22 @@ def fitted(
     the rows; few rows and many weights need it.  Measured by scripts/bench_defaults.py.  Other families keep Settings' own.
 
     Chains of rpcd come from rows and cannot be left behind for long, so that rates may be higher whatever the batch, as far as so
-    many chains keep up, but for rows that vary along one direction above all: moment gives `curvature.largest_moment` of the rows, in
+    many chains keep up, but for rows that vary along one direction above all: moment gives `curvature_bound.largest_moment` of the rows, in
     unit values, which bounds them.  Hidden inputs of words are sums over N of them and all hidden units move the same words, so
     that N² times these bounds the rate of cd: moment gives the mean of N².  Chains of pt exchange their lengths and keep up: moment gives
-    `curvature.shift`.
+    `curvature_bound.count_shift`.
     """
-    visible = family(settings.visible_units)
-    layers = visible.columns, family(settings.hidden_units)
+    visible = unit_family(settings.visible_units)
+    layers = visible.columns, unit_family(settings.hidden_units)
     batch = min(settings.batch_size or rows, rows)
     updates = settings.epochs * -(-rows // batch)
     if visible.multinomial and rate:
         if settings.optimizer != "momentum" or moment is None:
             return replace(settings, learning_rate=WORDS_RATE)
         found = max(moment(), TINY)
-        bound = min(TEMPERED_RATE, 1.0 / found) if settings.by_length else min(WORDS_RATE, LONG / (found * max(settings.hidden, MANY)))
+        bound = (
+            min(TEMPERED_RATE, 1.0 / found) if settings.tempers_lengths else min(WORDS_RATE, LONG / (found * max(settings.hidden, MANY)))
+        )
         first = bound * min(1.0, math.sqrt(UPDATES / updates))
         return replace(settings, learning_rate=float(f"{first * min((1.0 - settings.momentum) / 0.1, 2.5):.2g}"))
     if not all(units.two_state for units in layers):

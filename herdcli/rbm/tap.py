@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.numerics import real
-from herdcli.rbm.gibbs import Sweeper
-from herdcli.rbm.gradients import Sums
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.gibbs import GibbsSweeper
+from herdcli.rbm.gradients import GradientSums
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units.base import Family
+from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -26,7 +26,7 @@ CONVERGED, MOST = 1e-12, 5000  # largest change of a mean, and iterations, of a 
 
 
 @dataclass(frozen=True)
-class Side:
+class LayerMeans:
     """Means m (n, u) of one layer, and what the expansion takes of them: variances and third cumulants with their slopes along m."""
 
     m: Array
@@ -36,7 +36,7 @@ class Side:
     third_slope: Array
 
     @classmethod
-    def of(cls, units: Family, m: Array) -> Side:
+    def of(cls, units: UnitFamily, m: Array) -> LayerMeans:
         """Those of a family of one-column units."""
         alpha, beta, gamma = (m.dtype.type(part) for part in units.variance_function)
         two = m.dtype.type(2)
@@ -46,7 +46,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Powers:
+class WeightPowers:
     """W, W² and W³ (D, K), entry by entry."""
 
     one: Array
@@ -54,98 +54,107 @@ class Powers:
     three: Array
 
     @classmethod
-    def of(cls, W: Array) -> Powers:
+    def of(cls, W: Array) -> WeightPowers:
         """Those of weights (D, K)."""
         square = np.square(W)
         return cls(W, square, square * W)
 
-    def transposed(self) -> Powers:
+    def transposed(self) -> WeightPowers:
         """Those of the other direction."""
-        return Powers(self.one.T, self.two.T, self.three.T)
+        return WeightPowers(self.one.T, self.two.T, self.three.T)
 
 
-def natural(bias: Array, powers: Powers, own: Side | None, other: Side) -> Array:
+def natural_parameters(bias: Array, powers: WeightPowers, own: LayerMeans | None, other: LayerMeans) -> Array:
     """Natural parameters (n, u) of a layer given the other one's means (n, w); own None: without the reaction of its own."""
-    found = real.product(other.m, powers.one.T) + bias
+    found = exact_arithmetic.product(other.m, powers.one.T) + bias
     if own is None:
         return found
     half, sixth = own.m.dtype.type(0.5), own.m.dtype.type(1 / 6)
     # ∂/∂m of log Z at fixed m of the other layer is 0: a = b + W m + ½ κ'(m) W² κ + ⅙ κ₃'(m) W³ κ₃.
-    found += half * own.variance_slope * real.product(other.variance, powers.two.T)
-    found += sixth * own.third_slope * real.product(other.third, powers.three.T)
+    found += half * own.variance_slope * exact_arithmetic.product(other.variance, powers.two.T)
+    found += sixth * own.third_slope * exact_arithmetic.product(other.third, powers.three.T)
     return found
 
 
 @dataclass
-class Fixed:
+class FixedPoint:
     """The two layers' means while they are sought, n solutions side by side, and the largest change of the last iteration."""
 
-    visible: Side
-    hidden: Side
+    visible: LayerMeans
+    hidden: LayerMeans
     change: float = float("inf")
 
 
-def iterate(b: Array, c: Array, powers: Powers, layers: tuple[Family, Family], at: Fixed | None, hidden: Array) -> Fixed:
+def damped_iteration(
+    b: Array, c: Array, powers: WeightPowers, layers: tuple[UnitFamily, UnitFamily], at: FixedPoint | None, hidden: Array
+) -> FixedPoint:
     """One damped iteration from `at`, or from hidden means (n, K) where there is none."""
     kind = hidden.dtype
     if at is None:
-        start = Side.of(layers[1], hidden)
-        at = Fixed(Side.of(layers[0], layers[0].mean(natural(b, powers, None, start)).astype(kind)), start)
+        start = LayerMeans.of(layers[1], hidden)
+        at = FixedPoint(LayerMeans.of(layers[0], layers[0].mean(natural_parameters(b, powers, None, start)).astype(kind)), start)
     keep, new = kind.type(DAMPING), kind.type(1 - DAMPING)
-    v = keep * at.visible.m + new * layers[0].mean(natural(b, powers, at.visible, at.hidden)).astype(kind)
-    visible = Side.of(layers[0], v)
-    h = keep * at.hidden.m + new * layers[1].mean(natural(c, powers.transposed(), at.hidden, visible)).astype(kind)
+    v = keep * at.visible.m + new * layers[0].mean(natural_parameters(b, powers, at.visible, at.hidden)).astype(kind)
+    visible = LayerMeans.of(layers[0], v)
+    h = keep * at.hidden.m + new * layers[1].mean(natural_parameters(c, powers.transposed(), at.hidden, visible)).astype(kind)
     change = max(float(np.abs(v - at.visible.m).max()), float(np.abs(h - at.hidden.m).max()))
-    return Fixed(visible, Side.of(layers[1], h), change)
+    return FixedPoint(visible, LayerMeans.of(layers[1], h), change)
 
 
-def fixed_point(h: Harmonium, hidden: Array, most: int = MOST) -> Fixed:
+def fixed_point(h: Harmonium, hidden: Array, most: int = MOST) -> FixedPoint:
     """The means that iterations from hidden means (n, K) end at."""
-    powers, layers = Powers.of(h.W), (h.visible, h.hidden)
-    at = iterate(h.b, h.c, powers, layers, None, hidden)
+    powers, layers = WeightPowers.of(h.W), (h.visible, h.hidden)
+    at = damped_iteration(h.b, h.c, powers, layers, None, hidden)
     for _ in range(most):
         if at.change < CONVERGED:
             break
-        at = iterate(h.b, h.c, powers, layers, at, hidden)
+        at = damped_iteration(h.b, h.c, powers, layers, at, hidden)
     return at
 
 
-def log_partition(h: Harmonium, at: Fixed) -> Array:
+def tap_log_partition(h: Harmonium, at: FixedPoint) -> Array:
     """log Z (n,) in nats by the expansion at n fixed points."""
-    powers, v, k = Powers.of(h.W), at.visible, at.hidden
-    inputs = natural(h.b, powers, v, k), natural(h.c, powers.transposed(), k, v)
+    powers, v, k = WeightPowers.of(h.W), at.visible, at.hidden
+    inputs = natural_parameters(h.b, powers, v, k), natural_parameters(h.c, powers.transposed(), k, v)
     entropies = [(units.log_partition(a) - a * units.mean(a)).sum(axis=1) for units, a in zip((h.visible, h.hidden), inputs, strict=True)]
     pairs = [
-        (real.product(left, W) * right).sum(axis=1)
+        (exact_arithmetic.product(left, W) * right).sum(axis=1)
         for left, W, right in ((v.m, powers.one, k.m), (v.variance, powers.two, k.variance), (v.third, powers.three, k.third))
     ]
-    found: Array = sum(entropies) + real.product(v.m, h.b) + real.product(k.m, h.c) + pairs[0] + 0.5 * pairs[1] + pairs[2] / 6.0
+    found: Array = (
+        sum(entropies)
+        + exact_arithmetic.product(v.m, h.b)
+        + exact_arithmetic.product(k.m, h.c)
+        + pairs[0]
+        + 0.5 * pairs[1]
+        + pairs[2] / 6.0
+    )
     return found
 
 
-def second_phase(W: Array, at: Fixed) -> Array:
+def tap_gradient(W: Array, at: FixedPoint) -> Array:
     """∂ log Z/∂W (D, K), the mean over n fixed points: m m' + W ∘ κ κ' + ½ W² ∘ κ₃ κ₃'."""
     v, k = at.visible, at.hidden
-    found: Array = real.product(v.m.T, k.m)
-    found += W * real.product(v.variance.T, k.variance)
-    found += W.dtype.type(0.5) * np.square(W) * real.product(v.third.T, k.third)
+    found: Array = exact_arithmetic.product(v.m.T, k.m)
+    found += W * exact_arithmetic.product(v.variance.T, k.variance)
+    found += W.dtype.type(0.5) * np.square(W) * exact_arithmetic.product(v.third.T, k.third)
     found /= W.dtype.type(len(v.m))
     return found
 
 
-def phases(sweeper: Sweeper, layers: tuple[Family, Family], rows: Array, chain: Array, steps: int) -> Sums:
+def tap_phases(sweeper: GibbsSweeper, layers: tuple[UnitFamily, UnitFamily], rows: Array, chain: Array, steps: int) -> GradientSums:
     """The gradient for rows (n, D) float32 with the second phase at means that go on from `chain` (C, K), in place.
 
     They take so many iterations an update: between updates the model changes little, and so do they.
     """
-    W, powers = sweeper.W, Powers.of(sweeper.W)
-    at = iterate(sweeper.b, sweeper.c, powers, layers, None, chain)
+    W, powers = sweeper.W, WeightPowers.of(sweeper.W)
+    at = damped_iteration(sweeper.b, sweeper.c, powers, layers, None, chain)
     for _ in range(steps - 1):
-        at = iterate(sweeper.b, sweeper.c, powers, layers, at, chain)
+        at = damped_iteration(sweeper.b, sweeper.c, powers, layers, at, chain)
     chain[...] = at.hidden.m
     inputs, means = np.empty((len(rows), len(sweeper.c)), dtype=np.float32), np.empty_like(rows)
     sweeper.up(rows, inputs)
     sweeper.down(inputs, means)
-    pairs = real.product(rows.T, inputs) / np.float32(len(rows)) - second_phase(W, at)
+    pairs = exact_arithmetic.product(rows.T, inputs) / np.float32(len(rows)) - tap_gradient(W, at)
     below, above = rows.mean(axis=0) - at.visible.m.mean(axis=0), inputs.mean(axis=0) - at.hidden.m.mean(axis=0)
-    return Sums(pairs, below, above, float(np.square(rows - means).sum()), inputs.mean(axis=0))
+    return GradientSums(pairs, below, above, float(np.square(rows - means).sum()), inputs.mean(axis=0))

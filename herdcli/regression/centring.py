@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.numerics.blocks import BLOCK
+from herdcli.numerics.block_statistics import BLOCK
 from herdcli.schema import Array
 
 FAR = 1e4  # standard deviations that the mean of a column is from 0; the square of this is what the sums of squares lose of their 16 digits
 CONSTANT = 1e-10  # of the mean, below which a column varies by its rounding alone
 
 
-def far(X: Array, chosen: Array) -> Array | None:
+def find_centre(X: Array, chosen: Array) -> Array | None:
     """The centre (D,) of those rows X (n, D) that are chosen (n,): the means of columns far from 0, 0 for others; None where none is."""
     count = max(int(chosen.sum()), 1)
     # Two passes over a few rows at a time: of columns far from 0 the squares say nothing, and a copy of all rows is large.
@@ -22,15 +22,15 @@ def far(X: Array, chosen: Array) -> Array | None:
     return np.where(away, mean, 0.0) if away.any() else None
 
 
-def moved(theta: Array, centre: Array) -> Array:
+def centre_coefficients(theta: Array, centre: Array) -> Array:
     """θ (K, p) at the centre, the intercept last, as that of the columns as they are: α = a − c'β."""
     found = theta.copy()
     found[:, -1] -= theta[:, :-1] @ centre
     return found
 
 
-def back(outputs: int, centre: Array) -> Array:
-    """(K p, K p): what `moved` multiplies θ by."""
+def uncentring_matrix(outputs: int, centre: Array) -> Array:
+    """(K p, K p): what `centre_coefficients` multiplies θ by."""
     one = np.eye(len(centre) + 1)
     one[-1, :-1] = -centre
     return np.kron(np.eye(outputs), one)

@@ -3,7 +3,7 @@
 With Ω = L L', the rows L⁻¹X, L⁻¹1, L⁻¹y have errors σ²I, and least squares of these is (X'Ω⁻¹X)⁻¹X'Ω⁻¹y (Makin, eq. 5.9, with rows for
 columns).  Ω is given, or of a form whose parameters are estimated by restricted maximum likelihood (feasible generalised least squares),
 which is that of the residuals alone: −2 log p = (n − p) log σ² + RSS/σ² + log|Ω| + log|X'Ω⁻¹X|.  What the estimates do to the errors of
-coefficients stands in `herdcli.regression.small_samples`.
+coefficients stands in `herdcli.regression.small_sample_correction`.
 
     ar1        Ω_st = ρ^|s − t| for steps s, t of a sequence, rows left out counting as steps
     variance   Ω_nn = exp(z_n'γ), the log of the variance linear in columns (Harvey 1976)
@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.blocks import Block, Blocks, Map, Sums, Table, total
+from herdcli.numerics.block_statistics import Map, RowBlock, RowBlocks, RowTable, Sums, total_statistics
 from herdcli.records import dataclass
-from herdcli.regression.centring import moved
-from herdcli.regression.families import Gaussian, family
-from herdcli.regression.fit import ALIASED, Problem, Regression, inverse, solved
-from herdcli.regression.small_samples import Uncertainty, excess
+from herdcli.regression.centring import centre_coefficients
+from herdcli.regression.families import Gaussian, family_by_name
+from herdcli.regression.fit import ALIASED, NewtonDescent, RegressionProblem, solve_symmetric, symmetric_inverse
+from herdcli.regression.small_sample_correction import CovarianceUncertainty, coefficient_excess
 from herdcli.schema import Array
 
 NAMES = ("ar1", "variance", "given")
@@ -41,53 +41,53 @@ EXACT = 1e-24  # of the target's sum of squares, below which nothing is left to 
 
 
 @dataclass(frozen=True)
-class Columns:
+class LeastSquaresColumns:
     """What least squares takes: X (n, D), the intercept's column (n,), target less offset (n,)."""
 
     X: Array
     one: Array
     y: Array
 
-    def problem(self) -> Problem:
+    def problem(self) -> RegressionProblem:
         """Least squares with the intercept among the columns."""
         rows = np.column_stack([self.X, self.one, self.y, np.zeros(len(self.y))])
-        return Problem(Table(rows), Gaussian(), 1, self.X.shape[1], constant=True)
+        return RegressionProblem(RowTable(rows), Gaussian(), 1, self.X.shape[1], constant=True)
 
-    def scaled(self, factor: Array) -> Columns:
+    def scaled(self, factor: Array) -> LeastSquaresColumns:
         """Rows times factor (n,)."""
-        return Columns(self.X * factor[:, None], self.one * factor, self.y * factor)
+        return LeastSquaresColumns(self.X * factor[:, None], self.one * factor, self.y * factor)
 
-    def through(self, change: Callable[[Array], Array]) -> Columns:
+    def map_columns(self, change: Callable[[Array], Array]) -> LeastSquaresColumns:
         """Columns after a linear map of each."""
         found = change(np.column_stack([self.X, self.one, self.y]))
-        return Columns(found[:, :-2], found[:, -2].copy(), found[:, -1].copy())
+        return LeastSquaresColumns(found[:, :-2], found[:, -2].copy(), found[:, -1].copy())
 
 
 @dataclass(frozen=True)
-class Whitened:
+class WhitenedRows:
     """Rows with independent errors.  log_determinant  log|Ω|.  parameters  how many of Ω's were estimated.
 
     correlation  ρ of ar1.  gamma (D + 1,)  of variance, the constant last.  uncertainty  of the estimates.
     """
 
-    columns: Columns
+    columns: LeastSquaresColumns
     log_determinant: float
     parameters: int = 0
     correlation: float | None = None
     gamma: Array | None = None
-    uncertainty: Uncertainty | None = None
+    uncertainty: CovarianceUncertainty | None = None
 
 
 @dataclass(frozen=True)
-class Steps:
+class TimeSteps:
     """Rows in time: the sequence (n,) and the step within it (n,) of each."""
 
     sequence: Array
     step: Array
 
-    def only(self, chosen: Array) -> Steps:
+    def only(self, chosen: Array) -> TimeSteps:
         """Some of the rows; those between are steps as before."""
-        return Steps(self.sequence[chosen], self.step[chosen])
+        return TimeSteps(self.sequence[chosen], self.step[chosen])
 
     def ordered(self) -> tuple[Array, Array]:
         """Rows sequence by sequence in time (n,), and the steps since the row before (n,), 0 where a sequence begins."""
@@ -97,7 +97,7 @@ class Steps:
         return order, gap
 
 
-def last_before(steps: Steps, values: Array, known: Array) -> tuple[Array, Array]:
+def last_observed_before(steps: TimeSteps, values: Array, known: Array) -> tuple[Array, Array]:
     """Values (n, c) of the last row before each in its sequence that is known (n,), and the steps since (n,); 0 and 0 where none is."""
     order, _ = steps.ordered()
     place = np.arange(len(order))
@@ -110,7 +110,7 @@ def last_before(steps: Steps, values: Array, known: Array) -> tuple[Array, Array
     return found, gap
 
 
-def whitened_ar1(columns: Columns, steps: Steps, correlation: float) -> Whitened:
+def whiten_ar1(columns: LeastSquaresColumns, steps: TimeSteps, correlation: float) -> WhitenedRows:
     """Rows less what the row before them foretells.
 
     Of errors with Cov(e_s, e_t) = ρ^|s − t|, e_t given those before is N(ρ^g e_{t−g}, 1 − ρ^{2g}), g being the steps since the last row
@@ -128,25 +128,25 @@ def whitened_ar1(columns: Columns, steps: Steps, correlation: float) -> Whitened
         out[later] = (Z[later] - power[:, None] * Z[later - 1]) / np.sqrt(left)[:, None]
         return out
 
-    return Whitened(columns.through(change), float(np.log(left).sum()), correlation=float(correlation))
+    return WhitenedRows(columns.map_columns(change), float(np.log(left).sum()), correlation=float(correlation))
 
 
-def fitted_ar1(columns: Columns, steps: Steps, map: Map = map) -> Whitened:
+def fit_ar1(columns: LeastSquaresColumns, steps: TimeSteps, map: Map = map) -> WhitenedRows:
     """The rows whitened by the ρ of largest restricted likelihood, coefficients and σ² at their best for each ρ."""
     from scipy.optimize import minimize_scalar
 
     if not steps.ordered()[1].any():
         raise DataError("no sequence has a second row, so nothing is known of the correlation of its errors")
-    centred = replace(columns, y=left_over(columns, map))
-    chosen = independent(_gram(centred, map)[:-1, :-1])
+    centred = replace(columns, y=residuals(columns, map))
+    chosen = independent_columns(_gram_matrix(centred, map)[:-1, :-1])
     count = len(columns.y) - len(chosen)
 
     def loss(z: float) -> float:
-        found = whitened_ar1(centred, steps, float(np.tanh(z)))
-        gram = _gram(found.columns, map)
+        found = whiten_ar1(centred, steps, float(np.tanh(z)))
+        gram = _gram_matrix(found.columns, map)
         # −2 log p at the best β and σ² = RSS/(n − p); without log|Ω| the rows could be shrunk to nothing.
         own = found.log_determinant + float(np.linalg.slogdet(gram[np.ix_(chosen, chosen)])[1])
-        return count * float(np.log(_squares(gram))) + own
+        return count * float(np.log(_residual_squares(gram))) + own
 
     grid = np.arctanh(GRID)
     tried = [loss(value) for value in grid]
@@ -154,30 +154,30 @@ def fitted_ar1(columns: Columns, steps: Steps, map: Map = map) -> Whitened:
     found = minimize_scalar(loss, bounds=(grid[best - 1], grid[best + 1]), method="bounded", options={"xatol": 1e-10})
     z = float(found.x)
     bend = (loss(z - BEND) - 2 * loss(z) + loss(z + BEND)) / (2 * BEND**2)  # of −log p: the information on z
-    made = whitened_ar1(columns, steps, float(np.tanh(z)))
+    made = whiten_ar1(columns, steps, float(np.tanh(z)))
     return replace(made, parameters=1, uncertainty=_uncertainty_ar1(centred, steps, z, 1 / max(bend, LEAST_INFORMATION), map))
 
 
-def _uncertainty_ar1(columns: Columns, steps: Steps, z: float, variance: float, map: Map) -> Uncertainty:
+def _uncertainty_ar1(columns: LeastSquaresColumns, steps: TimeSteps, z: float, variance: float, map: Map) -> CovarianceUncertainty:
     """Of z = artanh ρ, whose variance is known: slopes in z by differences, σ² at its best for each z."""
     rows = np.column_stack([columns.X, columns.one])
     breads, sigmas, images = [], [], []
     for at in (z - STEP, z, z + STEP):
-        found = whitened_ar1(columns, steps, float(np.tanh(at)))
-        gram = _gram(found.columns, map)
-        breads.append(inverse(gram[:-1, :-1]))
-        sigmas.append(_squares(gram))
+        found = whiten_ar1(columns, steps, float(np.tanh(at)))
+        gram = _gram_matrix(found.columns, map)
+        breads.append(symmetric_inverse(gram[:-1, :-1]))
+        sigmas.append(_residual_squares(gram))
         images.append(_precision_ar1(rows, steps, float(np.tanh(at))))
     slope = (images[2] - images[0]) / (2 * STEP)  # of Ω⁻¹X, which is −Ω⁻¹Ω'Ω⁻¹X
     root = _transposed_root_ar1(slope, steps, float(np.tanh(z)))  # L'
     first, second = rows.T @ slope, root.T @ root
     spread = np.array([[variance]])
-    more = excess(breads[1], first[None], variance * second, spread)
+    more = coefficient_excess(breads[1], first[None], variance * second, spread)
     tilt = (sigmas[2] * breads[2] - sigmas[0] * breads[0]) / (2 * STEP * sigmas[1])
-    return Uncertainty(more, tilt[None], spread, 2.0 / max(len(rows) - len(independent(gram[:-1, :-1])), 1))
+    return CovarianceUncertainty(more, tilt[None], spread, 2.0 / max(len(rows) - len(independent_columns(gram[:-1, :-1])), 1))
 
 
-def _root_ar1(steps: Steps, correlation: float) -> tuple[Array, Array, Array]:
+def _root_ar1(steps: TimeSteps, correlation: float) -> tuple[Array, Array, Array]:
     """Rows in time (n,), and L⁻¹ as its diagonal (n,) and what is left of it (n,), 0 where a sequence begins."""
     order, gap = steps.ordered()
     power = np.where(gap > 0, np.power(float(correlation), gap.astype(np.float64)), 0.0)
@@ -185,7 +185,7 @@ def _root_ar1(steps: Steps, correlation: float) -> tuple[Array, Array, Array]:
     return order, diagonal, -power * diagonal
 
 
-def _precision_ar1(values: Array, steps: Steps, correlation: float) -> Array:
+def _precision_ar1(values: Array, steps: TimeSteps, correlation: float) -> Array:
     """Ω⁻¹ (n, n) times values (n, c): L⁻ᵀ(L⁻¹ v), L⁻¹ having a diagonal and one line below it."""
     order, diagonal, below = _root_ar1(steps, correlation)
     Z = values[order]
@@ -198,7 +198,7 @@ def _precision_ar1(values: Array, steps: Steps, correlation: float) -> Array:
     return found
 
 
-def _transposed_root_ar1(values: Array, steps: Steps, correlation: float) -> Array:
+def _transposed_root_ar1(values: Array, steps: TimeSteps, correlation: float) -> Array:
     """L' (n, n) times values (n, c), of rows in time: L⁻ᵀ x = v is solved from the last row on."""
     from scipy.linalg import solve_banded
 
@@ -208,7 +208,7 @@ def _transposed_root_ar1(values: Array, steps: Steps, correlation: float) -> Arr
     return found
 
 
-def independent(gram: Array) -> Array:
+def independent_columns(gram: Array) -> Array:
     """A largest set of columns (r,) of which none is a combination of others, by Cholesky's factor with pivots."""
     from scipy.linalg.lapack import dpstrf
 
@@ -218,47 +218,47 @@ def independent(gram: Array) -> Array:
     return found
 
 
-def left_over(columns: Columns, map: Map = map) -> Array:
+def residuals(columns: LeastSquaresColumns, map: Map = map) -> Array:
     """Residuals (n,) of least squares.  Raises DataError where nothing is left."""
-    theta = solve(Regression(columns.problem(), np.zeros((1, columns.X.shape[1] + 1)), map=map)).theta[0]
+    theta = run_algorithm(NewtonDescent(columns.problem(), np.zeros((1, columns.X.shape[1] + 1)), map=map)).theta[0]
     rest: Array = columns.y - columns.X @ theta[:-1] - theta[-1] * columns.one
     if not float(rest @ rest) > EXACT * max(float(columns.y @ columns.y), 1e-300):
         raise DataError("the columns give the target without error, so there is no covariance of errors to estimate")
     return rest
 
 
-def _gram(columns: Columns, map: Map = map) -> Array:
+def _gram_matrix(columns: LeastSquaresColumns, map: Map = map) -> Array:
     """Products (p + 1, p + 1) of the columns, the intercept's, and the target's."""
 
-    def statistics(block: Block) -> Sums:
+    def statistics(block: RowBlock) -> Sums:
         return {"gram": block.X.T @ block.X}
 
-    found: Array = total(Blocks(Table(np.column_stack([columns.X, columns.one, columns.y]))), statistics, map)["gram"]
+    found: Array = total_statistics(RowBlocks(RowTable(np.column_stack([columns.X, columns.one, columns.y]))), statistics, map)["gram"]
     return found
 
 
-def _squares(gram: Array) -> float:
+def _residual_squares(gram: Array) -> float:
     """The least Σ (y − Xβ − α)², which loses no digits where y is close to the residuals already."""
     # min_β |y − Zβ|² = y'y − (Z'y)'(Z'Z)⁻¹Z'y.
-    found = gram[-1, -1] - gram[:-1, -1] @ solved(gram[:-1, :-1], gram[:-1, -1])
+    found = gram[-1, -1] - gram[:-1, -1] @ solve_symmetric(gram[:-1, :-1], gram[:-1, -1])
     return float(max(found, 1e-300))
 
 
-def whitened_given(columns: Columns, covariance: Array) -> Whitened:
+def whiten_by_covariance(columns: LeastSquaresColumns, covariance: Array) -> WhitenedRows:
     """By a covariance (n, n).  Raises DataError unless it is symmetric and positive definite."""
     from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-    require_covariance(covariance)
+    require_symmetric(covariance)
     try:
         root = cholesky(covariance, lower=True, check_finite=False)
     except LinAlgError:
         raise DataError("the covariance of the errors is not positive definite") from None
-    found = columns.through(lambda values: solve_triangular(root, values, lower=True, check_finite=False))
+    found = columns.map_columns(lambda values: solve_triangular(root, values, lower=True, check_finite=False))
     # |Ω| = |L|² = Π L_ii².
-    return Whitened(found, 2 * float(np.log(np.diag(root)).sum()))
+    return WhitenedRows(found, 2 * float(np.log(np.diag(root)).sum()))
 
 
-def require_covariance(matrix: Array) -> None:
+def require_symmetric(matrix: Array) -> None:
     """Raise DataError unless a matrix is finite and symmetric."""
     if not np.isfinite(matrix).all():
         raise DataError("the covariance of the errors has values that are not finite")
@@ -266,63 +266,63 @@ def require_covariance(matrix: Array) -> None:
         raise DataError("the covariance of the errors is not symmetric")
 
 
-def fitted_variance(columns: Columns, Z: Array, map: Map = map) -> Whitened:
+def fit_variance_model(columns: LeastSquaresColumns, Z: Array, map: Map = map) -> WhitenedRows:
     """By variances exp(z_n'γ), Z (n, q): mean and variance in turn, each at its best for the other, until the variances stand.
 
     Given γ, β is least squares with weights exp(−η), η = Zγ + γ₀, of whose hat matrix h is the diagonal.  The restricted likelihood has
     its maximum in γ where Σ (e² exp(−η) − (1 − h)) z = 0: a gamma regression of e²/(1 − h) with weights 1 − h and a log link (Smyth 2002).
     """
-    rest, gamma, eta = left_over(columns, map), None, np.zeros(len(Z))
-    hat = _hat(columns, map)
+    rest, gamma, eta = residuals(columns, map), None, np.zeros(len(Z))
+    hat = _leverages(columns, map)
     for _ in range(ROUNDS):
         before = eta
         gamma = _log_variances(Z, rest * rest / np.maximum(1 - hat, LEAST_SHARE), np.maximum(1 - hat, LEAST_SHARE), gamma, map)
         eta = Z @ gamma[:-1] + gamma[-1]
         found = columns.scaled(np.exp(-0.5 * eta))
-        rest = left_over(found, map) * np.exp(0.5 * eta)
-        hat = _hat(found, map)
+        rest = residuals(found, map) * np.exp(0.5 * eta)
+        hat = _leverages(found, map)
         if np.abs(eta - before).max() < SETTLED:
             break
-    return Whitened(found, float(eta.sum()), parameters=Z.shape[1], gamma=gamma, uncertainty=_uncertainty_variance(found, Z, map))
+    return WhitenedRows(found, float(eta.sum()), parameters=Z.shape[1], gamma=gamma, uncertainty=_uncertainty_variance(found, Z, map))
 
 
-def _hat(columns: Columns, map: Map) -> Array:
+def _leverages(columns: LeastSquaresColumns, map: Map) -> Array:
     """The diagonal (n,) of the hat matrix Z(Z'Z)⁻¹Z'."""
     rows = np.column_stack([columns.X, columns.one])
-    found: Array = ((rows @ inverse(_gram(columns, map)[:-1, :-1])) * rows).sum(axis=1)
+    found: Array = ((rows @ symmetric_inverse(_gram_matrix(columns, map)[:-1, :-1])) * rows).sum(axis=1)
     return found
 
 
-def _uncertainty_variance(white: Columns, Z: Array, map: Map) -> Uncertainty:
+def _uncertainty_variance(white: LeastSquaresColumns, Z: Array, map: Map) -> CovarianceUncertainty:
     """Of γ and its constant, rows being those made independent: Ω_i = diag(z_i) Ω."""
     rows, parts = np.column_stack([white.X, white.one]), np.column_stack([Z, np.ones(len(Z))])
-    bread, hat = inverse(_gram(white, map)[:-1, :-1]), _hat(white, map)
+    bread, hat = symmetric_inverse(_gram_matrix(white, map)[:-1, :-1]), _leverages(white, map)
     first = np.stack([(rows * z[:, None]).T @ rows for z in parts.T])
     # Twice the information of the restricted likelihood: tr(MΩ_iMΩ_j) = Σ z_i z_j (1 − 2h) + tr(ΦP_iΦP_j), with M = I − H.
     pairs = np.einsum("mij,nji->mn", bread @ first, bread @ first)
     information = 0.5 * ((parts * (1 - 2 * hat)[:, None]).T @ parts + pairs)
-    spread = inverse(information)
+    spread = symmetric_inverse(information)
     second = (rows * ((parts @ spread) * parts).sum(axis=1)[:, None]).T @ rows  # Σ W_ij z_i z_j
-    return Uncertainty(excess(bread, first, second, spread), bread @ first @ bread, spread, 0.0)
+    return CovarianceUncertainty(coefficient_excess(bread, first, second, spread), bread @ first @ bread, spread, 0.0)
 
 
 def _log_variances(Z: Array, squared: Array, weight: Array, start: Array | None, map: Map) -> Array:
     """γ (q + 1,), the constant last."""
-    table = Table(np.column_stack([Z, squared, np.zeros(len(Z))]), weight=weight)
-    problem = Problem(table, family("gamma"), 1, Z.shape[1])
+    table = RowTable(np.column_stack([Z, squared, np.zeros(len(Z))]), weight=weight)
+    problem = RegressionProblem(table, family_by_name("gamma"), 1, Z.shape[1])
     begun = np.append(np.zeros(Z.shape[1]), np.log(squared.mean())) if start is None else start
-    found: Array = solve(Regression(problem, begun[None, :], map=map)).theta[0]
+    found: Array = run_algorithm(NewtonDescent(problem, begun[None, :], map=map)).theta[0]
     return found
 
 
-def log_likelihood(found: Whitened, deviance: float) -> float:
+def profile_log_likelihood(found: WhitenedRows, deviance: float) -> float:
     """log p(y) at the best σ² of Ω: −½ (n log 2πσ² + n + log|Ω|), σ² = deviance/n, deviance being Σ of the whitened residuals' squares."""
     n = len(found.columns.y)
     return -0.5 * (n * float(np.log(2 * np.pi * max(deviance / n, 1e-300))) + n + found.log_determinant)
 
 
-def as_record(found: Whitened, name: str, centre: Array | None = None) -> dict[str, Any]:
+def covariance_record(found: WhitenedRows, name: str, centre: Array | None = None) -> dict[str, Any]:
     """What the artifact keeps of Ω.  centre  (D,) what its columns are less."""
-    gamma = found.gamma if found.gamma is None or centre is None else moved(found.gamma[None, :], centre)[0]
+    gamma = found.gamma if found.gamma is None or centre is None else centre_coefficients(found.gamma[None, :], centre)[0]
     correlation = float("nan") if found.correlation is None else found.correlation
     return {"gls": name, "correlation": correlation, "log_variance": gamma, "covariance_parameters": found.parameters}

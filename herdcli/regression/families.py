@@ -63,7 +63,7 @@ class Family(ABC):
         """log p(y | η) in nats, (m,)."""
 
 
-def _refuse(bad: Array, y: Array, what: str) -> None:
+def _refuse_values(bad: Array, y: Array, what: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(f"the target has {y[row]:g} in row {row}; {what}")
@@ -77,7 +77,7 @@ class Gaussian(Family):
     dispersed: bool = True
 
     def require(self, y: Array) -> None:
-        _refuse(~np.isfinite(y), y, "it must be finite")
+        _refuse_values(~np.isfinite(y), y, "it must be finite")
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         slope = eta - y[:, None]
@@ -105,7 +105,7 @@ class Bernoulli(Family):
     dispersed: bool = False
 
     def require(self, y: Array) -> None:
-        _refuse((y != 0) & (y != 1), y, "--family bernoulli takes 0 and 1")
+        _refuse_values((y != 0) & (y != 1), y, "--family bernoulli takes 0 and 1")
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         p = self.mean(eta)
@@ -135,7 +135,7 @@ class Poisson(Family):
     dispersed: bool = False
 
     def require(self, y: Array) -> None:
-        _refuse((y < 0) | (y != np.floor(y)), y, "--family poisson takes counts 0, 1, 2, …")
+        _refuse_values((y < 0) | (y != np.floor(y)), y, "--family poisson takes counts 0, 1, 2, …")
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         mu = self.mean(eta)
@@ -164,7 +164,7 @@ class Gamma(Family):
     dispersed: bool = True
 
     def require(self, y: Array) -> None:
-        _refuse(~((y > 0) & np.isfinite(y)), y, "--family gamma takes values above 0")
+        _refuse_values(~((y > 0) & np.isfinite(y)), y, "--family gamma takes values above 0")
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         ratio = y * np.exp(np.minimum(-eta[:, 0], 700.0))
@@ -203,7 +203,7 @@ class GammaShape(Family):
         return cls(scale)
 
     def require(self, y: Array) -> None:
-        _refuse(~((y > 0) & np.isfinite(y)), y, "--family gamma-shape takes values above 0")
+        _refuse_values(~((y > 0) & np.isfinite(y)), y, "--family gamma-shape takes values above 0")
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         k = np.exp(np.minimum(eta, 100.0))
@@ -242,7 +242,7 @@ class Softmax(Family):
         return cls(classes, classes if symmetric else classes - 1)
 
     def require(self, y: Array) -> None:
-        _refuse((y < 0) | (y >= self.classes), y, f"classes go from 0 to {self.classes - 1}")
+        _refuse_values((y < 0) | (y >= self.classes), y, f"classes go from 0 to {self.classes - 1}")
 
     def _log_mean(self, eta: Array) -> Array:
         whole = eta if self.free == self.classes else np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)
@@ -272,7 +272,7 @@ class Softmax(Family):
         return -self.terms(eta, y)[0]
 
 
-def family(name: str, *, classes: int = 2, symmetric: bool = False, scale: float = 1.0) -> Family:
+def family_by_name(name: str, *, classes: int = 2, symmetric: bool = False, scale: float = 1.0) -> Family:
     """The family of a name.  classes, symmetric: of softmax, whose first class is the reference unless it is penalised."""
     if name not in TABLE:
         raise BadUsage(f"there is no family '{name}'", hint=f"families: {', '.join(TABLE)}")

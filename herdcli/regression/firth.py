@@ -16,10 +16,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.numerics.blocks import Block, Map, Source, Statistics, Sums, total
+from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, Statistics, Sums, total_statistics
 from herdcli.records import dataclass
 from herdcli.regression.family_table import TABLE
-from herdcli.regression.fit import ALIASED, SHORTEST, SUFFICIENT, Descent, Elsewhere, Fit, Problem, slopes
+from herdcli.regression.fit import ALIASED, SHORTEST, SUFFICIENT, DescentBase, RegressionFit, RegressionProblem, RemoteRows, derivative_sums
 from herdcli.schema import Array, array
 
 FAMILIES = tuple(name for name, entry in TABLE.items() if entry.firth)
@@ -27,14 +27,14 @@ TOLERANCE = 1e-18  # of the objective: a decrease below which steps end
 
 
 @dataclass(frozen=True)
-class Leverage(Statistics):
+class LeverageSums(Statistics):
     """From a block to Σ ½ h (A'''/A'') z (p,) at θ, and its curvature (p, p) with h fixed.  inverse (p, p)  of the information."""
 
-    problem: Problem
+    problem: RegressionProblem
     theta: Array
     inverse: Array
 
-    def __call__(self, block: Block) -> Sums:
+    def __call__(self, block: RowBlock) -> Sums:
         """The sum of a block."""
         Z, y, offset, weight = self.problem.parts(block)
         _, _, curve = self.problem.family.terms(Z @ self.theta.T + offset[:, None], y)
@@ -61,7 +61,7 @@ class FirthState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Firth(Descent):
+class FirthAscent(DescentBase):
     """The ascent as an algorithm.  frame (p, r)  scaled directions in which columns do not repeat each other."""
 
     frame: Array
@@ -75,7 +75,7 @@ class Firth(Descent):
     def step(self, state: FirthState) -> FirthState:
         """Evaluate the step that is tried: take it and look for the next one, or halve it."""
         problem, tried = self.problem, state.theta + state.rate * state.direction
-        sums = total(self.source, slopes(problem, tried), self.map)
+        sums = total_statistics(self.source, derivative_sums(problem, tried), self.map)
         inner = self.frame.T @ sums["curvature"] @ self.frame
         sign, logarithm = np.linalg.slogdet(inner)
         mass = float(sums["mass"][0])
@@ -86,8 +86,8 @@ class Firth(Descent):
             state.rate /= 2
             return state
         inverse = self.frame @ np.linalg.solve(inner, self.frame.T)
-        free = replace(problem, rows=Elsewhere(problem.rows.count, problem.rows.columns))
-        bias = total(self.source, Leverage(free, tried, inverse), self.map)
+        free = replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
+        bias = total_statistics(self.source, LeverageSums(free, tried, inverse), self.map)
         slope = self.frame.T @ (bias["pull"] - sums["gradient"])
         direction = np.linalg.solve(inner + self.frame.T @ bias["curvature"] @ self.frame, slope)
         state.theta, state.objective, state.mass, state.information = tried, objective, mass, sums["curvature"]
@@ -108,30 +108,30 @@ class Firth(Descent):
         """Bytes of the information in the tree and at work."""
         return 8 * self.start.size**2 * (20 + self.source.count.bit_length())
 
-    def result(self, state: FirthState) -> Fit:
+    def result(self, state: FirthState) -> RegressionFit:
         """The coefficients and the information that their errors are of."""
-        return Fit(state.theta, state.information, state.trace, state.mass, self._has_converged(state), False)
+        return RegressionFit(state.theta, state.information, state.trace, state.mass, self._has_converged(state), False)
 
 
 @dataclass(frozen=True)
-class Gram(Statistics):
+class GramSums(Statistics):
     """From a block to Σ z z' over rows of weight above 0."""
 
-    problem: Problem
+    problem: RegressionProblem
 
-    def __call__(self, block: Block) -> Sums:
+    def __call__(self, block: RowBlock) -> Sums:
         """The sum of a block."""
         Z, _, _, weight = self.problem.parts(block)
         Z = Z[weight > 0]
         return {"gram": Z.T @ Z}
 
 
-def ascent(problem: Problem, start: Array, iterations: int, map: Map, elsewhere: Source | None) -> Firth:
+def firth_ascent(problem: RegressionProblem, start: Array, iterations: int, map: Map, elsewhere: BlockSource | None) -> FirthAscent:
     """The algorithm for a problem, after a pass that finds which columns repeat others."""
-    plain = Descent(problem, start, iterations, map=map, elsewhere=elsewhere)
-    free = replace(problem, rows=Elsewhere(problem.rows.count, problem.rows.columns))
-    gram = total(plain.source, Gram(free), map)["gram"]
+    plain = DescentBase(problem, start, iterations, map=map, elsewhere=elsewhere)
+    free = replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
+    gram = total_statistics(plain.source, GramSums(free), map)["gram"]
     scale = 1 / np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
     values, vectors = np.linalg.eigh(scale[:, None] * gram * scale)
     frame = scale[:, None] * vectors[:, values > ALIASED * values[-1]]
-    return Firth(problem, start, iterations, map=map, elsewhere=elsewhere, frame=frame)
+    return FirthAscent(problem, start, iterations, map=map, elsewhere=elsewhere, frame=frame)

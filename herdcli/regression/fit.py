@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from herdcli.algorithm import Progress
-from herdcli.numerics.blocks import Block, Blocks, Map, Rows, Source, Statistics, Sums, total
+from herdcli.algorithm import RunProgress
+from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, RowBlocks, RowReader, Statistics, Sums, total_statistics
 from herdcli.records import dataclass
-from herdcli.regression import weights
+from herdcli.regression import weight_meaning
 from herdcli.regression.families import Family
 from herdcli.schema import Array, array
 
@@ -35,15 +35,15 @@ LINEAR = (0.2, 0.6)  # ratio of decrements while classes are torn apart (1/e), w
 
 
 @dataclass(frozen=True)
-class Problem:
+class RegressionProblem:
     """Rows whose columns are D features, then the target, then the offset.  features: how many of the first enter; 0: the null model.
 
     constant  a column before the target takes the place of the intercept's ones, as rows of correlated errors have it once whitened.
-    weights   what the rows' weights stand for, one of `herdcli.regression.weights.KINDS`.
+    weights   what the rows' weights stand for, one of `herdcli.regression.weight_meaning.KINDS`.
     firth     the log-likelihood is penalised by half the log-determinant of Fisher's information (`herdcli.regression.firth`).
     """
 
-    rows: Rows
+    rows: RowReader
     family: Family
     outputs: int
     features: int
@@ -53,7 +53,7 @@ class Problem:
     firth: bool = False
     weights: str = "precision"
 
-    def parts(self, block: Block) -> tuple[Array, Array, Array, Array]:
+    def parts(self, block: RowBlock) -> tuple[Array, Array, Array, Array]:
         """Z (m, D + 1) with ones last, target (m,), offset (m,), weights (m,)."""
         Z = np.empty((len(block.X), self.features + 1))
         Z[:, :-1] = block.X[:, : self.features]
@@ -73,25 +73,25 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class RemoteRows:
     """In the place of a problem's rows, for whoever is given blocks of them."""
 
     count: int
     columns: int
 
-    def read(self, start: int, stop: int) -> Block:
+    def read(self, start: int, stop: int) -> RowBlock:
         """Not here."""
         raise LookupError("these rows are with somebody else")
 
 
 @dataclass(frozen=True)
-class Slopes(Statistics):
+class DerivativeSums(Statistics):
     """From a block to Σw, the loss at θ (K, p), its gradient (K p,) and curvature (K p, K p)."""
 
-    problem: Problem
+    problem: RegressionProblem
     theta: Array
 
-    def __call__(self, block: Block) -> Sums:
+    def __call__(self, block: RowBlock) -> Sums:
         """The sums of a block."""
         problem, theta = self.problem, self.theta
         Z, y, offset, weight = problem.parts(block)
@@ -101,17 +101,17 @@ class Slopes(Statistics):
                 "mass": np.array([weight.sum()]),
                 "loss": np.array([weight @ loss]),
                 "gradient": ((slope * weight[:, None]).T @ Z).ravel(),
-                "curvature": curvature(Z, curve, weight),
-                "wrong": np.array([np.count_nonzero(wrong(problem, Z @ theta.T, y)[weight > 0])], dtype=np.float64),
+                "curvature": weighted_curvature(Z, curve, weight),
+                "wrong": np.array([np.count_nonzero(misclassified_rows(problem, Z @ theta.T, y)[weight > 0])], dtype=np.float64),
             }
 
 
-def slopes(problem: Problem, theta: Array) -> Slopes:
+def derivative_sums(problem: RegressionProblem, theta: Array) -> DerivativeSums:
     """The statistics of a step, which know the problem and not its rows."""
-    return Slopes(replace(problem, rows=Elsewhere(problem.rows.count, problem.rows.columns)), theta)
+    return DerivativeSums(replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns)), theta)
 
 
-def wrong(problem: Problem, eta: Array, y: Array) -> Array:
+def misclassified_rows(problem: RegressionProblem, eta: Array, y: Array) -> Array:
     """Which rows (m,) the predictors η (m, K), offsets apart, do not put on the side of their class; all where there are no classes."""
     if problem.family.name == "bernoulli":
         found: Array = ((2 * y - 1) * eta[:, 0] <= 0) | ((y > 0) & (y < 1))  # fractions of trials are on neither side
@@ -124,7 +124,7 @@ def wrong(problem: Problem, eta: Array, y: Array) -> Array:
     return np.asarray(own <= mean.max(axis=1))
 
 
-def curvature(Z: Array, curve: Array, weight: Array) -> Array:
+def weighted_curvature(Z: Array, curve: Array, weight: Array) -> Array:
     """Σ_n w_n C_n ⊗ z_n z_n', with C_n a number, or of K classes diag π_n − π_n π_n'."""
     K, p = curve.shape[1], Z.shape[1]
     if K == 1:
@@ -141,7 +141,7 @@ def curvature(Z: Array, curve: Array, weight: Array) -> Array:
 
 
 @dataclass
-class State:
+class DescentState:
     """Where the descent is: θ (K, p), f and its derivatives there, the step that is tried next, and f after each step taken."""
 
     step: int
@@ -158,7 +158,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Fit:
+class RegressionFit:
     """θ (K, p) and how it came about; curvature: of the summed loss, (K p, K p)."""
 
     theta: Array
@@ -169,7 +169,7 @@ class Fit:
     separated: bool
 
 
-class Reached(Protocol):
+class DescentProgress(Protocol):
     """How far a descent is."""
 
     step: int
@@ -177,46 +177,46 @@ class Reached(Protocol):
 
 
 @dataclass(frozen=True)
-class Descent:
+class DescentBase:
     """What descents of every size are given.  elsewhere  the blocks of the rows, where other processes have them."""
 
-    problem: Problem
+    problem: RegressionProblem
     start: Array
     iterations: int = 100
     map: Map = map
-    elsewhere: Source | None = None
+    elsewhere: BlockSource | None = None
 
     @property
-    def source(self) -> Source:
+    def source(self) -> BlockSource:
         """The fixed blocks of the rows."""
-        return self.elsewhere or Blocks(self.problem.rows)
+        return self.elsewhere or RowBlocks(self.problem.rows)
 
-    def progress(self, state: Reached) -> Progress:
+    def progress(self, state: DescentProgress) -> RunProgress:
         """With the objective."""
-        return Progress(state.step, self.iterations, f"objective {state.objective:.6g}")
+        return RunProgress(state.step, self.iterations, f"objective {state.objective:.6g}")
 
 
 @dataclass(frozen=True)
-class Regression(Descent):
+class NewtonDescent(DescentBase):
     """The descent as an algorithm."""
 
     tolerance: float = 1e-17
 
     @property
-    def state(self) -> type[State]:
-        return State
+    def state(self) -> type[DescentState]:
+        return DescentState
 
-    def init(self) -> State:
+    def init(self) -> DescentState:
         """θ at the start; the first step evaluates it."""
         q = self.start.size
         nothing = np.zeros(0)
-        return State(0, self.start.copy(), np.zeros_like(self.start), np.zeros(q), np.zeros((q, q)), nothing, nothing)
+        return DescentState(0, self.start.copy(), np.zeros_like(self.start), np.zeros(q), np.zeros((q, q)), nothing, nothing)
 
-    def step(self, state: State) -> State:
+    def step(self, state: DescentState) -> DescentState:
         """Evaluate the step that is tried: take it and model the next one, or halve it."""
         problem, tried = self.problem, state.theta + state.rate * state.direction
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = total(self.source, slopes(problem, tried), self.map)
+            sums = total_statistics(self.source, derivative_sums(problem, tried), self.map)
         mass = float(sums["mass"][0])
         # The loss is a mean, so that a penalty weighs the same whatever the number of rows: λ of n copies of the rows is that of one.
         objective = float(sums["loss"][0]) / mass + problem.penalty(tried)
@@ -228,16 +228,16 @@ class Regression(Descent):
             return state
         state.theta, state.objective, state.mass, state.wrong = tried, objective, mass, float(sums["wrong"][0])
         state.gradient, state.curvature = sums["gradient"] / mass, sums["curvature"] / mass
-        direction, decrement = model_step(problem, state.theta, state.gradient, state.curvature)
+        direction, decrement = quadratic_step(problem, state.theta, state.gradient, state.curvature)
         state.direction, state.rate = direction.reshape(tried.shape), 1.0
         state.trace, state.decrements = np.append(state.trace, objective), np.append(state.decrements, decrement)
         return state
 
-    def done(self, state: State) -> bool:
+    def done(self, state: DescentState) -> bool:
         """Whether no step gains more than the tolerance, or none is allowed any more."""
         return state.step >= self.iterations or self._settled(state) or self._torn(state)
 
-    def _torn(self, state: State) -> bool:
+    def _torn(self, state: DescentState) -> bool:
         """Whether classes are told apart without error: Newton's steps then gain 1/e of the last one, without end.
 
         Slow steps alone prove nothing.  Coefficients that put every row on the side of its class do: their multiples lose less and less.
@@ -252,7 +252,7 @@ class Regression(Descent):
         ratios = last[1:] / np.maximum(last[:-1], 1e-300)
         return bool(((ratios > LINEAR[0]) & (ratios < LINEAR[1])).all())
 
-    def _settled(self, state: State) -> bool:
+    def _settled(self, state: DescentState) -> bool:
         small = len(state.decrements) > 0 and state.decrements[-1] <= self.tolerance * max(1.0, abs(state.objective))
         return bool(small) or 0 < state.rate < SHORTEST
 
@@ -260,10 +260,10 @@ class Regression(Descent):
         """Bytes of the curvature in the tree and at work."""
         return 8 * self.start.size**2 * (20 + self.source.count.bit_length())
 
-    def result(self, state: State) -> Fit:
+    def result(self, state: DescentState) -> RegressionFit:
         """The coefficients, and what is to be told of them."""
         separated = self._torn(state)
-        return Fit(
+        return RegressionFit(
             state.theta,
             state.curvature * state.mass,
             state.trace,
@@ -273,7 +273,7 @@ class Regression(Descent):
         )
 
 
-def model_step(problem: Problem, theta: Array, gradient: Array, curve: Array) -> tuple[Array, float]:
+def quadratic_step(problem: RegressionProblem, theta: Array, gradient: Array, curve: Array) -> tuple[Array, float]:
     """The minimum d (q,) of the model at θ, and by how much it foresees f to fall."""
     penalised, beta = problem.penalised, theta.ravel()
     whole = curve + np.diag(problem.l2 * penalised)
@@ -281,55 +281,55 @@ def model_step(problem: Problem, theta: Array, gradient: Array, curve: Array) ->
     if problem.l1 == 0:
         # The model g'd + ½ d'Hd has its minimum at −H⁻¹g, where it is −½ g'H⁻¹g = ½ g'd.  θ + d is eq. 5.14 of Makin: weighted least
         # squares of the working response η + (y − μ)/V.
-        d = -solved(whole, slope)
+        d = -solve_symmetric(whole, slope)
         return d, float(-slope @ d) / 2
     d = lasso_step(whole, slope, beta, problem.l1 * penalised)
     change = problem.l1 * float((penalised * (np.abs(beta + d) - np.abs(beta))).sum())
     return d, float(-(slope @ d + 0.5 * d @ whole @ d + change))
 
 
-def solved(matrix: Array, vector: Array) -> Array:
+def solve_symmetric(matrix: Array, vector: Array) -> Array:
     """matrix⁻¹ vector of a symmetric matrix, scaled to a unit diagonal; the shortest solution where columns repeat others."""
-    scale = _scale(matrix)
+    scale = _diagonal_scale(matrix)
     # S M S with S = diag(M)^−½ has a unit diagonal: the units of the columns do not decide what counts as singular.
     factor, failed = dpotrf(scale[:, None] * matrix * scale, lower=1)
     if not failed and np.diag(factor).min() > PIVOT:
         return np.asarray(scale * dpotrs(factor, scale * vector, lower=1)[0])
-    scale, values, vectors = _spectrum(matrix)
+    scale, values, vectors = _scaled_spectrum(matrix)
     keep = values > ALIASED * values[-1]
     found: Array = scale * (vectors[:, keep] @ ((vectors[:, keep].T @ (scale * vector)) / values[keep]))
     return found
 
 
-def inverse(matrix: Array) -> Array:
+def symmetric_inverse(matrix: Array) -> Array:
     """The inverse on the same terms."""
-    scale, values, vectors = _spectrum(matrix)
+    scale, values, vectors = _scaled_spectrum(matrix)
     keep = values > ALIASED * values[-1]
     found: Array = scale[:, None] * ((vectors[:, keep] / values[keep]) @ vectors[:, keep].T) * scale
     return found
 
 
-def _scale(matrix: Array) -> Array:
+def _diagonal_scale(matrix: Array) -> Array:
     diagonal = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     found: Array = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     return found
 
 
-def _spectrum(matrix: Array) -> tuple[Array, Array, Array]:
-    scale = _scale(matrix)
+def _scaled_spectrum(matrix: Array) -> tuple[Array, Array, Array]:
+    scale = _diagonal_scale(matrix)
     values, vectors = np.linalg.eigh(scale[:, None] * matrix * scale)
     return scale, values, vectors
 
 
-def redundant(gram: Array) -> int:
+def redundant_columns(gram: Array) -> int:
     """How many columns there are beyond those of which none is a combination of others."""
-    values = _spectrum(gram)[1]
+    values = _scaled_spectrum(gram)[1]
     return int(np.count_nonzero(values <= ALIASED * max(values[-1], 1e-300)))
 
 
-def aliased(gram: Array) -> Array:
+def aliased_columns(gram: Array) -> Array:
     """Which columns (p,) are combinations of others: those in the null space of Z'WZ, scaled."""
-    scale, values, vectors = _spectrum(gram)
+    scale, values, vectors = _scaled_spectrum(gram)
     null = np.abs(vectors[:, values <= ALIASED * max(values[-1], 1e-300)]) > 1e-6
     found: Array = null.any(axis=1) | (scale == 0)
     return found
@@ -344,16 +344,16 @@ def lasso_step(curve: Array, slope: Array, beta: Array, l1: Array) -> Array:
     free = np.diag(curve) > 0
     b, u = curve @ beta - slope, beta.copy()
     for _ in range(SWEEPS):
-        moved = _sweep(curve, b, u, l1, np.flatnonzero(free))
+        moved = _coordinate_sweep(curve, b, u, l1, np.flatnonzero(free))
         for _ in range(ROUNDS):
-            if not _newton(curve, b, u, l1, free):
+            if not _nonzero_newton_step(curve, b, u, l1, free):
                 break
         if moved <= 1e-14 or _is_minimum(curve, b, u, l1, free):
             break
     return u - beta
 
 
-def _sweep(curve: Array, b: Array, u: Array, l1: Array, order: Array) -> float:
+def _coordinate_sweep(curve: Array, b: Array, u: Array, l1: Array, order: Array) -> float:
     """Each coordinate to its minimum in turn, in place: u_j = S(b_j − Σ_{i≠j} H_ji u_i, l1_j) / H_jj; the largest H_jj move².
 
     S(a, λ) = sign(a) max(|a| − λ, 0): in u_j alone the function is ½ H_jj u² − a u + l1 |u|, whose minimum is where H_jj u − a + l1 sign u
@@ -371,7 +371,7 @@ def _sweep(curve: Array, b: Array, u: Array, l1: Array, order: Array) -> float:
     return float(largest)
 
 
-def _newton(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> bool:
+def _nonzero_newton_step(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> bool:
     """Move u, in place, to the minimum over its nonzero coordinates; whether signs would turn, so that it is to be tried again.
 
     Those that would turn become 0 where the function falls by that, else all go as far as the first of them allows.
@@ -406,12 +406,12 @@ def _is_minimum(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> boo
     return bool(wrong.max(initial=0.0) <= 1e-12 * (np.abs(b).max() + l1.max()))
 
 
-def closing(problem: Problem, theta: Array, map: Map = map, *, scored: bool = True) -> dict[str, Any]:
+def final_sums(problem: RegressionProblem, theta: Array, map: Map = map, *, scored: bool = True) -> dict[str, Any]:
     """Sums at θ over rows of weight above 0: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ w z z', and if `scored`
     Σ s s' of the scores s_n = w_n slope_n ⊗ z_n, each of w_n rows alike under weights of frequency; else none of them."""
     family = problem.family
 
-    def statistics(block: Block) -> Sums:
+    def statistics(block: RowBlock) -> Sums:
         Z, y, offset, weight = problem.parts(block)
         eta = Z @ theta.T + offset[:, None]
         _, slope, curve = family.terms(eta, y)
@@ -425,18 +425,22 @@ def closing(problem: Problem, theta: Array, map: Map = map, *, scored: bool = Tr
             "gram": (Z * weight[:, None]).T @ Z,
         }
 
-    sums = total(Blocks(problem.rows), statistics, map)
+    sums = total_statistics(RowBlocks(problem.rows), statistics, map)
     rows, mass, deviance, pearson = sums["figures"].tolist()
     return {"rows": int(rows), "mass": mass, "deviance": deviance, "pearson": pearson, "scores": sums["scores"], "gram": sums["gram"]}
 
 
-def likelihood(problem: Problem, theta: Array, dispersion: float, map: Map = map) -> float:
-    """The log-likelihood of all rows, nats; what weights say of it stands in `herdcli.regression.weights`."""
+def total_log_likelihood(problem: RegressionProblem, theta: Array, dispersion: float, map: Map = map) -> float:
+    """The log-likelihood of all rows, nats; what weights say of it stands in `herdcli.regression.weight_meaning`."""
 
-    def statistics(block: Block) -> Sums:
+    def statistics(block: RowBlock) -> Sums:
         Z, y, offset, weight = problem.parts(block)
         there = weight > 0
         eta = (Z @ theta.T + offset[:, None])[there]
-        return {"sum": weights.log_likelihood(problem.family, problem.weights, eta, y[there], weight[there], dispersion).sum(keepdims=True)}
+        return {
+            "sum": weight_meaning.row_log_likelihoods(problem.family, problem.weights, eta, y[there], weight[there], dispersion).sum(
+                keepdims=True
+            )
+        }
 
-    return float(total(Blocks(problem.rows), statistics, map)["sum"][0])
+    return float(total_statistics(RowBlocks(problem.rows), statistics, map)["sum"][0])

@@ -9,16 +9,25 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.blocks import Blocks, Map, total
+from herdcli.numerics.block_statistics import Map, RowBlocks, total_statistics
 from herdcli.numerics.class_baselines import ClassBaselines
 from herdcli.records import dataclass
-from herdcli.regression import centring, covariance, recession, weights
-from herdcli.regression.families import Family, family
-from herdcli.regression.fit import Fit, Problem, Regression, aliased, closing, inverse, likelihood, redundant
-from herdcli.regression.recession import Recession
-from herdcli.regression.small_samples import Uncertainty
+from herdcli.regression import centring, covariance, separation, weight_meaning
+from herdcli.regression.families import Family, family_by_name
+from herdcli.regression.fit import (
+    NewtonDescent,
+    RegressionFit,
+    RegressionProblem,
+    aliased_columns,
+    final_sums,
+    redundant_columns,
+    symmetric_inverse,
+    total_log_likelihood,
+)
+from herdcli.regression.separation import RecessionDirections
+from herdcli.regression.small_sample_correction import CovarianceUncertainty
 from herdcli.schema import Array, array
 
 COVERED = 0.95  # of the intervals of a table
@@ -65,7 +74,7 @@ class GeneralisedLinear:
     scale: float  # of gamma-shape
     dispersion: float
     null_dispersion: float  # of the model of intercepts alone
-    log_likelihood: float  # over the training rows, as `weights` defines it
+    log_likelihood: float  # over the training rows, as `weight_meaning` defines it
     deviance: float
     null_deviance: float  # of intercepts alone
     rows: int  # of weight above 0
@@ -96,7 +105,7 @@ class GeneralisedLinear:
         self.distribution()
         if self.gls and (self.family != "gaussian" or self.gls not in covariance.NAMES):
             raise DataError(f"'{self.gls}' is no covariance of the errors of family {self.family}")
-        if self.weight_kind not in weights.KINDS:
+        if self.weight_kind not in weight_meaning.KINDS:
             raise DataError(f"'{self.weight_kind}' is no kind of weights")
         K, D = self.coefficients.shape
         wanted = len(self.classes or []) if self.family == "softmax" else 1
@@ -116,24 +125,24 @@ class GeneralisedLinear:
     @property
     def size(self) -> float:
         """n, of which degrees of freedom and BIC are: rows, or Σ w under weights of frequency."""
-        return weights.size(self.weight_kind, self.rows, self.mass)
+        return weight_meaning.observation_count(self.weight_kind, self.rows, self.mass)
 
     def distribution(self) -> Family:
         """Its family."""
         classes = len(self.classes or [])
-        return family(self.family, classes=classes, symmetric=len(self.coefficients) == classes, scale=self.scale)
+        return family_by_name(self.family, classes=classes, symmetric=len(self.coefficients) == classes, scale=self.scale)
 
     def predictor(self, X: Array, offset: Array | None = None) -> Array:
         """η (m, K) of rows X (m, D)."""
         eta: Array = np.asarray(X, dtype=np.float64) @ self.coefficients.T + self.intercept
         return eta if offset is None else eta + offset[:, None]
 
-    def last_errors(self, steps: covariance.Steps, X: Array, offset: Array, y: Array, variance: Array) -> tuple[Array, Array]:
+    def last_errors(self, steps: covariance.TimeSteps, X: Array, offset: Array, y: Array, variance: Array) -> tuple[Array, Array]:
         """`HeldOut.before` and `gap` of rows in time, NaN being a target that is not known."""
         away = np.column_stack([y - self.predictor(X, offset)[:, 0], y - offset - self.null_intercept[0]])
-        return covariance.last_before(steps, away / np.sqrt(variance)[:, None], np.isfinite(y))
+        return covariance.last_observed_before(steps, away / np.sqrt(variance)[:, None], np.isfinite(y))
 
-    def foretold(self, before: Array, gap: Array, variance: Array) -> tuple[Array, Array]:
+    def predict_errors(self, before: Array, gap: Array, variance: Array) -> tuple[Array, Array]:
         """What errors (n, …) of rows in time are expected to be after those before them, and their variances (n,) then.
 
         e_t given e_{t−g} is N(ρ^g e_{t−g}, 1 − ρ^{2g}), both in deviations of their own.
@@ -162,15 +171,15 @@ class GeneralisedLinear:
                 z = value / error if error > 0 else float("nan")
                 tail = stdtr(freedom[j], -abs(z)) if student else _normal_tail(abs(z))
                 width = error * (stdtrit(freedom[j], 0.5 + COVERED / 2) if student else ndtri(0.5 + COVERED / 2))
-                own = {"class": self._class_of(k)} if self.family == "softmax" else {}
+                own = {"class": self._class_index(k)} if self.family == "softmax" else {}
                 figures = {"estimate": value, "standard_error": error, "robust_error": float(self.robust_error[k, j])}
                 tests = {"t" if student else "z": z, "p": float(2 * tail), "low": value - width, "high": value + width}
-                rows.append({**own, "term": name, **figures, **tests, "note": self._note(k, j)})
+                rows.append({**own, "term": name, **figures, **tests, "note": self._missing_error_note(k, j)})
         if not any(row["note"] for row in rows):
             return [{key: item for key, item in row.items() if key != "note"} for row in rows]
         return rows
 
-    def _note(self, k: int, j: int) -> str:
+    def _missing_error_note(self, k: int, j: int) -> str:
         """Why a coefficient has no errors; nothing where it has them."""
         if self.unbounded is not None and self.unbounded[k, j]:
             return "no finite estimate"
@@ -186,9 +195,9 @@ class GeneralisedLinear:
             return []
         names, several = self.names(), len(self.coefficients) > 1
         places = [(int(k), int(j)) for k, j in np.argwhere(self.unbounded)]
-        return [f"{names[j]} ({self._class_of(k)})" if several else names[j] for k, j in places]
+        return [f"{names[j]} ({self._class_index(k)})" if several else names[j] for k, j in places]
 
-    def _class_of(self, k: int) -> str:
+    def _class_index(self, k: int) -> str:
         classes = self.classes or []
         return classes[k + len(classes) - len(self.coefficients)]
 
@@ -199,7 +208,7 @@ def _normal_tail(z: float) -> float:
     return float(ndtr(-z))
 
 
-def started(problem: Problem, map: Map = map) -> Array:
+def initial_coefficients(problem: RegressionProblem, map: Map = map) -> Array:
     """θ (K, p) with the intercepts of the mean response, the coefficients 0."""
 
     def statistics(block: Any) -> dict[str, Array]:
@@ -208,7 +217,7 @@ def started(problem: Problem, map: Map = map) -> Array:
             return {"y": np.bincount(y.astype(np.int64), weights=weight, minlength=getattr(problem.family, "classes", 2))}
         return {"y": np.array([weight.sum(), weight @ y])}
 
-    sums = total(Blocks(problem.rows), statistics, map)["y"]
+    sums = total_statistics(RowBlocks(problem.rows), statistics, map)["y"]
     theta = np.zeros((problem.outputs, problem.features + 1))
     if problem.family.name == "softmax":
         logs = np.log(np.maximum(sums, 0.5))
@@ -227,15 +236,15 @@ def started(problem: Problem, map: Map = map) -> Array:
     return theta
 
 
-def assembled(
-    problem: Problem,
-    fit: Fit,
+def assemble_regression(
+    problem: RegressionProblem,
+    fit: RegressionFit,
     *,
     names: Sequence[str] | None,
     classes: list[str] | None,
     target: str,
     seed: int,
-    whitened: tuple[str, covariance.Whitened] | None = None,
+    whitened: tuple[str, covariance.WhitenedRows] | None = None,
     centre: Array | None = None,
     pearson: bool = False,
     map: Map = map,
@@ -246,29 +255,32 @@ def assembled(
     centre    (D,) what the problem's columns are less.
     pearson   errors of a family without a dispersion are multiplied by the root of Pearson's χ² by its degrees of freedom.
     """
-    endless = recession.find_recession(problem, fit, map)
-    ended = closing(problem, fit.theta, map, scored=_has_errors(problem, fit))
-    alone = Problem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant, weights=problem.weights)
-    least = solve(Regression(alone, started(alone, map), map=map)).theta
-    null = closing(alone, least, map, scored=False)
-    n, more = weights.size(problem.weights, ended["rows"], ended["mass"]), redundant(ended["gram"])
+    endless = separation.find_recession(problem, fit, map)
+    ended = final_sums(problem, fit.theta, map, scored=_has_standard_errors(problem, fit))
+    alone = RegressionProblem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant, weights=problem.weights)
+    least = run_algorithm(NewtonDescent(alone, initial_coefficients(alone, map), map=map)).theta
+    null = final_sums(alone, least, map, scored=False)
+    n, more = weight_meaning.observation_count(problem.weights, ended["rows"], ended["mass"]), redundant_columns(ended["gram"])
     freedom = max(n - fit.theta.size + problem.outputs * more, 1.0)
     dispersion = ended["pearson"] / freedom if problem.family.dispersed or pearson else 1.0
     # The Gaussian's likelihood has its maximum at σ² = Σ w r²/n.
     within = ended["deviance"] / n if problem.family.name == "gaussian" else dispersion
-    repeated = aliased(ended["gram"])[:-1]
-    to_zero = None if centre is None else centring.back(problem.outputs, centre)
+    repeated = aliased_columns(ended["gram"])[:-1]
+    to_zero = None if centre is None else centring.uncentring_matrix(problem.outputs, centre)
     uncertainty = None if whitened is None else whitened[1].uncertainty
-    standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated, to_zero, endless, uncertainty)
+    standard, robust = standard_errors(problem, fit, ended["scores"], dispersion, repeated, to_zero, endless, uncertainty)
     if whitened is None:
-        reached, kept = likelihood(problem, fit.theta, max(within, 1e-300), map), {}
+        reached, kept = total_log_likelihood(problem, fit.theta, max(within, 1e-300), map), {}
     else:
-        reached, kept = covariance.log_likelihood(whitened[1], ended["deviance"]), covariance.as_record(whitened[1], whitened[0], centre)
+        reached, kept = (
+            covariance.profile_log_likelihood(whitened[1], ended["deviance"]),
+            covariance.covariance_record(whitened[1], whitened[0], centre),
+        )
     if uncertainty is not None:
-        kept["freedom"] = np.minimum(uncertainty.freedom(inverse(fit.curvature), to_zero), freedom)
+        kept["freedom"] = np.minimum(uncertainty.freedom(symmetric_inverse(fit.curvature), to_zero), freedom)
     if endless is not None:
         kept["unbounded"] = endless.unbounded(to_zero).reshape(fit.theta.shape)
-    figures = Figures(
+    figures = FitStatistics(
         rows=ended["rows"],
         mass=ended["mass"],
         deviance=ended["deviance"],
@@ -283,12 +295,12 @@ def assembled(
         redundant=more,
     )
     if centre is not None:
-        fit = replace(fit, theta=centring.moved(fit.theta, centre))
-    return stated(problem, fit, figures, names=names, classes=classes, target=target, seed=seed, **kept)
+        fit = replace(fit, theta=centring.centre_coefficients(fit.theta, centre))
+    return regression_artifact(problem, fit, figures, names=names, classes=classes, target=target, seed=seed, **kept)
 
 
 @dataclass(frozen=True)
-class Figures:
+class FitStatistics:
     """What is said of a fit besides its coefficients, as `GeneralisedLinear` has it.  standard_error, robust_error  (q,)."""
 
     rows: int
@@ -305,10 +317,10 @@ class Figures:
     redundant: int
 
 
-def stated(
-    problem: Problem,
-    fit: Fit,
-    figures: Figures,
+def regression_artifact(
+    problem: RegressionProblem,
+    fit: RegressionFit,
+    figures: FitStatistics,
     *,
     names: Sequence[str] | None,
     classes: list[str] | None,
@@ -317,7 +329,7 @@ def stated(
     **kept: Any,
 ) -> GeneralisedLinear:
     """The artifact of a fit and its figures.  kept  what it says of the errors' covariance, and of separation."""
-    found = {each.name: getattr(figures, each.name) for each in fields(Figures)}
+    found = {each.name: getattr(figures, each.name) for each in fields(FitStatistics)}
     found |= {name: found[name].reshape(fit.theta.shape) for name in ("standard_error", "robust_error")}
     return GeneralisedLinear(
         coefficients=fit.theta[:, :-1].copy(),
@@ -340,15 +352,15 @@ def stated(
     )
 
 
-def errors(
-    problem: Problem,
-    fit: Fit,
+def standard_errors(
+    problem: RegressionProblem,
+    fit: RegressionFit,
     scores: Array,
     dispersion: float,
     repeated: Array,
     back: Array | None = None,
-    endless: Recession | None = None,
-    uncertainty: Uncertainty | None = None,
+    endless: RecessionDirections | None = None,
+    uncertainty: CovarianceUncertainty | None = None,
 ) -> tuple[Array, Array]:
     """Standard errors (q,) from the curvature, and the sandwich's; NaN where a penalty, separation or repeated columns leave none.
 
@@ -358,10 +370,10 @@ def errors(
     """
     q = fit.theta.size
     nothing = np.full(q, np.nan)
-    if not _has_errors(problem, fit):
+    if not _has_standard_errors(problem, fit):
         return nothing, nothing
     # Cov θ̂ = φ H⁻¹ where the family is right, since the scores' covariance is then φH; else H⁻¹ (Σ s s') H⁻¹ (Huber 1967, White 1980).
-    bread = inverse(fit.curvature) if endless is None else endless.inverse(fit.curvature)
+    bread = symmetric_inverse(fit.curvature) if endless is None else endless.inverse(fit.curvature)
     left, right = (bread, bread) if back is None else (back @ bread, bread @ back.T)
     spread = bread if uncertainty is None else uncertainty.covariance(bread)
     standard = np.sqrt(np.maximum(np.diag(spread if back is None else back @ spread @ back.T) * dispersion, 0.0))
@@ -374,6 +386,6 @@ def errors(
     return standard, np.full(q, np.nan) if problem.firth else robust
 
 
-def _has_errors(problem: Problem, fit: Fit) -> bool:
+def _has_standard_errors(problem: RegressionProblem, fit: RegressionFit) -> bool:
     """Whether estimates have standard errors: no penalty draws them to 0, and they are finite."""
     return not (problem.l1 or problem.l2 or fit.separated)

@@ -12,7 +12,7 @@ import numpy as np
 
 from herdcli.cli.main import COMMANDS
 
-from . import lanes
+from . import forked_trials
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -344,8 +344,8 @@ def run(line: str, folder: Path, *more: str) -> tuple[int, str]:
     child = os.fork()
     if child == 0:
         os.chdir(folder)
-        lanes.silent_streams()
-        code, text = lanes.herd([*shlex.split(line), *more])
+        forked_trials.silent_streams()
+        code, text = forked_trials.herd([*shlex.split(line), *more])
         os.write(told, text.encode())
         os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -361,16 +361,16 @@ def make(folder: Path) -> list[str]:
     """
     texts(folder)
     skipped = []
-    with lanes.inside(folder):
+    with forked_trials.inside(folder):
         for name, line in MADE.items():
             asked = f"{line} -q -o {name}"
-            code, text = run(asked, folder) if "parquet" in name else lanes.herd(shlex.split(asked))
+            code, text = run(asked, folder) if "parquet" in name else forked_trials.herd(shlex.split(asked))
             if code or not (folder / name).exists():
                 skipped.append(f"{line}: {text.strip()[:200]}")
         for lines in READ.values():
-            lanes.herd(shlex.split(lines[-1].replace("EVIL", "bin.h5")))
+            forked_trials.herd(shlex.split(lines[-1].replace("EVIL", "bin.h5")))
         for name in ("rbm.h5", "network.h5", "linear.h5"):
-            lanes.herd(["eval", name])
+            forked_trials.herd(["eval", name])
     for path in folder.glob("out.*"):
         path.unlink()
     for kind, name in OF_KIND.items():

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import corpus
-from .lanes import Outcome, enter, herd, judged, linked
+from .forked_trials import Outcome, enter, herd, judged, linked
 
 ERRORS = {
     "write": (errno.ENOSPC, errno.EIO),
@@ -160,6 +160,6 @@ class Faults:
         return ""
 
     def _damaged(self, path: Path) -> bool:
-        from herdcli.artifacts import seal
+        from herdcli.artifacts import sealing
 
-        return seal.check_file(str(path), seal_only=True).code != 0
+        return sealing.check_file(str(path), seal_only=True).code != 0

@@ -26,13 +26,13 @@ import click
 import h5py
 import numpy as np
 
-from herdcli.artifacts import header
-from herdcli.artifacts.identity import digests
-from herdcli.cli.frame import remake, rerun
+from herdcli.artifacts import seal_header
+from herdcli.artifacts.file_digests import accepted_digests
+from herdcli.cli.frame import rerun, sandboxed_rerun
 from herdcli.cli.main import COMMANDS
 
 from . import corpus
-from .lanes import Outcome
+from .forked_trials import Outcome
 from .structures import Watched
 
 Random = np.random.Generator
@@ -226,13 +226,13 @@ class Histories:
             if found and all(stage["command"] in COMMANDS for stage in found):
                 self.histories[path] = found
         inputs = [path for path in sorted(folder.iterdir()) if path.suffix in (".h5", ".csv", ".svm", ".parquet")]
-        self.given = {each: path.name for path in inputs for each in digests(str(path))}
+        self.given = {each: path.name for path in inputs for each in accepted_digests(str(path))}
         self.digests = sorted(self.given)
 
     def __call__(self, number: int, own: Path) -> Iterator[Outcome]:
         watched = Watched(self.folder, own)
-        remake._started = started  # type: ignore[assignment]
-        rerun.known = lambda paths: self.given  # the digests of the corpus, which take longer than most trials
+        sandboxed_rerun._started = started  # type: ignore[assignment]
+        rerun.known_files = lambda paths: self.given  # the digests of the corpus, which take longer than most trials
         source, turn = list(self.histories)[number % len(self.histories)], number // len(self.histories)
         random = np.random.default_rng([self.seed, zlib.crc32(source.name.encode()), number])
         text, done = self._written(self.histories[source], random, 1 + (turn % TWICE == 0))
@@ -240,7 +240,7 @@ class Histories:
             kind = str(file.attrs["kind"])
             del file.attrs["provenance"]
             file.attrs["provenance"] = text
-        header.seal_file(own / "evil.h5", kind)
+        seal_header.write_seal(own / "evil.h5", kind)
         others = [*SHOWN, *corpus.READ.get(source.name, ())]
         for line in (RERUN, others[turn % len(others)]):
             yield watched.tried(number, f"{source.name}: {done}", line.replace("EVIL", "evil.h5"))
@@ -262,7 +262,7 @@ class Histories:
 
 
 class Forked:
-    """A child of this process in the place of a new one: what `remake` asks of subprocess.Popen."""
+    """A child of this process in the place of a new one: what `sandboxed_rerun` asks of subprocess.Popen."""
 
     def __init__(self, own: Path, question: Path) -> None:
         self.code: int | None = None
@@ -278,7 +278,7 @@ class Forked:
                 tempfile.tempdir = str(own)
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 sys.argv = ["remake", str(question)]
-                remake.main()
+                sandboxed_rerun.main()
                 code = 0
             finally:
                 os._exit(code)
@@ -305,5 +305,5 @@ class Forked:
 
 
 def started(own: Path, question: Path) -> Forked:
-    """In the place of `remake._started`."""
+    """In the place of `sandboxed_rerun._started`."""
     return Forked(own, question)

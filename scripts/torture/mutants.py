@@ -18,11 +18,11 @@ import h5py
 import numpy as np
 
 from herdcli import kinds
-from herdcli.artifacts import header
+from herdcli.artifacts import seal_header
 from herdcli.schema import spec_of
 
 from . import corpus
-from .lanes import Outcome, herd, judged, linked
+from .forked_trials import Outcome, herd, judged, linked
 
 INTEGERS = (0, 1, -1, 2, 7, 1000, 2**31, -(2**31), 2**31 - 1, 2**63 - 1, -(2**63))
 REALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, -5.0, 7.0, 1e300, -1e300, 1e-320, 2.0**31)
@@ -170,7 +170,7 @@ def mutate(source: Path, target: Path, chosen: list[tuple[str, int]], random: np
                 done.append(change(file, place, turn, random))
             except (ValueError, TypeError, OSError, RuntimeError, KeyError, OverflowError) as error:
                 done.append(f"(not {type(error).__name__})")
-    header.seal_file(target, kind)
+    seal_header.write_seal(target, kind)
     return "; ".join(done)
 
 
@@ -198,7 +198,7 @@ class Mutants:
         known = self.places[source.name]
         random = np.random.default_rng([self.seed, zlib.crc32(source.name.encode()), number])
         ways = len(known) * TURNS
-        first = turn * SPREAD % ways  # each way once in the first `ways` turns, and a short run has some of all
+        first = turn * SPREAD % ways  # each way once in the first `storage_plans` turns, and a short run has some of all
         chosen = [(known[first % len(known)], first // len(known))]
         if turn >= ways:
             chosen = [(known[place], int(random.integers(10 * TURNS))) for place in random.integers(len(known), size=2)]

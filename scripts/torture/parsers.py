@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from . import corpus
-from .lanes import Outcome, herd, judged, linked
+from .forked_trials import Outcome, herd, judged, linked
 
 TOKENS = (
     b"", b"0", b"-1", b"1", b"2", b"7", b"nan", b"inf", b"-inf", b"1e999", b"1e300", b"1e-320", b"2147483646", b"2147483647", b"4294967296",
@@ -92,9 +92,9 @@ class Parsers:
         evil = own / f"evil{name.removeprefix('in')}"
         evil.write_bytes(broken(self.texts[name], random))
         if name == "in.h5" and random.random() < 0.7:
-            from herdcli.artifacts import header
+            from herdcli.artifacts import seal_header
 
-            header.seal_file(evil, "dataset")
+            seal_header.write_seal(evil, "dataset")
         for line in READ[name][1]:
             code, text = herd(shlex.split(line.replace("EVIL", evil.name)))
             yield Outcome(number, f"{name} {number}: {line}", judged(code, text), text[:1500])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .lanes import Outcome, enter, herd, judged, linked
+from .forked_trials import Outcome, enter, herd, judged, linked
 
 PAIRS = (
     ("convert rows.csv -o out.h5", "convert points.csv --label label -o out.h5"),

@@ -16,11 +16,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from herdcli.artifacts import header
+from herdcli.artifacts import seal_header
 from herdcli.kinds import CHECKPOINT, KINDS
 
 from . import corpus, surgery
-from .lanes import Outcome, herd, judged, linked
+from .forked_trials import Outcome, herd, judged, linked
 from .mutants import places
 from .watching import ACCESS, ATTRIB, CREATE, DELETE, MEMORY, MODIFY, MOVED, OPEN, Watch, controls, peak, reset_peak, strays, victims
 
@@ -122,7 +122,7 @@ class Structures:
                 if random.random() < 0.8:
                     file.attrs["kind"] = kind
                     file.attrs["kind-version"] = int(random.integers(1, 4))
-        header.seal_file(evil, kind)
+        seal_header.write_seal(evil, kind)
         return "; ".join(done)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from herdcli.artifacts.arrow import array, dtype_of, filled, vector
+from herdcli.artifacts.arrow import numpy_dtype, to_arrow, to_numpy, to_numpy_filled
 
 NUMBERS = ("int8", "uint16", "int64", "uint64", "float16", "float32", "float64", "bool")
 
@@ -17,7 +17,7 @@ NUMBERS = ("int8", "uint16", "int64", "uint64", "float16", "float32", "float64",
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_come_back_from_every_slice_and_chunk(name):
     values = np.array([1, 0, 1, 1, 0, 0, 0, 1, 1, 0], dtype=name)
-    column = array(values)
+    column = to_arrow(values)
     assert column.type == pa.from_numpy_dtype(values.dtype)
     column.validate(full=True)
     for arrow, expected in (
@@ -26,34 +26,34 @@ def test_numbers_come_back_from_every_slice_and_chunk(name):
         (column[10:], values[10:]),
         (pa.chunked_array([column, column[3:]]), np.concatenate([values, values[3:]])),
         (pa.chunked_array([], column.type), values[:0]),
-        (array(values[::3]), values[::3]),
+        (to_arrow(values[::3]), values[::3]),
     ):
-        found = vector(arrow)
-        assert found.dtype == expected.dtype == dtype_of(arrow.type)
+        found = to_numpy(arrow)
+        assert found.dtype == expected.dtype == numpy_dtype(arrow.type)
         np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("name", ["int8", "int32", "float32", "float64"])
 def test_empty_places_are_nan_or_what_is_asked_for(name):
     values, absent = np.arange(11).astype(name), np.arange(11) % 3 == 1
-    column = array(values, absent)
+    column = to_arrow(values, absent)
     assert column.null_count == 4
     column.validate(full=True)
     expected = np.where(absent, np.nan, values)
     for start in (0, 1, 4):
-        found = vector(pa.chunked_array([column[start:], column]))
+        found = to_numpy(pa.chunked_array([column[start:], column]))
         assert found.dtype == (np.float32 if name == "float32" else np.float64)
         np.testing.assert_array_equal(found, [*expected[start:], *expected])
-        np.testing.assert_array_equal(filled(column[start:], -1), np.where(absent, -1, values)[start:])
+        np.testing.assert_array_equal(to_numpy_filled(column[start:], -1), np.where(absent, -1, values)[start:])
 
 
 def test_texts_and_absent_truths_go_through():
     texts = np.array(["", "é", "a\0", "long" * 9], dtype=object)
-    assert array(texts).to_pylist() == vector(array(texts)).tolist() == texts.tolist()
-    assert array(np.array(["b", "ü"])).to_pylist() == ["b", "ü"]
-    truths = array(np.array([True, False, True]), np.array([False, True, False]))
-    assert truths.to_pylist() == vector(truths).tolist() == [True, None, True]
-    assert array(np.array([None, "x"], dtype=object)).to_pylist() == [None, "x"]
+    assert to_arrow(texts).to_pylist() == to_numpy(to_arrow(texts)).tolist() == texts.tolist()
+    assert to_arrow(np.array(["b", "ü"])).to_pylist() == ["b", "ü"]
+    truths = to_arrow(np.array([True, False, True]), np.array([False, True, False]))
+    assert truths.to_pylist() == to_numpy(truths).tolist() == [True, None, True]
+    assert to_arrow(np.array([None, "x"], dtype=object)).to_pylist() == [None, "x"]
 
 
 SCRIPT = """

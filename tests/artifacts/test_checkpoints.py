@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from herdcli import kinds
-from herdcli.artifacts import Artifact, Dataset, hdf5, load, load_checkpoint, provenance, remove_checkpoint, save, save_checkpoint
+from herdcli.artifacts import Artifact, Dataset, load, load_checkpoint, provenance, remove_checkpoint, save, save_checkpoint, sealed_hdf5
 from herdcli.errors import BadUsage, CannotCreate, DataError
 from herdcli.schema import Array, array
 
@@ -106,9 +106,9 @@ def test_older_versions_are_upgraded_and_newer_refused(tmp_path: Path, monkeypat
     monkeypatch.setitem(kinds.KINDS, "scales", scales)
     monkeypatch.setattr(kinds.Kind, "type_of", lambda self, version, where=None: original(self, version, where=where, here=(Old, New)))
     path = tmp_path / "scales.h5"
-    hdf5.write(path, "scales", 1, Old(np.array([500.0])), [])
+    sealed_hdf5.write_sealed(path, "scales", 1, Old(np.array([500.0])), [])
     assert load(str(path)).value.kilograms.tolist() == [0.5]
-    hdf5.write(path, "scales", 3, New(np.array([0.5])), [])
+    sealed_hdf5.write_sealed(path, "scales", 3, New(np.array([0.5])), [])
     with pytest.raises(DataError, match="is a scales of version 3, this herd reads versions up to 2") as caught:
         load(str(path))
     assert "pip install --upgrade" in (caught.value.hint or "")
@@ -124,7 +124,7 @@ def original(kind: kinds.Kind, version: int, *, where: str | None, here: tuple[t
 
 def test_an_unknown_kind_and_format_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.h5"
-    hdf5.write(path, "oracle", 1, New(np.array([0.5])), [])
+    sealed_hdf5.write_sealed(path, "oracle", 1, New(np.array([0.5])), [])
     with pytest.raises(DataError, match="kind 'oracle', which this herd does not know"):
         load(str(path))
 
@@ -156,10 +156,12 @@ def test_root_attributes_say_what_it_is(tmp_path: Path, dataset: Dataset) -> Non
 def test_records_hold_what_can_change_the_result_and_nothing_else() -> None:
     data = Artifact("dataset", None, [], "ab" * 32, "digits.h5", 10, True)
     parameters = {"seed": np.int64(3), "rates": (0.1, float("inf")), "output": "x.h5", "threads": 2, "every": 5, "chains": None}
-    record = provenance.record("fit-rbm", parameters, {"data": data})
+    record = provenance.stage_record("fit-rbm", parameters, {"data": data})
     assert record["parameters"] == {"chains": None, "rates": [0.1, "inf"], "seed": 3}
     assert record["inputs"] == [{"role": "data", "kind": "dataset", "sha256": "ab" * 32}]
     assert "digits" not in json.dumps(record)
-    other = provenance.record("fit-rbm", parameters | {"threads": 8, "output": "y.h5"}, {"data": data})
-    assert provenance.digest(other) == provenance.digest(record)
-    assert provenance.digest(provenance.record("fit-rbm", parameters | {"seed": 4}, {"data": data})) != provenance.digest(record)
+    other = provenance.stage_record("fit-rbm", parameters | {"threads": 8, "output": "y.h5"}, {"data": data})
+    assert provenance.record_digest(other) == provenance.record_digest(record)
+    assert provenance.record_digest(
+        provenance.stage_record("fit-rbm", parameters | {"seed": 4}, {"data": data})
+    ) != provenance.record_digest(record)

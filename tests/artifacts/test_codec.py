@@ -84,13 +84,13 @@ values = st.builds(
 def encoded(value: Any) -> bytes:
     buffer = io.BytesIO()
     with h5py.File(buffer, "w", libver=("v110", "v110"), track_times=False) as file:
-        codec.write(file, value)
+        codec.write_fields(file, value)
     return buffer.getvalue()
 
 
 def decoded(data: bytes, cls: type[Any]) -> Any:
     with h5py.File(io.BytesIO(data), "r") as file:
-        return codec.read(file, cls, where="test")
+        return codec.read_fields(file, cls, where="test")
 
 
 def same(left: Any, right: Any) -> bool:
@@ -142,7 +142,7 @@ def test_csr_indices_outside_the_matrix_are_refused(part: str, wrong: int) -> No
     getattr(X, part)[1] = wrong
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
-        codec.write(file, Sparse(X))
+        codec.write_fields(file, Sparse(X))
     with pytest.raises(DataError, match="/X cannot be read"):
         decoded(buffer.getvalue(), Sparse)
 
@@ -190,7 +190,7 @@ class WithDefaults:
 
 def test_what_is_absent_is_the_default_also_where_a_factory_makes_it():
     with h5py.File(io.BytesIO(), "w") as file:
-        found = codec.read(file, WithDefaults, where="x")
+        found = codec.read_fields(file, WithDefaults, where="x")
     assert (found.count, found.part.name, found.parts) == (3, "made", [])
 
 
@@ -198,9 +198,9 @@ def test_numbers_of_another_size_are_read_as_what_the_program_reckons_in(tmp_pat
     from dataclasses import replace
 
     from herdcli.artifacts import load, save
-    from herdcli.markov.model.network import build
+    from herdcli.markov.model.network import build_network
 
-    network = build([2, 2], [((0, 1), np.array([[1.0, 2.0], [3.0, 4.0]]))])
+    network = build_network([2, 2], [((0, 1), np.array([[1.0, 2.0], [3.0, 4.0]]))])
     small = replace(network, table=network.table.astype(np.float32), cardinality=network.cardinality.astype(np.uint8))
     save(str(tmp_path / "n.h5"), small, [])
     found = load(str(tmp_path / "n.h5")).value

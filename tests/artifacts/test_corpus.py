@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import load
-from herdcli.cli.frame.cleaning import Cleaning
+from herdcli.cli.frame.column_cleaning import CleaningOptions
 from herdcli.cli.frame.console import Console
 from herdcli.errors import HerdError
 
@@ -24,8 +24,8 @@ def _read(case: dict[str, Any]) -> Any:
     options = dict(case["options"])
     missing = options.pop("missing", None)
     request = SimpleNamespace(split=None, seed=0)
-    cleaning = Cleaning(Console("convert", -1), "convert", request, None, missing, "auto", able=False, training=None)
-    return load(str(CORPUS / case["file"]), fills=cleaning.fills, prepare=cleaning.prepare("data"), **options).value
+    cleaning = CleaningOptions(Console("convert", -1), "convert", request, None, missing, "auto", able=False, training=None)
+    return load(str(CORPUS / case["file"]), fills=cleaning.fills_missing, prepare=cleaning.prepare("data"), **options).value
 
 
 def _labels(data: Any) -> list[str] | None:

@@ -9,19 +9,19 @@ import pytest
 
 from herdcli.artifacts import cpp_termination
 
-pytestmark = pytest.mark.skipif(cpp_termination._runtime() is None, reason="no C++ runtime to be found by name")
+pytestmark = pytest.mark.skipif(cpp_termination._cxx_runtime() is None, reason="no C++ runtime to be found by name")
 
 SCRIPT = """
 import ctypes, sys
-from herdcli.artifacts.cpp_termination import reported, wanted_memory, _runtime
+from herdcli.artifacts.cpp_termination import report_termination, is_out_of_memory, _cxx_runtime
 
 def report(kind):
-    print(kind, wanted_memory(kind), flush=True)
-    return 65 if wanted_memory(kind) else 70
+    print(kind, is_out_of_memory(kind), flush=True)
+    return 65 if is_out_of_memory(kind) else 70
 
-runtime = _runtime()
+runtime = _cxx_runtime()
 runtime._Znwm.argtypes = [ctypes.c_size_t]
-with reported(report):
+with report_termination(report):
     if sys.argv[1] == "inside":
         runtime._Znwm(1 << 62)  # operator new, which throws std::bad_alloc
     elif sys.argv[1] == "terminate":

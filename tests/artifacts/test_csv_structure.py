@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from herdcli.artifacts import blocks, csv_wide, load
-from herdcli.artifacts.csv_structure import Structure, Transformed, buffered
+from herdcli.artifacts import block_reader, load, wide_csv
+from herdcli.artifacts.csv_structure import StructureCheck, TransformedStream, buffer_stream
 from herdcli.artifacts.dataset import Dataset
 from herdcli.errors import DataError
 
@@ -65,12 +65,12 @@ def test_quotes_across_the_pieces_of_a_stream_are_followed() -> None:
     """Whatever the places where a text is cut."""
     text = b'a,"b ""c""\nd",e\n1,"2",3\n' * 50
     for size in (1, 2, 3, 7, 64):
-        seen = Structure(",", 3, where="")
+        seen = StructureCheck(",", 3, where="")
         pieces = [text[start : start + size] for start in range(0, len(text), size)]
         assert b"".join([*(seen.change(piece, False) for piece in pieces), seen.change(b"", True)]) == text
         assert seen.count == 150
     with pytest.raises(DataError, match="line 3 is never closed"):
-        buffered(Transformed(io.BytesIO(b'a,b\n1,2\n3,"4\n5,6\n'), Structure(",", 2, where="").change)).read()
+        buffer_stream(TransformedStream(io.BytesIO(b'a,b\n1,2\n3,"4\n5,6\n'), StructureCheck(",", 2, where="").change)).read()
 
 
 def test_quoted_cells_may_hold_lines_separators_and_quotes(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_blocks_of_a_stream_are_held_to_the_same(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('a,b\n1,2\n3,"4\n5,6\n')
     with (
         pytest.raises(DataError, match="the quote that opens in line 3 is never closed"),
-        blocks.opened(str(tmp_path / "a.csv"), input_format=None, note=lambda line: None) as (_, found),
+        block_reader.open_blocks(str(tmp_path / "a.csv"), input_format=None, note=lambda line: None) as (_, found),
     ):
         assert found is not None
         list(found)
@@ -182,17 +182,17 @@ def _wide(width: int, rows: int) -> str:
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_wide_table_is_the_one_that_pyarrow_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     """Types and values of every column, across several blocks of rows."""
-    text = _wide(csv_wide.WIDE + 200, 10).replace("\n", end)
+    text = _wide(wide_csv.WIDE + 200, 10).replace("\n", end)
     expected = csv.read_csv(io.BytesIO(text.encode()), csv.ReadOptions(use_threads=False))
     seen: list[pa.Table] = []
-    real = csv_wide.table
+    real = wide_csv.read_table
 
     def table(*arguments: object) -> pa.Table:
         seen.append(real(*arguments))  # type: ignore[arg-type]
         return seen[-1]
 
-    monkeypatch.setattr(csv_wide, "table", table)
-    monkeypatch.setattr(csv_wide, "CELLS", 4 * csv_wide.WIDE)
+    monkeypatch.setattr(wide_csv, "read_table", table)
+    monkeypatch.setattr(wide_csv, "CELLS", 4 * wide_csv.WIDE)
     with pytest.raises(DataError, match="column 'c8' holds dates or times"):
         _load(tmp_path / "a.csv", text)
     assert seen[0].column_names == expected.column_names
@@ -203,6 +203,6 @@ def test_a_wide_table_is_the_one_that_pyarrow_reads(tmp_path: Path, monkeypatch:
 
 def test_a_wide_row_of_another_width_is_refused(tmp_path: Path) -> None:
     """With its number."""
-    width = csv_wide.WIDE + 5
+    width = wide_csv.WIDE + 5
     lines = [",".join(f"c{column}" for column in range(width)), ",".join("1" * width), ",".join("1" * (width - 1))]
     assert _refused(tmp_path / "a.csv", "\n".join(lines) + "\n").message == f"row 1 has {width - 1} values, expected {width}"

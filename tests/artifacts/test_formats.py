@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, save_npz
 
 from herdcli.artifacts import Dataset, load, save, svmlight
-from herdcli.artifacts.sniff import tell
+from herdcli.artifacts.format_detection import detect_format
 from herdcli.errors import BadUsage, DataError
 
 SEALED = ("h5", "parquet")
@@ -142,9 +142,9 @@ def test_svmlight_agrees_with_reading_token_by_token(rows: Any, blank: str, end:
     text = "".join(lines).encode()
     if not any(pairs for _, pairs in rows):
         with pytest.raises(DataError, match="no row has a feature"):
-            svmlight.read(io.BytesIO(text), where="test")
+            svmlight.parse_svmlight(io.BytesIO(text), where="test")
         return
-    X, y = svmlight.read(io.BytesIO(text), where="test")
+    X, y = svmlight.parse_svmlight(io.BytesIO(text), where="test")
     assert y.tolist() == [float(label) for label, _ in rows]
     expected = np.zeros((len(rows), max(max(pairs, default=0) for _, pairs in rows)))
     for row, (_, pairs) in enumerate(rows):
@@ -155,9 +155,9 @@ def test_svmlight_agrees_with_reading_token_by_token(rows: Any, blank: str, end:
 
 def test_svmlight_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"".join(b"%d 1:%d 9:0.5\n" % (row % 2, row) for row in range(200)).removesuffix(b"\n")
-    whole, _ = svmlight.read(io.BytesIO(text), where="test")
+    whole, _ = svmlight.parse_svmlight(io.BytesIO(text), where="test")
     monkeypatch.setattr(svmlight, "BLOCK", 13)
-    pieces, _ = svmlight.read(io.BytesIO(text), where="test")
+    pieces, _ = svmlight.parse_svmlight(io.BytesIO(text), where="test")
     assert (whole != pieces).nnz == 0
     assert whole.shape == pieces.shape == (200, 9)
 
@@ -248,7 +248,7 @@ def test_every_byte_of_an_npz_counts(tmp_path: Path, dataset: Dataset) -> None:
 )
 def test_formats_that_are_not_read_are_named_with_a_way_out(head: bytes, what: str) -> None:
     with pytest.raises(DataError, match=f"is {what}") as caught:
-        tell(head, "data")
+        detect_format(head, "data")
     assert caught.value.hint
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdcli.artifacts import load, save
-from herdcli.artifacts.csv_head import is_value
+from herdcli.artifacts.csv_header import is_value
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.number_formats import MARKS
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from herdcli.artifacts import Dataset, load, save, seal, tables
+from herdcli.artifacts import Dataset, load, parquet_files, save, sealing
 from herdcli.errors import DataError
 
 
@@ -23,10 +23,10 @@ def table(tmp_path: Path, dataset: Dataset) -> Path:
 
 def test_a_hit_in_the_key_of_the_digest_is_a_lost_seal(table: Path) -> None:
     data = table.read_bytes()
-    first = data.rindex(tables.DIGEST_KEY)
-    for at in range(first, first + len(tables.DIGEST_KEY) + 2):
+    first = data.rindex(parquet_files.DIGEST_KEY)
+    for at in range(first, first + len(parquet_files.DIGEST_KEY) + 2):
         table.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        assert seal.check_file(str(table)).code == 65, at
+        assert sealing.check_file(str(table)).code == 65, at
         with pytest.raises(DataError):
             load(str(table))
 
@@ -34,12 +34,12 @@ def test_a_hit_in_the_key_of_the_digest_is_a_lost_seal(table: Path) -> None:
 def rewritten(path: Path, change: dict[str, Any] | str) -> None:
     """The same table with other metadata, sealed."""
     whole = pq.read_table(path)
-    text = dict(pq.ParquetFile(path).metadata.metadata)[tables.KEY].decode()
+    text = dict(pq.ParquetFile(path).metadata.metadata)[parquet_files.KEY].decode()
     text = json.dumps(json.loads(text) | change) if isinstance(change, dict) else change
     with pq.ParquetWriter(path, whole.schema.remove_metadata(), compression="none") as writer:
         writer.write_table(whole)
-        writer.add_key_value_metadata({tables.KEY.decode(): text, tables.DIGEST_KEY.decode(): tables.ZEROS.decode()})
-    tables.seal_file(path)
+        writer.add_key_value_metadata({parquet_files.KEY.decode(): text, parquet_files.DIGEST_KEY.decode(): parquet_files.ZEROS.decode()})
+    parquet_files.seal_file(path)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from herdcli.artifacts import load
 from herdcli.artifacts.dataset import Dataset
-from herdcli.dialect import Dialect, reading
+from herdcli.dialect import TextDialect, use_dialect
 from herdcli.errors import BadUsage, DataError
 
 X = np.array([[1.5, 2], [3, 4], [5, 6], [7, 8]])
@@ -127,12 +127,12 @@ def test_text_in_another_encoding_is_guessed_and_told(tmp_path: Path, encoding: 
 def test_a_declared_encoding_is_not_guessed(tmp_path: Path) -> None:
     """Nor is what is declared, and is none, read."""
     (tmp_path / "a.csv").write_bytes("имя,b\n1,2\n3,4\n".encode("koi8-r"))
-    with reading(Dialect(encoding="koi8-r")):
+    with use_dialect(TextDialect(encoding="koi8-r")):
         data, told = _load(tmp_path / "a.csv")
     assert data.feature_names == ["имя", "b"]
     assert not any("read as" in line for line in told)
     (tmp_path / "b.csv").write_bytes("größe,b\n1,2\n".encode("latin-1"))
-    with reading(Dialect(encoding="ascii")), pytest.raises(DataError, match="is not in the encoding ascii"):
+    with use_dialect(TextDialect(encoding="ascii")), pytest.raises(DataError, match="is not in the encoding ascii"):
         _load(tmp_path / "b.csv")
 
 

@@ -12,62 +12,62 @@ import pyarrow.parquet as pq
 import pytest
 
 from herdcli.artifacts import load
-from herdcli.artifacts.number_formats import options, proposal, read
-from herdcli.dialect import PLAIN, Dialect, reading
+from herdcli.artifacts.number_formats import dialect_options, parse_number, propose_dialect
+from herdcli.dialect import PLAIN, TextDialect, use_dialect
 from herdcli.errors import DataError
 
 
-def _load(path: Path, text: str | None = None, dialect: Dialect = PLAIN) -> tuple[np.ndarray, list[str]]:
+def _load(path: Path, text: str | None = None, dialect: TextDialect = PLAIN) -> tuple[np.ndarray, list[str]]:
     told: list[str] = []
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    with reading(dialect):
+    with use_dialect(dialect):
         return load(str(path), note=told.append).value.X, told
 
 
 @pytest.mark.parametrize(
     ("text", "dialect", "value"),
     [
-        ("1,234", Dialect(thousands=","), 1234),
-        ("-1,234,567.5", Dialect(thousands=","), -1234567.5),
-        ("12,34,567", Dialect(thousands=","), 1234567),  # lakhs
-        ("1,23", Dialect(thousands=","), None),
-        ("1,2345", Dialect(thousands=","), None),
-        ("1.5,234", Dialect(thousands=","), None),
-        ("1.234,5", Dialect(thousands="."), 1234.5),
-        ("1.234", Dialect(thousands="."), 1234),
-        ("1.5", Dialect(thousands="."), None),
-        ("1.5", Dialect(decimal=","), None),
-        ("1,5e3", Dialect(decimal=","), 1500),
-        ("1'234.5", Dialect(thousands="'"), 1234.5),
-        ("1\u2019234", Dialect(thousands="'"), 1234),
-        *((f"1{blank}234{blank}567", Dialect(thousands=" "), 1234567) for blank in " \u00a0\u2009\u202f"),
-        ("12 %", Dialect(percent=True), 0.12),
-        ("12\u00a0%", Dialect(percent=True), 0.12),
-        ("-7%", Dialect(percent=True), -0.07),
-        ("7", Dialect(percent=True), 7),
-        ("$1.50", Dialect(currency=True), 1.5),
-        ("-$1.50", Dialect(currency=True), -1.5),
-        ("$-1.50", Dialect(currency=True), -1.5),
-        ("3 \u20ac", Dialect(currency=True), 3),
-        ("EUR 3.5", Dialect(currency=True), 3.5),
-        ("(1)", Dialect(currency=True), -1),
-        ("($1,234.50)", Dialect(thousands=",", currency=True), -1234.5),
-        ("1.234,50 \u20ac", Dialect(thousands=".", currency=True), 1234.5),
-        ("(5 %)", Dialect(percent=True, currency=True), None),
-        ("5 \u2030", Dialect(percent=True), 0.005),
+        ("1,234", TextDialect(thousands=","), 1234),
+        ("-1,234,567.5", TextDialect(thousands=","), -1234567.5),
+        ("12,34,567", TextDialect(thousands=","), 1234567),  # lakhs
+        ("1,23", TextDialect(thousands=","), None),
+        ("1,2345", TextDialect(thousands=","), None),
+        ("1.5,234", TextDialect(thousands=","), None),
+        ("1.234,5", TextDialect(thousands="."), 1234.5),
+        ("1.234", TextDialect(thousands="."), 1234),
+        ("1.5", TextDialect(thousands="."), None),
+        ("1.5", TextDialect(decimal=","), None),
+        ("1,5e3", TextDialect(decimal=","), 1500),
+        ("1'234.5", TextDialect(thousands="'"), 1234.5),
+        ("1\u2019234", TextDialect(thousands="'"), 1234),
+        *((f"1{blank}234{blank}567", TextDialect(thousands=" "), 1234567) for blank in " \u00a0\u2009\u202f"),
+        ("12 %", TextDialect(percent=True), 0.12),
+        ("12\u00a0%", TextDialect(percent=True), 0.12),
+        ("-7%", TextDialect(percent=True), -0.07),
+        ("7", TextDialect(percent=True), 7),
+        ("$1.50", TextDialect(currency=True), 1.5),
+        ("-$1.50", TextDialect(currency=True), -1.5),
+        ("$-1.50", TextDialect(currency=True), -1.5),
+        ("3 \u20ac", TextDialect(currency=True), 3),
+        ("EUR 3.5", TextDialect(currency=True), 3.5),
+        ("(1)", TextDialect(currency=True), -1),
+        ("($1,234.50)", TextDialect(thousands=",", currency=True), -1234.5),
+        ("1.234,50 \u20ac", TextDialect(thousands=".", currency=True), 1234.5),
+        ("(5 %)", TextDialect(percent=True, currency=True), None),
+        ("5 \u2030", TextDialect(percent=True), 0.005),
         ("1.5D+03", PLAIN, 1500),
         ("2d-1", PLAIN, 0.2),
         ("\u22125", PLAIN, -5),
         ("\u00a05\u2009", PLAIN, 5),
-        ("abc", Dialect(thousands=",", percent=True, currency=True), None),
-        ("1.2.2020", Dialect(thousands="."), None),
+        ("abc", TextDialect(thousands=",", percent=True, currency=True), None),
+        ("1.2.2020", TextDialect(thousands="."), None),
         ("10_1", PLAIN, None),
     ],
 )
-def test_a_text_is_the_number_that_its_dialect_says(text: str, dialect: Dialect, value: float | None) -> None:
+def test_a_text_is_the_number_that_its_dialect_says(text: str, dialect: TextDialect, value: float | None) -> None:
     """And none where its marks stand elsewhere."""
-    assert read(text, dialect) == value
+    assert parse_number(text, dialect) == value
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_a_text_is_the_number_that_its_dialect_says(text: str, dialect: Dialect,
 )
 def test_the_plainest_options_are_proposed(texts: list[str], wanted: str) -> None:
     """As they are typed, and all of them."""
-    found = proposal(texts, PLAIN)
+    found = propose_dialect(texts, PLAIN)
     assert (found.options, found.cells) == (wanted, len(texts))
-    assert all(read(text, found.dialect) is not None for text in texts)
-    assert options(found.dialect) == wanted
+    assert all(parse_number(text, found.dialect) is not None for text in texts)
+    assert dialect_options(found.dialect) == wanted
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_dialect_holds_for_text_in_every_table(tmp_path: Path, kind: str) ->
         for line in [["a", "b"], *([cell, 1] for cell in cells)]:
             book.active.append(line)
         book.save(path)
-    X, told = _load(path, dialect=Dialect(thousands=".", currency=True))
+    X, told = _load(path, dialect=TextDialect(thousands=".", currency=True))
     np.testing.assert_array_equal(X, [[1234.5, 1], [2000, 1], [7, 1], [-3.25, 1]])
     assert any("numbers read with --thousands . --currency: 'a' (1.234,5 is 1234.5)" in line for line in told)
 
@@ -150,9 +150,9 @@ def test_a_comma_that_may_mean_two_things_is_not_guessed(tmp_path: Path) -> None
     with pytest.raises(DataError, match="whose comma may begin a fraction or a group of digits") as raised:
         _load(tmp_path / "a.csv", "a\tb\n1,234\t2\n5,678\t3\n")
     assert raised.value.hint == "--thousands , reads 1234, --decimal , reads 1.234"
-    X, _ = _load(tmp_path / "a.csv", dialect=Dialect(decimal=","))
+    X, _ = _load(tmp_path / "a.csv", dialect=TextDialect(decimal=","))
     np.testing.assert_array_equal(X[:, 0], [1.234, 5.678])
-    X, _ = _load(tmp_path / "a.csv", dialect=Dialect(thousands=","))
+    X, _ = _load(tmp_path / "a.csv", dialect=TextDialect(thousands=","))
     np.testing.assert_array_equal(X[:, 0], [1234, 5678])
     X, told = _load(tmp_path / "a.csv", "a;b\n1,25;2\n5,6;3\n")
     np.testing.assert_array_equal(X[:, 0], [1.25, 5.6])
@@ -161,7 +161,7 @@ def test_a_comma_that_may_mean_two_things_is_not_guessed(tmp_path: Path) -> None
 
 def test_a_point_of_thousands_is_no_decimal_point(tmp_path: Path) -> None:
     """1.234 under --thousands . is 1234 also where every cell looks like a number."""
-    X, _ = _load(tmp_path / "a.csv", "a;b\n1.234;2\n5.678;3\n", Dialect(thousands="."))
+    X, _ = _load(tmp_path / "a.csv", "a;b\n1.234;2\n5.678;3\n", TextDialect(thousands="."))
     np.testing.assert_array_equal(X[:, 0], [1234, 5678])
     X, told = _load(tmp_path / "a.csv")
     np.testing.assert_array_equal(X[:, 0], [1.234, 5.678])

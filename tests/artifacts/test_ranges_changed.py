@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from herdcli.artifacts import ranges
+from herdcli.artifacts import row_ranges
 from herdcli.errors import DataError
 
 X = np.arange(40.0).reshape(20, 2)
@@ -31,7 +31,7 @@ FORMS = ["rows.h5", "rows.csv", "rows.parquet"]
 
 
 def opened(name):
-    return ranges.opened(name, input_format=None, note=print, verified=True)
+    return row_ranges.open_ranges(name, input_format=None, note=print, verified=True)
 
 
 @pytest.mark.parametrize("name", FORMS)

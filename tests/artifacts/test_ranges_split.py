@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from herdcli.artifacts import lazy, ranges
-from herdcli.artifacts.asked import silent
+from herdcli.artifacts import lazy_matrix, row_ranges
+from herdcli.artifacts.load_options import ignore_note
 
 X = np.arange(12.0).reshape(6, 2)
 
@@ -43,18 +43,18 @@ SPLITS = {
 @pytest.mark.parametrize("name", SPLITS)
 def test_a_stretch_has_the_parts_that_all_rows_say(tmp_path, form, name):
     split, expected = SPLITS[name]
-    with ranges.opened(written(tmp_path, form, split), input_format=None, note=silent, verified=False) as found:
+    with row_ranges.open_ranges(written(tmp_path, form, split), input_format=None, note=ignore_note, verified=False) as found:
         assert found.read(0, 2).split is None
         found.splits = True
         for start in range(0, 6, 2):
             assert found.read(start, start + 2).split.tolist() == expected[start : start + 2]
         assert found.split().tolist() == expected
-        kept = lazy.table(found)
+        kept = lazy_matrix.dataset_in_file(found)
         assert form == "several" or kept.split.tolist() == expected
 
 
 def test_labels_of_text_are_numbered_by_all_rows(tmp_path):
     path = tmp_path / "rows.parquet"
     parquet.write_table(pa.table({"a": X[:, 0], "y": ["b", "b", "c", "a", "a", "a"]}), path, row_group_size=2)
-    with ranges.opened(str(path), input_format=None, note=silent, verified=False) as found:
-        assert lazy.table(found) is None
+    with row_ranges.open_ranges(str(path), input_format=None, note=ignore_note, verified=False) as found:
+        assert lazy_matrix.dataset_in_file(found) is None

@@ -14,7 +14,7 @@ import scipy.sparse
 
 from herdcli.artifacts import load, recoding
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.ranges import opened
+from herdcli.artifacts.row_ranges import open_ranges
 from herdcli.artifacts.svmlight import write as export
 from herdcli.errors import DataError
 
@@ -73,7 +73,7 @@ def test_any_stretch_of_a_text_is_read_as_the_whole(tmp_path: Path) -> None:
     """What a line means is decided by the head of the file, not by that of the stretch."""
     path = tmp_path / "rows.csv"
     path.write_text("a;b\n1;2\n" + "1,5;3\n" * 5000 + "7;4\n" * 5000)
-    with opened(str(path), input_format=None, note=print, verified=True) as rows:
+    with open_ranges(str(path), input_format=None, note=print, verified=True) as rows:
         assert rows is not None
         assert [rows.read(start, start + 1).X.tolist() for start in (0, 1, 9000)] == [[[1, 2]], [[1.5, 3]], [[7, 4]]]
 
@@ -84,7 +84,7 @@ def test_any_stretch_of_a_text_is_read_as_the_whole(tmp_path: Path) -> None:
 )
 def test_labels_of_minus_one_and_one_are_two_classes_where_gaps_are_dropped(labels: list[int], rows: int, kept: list[int]) -> None:
     data = Dataset(np.ones((rows, 1)), y=np.array(labels))
-    assert recoding.without_gaps(data, [], where="rows", note=print).y.tolist() == kept  # type: ignore[union-attr]
+    assert recoding.drop_incomplete_rows(data, [], where="rows", note=print).y.tolist() == kept  # type: ignore[union-attr]
 
 
 def test_an_empty_label_is_not_the_class_minus_one(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from herdcli.artifacts import delimited, grown, lazy, load, save, tables
-from herdcli.artifacts.dataset import Dataset, taken
-from herdcli.cli.apply import inputs, streams
-from herdcli.cli.frame import scores
+from herdcli.artifacts import delimited_text, incremental_dataset, lazy_matrix, load, parquet_files, save
+from herdcli.artifacts.dataset import Dataset, take_rows
+from herdcli.cli.apply import inputs, large_files
+from herdcli.cli.frame import classifier_scores
 from herdcli.cli.frame.session import Session
 from herdcli.cli.main import cli
 from herdcli.errors import DataError
@@ -43,14 +43,14 @@ TABLES = {".parquet": lambda rows, path: parquet.write_table(rows, path, row_gro
 def test_groups_and_lines_of_tables_make_the_lines_of_all_rows(tmp_path, monkeypatch, kind, suffix):
     X = np.random.default_rng(1).normal(size=(300, 3)).round(4)
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1.0)
-    columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]} | ({} if kind in streams.GAPS else {"y": y}) | {"split": np.arange(300) // 200}
+    columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]} | ({} if kind in large_files.GAPS else {"y": y}) | {"split": np.arange(300) // 200}
     TABLES[suffix](pa.table(columns), tmp_path / f"rows{suffix}")
     monkeypatch.chdir(tmp_path)
     command, *options = MODELS[kind]
     run(command, f"rows{suffix}", *options, "-o", "model.h5")
     run("apply", "model.h5", f"rows{suffix}", "-o", "whole.csv")
     stretches(monkeypatch)
-    monkeypatch.delattr(delimited, "write")
+    monkeypatch.delattr(delimited_text, "write")
     run("apply", "model.h5", f"rows{suffix}", "-o", "streamed.csv")
     require_same_lines(tmp_path)
 
@@ -88,9 +88,9 @@ def test_files_of_a_pattern_stay_where_they_are(tmp_path, monkeypatch, kind, suf
 
 def stretches(monkeypatch, rows=77, columns=3):
     """Every file is large, and so many of its rows are read at one time, or whatever a model takes together."""
-    monkeypatch.setattr(lazy, "LEAST", 1)
-    monkeypatch.setattr(streams, "STRETCH", 8 * columns * rows)
-    monkeypatch.setattr(streams, "TOGETHER", {})
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
+    monkeypatch.setattr(large_files, "STRETCH", 8 * columns * rows)
+    monkeypatch.setattr(large_files, "TOGETHER", {})
 
 
 WANTED = [("mixture", "responsibilities"), ("mixture", "completed"), ("factors", "scores"), ("ica", "energies")]
@@ -104,7 +104,7 @@ def test_stretches_make_the_lines_of_all_rows(tmp_path, monkeypatch, kind, want)
         file["X"] = X
         if kind in LABELLED:
             file["y"] = (X[:, 0] > 1.0).astype(np.int64) + (X[:, 1] > 3.0)
-    if kind in streams.GAPS:
+    if kind in large_files.GAPS:
         X[draw.random(X.shape) < 0.1] = np.nan
     with h5py.File(tmp_path / "rows.h5", "w") as file:
         file["X"], file["y"], file["split"] = X, np.arange(300) % 3, (np.arange(300) % 2).astype(np.uint8)
@@ -115,8 +115,8 @@ def test_stretches_make_the_lines_of_all_rows(tmp_path, monkeypatch, kind, want)
     run("apply", "model.h5", "rows.h5", *wanted, "-o", "whole.csv")
     stretches(monkeypatch)
     made = list[int]()
-    append = delimited.append
-    monkeypatch.setattr(delimited, "append", lambda out, data, **how: (made.append(len(data.X)), append(out, data, **how)))
+    append = delimited_text.append_rows
+    monkeypatch.setattr(delimited_text, "append_rows", lambda out, data, **how: (made.append(len(data.X)), append(out, data, **how)))
     run("apply", "model.h5", "rows.h5", *wanted, "-o", "streamed.csv")
     assert made == [77, 77, 77, 69]
     require_same_lines(tmp_path)
@@ -162,7 +162,7 @@ def test_rows_without_room_are_told_of_the_way_on_which_they_need_none(tmp_path,
     with pytest.raises(DataError, match="more than the") as told:
         run(*asked, "small.npz")
     assert str(told.value.hint).startswith("raise --max-memory")  # a small file is read whole, whatever comes of it
-    monkeypatch.setattr(lazy, "LEAST", 1)
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
     with pytest.raises(DataError, match="more than the") as told:
         run(*asked, "out.npz")
     assert (
@@ -184,10 +184,10 @@ def test_a_classifier_is_judged_on_rows_that_stay_in_their_file(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     run("nherd-train", "train.h5", "-o", "model.h5")
     run("eval", "model.h5", "--data", "other.h5", "-o", "whole.json")
-    monkeypatch.setattr(lazy, "LEAST", 1)
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
     read = list[int]()
-    one = lazy.Lazy.__getitem__
-    monkeypatch.setattr(lazy.Lazy, "__getitem__", lambda self, rows: (found := one(self, rows), read.append(len(found)))[0])
+    one = lazy_matrix.LazyMatrix.__getitem__
+    monkeypatch.setattr(lazy_matrix.LazyMatrix, "__getitem__", lambda self, rows: (found := one(self, rows), read.append(len(found)))[0])
     run("eval", "model.h5", "--data", "other.h5", "-o", "stayed.json")
     assert read == [1000, 1000, 1000]
     assert (tmp_path / "stayed.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
@@ -233,9 +233,9 @@ def test_harmoniums_make_the_bytes_of_all_rows(tmp_path, monkeypatch, units, wan
     if units == "gaussian" and want == "completed":
         assert not np.isnan(load("made.h5").value.X).any()
     stretches(monkeypatch, columns=6)
-    made, make = list[int](), grown.delimited.append
-    monkeypatch.setattr(grown, "validate", lambda part: made.append(len(part.X)))
-    assert make is delimited.append
+    made, make = list[int](), incremental_dataset.delimited_text.append_rows
+    monkeypatch.setattr(incremental_dataset, "validate", lambda part: made.append(len(part.X)))
+    assert make is delimited_text.append_rows
     for name in outputs:
         run(*asked, name)
         assert (tmp_path / name).read_bytes() == whole[name]
@@ -247,7 +247,7 @@ def test_harmoniums_make_the_bytes_of_all_rows(tmp_path, monkeypatch, units, wan
 @pytest.mark.parametrize("size", [7, 77, 299, 300])
 def test_what_is_written_in_stretches_has_the_bytes_of_one_piece(tmp_path, monkeypatch, name, size):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tables, "ROW_GROUP_BYTES", 4096)
+    monkeypatch.setattr(parquet_files, "ROW_GROUP_BYTES", 4096)
     draw = np.random.default_rng(0)
     whole = Dataset(
         draw.normal(size=(300, 5)).astype(np.float32),
@@ -260,13 +260,13 @@ def test_what_is_written_in_stretches_has_the_bytes_of_one_piece(tmp_path, monke
     )
     save(name, whole, [{"command": "apply"}])
     expected = (tmp_path / name).read_bytes()
-    parts = [taken(whole, slice(start, start + size)) for start in range(0, 300, size)]
-    assert grown.save(name, iter(parts), 300, [{"command": "apply"}]).size == len(expected)
+    parts = [take_rows(whole, slice(start, start + size)) for start in range(0, 300, size)]
+    assert incremental_dataset.save_in_parts(name, iter(parts), 300, [{"command": "apply"}]).size == len(expected)
     assert (tmp_path / name).read_bytes() == expected
     assert load(name).value == whole or name.endswith(".gz")
     texts = replace(whole, columns={"labels": np.array([f"l{'x' * (k % 5)}" for k in range(300)])})  # whose place in HDF5 may be another
-    parts = [taken(texts, slice(start, start + size)) for start in range(0, 300, size)]
-    grown.save(name, iter(parts), 300, [])
+    parts = [take_rows(texts, slice(start, start + size)) for start in range(0, 300, size)]
+    incremental_dataset.save_in_parts(name, iter(parts), 300, [])
     if not name.endswith(".gz"):
         assert (load(name).value.columns or {})["labels"].tolist() == texts.columns["labels"].tolist()
 
@@ -280,15 +280,15 @@ def test_a_stretch_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
         raise DataError("no more")
 
     with pytest.raises(DataError, match="no more"):
-        grown.save("made.h5", parts(), 10, [])
+        incremental_dataset.save_in_parts("made.h5", parts(), 10, [])
     assert (tmp_path / "made.h5").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["made.h5"]
     with pytest.raises(TypeError, match="rows of field 'X' from 5 on hold float32, those before float64"):
-        grown.save("made.h5", iter([Dataset(np.zeros((5, 2))), Dataset(np.zeros((5, 2), dtype=np.float32))]), 10, [])
+        incremental_dataset.save_in_parts("made.h5", iter([Dataset(np.zeros((5, 2))), Dataset(np.zeros((5, 2), dtype=np.float32))]), 10, [])
 
 
 def test_rows_that_are_taken_together_are_those_of_the_scores():
-    assert {inputs.TOGETHER[kind] for kind in ("classifier", "tagger", "predictor")} == {scores.ROWS}
+    assert {inputs.TOGETHER[kind] for kind in ("classifier", "tagger", "predictor")} == {classifier_scores.ROWS}
 
 
 def test_labels_of_other_types_stay_in_stretches(tmp_path, monkeypatch):

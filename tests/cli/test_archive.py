@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
-from herdcli.artifacts.compare import largest_difference
+from herdcli.artifacts.artifact_comparison import largest_difference
 
 ARCHIVES = sorted((Path(__file__).parents[1] / "data").glob("herd-*"))
 ROUNDING = 1e-9

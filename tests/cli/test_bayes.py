@@ -53,16 +53,20 @@ def test_rows_that_no_training_row_is_like_are_possible_without_any_option(herd,
 
 
 def test_long_searches_for_pairs_show_how_far_they_are(monkeypatch):
-    from herdcli.algorithm import solve
-    from herdcli.markov.learning import sparse
+    from herdcli.algorithm import run_algorithm
+    from herdcli.markov.learning import l1_selection
 
     x = (np.random.default_rng(0).random((40, 4)) < 0.5).astype(float)
     seen: list[str] = []
-    made = solve(sparse.Regressions(x, np.full(40, 1 / 40)), watch=lambda now: seen.append(f"{now.step}/{now.bound} {now.figure}"))
+    made = run_algorithm(
+        l1_selection.PenalisedRegressions(x, np.full(40, 1 / 40)), watch=lambda now: seen.append(f"{now.step}/{now.bound} {now.figure}")
+    )
     assert seen[0].startswith("1/20 0 pairs")
     assert len(seen) == len(made.penalty) == 20
     halves: list[int] = []
-    solve(sparse.Halves(x, np.full(40, 1 / 40), 3, 0, made.penalty[:2]), watch=lambda now: halves.append(now.step))
+    run_algorithm(
+        l1_selection.StabilitySelection(x, np.full(40, 1 / 40), 3, 0, made.penalty[:2]), watch=lambda now: halves.append(now.step)
+    )
     assert halves == [1, 2, 3]
 
 

@@ -8,16 +8,16 @@ import sys
 import numpy as np
 import pytest
 
-from herdcli.cluster.where import Where, parse, setting
+from herdcli.cluster.cluster_spec import ClusterAddress, parse_cluster, parse_setting
 
 
 def test_where_is_read():
-    assert parse("local:4") == Where("local", 4)
-    assert parse("slurm:12") == Where("slurm", 12)
-    assert parse("tcp://head:8786") == Where("running", address="tcp://head:8786")
-    assert str(parse("tls://10.0.0.1:8786")) == "tls://10.0.0.1:8786"
-    assert str(parse("pbs:3")) == "pbs:3"
-    assert setting("tls-ca-file=a=b") == ("tls_ca_file", "a=b")
+    assert parse_cluster("local:4") == ClusterAddress("local", 4)
+    assert parse_cluster("slurm:12") == ClusterAddress("slurm", 12)
+    assert parse_cluster("tcp://head:8786") == ClusterAddress("running", address="tcp://head:8786")
+    assert str(parse_cluster("tls://10.0.0.1:8786")) == "tls://10.0.0.1:8786"
+    assert str(parse_cluster("pbs:3")) == "pbs:3"
+    assert parse_setting("tls-ca-file=a=b") == ("tls_ca_file", "a=b")
 
 
 @pytest.mark.parametrize("text", ["", "local", "local:0", "local:-1", "local:٣", "http://head:1", "tcp://head", "moab:3", "tcp://head:1/x"])
@@ -130,7 +130,8 @@ def test_nothing_of_dask_is_imported_unasked(digits, tmp_path):
         "from herdcli.cli.main import main\n"
         f"try: main(['herd', {str(digits)!r}, '--per-class', '--iterations', '2', '-q', '-o', 'made.h5'])\n"
         "except SystemExit as end: assert end.code == 0\n"
-        "print(sorted({'dask', 'distributed', 'dask_jobqueue', 'tornado', 'cloudpickle', 'herdcli.cluster.farm'} & set(sys.modules)))"
+        "print(sorted({'dask', 'distributed', 'dask_jobqueue', 'tornado', 'cloudpickle', 'herdcli.cluster.worker_pool'} & "
+        "set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout == "[]\n"

@@ -15,7 +15,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from herdcli.cli.main import cli
-from herdcli.quadrature import kernel_names
+from herdcli.quadrature import kernel_parsing
 from herdcli.rbm.units import TABLE
 
 HERD = Path(sys.executable).with_name("herd")
@@ -55,7 +55,7 @@ def test_offered_values_are_taken() -> None:
     offered = {value.rstrip(":") for _, value in told("fit-rbm", "--visible-units", "")}
     assert offered == set(TABLE)
     for _, name in told("kernel-herd", "--kernel", ""):
-        kernel_names.parse(name)
+        kernel_parsing.parse_kernel(name)
 
 
 # shell -> how it is started, the lines that load the completion script

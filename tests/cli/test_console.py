@@ -15,7 +15,7 @@ import click
 import numpy as np
 import pytest
 
-from herdcli.algorithm import Counted, Progress
+from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.cli.frame.console import Console
 from herdcli.cli.frame.session import Session
 from herdcli.cli.main import COMMANDS
@@ -169,7 +169,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Working(Counted[Step]):
+class Working(FixedLengthAlgorithm[Step]):
     """Steps of 2 ms of work after a first one of 0.3 s; the second half costs three times as much, which `share` says or not.
 
     waits  seconds of each step for which it leaves the processor to others, as on a busy machine.
@@ -195,7 +195,7 @@ class Working(Counted[Step]):
 
     def progress(self, state):
         share = np.interp(state.step, [0, 300, 600], [0, 0.25, 1]) if self.shared else None
-        return Progress(state.step, 600, share=share)
+        return RunProgress(state.step, 600, share=share)
 
     def result(self, state):
         return None

@@ -11,7 +11,7 @@ import pytest
 
 from herdcli import artifacts
 from herdcli.cli.main import main
-from herdcli.rows import images
+from herdcli.rows import image_normalization
 
 SHAPE_HINT = "hint: attribute image_shape of /X: height and width"
 
@@ -47,9 +47,9 @@ def convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 def test_steps_are_taken_in_the_order_of_the_paper(faces, convert):
     made = convert(faces, "--equalize", "--mask", "ellipse", "--subsample", 2).value
     with h5py.File(faces) as file:
-        small = images.subsampled(file["X"][:], (4, 6), 2)
-    inside = images.ellipse((2, 3))
-    np.testing.assert_array_equal(made.X, images.equalized(images.masked(small, inside, 0), inside))
+        small = image_normalization.subsampled(file["X"][:], (4, 6), 2)
+    inside = image_normalization.ellipse((2, 3))
+    np.testing.assert_array_equal(made.X, image_normalization.equalized(image_normalization.masked(small, inside, 0), inside))
     assert made.image_shape.tolist() == [2, 3]
     assert made.value_range.tolist() == [0, 255]
 
@@ -149,12 +149,12 @@ def test_indices_without_a_name_are_refused(faces, convert):
 
 
 def test_edited_columns_of_another_length_are_refused(faces, convert, tmp_path):
-    from herdcli.artifacts import seal
+    from herdcli.artifacts import sealing
 
     convert(faces, "--keep", "glasses")
     path = tmp_path / "out.h5"
     with h5py.File(path, "a") as file:
         del file["columns/glasses"]
         file["columns/glasses"] = np.zeros(3)
-    seal.reseal(str(path))
+    sealing.write_new_seal(str(path))
     assert convert(path, name="again.h5") == (65, "herd convert: out.h5: /columns/glasses has shape (3,), /X has 16 rows\n")

@@ -185,7 +185,7 @@ def test_columns_are_cut_in_halves_of_their_training_rows(convert):
 
 
 def test_the_cut_is_the_one_nearest_to_halves():
-    from herdcli.rows.binary import cuts
+    from herdcli.rows.binarization import cuts
 
     random = np.random.default_rng(1)
     for n in (1, 2, 3, 8, 15):

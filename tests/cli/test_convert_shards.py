@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from herdcli.artifacts import lazy
+from herdcli.artifacts import lazy_matrix
 from herdcli.cli.convert import datasets
 from herdcli.cli.frame.session import Session
 from herdcli.cli.main import cli
@@ -46,7 +46,7 @@ def large(monkeypatch, files):
     """Every file is large, of 77 rows at a time, and none is read whole."""
 
     def begin():
-        monkeypatch.setattr(lazy, "LEAST", 1)
+        monkeypatch.setattr(lazy_matrix, "LEAST", 1)
         monkeypatch.setattr(datasets, "STRETCH", 8 * 3 * 77)
         monkeypatch.setattr(Session, "load", None)
 

@@ -9,13 +9,13 @@ import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
-import storages as stored
+import row_storages as stored
 from pyarrow import parquet
-from storages import shards
+from row_storages import shards
 
 from herdcli import artifacts
-from herdcli.artifacts import header, lazy
-from herdcli.cli.fit_mrf import reading
+from herdcli.artifacts import lazy_matrix, seal_header
+from herdcli.cli.fit_mrf import row_readers
 
 ROWS = 61  # blocks of eight below, the last one short
 RANDOM = np.random.default_rng(7)
@@ -30,7 +30,7 @@ GREY = np.where(np.arange(ROWS)[:, None] % 7 == 0, 9.0, RANDOM.integers(0, 10, (
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    stored.few_rows(monkeypatch, reading)
+    stored.few_rows(monkeypatch, row_readers)
 
 
 def table(X, **more):
@@ -155,8 +155,8 @@ def test_columns_of_text_are_read_whole_by_each_shard(run, tmp_path):
 def test_large_files_are_counted_where_they_are(run, storages, monkeypatch):
     storages(STATES, y=LABELS)
     assert run("fit-mrf", "rows.h5", "-q", "-o", "whole.h5").code == 0
-    monkeypatch.setattr(lazy, "LEAST", 1)
-    monkeypatch.setattr(reading, "in_memory", None)
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
+    monkeypatch.setattr(row_readers, "rows_in_memory", None)
     assert run("fit-mrf", "rows.h5", "-q", "-o", "counted.h5").code == 0
     assert Path("counted.h5").read_bytes() == Path("whole.h5").read_bytes()
 
@@ -164,7 +164,7 @@ def test_large_files_are_counted_where_they_are(run, storages, monkeypatch):
 def test_large_files_whose_values_all_rows_decide_are_read_whole(run, storages, monkeypatch):
     storages(np.where(STATES > 1, 5, 2))
     assert run("fit-mrf", "rows.h5", "--values", "two", "-q", "-o", "whole.h5").code == 0
-    monkeypatch.setattr(lazy, "LEAST", 1)
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
     assert run("fit-mrf", "rows.h5", "--values", "two", "-q", "-o", "counted.h5").code == 0
     assert Path("counted.h5").read_bytes() == Path("whole.h5").read_bytes()
 
@@ -247,7 +247,7 @@ def test_shards_with_held_out_rows_that_no_variable_has(run, storages, name, val
     shards(run, ["fit-mrf", storages(STATES, split=SPLIT)[0], "--smoothing", "1"], 2)
     with h5py.File("shard-1.h5", "r+") as file:
         file[f"parts/0/{name}"][...] = value
-    header.seal_file("shard-1.h5", "network-shard")
+    seal_header.write_seal("shard-1.h5", "network-shard")
     ended = run("merge", "shard-1.h5", "shard-2.h5", "-o", "out.h5")
     assert ended.code == 65, ended.err
     assert told in ended.err

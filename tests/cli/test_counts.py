@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.regression import counts
+from herdcli.regression import count_detection
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=400)
@@ -45,12 +45,12 @@ def test_the_family_follows_the_numbers(herd, tmp_path, target, said):
 
 def test_counts_have_a_tail_and_begin_at_0():
     poisson = TARGETS["poisson"].astype(float)
-    assert counts.are_counts(poisson)
-    assert not counts.are_counts(poisson + 1)
-    assert counts.may_be_counts(poisson + 1)
+    assert count_detection.look_like_counts(poisson)
+    assert not count_detection.look_like_counts(poisson + 1)
+    assert count_detection.may_be_counts(poisson + 1)
     for bad in (poisson + 0.5, -poisson, np.minimum(poisson, 2), TARGETS["years"].astype(float)):
-        assert not counts.are_counts(bad)
-        assert not counts.may_be_counts(bad)
+        assert not count_detection.look_like_counts(bad)
+        assert not count_detection.may_be_counts(bad)
 
 
 def codes(random: np.random.Generator, rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
@@ -63,8 +63,8 @@ def codes(random: np.random.Generator, rows: int = 400) -> tuple[np.ndarray, np.
 def test_codes_of_classes_in_the_order_of_frequencies_are_no_counts(herd, tmp_path):
     """Their distribution is that of counts, and columns go up and down with them."""
     Z, y = codes(np.random.default_rng(1))
-    assert counts.are_counts(y.astype(float))
-    assert counts.is_unordered(Z, y.astype(float))
+    assert count_detection.look_like_counts(y.astype(float))
+    assert count_detection.is_unordered(Z, y.astype(float))
     (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(f"{a:.4f},{b:.4f},{c}\n" for (a, b), c in zip(Z, y, strict=True)))
     ended = herd("regress", "t.csv", "-o", "m.h5")
     assert ended.code == 0, ended.err
@@ -80,15 +80,15 @@ def test_columns_follow_the_order_of_counts(features):
         Z = random.normal(size=(300, 3))
         Z = (Z > 0).astype(float) if features == "levels" else Z
         y = random.poisson(np.exp(0.5 + 0.5 * (Z @ [1.0, -1.0, 0.0]) * (features != "noise")))
-        wrong += counts.is_unordered(Z, y.astype(float))
+        wrong += count_detection.is_unordered(Z, y.astype(float))
     assert wrong <= 2
 
 
 def test_units_and_origins_of_columns_do_not_matter():
     Z, y = codes(np.random.default_rng(2), 60)
     for moved in (Z * [1e9, 1e-9], Z + np.array([1e6, -1e3]), np.column_stack([Z, np.full(60, 3.0)])):
-        assert counts.is_unordered(moved, y.astype(float)) == counts.is_unordered(Z, y.astype(float))
-    assert not counts.is_unordered(np.full((60, 1), 0.1), y.astype(float))
+        assert count_detection.is_unordered(moved, y.astype(float)) == count_detection.is_unordered(Z, y.astype(float))
+    assert not count_detection.is_unordered(np.full((60, 1), 0.1), y.astype(float))
 
 
 def test_what_the_best_rising_means_leave():
@@ -102,4 +102,4 @@ def test_what_the_best_rising_means_leave():
             pooled = np.bincount(label, weights=weight * mean) / np.bincount(label, weights=weight)
             if (np.diff(pooled) >= 0).all():
                 best = min(best, weight @ np.square(mean - pooled[label]))
-        assert counts._left_by_rising(mean, weight) == pytest.approx(best, abs=1e-12)
+        assert count_detection._left_by_rising(mean, weight) == pytest.approx(best, abs=1e-12)

@@ -25,8 +25,8 @@ from herdcli.cli.frame.declaration import (
     text,
     whole,
 )
-from herdcli.cli.frame.helping import Command, group_of
-from herdcli.cli.frame.request import as_file, recorded, where_changed
+from herdcli.cli.frame.help_pages import Command, group_of
+from herdcli.cli.frame.request import as_file, recorded_options, where_changed
 from herdcli.cli.main import COMMANDS
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -106,8 +106,15 @@ def test_values_out_of_range_are_refused(words, message):
 
 
 def test_the_record_follows_from_the_declaration():
-    assert recorded(parse("-M", "m.h5")) == {"layers": 1, "rate": 0.125, "shape": (2, 3), "center": True, "model": "file", "names": ()}
-    assert "rate" not in recorded(parse("--rate", ".5"))  # what a history without it means
+    assert recorded_options(parse("-M", "m.h5")) == {
+        "layers": 1,
+        "rate": 0.125,
+        "shape": (2, 3),
+        "center": True,
+        "model": "file",
+        "names": (),
+    }
+    assert "rate" not in recorded_options(parse("--rate", ".5"))  # what a history without it means
 
 
 def test_an_option_without_effect_is_named():

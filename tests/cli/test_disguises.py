@@ -13,7 +13,7 @@ from pathlib import Path
 import h5py
 import pytest
 
-from herdcli.artifacts import header
+from herdcli.artifacts import seal_header
 
 STEERING = "a\x1b[31m\u202eb\nc"
 
@@ -25,7 +25,7 @@ def disguised(path: Path) -> None:
         history[-1]["command"] = STEERING
         history[-1]["parameters"][STEERING] = STEERING
         file.attrs["provenance"] = json.dumps(history)
-    header.seal_file(str(path), "rbm")
+    seal_header.write_seal(str(path), "rbm")
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_commands_on_a_page_do_what_they_say_whatever_files_are_called(run: Call
             history = json.loads(file.attrs["provenance"])
             history[-1]["parameters"]["epochs"] = -1
             file.attrs["provenance"] = json.dumps(history)
-        header.seal_file(str(model), "rbm")
+        seal_header.write_seal(str(model), "rbm")
     os.rename("rbm.h5", name)
     assert run("eval", "--report", "page.html", "-q", "-o", "table.tsv", "--", f"./{name}" if followed else name).code == 0
     page = Path("page.html").read_text(encoding="utf-8")

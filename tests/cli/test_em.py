@@ -86,28 +86,28 @@ def test_a_run_that_is_cut_short_goes_on_to_the_same_bytes(herd, rows, tmp_path,
 
 def stopped(rows, line, tmp_path):
     """The checkpoint of a run after four steps."""
-    from herdcli.artifacts import preparation, provenance, save_checkpoint
+    from herdcli.artifacts import dataset_preparation, provenance, save_checkpoint
     from herdcli.cli.em import inputs
     from herdcli.cli.em.command import command
     from herdcli.cli.em.request import Request
     from herdcli.cli.frame.console import Console
-    from herdcli.cli.frame.request import settings
+    from herdcli.cli.frame.request import topic_settings
     from herdcli.cli.frame.session import Session
-    from herdcli.em.driver import Settings
-    from herdcli.em.fitting import fitting
+    from herdcli.em.driver import EMSettings
+    from herdcli.em.fitting import prepare_fit
 
     context = command.make_context("em", [str(tmp_path / "rows.csv"), *line])
     names = Request.__dataclass_fields__
     asked = Request(**{name: context.params[name] for name in names}).resolved(frozenset())
     session = Session("em", Console("em", -1), asked, set(), "-", True, 1, None, None, None, False, False)
-    with preparation.ruled(session.rule):
-        read = inputs.read(session, asked)
-    search = fitting(read.rows, read.asked, settings(Settings, asked)).search
+    with dataset_preparation.use_split_rule(session.rule):
+        read = inputs.read_inputs(session, asked)
+    search = prepare_fit(read.rows, read.asked, topic_settings(EMSettings, asked)).search
     state = search.init()
     for _ in range(4):
         state = search.step(state)
     path = tmp_path / "state.h5"
-    save_checkpoint(str(path), state, provenance.digest(session.record()))
+    save_checkpoint(str(path), state, provenance.record_digest(session.record()))
     return path
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
-from herdcli.cli.kernel_herd import embedding
+from herdcli.cli.kernel_herd import embedding_choice
 from herdcli.quadrature import approximation
-from herdcli.quadrature.kernels import Gaussian
-from herdcli.quadrature.problems import Group
-from herdcli.quadrature.targets import Rows
+from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature.selection_problem import SelectionGroup
+from herdcli.quadrature.targets import RowTarget
 
 
 @pytest.fixture
@@ -25,23 +25,23 @@ def table(tmp_path):
 
 
 def asked(**options):
-    """`embedding.chosen` for two groups of 150 and 90 rows: what it returns, and what it tells."""
+    """`embedding_choice.chosen` for two groups of 150 and 90 rows: what it returns, and what it tells."""
     told = []
     session = SimpleNamespace(
         exact=options.pop("exact", False), console=SimpleNamespace(note=told.append, detail=told.append), ignored=lambda *words: None
     )
     request = SimpleNamespace(**{"embedding": None, "count": 8, **options})
-    groups = [Group(Rows(np.zeros((rows, 3)), np.full(rows, 1 / rows)), None, 8) for rows in (150, 90)]
-    return embedding.chosen(session, request, Gaussian(1.0), groups, None), told
+    groups = [SelectionGroup(RowTarget(np.zeros((rows, 3)), np.full(rows, 1 / rows)), None, 8) for rows in (150, 90)]
+    return embedding_choice.choose_embedding(session, request, GaussianKernel(1.0), groups, None), told
 
 
 def test_large_data_are_approximated_by_default_and_told(monkeypatch):
     assert asked() == (None, [])
-    monkeypatch.setattr(approximation, "WORTH", approximation.seconds_of_pairs(140, 140, 3))
-    monkeypatch.setattr(approximation, "seconds_of_landmarks", lambda points, rows, columns, size: 1e-9 * size)
-    monkeypatch.setattr(embedding, "LANDMARKS", 20)
+    monkeypatch.setattr(approximation, "WORTH", approximation.exact_seconds(140, 140, 3))
+    monkeypatch.setattr(approximation, "nystrom_seconds", lambda points, rows, columns, size: 1e-9 * size)
+    monkeypatch.setattr(embedding_choice, "LANDMARKS", 20)
     found, told = asked()
-    assert (found.text(), found.suits(150, 150, 3), found.suits(90, 90, 3)) == ("nystrom:20", True, False)
+    assert (found.text(), found.is_suitable(150, 150, 3), found.is_suitable(90, 90, 3)) == ("nystrom:20", True, False)
     assert told == [
         "the mean embedding of 150 rows is made from 20 of them (--embedding nystrom:20), "
         "about 0 s of CPU time; --embedding exact takes all pairs, about 0 s"

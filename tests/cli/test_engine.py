@@ -17,7 +17,7 @@ import pytest
 
 import herdcli
 from herdcli.artifacts import Dataset, load
-from herdcli.artifacts.compare import largest_difference
+from herdcli.artifacts.artifact_comparison import largest_difference
 from herdcli.cli.main import COMMANDS
 from herdcli.errors import BadUsage, DataError, NoInput
 

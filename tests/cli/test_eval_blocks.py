@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from herdcli.artifacts import lazy, unnamed
+from herdcli.artifacts import lazy_matrix, spill_file
 from herdcli.cli.frame.session import Session
 from herdcli.cli.main import cli
 from herdcli.errors import DataError
-from tests.support import storages
+from tests.support import row_storages
 
 ROWS = 5000  # more than a block of 4,096
 MODELS = {
@@ -50,9 +50,9 @@ def files(tmp_path_factory):
     split = np.where(np.arange(ROWS) < 400, 0, 2).astype(np.uint8)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        storages.write(np.column_stack([X, z, w]), list("abcdzw"), {"y": y, "split": split}, repr)
+        row_storages.write(np.column_stack([X, z, w]), list("abcdzw"), {"y": y, "split": split}, repr)
         Path("rows.h5").rename("columns.h5")
-        storages.write(X, list("abcd"), {"y": y, "z": z, "w": w, "split": split}, repr)
+        row_storages.write(X, list("abcd"), {"y": y, "z": z, "w": w, "split": split}, repr)
     return folder
 
 
@@ -66,8 +66,8 @@ def large(monkeypatch):
         return load(self, path, role, **asked)
 
     def begin():
-        monkeypatch.setattr(lazy, "LEAST", 1)
-        monkeypatch.setattr(unnamed, "LEAST", 0)
+        monkeypatch.setattr(lazy_matrix, "LEAST", 1)
+        monkeypatch.setattr(spill_file, "LEAST", 0)
         monkeypatch.setattr(Session, "load", refused)
 
     return begin

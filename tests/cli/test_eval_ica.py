@@ -21,7 +21,7 @@ X = S @ A.T
 def folder(tmp_path, monkeypatch):
     """model.h5, a perfect unmixing of x.npz, sources s.npz, the mixing a.npz, all where the test runs."""
     monkeypatch.chdir(tmp_path)
-    fitted = whitening.fit(X)
+    fitted = whitening.fit_whitening(X)
     J = np.linalg.inv(fitted.forward @ A)
     settings = {"algorithm": "infomax", "experts": ["logistic"] * 3, "objective": "entropy", "rows": 300, "iterations": 1, "seed": 0}
     trace = Trace(np.arange(1), np.zeros(1))

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from herdcli.artifacts import lazy, unnamed
+from herdcli.artifacts import lazy_matrix, spill_file
 from herdcli.cli.eval import classifiers
-from herdcli.cli.frame import scores
+from herdcli.cli.frame import classifier_scores
 from herdcli.cli.main import cli
 from herdcli.errors import DataError
 
@@ -46,8 +46,8 @@ def drawn(classes):
 @pytest.fixture
 def large(monkeypatch):
     """Every file is a large one, and what figures keep of each row goes into a file."""
-    monkeypatch.setattr(lazy, "LEAST", 1)
-    monkeypatch.setattr(unnamed, "LEAST", 0)
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
+    monkeypatch.setattr(spill_file, "LEAST", 0)
 
 
 @pytest.mark.parametrize("suffix", [".h5", ".parquet", ".csv"])
@@ -60,7 +60,7 @@ def test_figures_are_those_of_all_scores(tmp_path, monkeypatch, request, classes
     run("nherd-train", f"rows{suffix}", "--coverage", ".9", "-o", "model.h5")
     asked = ("eval", "model.h5", "--data", f"rows{suffix}")
     with monkeypatch.context() as kept:
-        kept.setattr(classifiers.scores, "judged", scores.rescored)
+        kept.setattr(classifiers.classifier_scores, "evaluate_on_examples", classifier_scores.rescore_classifier)
         run(*asked, "-o", "all.json")
     request.getfixturevalue("large")
     run(*asked, "-o", "blocks.json")
@@ -76,9 +76,9 @@ def test_figures_of_numbers_are_those_of_all_predictions(tmp_path, monkeypatch):
     (tmp_path / "rows.vw").write_text("\n".join(text) + "\n")
     monkeypatch.chdir(tmp_path)
     run("nherd-train", "rows.vw", "--task", "regression", "--coverage", ".9", "-o", "model.h5")
-    for name, judge in (("all", scores.rescored), ("blocks", scores.judged)):
-        monkeypatch.setattr(classifiers.scores, "judged", judge)
-        monkeypatch.setattr(unnamed, "LEAST", 0)
+    for name, judge in (("all", classifier_scores.rescore_classifier), ("blocks", classifier_scores.evaluate_on_examples)):
+        monkeypatch.setattr(classifiers.classifier_scores, "evaluate_on_examples", judge)
+        monkeypatch.setattr(spill_file, "LEAST", 0)
         run("eval", "model.h5", "--data", "rows.vw", "-o", f"{name}.json")
     assert (tmp_path / "blocks.json").read_bytes() == (tmp_path / "all.json").read_bytes()
     assert json.loads((tmp_path / "all.json").read_text())[0]["rows"] == ROWS
@@ -89,8 +89,8 @@ def test_what_is_kept_of_a_row_is_in_a_file(tmp_path, monkeypatch, large):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "rows.h5", X, y)
     run("nherd-train", "rows.h5", "-o", "model.h5")
-    held, put = [], unnamed.Blocks.put
-    monkeypatch.setattr(unnamed.Blocks, "put", lambda self, array: (place := put(self, array), held.append(place))[0])
+    held, put = [], spill_file.SpilledBlocks.put
+    monkeypatch.setattr(spill_file.SpilledBlocks, "put", lambda self, array: (place := put(self, array), held.append(place))[0])
     run("eval", "model.h5", "--data", "rows.h5", "-o", "out.json")
     assert held == [0, 48_000, 96_000]  # blocks of 1,000 rows, six numbers of 8 bytes each
 

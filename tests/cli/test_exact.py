@@ -12,7 +12,7 @@ import pytest
 
 from herdcli import artifacts
 from herdcli.cli.main import main
-from herdcli.numerics import real
+from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.rule_table import TABLE
 
 Run = Callable[..., Any]
@@ -102,7 +102,7 @@ def test_nothing_is_asked_of_other_libraries(name: str, models: Path, monkeypatc
         for each in names:
             monkeypatch.setattr(module, each, forbidden(f"{module.__name__}.{each}"))
     one = digest(LINES[name], "--exact", "--threads", "1") if "apply" not in name else digest(LINES[name], "--exact")
-    assert not real.is_exact()
+    assert not exact_arithmetic.is_exact()
     if "apply" not in name:
         assert digest(LINES[name], "--exact", "--threads", "3") == one
 

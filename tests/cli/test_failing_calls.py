@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from herdcli.artifacts import inputs
+from herdcli.artifacts import byte_sources
 
 FIT = ("fit-rbm", "small.h5", "--hidden", 3, "--epochs", 1, "--checkpoint", "run.state", "--every", 1, "-o", "out.h5")
 
@@ -22,7 +22,7 @@ def test_an_input_that_cannot_be_closed_is_an_error_of_the_system(run: Callable,
                 super().close()
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(inputs, "open", lambda path, *_, **__: Failing(path), raising=False)
+    monkeypatch.setattr(byte_sources, "open", lambda path, *_, **__: Failing(path), raising=False)
     done = run("info", "small.h5")
     assert (done.code, done.err) == (74, "herd info: Input/output error\n")
 
@@ -68,7 +68,7 @@ def test_a_stream_that_was_read_and_cannot_be_closed_was_read(
         begun.append(path)
         return Failing(path)
 
-    monkeypatch.setattr(inputs, "open", opened, raising=False)
+    monkeypatch.setattr(byte_sources, "open", opened, raising=False)
     done = run("nherd-train", "rows.svm", "--passes", passes, "--C", 1, "-o", "out.h5", "-q")
     assert (done.code, done.err) == (0, "")
     assert len(begun) == passes

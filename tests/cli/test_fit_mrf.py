@@ -232,11 +232,13 @@ def test_defaults_are_those_of_the_topic():
     from dataclasses import fields
 
     from herdcli.cli.main import COMMANDS, cli
-    from herdcli.markov.learning.learners import Settings
+    from herdcli.markov.learning.learners import LearningSettings
 
     assert "fit-mrf" in COMMANDS
     options = {param.name: param.default for param in cli.get_command(click.Context(cli), "fit-mrf").params}
-    shared = [field for field in fields(Settings) if field.name in options and field.name not in ("regions", "max_clique", "double_loop")]
+    shared = [
+        field for field in fields(LearningSettings) if field.name in options and field.name not in ("regions", "max_clique", "double_loop")
+    ]
     assert len(shared) >= 10
     assert {field.name: options[field.name] for field in shared} == {field.name: field.default for field in shared}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from herdcli.cli.main import cli
-from herdcli.herding import dynamics, visible
+from herdcli.herding import dynamics, visible_herding
 
 
 def write(path, X, **more):
@@ -155,14 +155,14 @@ def test_options_are_those_of_the_topic():
     command = cli.get_command(click.Context(cli), "herd")
     options = {param.name: param for param in command.params}
     for settings, names in (
-        (dynamics.Settings(), ("hidden", "variant", "flip", "hidden_bias", "sweeps", "step_sizes")),
-        (visible.Settings(), ()),
+        (dynamics.HiddenHerdingSettings(), ("hidden", "variant", "flip", "hidden_bias", "sweeps", "step_sizes")),
+        (visible_herding.VisibleHerdingSettings(), ()),
     ):
         for name in (*names, "iterations", "energy_every", "representation", "seed"):
             default = options[name].default
             assert options[name].type.convert(default, None, None) == getattr(settings, name), name
     for bias in options["hidden_bias"].type.choices:
-        assert dynamics.Settings(hidden_bias=bias).hidden_bias == bias
+        assert dynamics.HiddenHerdingSettings(hidden_bias=bias).hidden_bias == bias
     for maximiser in options["maximiser"].type.choices:
         features = {"exact": "x", "rows": "rows"}.get(maximiser, "x,xx")
-        assert visible.Settings(features=features, maximiser=maximiser).maximiser == maximiser
+        assert visible_herding.VisibleHerdingSettings(features=features, maximiser=maximiser).maximiser == maximiser

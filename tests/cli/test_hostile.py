@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.artifacts import header
+from herdcli.artifacts import seal_header
 
 
 def edited(source: Path, target: Path, name: str, value: Any) -> Path:
@@ -27,7 +27,7 @@ def edited(source: Path, target: Path, name: str, value: Any) -> Path:
                 del parent[last]
             parent[last] = value
         kind = str(file.attrs["kind"])
-    header.seal_file(target, kind)
+    seal_header.write_seal(target, kind)
     return target
 
 
@@ -178,7 +178,7 @@ def test_a_state_that_no_run_was_in_is_refused(
             del file[name]
         if value is not None:
             (file.attrs if np.ndim(value) == 0 else file)[name] = value
-    header.seal_file(tmp_path / "run.ck", "checkpoint")
+    seal_header.write_seal(tmp_path / "run.ck", "checkpoint")
     ended = herd(*resume)
     assert (ended.code, "run.ck" in ended.err) == (65, True), ended.err
 
@@ -193,7 +193,7 @@ def without(source: Path, name: str) -> None:
     with h5py.File(source, "r+") as file:
         del file[name]
         kind = str(file.attrs["kind"])
-    header.seal_file(source, kind)
+    seal_header.write_seal(source, kind)
 
 
 @pytest.mark.parametrize("name", ["emissions/covariance", "emissions/mixing", "known/base/covariance", "known/base/mean"])
@@ -272,7 +272,7 @@ def test_a_history_that_says_nothing_of_use_is_passed_over(herd: Callable[..., A
     assert herd("em", "steps.csv", "--model", "hmm", "--components", "2", "--iterations", "2", "-q", "-o", "m.h5").code == 0
     with h5py.File(tmp_path / "m.h5", "r+") as file:
         file.attrs["provenance"] = json.dumps([record])
-    header.seal_file(tmp_path / "m.h5", "hmm")
+    seal_header.write_seal(tmp_path / "m.h5", "hmm")
     ended = herd("eval", "m.h5", "--data", "steps.csv")
     assert "internal error" not in ended.err
     assert ended.code in (0, 65), ended.err

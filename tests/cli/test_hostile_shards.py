@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.artifacts import header
+from herdcli.artifacts import seal_header
 
 LINES = {
     "counts": "fit-mrf rows.csv --smoothing 1 --label label",
@@ -40,7 +40,7 @@ def change(path: str, edit: Callable[[h5py.File], None]) -> None:
     with h5py.File(path, "r+") as file:
         edit(file)
         kind = str(file.attrs["kind"])
-    header.seal_file(path, kind)
+    seal_header.write_seal(path, kind)
 
 
 def put(name: str, value: object) -> Callable[[h5py.File], None]:
@@ -126,6 +126,6 @@ def test_a_fault_of_herd_in_merge_is_told_as_one(run: Callable, halves: Callable
     def broken(*given: object) -> None:
         raise TypeError("a fault of herd's")
 
-    monkeypatch.setattr("herdcli.cli.fit_rbm.models.finish", broken)
+    monkeypatch.setattr("herdcli.cli.fit_rbm.model_runs.finish", broken)
     with pytest.raises(TypeError, match="a fault of herd's"):  # the fixture no_bug_is_a_refusal raises what would end in exit code 70
         run("merge", "1.h5", "2.h5", "-o", "out.h5")

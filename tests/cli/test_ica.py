@@ -13,8 +13,8 @@ from scipy.signal import lfilter
 
 from herdcli.artifacts import load
 from herdcli.errors import Interrupted
-from herdcli.ica import learning
-from herdcli.ica.amari import amari_distance
+from herdcli.ica import stochastic_learning
+from herdcli.ica.amari_distance import amari_distance
 
 RANDOM = np.random.default_rng(0)
 SOURCES = RANDOM.laplace(size=(1200, 4))
@@ -141,7 +141,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(run, monkeypatch, line):
     import herdcli.cli.frame.session as session
 
     assert run("ica", "mixed.h5", "--algorithm", *line, "-o", "plain.h5").code == 0
-    real = session.iterate.run
+    real = session.iterate.run_steps
 
     def interrupted(step, state, **options):
         count = 0
@@ -157,10 +157,10 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(run, monkeypatch, line):
 
         return real(once, state, **options)
 
-    monkeypatch.setattr(session.iterate, "run", interrupted)
+    monkeypatch.setattr(session.iterate, "run_steps", interrupted)
     ended = run("ica", "mixed.h5", "--algorithm", *line, "--checkpoint", "c", "-o", "resumed.h5")
     assert (ended.code, ended.err) == (75, "herd ica: interrupted after step 5\nhint: the checkpoint is saved: continue with --resume\n")
-    monkeypatch.setattr(session.iterate, "run", real)
+    monkeypatch.setattr(session.iterate, "run_steps", real)
     assert run("ica", "mixed.h5", "--algorithm", *line, "--checkpoint", "c", "--resume", "-o", "resumed.h5").code == 0
     assert Path("plain.h5").read_bytes() == Path("resumed.h5").read_bytes()
     assert not Path("c").exists()
@@ -179,12 +179,12 @@ def test_the_name_of_the_mixing_is_no_part_of_the_result(run):
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("algorithm", ["ml", "sobi", "ebm", "sparse-coding"])
 def test_what_a_run_would_take_is_refused_before_it_starts(run, algorithm, monkeypatch):
-    from herdcli.ica import learning, maximum_likelihood, sobi, sparse_coding
+    from herdcli.ica import maximum_likelihood, sobi, sparse_coding, stochastic_learning
 
     kinds = {
         "ml": maximum_likelihood.MaximumLikelihood,
         "sobi": sobi.JointDiagonalisation,
-        "ebm": learning.StochasticGradient,
+        "ebm": stochastic_learning.StochasticGradient,
         "sparse-coding": sparse_coding.DictionaryLearning,
     }
     monkeypatch.setattr(kinds[algorithm], "memory", lambda self: 3_000_000_000)
@@ -194,9 +194,9 @@ def test_what_a_run_would_take_is_refused_before_it_starts(run, algorithm, monke
 
 
 def test_libraries_that_are_not_installed_are_replaced_and_told(run, data, monkeypatch):
-    from herdcli.ica import libraries
+    from herdcli.ica import external_libraries
 
-    monkeypatch.setattr(libraries, "installed", lambda name: False)
+    monkeypatch.setattr(external_libraries, "is_installed", lambda name: False)
     for name in ("fastica", "picard"):
         ended = run("ica", "mixed.h5", "--algorithm", name, "-o", f"{name}.h5")
         assert ended.code == 0
@@ -493,14 +493,14 @@ def test_a_collapse_writes_the_last_good_filters_and_ends_with_1(run):
 
 @pytest.mark.usefixtures("data")
 def test_weights_outside_of_the_normalisable_region_are_told(run, monkeypatch):
-    real = learning.StochasticGradient.init
+    real = stochastic_learning.StochasticGradient.init
 
     def falling(algorithm):
         state = real(algorithm)
         state.gamma_velocity[...] = -0.6
         return state
 
-    monkeypatch.setattr(learning.StochasticGradient, "init", falling)
+    monkeypatch.setattr(stochastic_learning.StochasticGradient, "init", falling)
     ended = run("ica", "mixed.h5", "--algorithm", "ebm", "--gamma-rate", 0.1, "--rates", "0.01x1", "--leapfrog", 2, "-o", "a.h5")
     assert ended.code == 0
     assert "ica: warning: γ left the normalisable region 4 times and was set back to its border\n" in ended.err
@@ -562,12 +562,16 @@ def test_defaults_and_choices_are_those_of_the_topic():
     from herdcli.ica.model import ALGORITHMS
 
     options = {param.name: param for param in command.params}
-    shared = {field.name: field.default for field in fields(learning.Settings) if field.name in options and field.name != "algorithm"}
+    shared = {
+        field.name: field.default
+        for field in fields(stochastic_learning.LearningSettings)
+        if field.name in options and field.name != "algorithm"
+    }
     told = {name: options[name].default for name in shared if options[name].default is not None}
     assert set(told) >= {"momentum", "weight_decay", "leapfrog", "acceptance", "step_size", "neighbourhood"}
     for name, default in told.items():
         assert options[name].type.convert(default, None, None) == shared[name], name
-    assert options["steps"].default == learning.Settings.proposals
+    assert options["steps"].default == stochastic_learning.LearningSettings.proposals
     assert set(options["algorithm"].type.choices) == set(ALGORITHMS)
     assert set(values.DENSITIES) == set(EXPERTS)
 

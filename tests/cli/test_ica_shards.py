@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import storages as stored
-from storages import shards
+import row_storages as stored
+from row_storages import shards
 
 from herdcli import artifacts
-from herdcli.artifacts import lazy
-from herdcli.cli.ica import summed
-from herdcli.ica import summing
+from herdcli.artifacts import lazy_matrix
+from herdcli.cli.ica import one_pass
+from herdcli.ica import block_moments
 
 ROWS = 61  # blocks of eight below, the last one short
 RANDOM = np.random.default_rng(12)
@@ -25,13 +25,13 @@ FIT = ["J", "power", "kurtosis", "whitening.mean", "whitening.forward", "whiteni
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    stored.few_rows(monkeypatch, summed)
+    stored.few_rows(monkeypatch, one_pass)
 
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(summing, "LEARNED", 10)
-    monkeypatch.setattr(summing, "HELD", 4)
+    monkeypatch.setattr(block_moments, "LEARNED", 10)
+    monkeypatch.setattr(block_moments, "HELD", 4)
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_rows_stay_in_large_files(run, storages, few, monkeypatch):
     """The same bytes, and no more than some blocks in memory."""
     path = storages()[0]
     assert run("ica", path, *LINE, "-o", "held.h5").code == 0
-    monkeypatch.setattr(lazy, "LEAST", 1)
-    monkeypatch.setattr(summed, "_in_memory", None)
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
+    monkeypatch.setattr(one_pass, "_rows_in_memory", None)
     assert run("ica", path, *LINE, "-o", "read.h5").code == 0
     assert Path("read.h5").read_bytes() == Path("held.h5").read_bytes()
 

@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.artifacts import lazy, load
+from herdcli.artifacts import lazy_matrix, load
 from herdcli.cli.ica import inputs
-from herdcli.ica import maximum_likelihood, summing
+from herdcli.ica import block_moments, maximum_likelihood
 
 ROWS = 20_000  # five blocks of 4,096, the last one short
 RANDOM = np.random.default_rng(5)
@@ -56,14 +56,14 @@ def streaming(monkeypatch):
     """Files of any size stay where they are."""
 
     def begin():
-        monkeypatch.setattr(lazy, "LEAST", 1)
-        real = inputs._in_blocks
+        monkeypatch.setattr(lazy_matrix, "LEAST", 1)
+        real = inputs._whitened_rows
 
         def told(session, train, fitted):
             assert not isinstance(train, np.ndarray)
             return real(session, train, fitted)
 
-        monkeypatch.setattr(inputs, "_in_blocks", told)
+        monkeypatch.setattr(inputs, "_whitened_rows", told)
 
     return begin
 
@@ -98,7 +98,7 @@ def test_rows_that_stay_in_their_file_give_the_bytes_of_rows_in_memory(run, stre
 
 
 def test_held_out_rows_are_kept_up_to_a_bound(run, monkeypatch):
-    monkeypatch.setattr(summing, "HELD", 100)
+    monkeypatch.setattr(block_moments, "HELD", 100)
     made = run("ica", unsealed(run), "--iterations", 2, "-o", "a.h5")
     assert made.code == 0
     assert "100 of 4 000 rows of split 2, evenly spread, stay with the model" in made.err
@@ -146,7 +146,7 @@ def test_a_run_of_rows_in_a_file_is_resumed_to_the_same_bytes(run, streaming):
 
 def test_what_must_be_in_memory_is_read_into_it(run, monkeypatch):
     """Other algorithms, sources that are mixed first, rows whose gaps are filled, and MATLAB's matrices, which lie across."""
-    monkeypatch.setattr(lazy, "LEAST", 1)
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
     name = unsealed(run)
     for line in (("--algorithm", "sobi", "--lags", 2), ("--mix", "random"), ("--missing", "mean")):
         made = run("ica", name, *line, "-o", "a.h5")

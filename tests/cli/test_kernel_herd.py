@@ -157,13 +157,13 @@ def test_the_first_atom_of_rows_is_the_nearest_unless_zero_is_asked_for(herd, tm
 
 
 def test_the_norm_of_many_rows_is_estimated_and_told(herd, tmp_path, table):
-    from herdcli.quadrature.targets import Rows, Uniform
+    from herdcli.quadrature.targets import RowTarget, UniformTarget
 
-    few, many = (Rows(np.zeros((n, 1)), np.ones(n)) for n in (10_000, 10_001))
-    box = Uniform(np.zeros(1), np.ones(1))
+    few, many = (RowTarget(np.zeros((n, 1)), np.ones(n)) for n in (10_000, 10_001))
+    box = UniformTarget(np.zeros(1), np.ones(1))
     cases = [(None, few, 0), (None, many, 2000), (None, box, 0), ("exact", many, 0), ("sample:70", few, 70)]
-    assert [inputs.norm_rows(text, target, few.X) for text, target, _ in cases] == [rows for *_, rows in cases]
-    assert inputs.norm_rows(None, many, None) == 0
+    assert [inputs.norm_sample_size(text, target, few.X) for text, target, _ in cases] == [rows for *_, rows in cases]
+    assert inputs.norm_sample_size(None, many, None) == 0
     ended = herd("kernel-herd", table, "-m", 9, "--candidates", table, "--norm", "sample:60", "-o", "x.h5")
     assert ended.code == 0
     assert "‖μ‖² being estimated; --norm exact takes all pairs of rows" in ended.err

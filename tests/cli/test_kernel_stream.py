@@ -14,7 +14,7 @@ import pytest
 from pyarrow import csv
 
 from herdcli import artifacts
-from herdcli.cli.kernel_herd import streams
+from herdcli.cli.kernel_herd import stream_sketches
 from herdcli.errors import DataError
 
 X = np.random.default_rng(0).standard_normal((700, 3)) + 3.0 * (np.arange(700)[:, None] % 2)
@@ -93,18 +93,18 @@ def test_a_resumed_run_passes_over_what_it_has_seen_and_knows_it():
     """Blocks of 256 rows from data sets of 90; another row among those seen before is told."""
     request = SimpleNamespace(block_rows=256, row_weight=None)
     pieces = [SimpleNamespace(X=X[row : row + 90], feature_names=None, weight=None) for row in range(0, 700, 90)]
-    whole = streams.Blocks(iter(pieces), request)
+    whole = stream_sketches.StreamBlocks(iter(pieces), request)
     np.testing.assert_array_equal(whole.first()[0], X[:256])
     found = [whole.block(step, whole.proof())[0] for step in range(3)]
     np.testing.assert_array_equal(np.concatenate(found), X)
     assert whole.block(3, whole.proof()) is None
-    proof = streams.Blocks(iter(pieces), request)
+    proof = stream_sketches.StreamBlocks(iter(pieces), request)
     for step in range(2):
         proof.block(step, proof.proof())
-    again = streams.Blocks(iter(pieces), request)
+    again = stream_sketches.StreamBlocks(iter(pieces), request)
     again.first()
     np.testing.assert_array_equal(again.block(2, proof.proof())[0], X[512:])
-    other = streams.Blocks(iter([SimpleNamespace(X=X + 1.0, feature_names=None, weight=None)]), request)
+    other = stream_sketches.StreamBlocks(iter([SimpleNamespace(X=X + 1.0, feature_names=None, weight=None)]), request)
     with pytest.raises(DataError, match="are not those that the checkpoint's run has read"):
         other.block(2, proof.proof())
 

@@ -7,9 +7,9 @@ import json
 
 import numpy as np
 import pytest
-from dynamics import draw, system
+from linear_dynamics import draw, system
 
-from herdcli.artifacts.files import load
+from herdcli.artifacts.load_save import load
 
 
 @pytest.fixture

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
-from herdcli.rbm import annealing, modes, populations
-from herdcli.rbm.annealing import Annealing
+from herdcli.rbm import annealed_importance, mean_field_modes, population_annealing
+from herdcli.rbm.annealed_importance import Annealing
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.populations import Populations
-from herdcli.rbm.units import family
+from herdcli.rbm.population_annealing import PopulationAnnealing
+from herdcli.rbm.units import unit_family
 
 FACTOR = 2.5  # at most this between the growths of estimate and peak, either way
 TWICE = {  # a run whose arrays grow with N, at two sizes
-    "Learning": ("fit-rbm bitsN.csv --hidden 300 --epochs 1 -o OUT.h5", 100, 400),
-    "Learning fpcd": ("fit-rbm bitsN.csv --hidden 300 --epochs 1 --algorithm fpcd -o OUT.h5", 100, 400),
-    "Stacking": ("fit-rbm bitsN.csv --layers 300,50 --epochs 1 -o OUT.h5", 100, 400),
-    "Sampling": ("sample rbmN.h5 --count 3000 --chains 3000 --burn-in 1 -o OUT.h5", 100, 400),
+    "RBMLearning": ("fit-rbm bitsN.csv --hidden 300 --epochs 1 -o OUT.h5", 100, 400),
+    "RBMLearning fpcd": ("fit-rbm bitsN.csv --hidden 300 --epochs 1 --algorithm fpcd -o OUT.h5", 100, 400),
+    "LayerwiseLearning": ("fit-rbm bitsN.csv --layers 300,50 --epochs 1 -o OUT.h5", 100, 400),
+    "BlockGibbsSampling": ("sample rbmN.h5 --count 3000 --chains 3000 --burn-in 1 -o OUT.h5", 100, 400),
     "HiddenHerding": ("herd bitsN.csv --hidden 300 --iterations 4 -o OUT.h5", 100, 400),
     "VisibleHerding": ("herd bitsN.csv --model mrf --iterations 4 -o OUT.h5", 100, 400),
-    "Selection": ("kernel-herd realN.csv -m 10 -o OUT.h5", 50, 200),
+    "AtomSelection": ("kernel-herd realN.csv -m 10 -o OUT.h5", 50, 200),
     "MaximumLikelihood": ("ica realN.csv --algorithm ml --iterations 20 -o OUT.h5", 50, 100),
     "StochasticGradient": ("ica realN.csv --algorithm infomax --rates 0.01x3 -o OUT.h5", 50, 200),
     "StochasticGradient ebm": (
@@ -32,7 +32,7 @@ TWICE = {  # a run whose arrays grow with N, at two sizes
         50,
         200,
     ),
-    "Search": ("em realN.csv --model fa --components 5 --iterations 2 -o OUT.h5", 50, 100),
+    "ComponentSearch": ("em realN.csv --model fa --components 5 --iterations 2 -o OUT.h5", 50, 100),
     "SampledGradient": (
         "fit-mrf bitsN.csv --algorithm gradient --expectations gibbs --chains 400 --iterations 2 --on-nonconvergence warn -o OUT.h5",
         50,
@@ -40,26 +40,33 @@ TWICE = {  # a run whose arrays grow with N, at two sizes
     ),
 }
 AT_MOST = {  # a run that fills a small part of the blocks which the estimate counts whole
-    "Search mixture": "em real50.csv --components 2 --iterations 2 -o OUT.h5",
-    "Search k-means": "em real50.csv --model kmeans --components 3 -o OUT.h5",
-    "Told full": "nherd-train labelled.npz --covariance full -o OUT.h5",
-    "Told full top": "nherd-train labelled.npz --covariance full --multiclass top-1 -o OUT.h5",
-    "Told full plain": "nherd-train labelled.npz --covariance full --no-bias -o OUT.h5",
+    "ComponentSearch mixture": "em real50.csv --components 2 --iterations 2 -o OUT.h5",
+    "ComponentSearch k-means": "em real50.csv --model kmeans --components 3 -o OUT.h5",
+    "ReportingLearner full": "nherd-train labelled.npz --covariance full -o OUT.h5",
+    "ReportingLearner full top": "nherd-train labelled.npz --covariance full --multiclass top-1 -o OUT.h5",
+    "ReportingLearner full plain": "nherd-train labelled.npz --covariance full --no-bias -o OUT.h5",
     "HiddenHerding": "herd bits400.csv --hidden 300 --iterations 4 -o OUT.h5",
     "VisibleHerding": "herd bits400.csv --model mrf --features x,xx --iterations 4 -o OUT.h5",
-    "Search mixture of many": "em many.npy --components 5 --iterations 2 -o OUT.h5",
-    "Search mixture of wide": "em real400.csv --components 2 --iterations 2 -o OUT.h5",
-    "Search k-means of many": "em many.npy --model kmeans --components 5 --iterations 2 -o OUT.h5",
+    "ComponentSearch mixture of many": "em many.npy --components 5 --iterations 2 -o OUT.h5",
+    "ComponentSearch mixture of wide": "em real400.csv --components 2 --iterations 2 -o OUT.h5",
+    "ComponentSearch k-means of many": "em many.npy --model kmeans --components 5 --iterations 2 -o OUT.h5",
     "DictionaryLearning": "ica real50.csv --algorithm sparse-coding --filters 100 --rates 0.1x1 -o OUT.h5",
-    "Coding": "ica real50.csv --algorithm sparse-coding --posterior gaussian --noise 1 --filters 60 --iterations 1 -o OUT.h5",
+    "VariationalCoding": "ica real50.csv --algorithm sparse-coding --posterior gaussian --noise 1 --filters 60 --iterations 1 -o OUT.h5",
     "JointDiagonalisation": "ica real50.csv --algorithm sobi --iterations 2 -o OUT.h5",
-    "Regression": "regress real100.csv --target c0 -o OUT.h5",
-    "Selection thinning": "kernel-herd real200.csv -m 60 --rule kernel-thinning -o OUT.h5",
-    "Selection pivots": "kernel-herd real50.csv -m 400 --rule rpcholesky -o OUT.h5",
-    "Selection support": "kernel-herd real50.csv -m 200 --rule support-points -o OUT.h5",
-    "Selection facility": "kernel-herd real50.csv -m 20 --rule facility-location -o OUT.h5",
+    "NewtonDescent": "regress real100.csv --target c0 -o OUT.h5",
+    "AtomSelection thinning": "kernel-herd real200.csv -m 60 --rule kernel-thinning -o OUT.h5",
+    "AtomSelection pivots": "kernel-herd real50.csv -m 400 --rule rpcholesky -o OUT.h5",
+    "AtomSelection support": "kernel-herd real50.csv -m 200 --rule support-points -o OUT.h5",
+    "AtomSelection facility": "kernel-herd real50.csv -m 20 --rule facility-location -o OUT.h5",
 }
-CLOSE = ("Told full", "Told full top", "HiddenHerding", "VisibleHerding", "Search mixture of many", "Search k-means of many")
+CLOSE = (
+    "ReportingLearner full",
+    "ReportingLearner full top",
+    "HiddenHerding",
+    "VisibleHerding",
+    "ComponentSearch mixture of many",
+    "ComponentSearch k-means of many",
+)
 
 
 @pytest.fixture(scope="session")
@@ -80,7 +87,7 @@ def traced(algorithm, ended=lambda state: None) -> tuple[int, int, object]:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        estimate, state = algorithm.memory(), iterate.run(algorithm.step, algorithm.init(), until=algorithm.done)
+        estimate, state = algorithm.memory(), iterate.run_steps(algorithm.step, algorithm.init(), until=algorithm.done)
         ended(state)
         result = algorithm.result(state)
         return estimate, tracemalloc.get_traced_memory()[1] - before, result
@@ -138,17 +145,17 @@ def test_an_estimate_of_full_blocks_is_no_less_than_the_peak(run, tables, monkey
 
 @pytest.mark.parametrize("way", ["there", "back", "populations"])
 def test_the_estimate_of_annealing_grows_as_its_peak_does(monkeypatch, way):
-    monkeypatch.setattr(annealing, "LONG", 2)  # sweeps before the way back
+    monkeypatch.setattr(annealed_importance, "LONG", 2)  # sweeps before the way back
     grown = []
     for D in (100, 100, 400):
-        h = Harmonium(np.zeros((D, 40)), np.zeros(D), np.zeros(40), family("binary"), family("binary"))
-        algorithm: Annealing | Populations
+        h = Harmonium(np.zeros((D, 40)), np.zeros(D), np.zeros(40), unit_family("binary"), unit_family("binary"))
+        algorithm: Annealing | PopulationAnnealing
         if way == "populations":
-            base = modes.Base.of(h, np.zeros((1, D)))
-            algorithm = Populations(populations.Problem((h,), (base,), (np.linspace(0.0, 1.0, 11),), chains=800))
+            base = mean_field_modes.BaseMixture.of(h, np.zeros((1, D)))
+            algorithm = PopulationAnnealing(population_annealing.PopulationProblem((h,), (base,), (np.linspace(0.0, 1.0, 11),), chains=800))
         else:
             known = (np.zeros((9, D), dtype=np.float32),) if way == "back" else None
-            algorithm = Annealing(annealing.Problem((h,), (np.zeros(D),), chains=800, temperatures=10, known=known))
+            algorithm = Annealing(annealed_importance.AnnealingProblem((h,), (np.zeros(D),), chains=800, temperatures=10, known=known))
         grown.append(traced(algorithm)[:2])
     (estimate, peak), (more, higher) = grown[1:]
     assert more > estimate

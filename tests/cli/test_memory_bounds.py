@@ -1,4 +1,5 @@
-"""--max-memory bounds the peak resident size, the program itself included: never more than the larger of the option and `bound.SHARE`."""
+"""--max-memory bounds the peak resident size, the program itself included: never more than the larger of the option and
+`process_limits.SHARE`."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from herdcli.artifacts import bound, header
+from herdcli.artifacts import process_limits, seal_header
 from herdcli.cli.main import COMMANDS
 
 HERD = Path(sys.executable).with_name("herd")
-LIMIT = bound.SHARE
+LIMIT = process_limits.SHARE
 REFUSED = ("more than the", "takes more memory than", "2000000000 values as CSV")
 SMALL = """import os, resource, sys
 child = os.spawnv(os.P_WAIT, sys.argv[1], sys.argv[1:])
@@ -214,7 +215,7 @@ def refused(command: str, bomb: Path, folder: Path, models: Path, program: Path,
     code, peak = map(int, ended.stdout.split())
     assert code == 65, ended.stderr
     assert any(words in ended.stderr for words in REFUSED), ended.stderr
-    assert peak * 1024 <= max(limit, bound.SHARE), ended.stderr
+    assert peak * 1024 <= max(limit, process_limits.SHARE), ended.stderr
     assert not list(folder.iterdir())
     return ended.stderr
 
@@ -255,7 +256,7 @@ def test_a_sealed_artifact_that_unfolds_is_refused(tmp_path, herd_command, herd_
         del file[name]
         file.create_dataset(name, shape, "f8", chunks=(1_000_000, *shape[1:]), compression="gzip")
         kind = str(file.attrs["kind"])
-    header.seal_file(evil, kind)
+    seal_header.write_seal(evil, kind)
     asked = [sys.executable, "-Sc", SMALL, str(herd_command), *line.replace(source, "evil.h5").split(), "--max-memory", str(LIMIT)]
     ended = subprocess.run(asked, cwd=tmp_path, env=herd_environment(), capture_output=True, text=True, check=True)
     code, peak = map(int, ended.stdout.split())

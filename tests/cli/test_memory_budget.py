@@ -11,12 +11,12 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.artifacts import bound, lazy, parts, ranges
-from herdcli.cli.fit_mrf import reading
-from herdcli.cli.ica import summed as of_ica
-from herdcli.cli.regress import summed as of_regress
+from herdcli.artifacts import lazy_matrix, process_limits, row_ranges, split_files
+from herdcli.cli.fit_mrf import row_readers
+from herdcli.cli.ica import one_pass as of_ica
+from herdcli.cli.regress import one_pass as of_regress
 from herdcli.ica import whitening
-from herdcli.numerics import blocks
+from herdcli.numerics import block_statistics
 
 ROWS, COLUMNS, BLOCK = 700, 3, 8  # 88 blocks, two of which are a unit
 RANDOM = np.random.default_rng(4)
@@ -33,9 +33,9 @@ RUNS = {
 @pytest.fixture
 def rows(tmp_path, monkeypatch):
     """A file that counts as large, in blocks of eight rows."""
-    for module in (blocks, of_ica, of_regress, reading, whitening):
+    for module in (block_statistics, of_ica, of_regress, row_readers, whitening):
         monkeypatch.setattr(module, "BLOCK", BLOCK)
-    monkeypatch.setattr(lazy, "LEAST", 1)
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     with h5py.File(tmp_path / "rows.h5", "w") as file:
         file["X"], file["y"] = X, X[:, 0]
@@ -52,11 +52,11 @@ def test_less_room_is_fewer_rows_at_a_time_and_the_same_bytes(run, rows, monkeyp
 
         return take
 
-    monkeypatch.setattr(ranges.Ranges, "read", spied(ranges.Ranges.read))
-    monkeypatch.setattr(parts.RowsFile, "read", spied(parts.RowsFile.read))
+    monkeypatch.setattr(row_ranges.RowRanges, "read", spied(row_ranges.RowRanges.read))
+    monkeypatch.setattr(split_files.SpilledRows, "read", spied(split_files.SpilledRows.read))
     line, most = [name.split()[0], "rows.h5", *RUNS[name], "-q"], []
-    for room, out in ((sys.maxsize, "free.h5"), (bound.COPIES * 8 * COLUMNS * BLOCK, "bound.h5")):
-        monkeypatch.setattr(bound, "room", lambda room=room: room)
+    for room, out in ((sys.maxsize, "free.h5"), (process_limits.COPIES * 8 * COLUMNS * BLOCK, "bound.h5")):
+        monkeypatch.setattr(process_limits, "available_bytes", lambda room=room: room)
         read.clear()
         ended = run(*line, "-o", out)
         assert ended.code == 0, ended.err
@@ -107,4 +107,4 @@ def test_the_peak_stays_under_the_budget(tmp_path, name):
         assert child.returncode == 0
         made.append(((tmp_path / f"{limit}.h5").read_bytes(), 1024 * usage.ru_maxrss))
     assert made[0][0] == made[1][0]
-    assert made[0][1] <= bound.SHARE
+    assert made[0][1] <= process_limits.SHARE

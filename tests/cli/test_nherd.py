@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import load, save
-from herdcli.cli.frame import examples
+from herdcli.cli.frame import labelled_examples
 
 WIDE = "stdin: a table up to index 2000000000 would take 32 GB, more than the 1 GB allowed"
 
@@ -266,9 +266,9 @@ def test_interrupted_by_checkpoint_and_resumed(herd, text, tmp_path):
 @pytest.mark.parametrize("piece", [1, 3, 8, 64, 4096])
 @pytest.mark.parametrize("text", [b"", b"a", b"a\n", b"\n\nab\n" * 9, b"x" * 500 + b"\nyz", svm(20)], ids=len)
 def test_lines_are_read_into_one_buffer_whatever_their_length(piece, text, monkeypatch):
-    monkeypatch.setattr(examples, "PIECE", piece)
+    monkeypatch.setattr(labelled_examples, "PIECE", piece)
     read, lines = [], []
-    for fresh, whole in examples._in_lines(io.BytesIO(text), 1 << 30, "text"):
+    for fresh, whole in labelled_examples._whole_lines(io.BytesIO(text), 1 << 30, "text"):
         read.append(bytes(fresh))
         lines.append(bytes(whole))
     assert b"".join(read) == b"".join(lines) == text
@@ -380,7 +380,7 @@ def test_shards_of_different_kinds_are_not_merged(herd, text):
 def test_a_crafted_classifier_is_refused_wherever_it_is_read(herd, text, tmp_path, monkeypatch, change, message):
     assert herd("nherd-train", "-q", "--no-bias", "--scale", "none", "train.svm", "-o", "m.h5").code == 0
     model = load(str(tmp_path / "m.h5"))
-    monkeypatch.setattr("herdcli.schema.check", lambda value, **more: None)
+    monkeypatch.setattr("herdcli.schema.check_arrays", lambda value, **more: None)
     monkeypatch.setattr(type(model.value), "validate", lambda self: None)
     save(str(tmp_path / "bad.h5"), replace(model.value, **change(model.value)), [])
     for line in (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.artifacts.parsed import Piece, Store, writing
+from herdcli.artifacts.parsed_text_cache import ParsedCache, ParsedPiece, write_cache
 from herdcli.errors import DataError
-from herdcli.online.parse import Reader
+from herdcli.online.text_parser import BlockReader
 
 FIXED = ("--algorithm", "nherd", "--C", "1")
 NEW = "parsing the text and writing it anew"
@@ -63,7 +63,7 @@ def test_a_second_run_parses_nothing_and_skipped_lines_are_still_known(run, tmp_
     def never(self, text, lend):
         raise AssertionError("parsed")
 
-    monkeypatch.setattr(Reader, "_parts", never)
+    monkeypatch.setattr(BlockReader, "_parts", never)
     again = run(*line)
     assert again.code == 0
     assert "1 lines skipped" in again.err
@@ -138,10 +138,10 @@ def test_arrays_come_back_as_they_were(tmp_path):
     random = np.random.default_rng(0)
     rows = (np.array([0, 2, 3]), random.standard_normal(3), np.array([1.0, -1.0]), None, np.array([3, 9, 1], dtype=np.int32))
     weighed = (*rows[:3], np.array([0.5, 2.0]), rows[4])
-    with writing(str(tmp_path / "c"), b"key") as writer:
-        writer.add(Piece([rows, weighed], b"proof", {"lines": 2}))
-        writer.add(Piece([], b"more", {"lines": 3}))
-    store = Store(str(tmp_path / "c"), b"key")
+    with write_cache(str(tmp_path / "c"), b"key") as writer:
+        writer.add(ParsedPiece([rows, weighed], b"proof", {"lines": 2}))
+        writer.add(ParsedPiece([], b"more", {"lines": 3}))
+    store = ParsedCache(str(tmp_path / "c"), b"key")
     first, second = (store.piece(number, check=True) for number in (0, 1))
     assert first is not None
     assert second is not None
@@ -149,7 +149,7 @@ def test_arrays_come_back_as_they_were(tmp_path):
     for found, expected in zip(first.blocks, (rows, weighed), strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True) if b is not None)
     assert first.blocks[0][3] is None
-    assert Store(str(tmp_path / "c"), b"other").reason == "was made with other options, or by another version"
+    assert ParsedCache(str(tmp_path / "c"), b"other").reason == "was made with other options, or by another version"
     with pytest.raises(DataError, match="is not a cache"):
         (tmp_path / "n").write_bytes(b"{}")
-        Store(str(tmp_path / "n"), b"key")
+        ParsedCache(str(tmp_path / "n"), b"key")

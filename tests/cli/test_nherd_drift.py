@@ -9,9 +9,9 @@ import pytest
 
 from herdcli.artifacts import load
 from herdcli.online import forgetting
-from herdcli.online.learner import Learner
+from herdcli.online.block_sources import MemorySource
+from herdcli.online.learner import OnlineLearner
 from herdcli.online.model import Settings
-from herdcli.online.source import Memory
 
 
 def turning(count: int = 5000, turn: bool = True):
@@ -78,18 +78,18 @@ def test_evidence_fades_to_half_in_a_half_life():
     for covariance in ("diagonal", "full"):
         settings = Settings(algorithm="arow", C=1.0, half_life=640.0, covariance=covariance)
         X, y = turning(9)
-        learner = Learner(settings, Memory(X, y), 2, 11)
+        learner = OnlineLearner(settings, MemorySource(X, y), 2, 11)
         state = learner.step(learner.init())
         mean = state.mean.copy() if covariance == "full" else state.table[:, 0].copy()
 
         def evidence(state=state):
             if state.table is not None:
                 return 1.0 / state.table[:, 1] - 1.0
-            return np.linalg.inv(forgetting.symmetrised(state.sigma)) - np.eye(11)
+            return np.linalg.inv(forgetting.symmetrise(state.sigma)) - np.eye(11)
 
         before = evidence()
         for _ in range(64):
-            forgetting.fade(state, forgetting.interval(640.0) / 640.0)
+            forgetting.fade_evidence(state, forgetting.fading_interval(640.0) / 640.0)
         assert evidence() == pytest.approx(before / 2, abs=1e-12)
         assert np.array_equal(mean, state.mean if covariance == "full" else state.table[:, 0])
 
@@ -100,7 +100,7 @@ def test_blocks_do_not_change_what_is_forgotten(covariance):
     weight = np.where(np.arange(500) % 7 == 3, 0.0, 1.0)
     settings, found = Settings(C=0.2, half_life=200.0, covariance=covariance, bias=True, scaling="standard"), []
     for rows in (500, 250, 131):
-        learner = Learner(settings, Memory(X, y, weight=weight, rows=rows), 2, 11)
+        learner = OnlineLearner(settings, MemorySource(X, y, weight=weight, rows=rows), 2, 11)
         state = learner.init()
         while not learner.done(state):
             state = learner.step(state)

@@ -86,7 +86,7 @@ def test_crafted_columns_are_refused(herd, text, monkeypatch, change, message):
     assert herd("nherd-train", "-q", "train.vw", "-o", "m.h5").code == 0
     model = load(str(text / "m.h5")).value.condensed()
     with monkeypatch.context() as patched:
-        patched.setattr("herdcli.artifacts.hdf5.check", lambda value, **more: None)
+        patched.setattr("herdcli.artifacts.sealed_hdf5.check_arrays", lambda value, **more: None)
         patched.setattr(type(model), "condensed", lambda self: self)
         save(str(text / "bad.h5"), replace(model, **change(model)), [])
     for line in (("check", "bad.h5"), ("eval", "bad.h5"), ("apply", "bad.h5", "test.vw", "-o", "p.csv")):

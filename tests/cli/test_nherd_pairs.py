@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import load
-from herdcli.artifacts.files import save
+from herdcli.artifacts.load_save import save
 
 
 def parity(count: int, seed: int = 0) -> bytes:

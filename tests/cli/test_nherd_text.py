@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from herdcli import fast
 from herdcli.artifacts import load
-from herdcli.online.documents import Documents, counts
+from herdcli.online.documents import Documents, count_words
 
 SPORT, SPACE = ["ball", "goal", "team", "match", "referee", "coach"], ["orbit", "moon", "rocket", "launch", "Mars", "probe"]
 COMMON = ["the", "a", "of", "and,", "it's", "in", "–", "naïve", "café"]
@@ -78,7 +78,7 @@ def test_words_are_those_of_scikit_learn(tmp_path):
     texts, _ = corpus()
     for lower, ngrams in ((True, 1), (False, 1), (True, 2)):
         how, names = Documents("text", 20, lower, ngrams), dict[int, str]()
-        ours = counts(texts, how, names)
+        ours = count_words(texts, how, names)
         options = {"lowercase": lower, "ngram_range": (1, ngrams), "token_pattern": r"(?u)\b\w+\b"}
         found = text.CountVectorizer(**options)
         theirs = found.fit_transform(texts)

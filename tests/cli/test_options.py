@@ -10,9 +10,9 @@ import pytest
 
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.evaluation import table
-from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.rbm.learning import Settings
-from herdcli.rbm.units import names
+from herdcli.rbm.units import family_names
 
 
 def options_of(name: str) -> dict[str, click.Option]:
@@ -42,8 +42,8 @@ def test_defaults_of_eval_are_those_of_the_evaluation():
 def test_choices_are_those_of_the_topics():
     for name in ("units", "visible_units", "hidden_units"):
         parse = options_of("fit-rbm")[name].type.parse
-        assert [parse(units.replace(":N", ":3").replace(":K", ":3")) for units in names()]
-    assert all(units in options_of("fit-rbm")["units"].help for units in names())
+        assert [parse(units.replace(":N", ":3").replace(":K", ":3")) for units in family_names()]
+    assert all(units in options_of("fit-rbm")["units"].help for units in family_names())
     assert set(options_of("eval")["format"].type.choices) == set(table.FORMATS)
     automatic, *algorithms = options_of("fit-rbm")["algorithm"].type.choices
     assert automatic == "auto"

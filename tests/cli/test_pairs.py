@@ -96,9 +96,9 @@ def test_an_interrupted_fit_goes_on_to_the_same_bytes(model, faces, herd, tmp_pa
         checkpoint(done)
         raise Interrupted(15)
 
-    run = iterate.run
+    run = iterate.run_steps
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iterate, "run", stopping)
+        patch.setattr(iterate, "run_steps", stopping)
         assert herd(*arguments)[0] == 75
     assert herd(*arguments, "--resume")[0] == 0
     assert (tmp_path / "again.h5").read_bytes() == model.read_bytes()

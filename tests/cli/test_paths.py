@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from herdcli.cli.frame.paths import OF_EVERY_RUN, NamedFile, refuse_conflicts
+from herdcli.cli.frame.file_registry import OF_EVERY_RUN, NamedFile, refuse_conflicts
 from herdcli.cli.frame.request import OUTPUT, USE, names_files
 from herdcli.cli.main import COMMANDS
 from herdcli.errors import BadUsage

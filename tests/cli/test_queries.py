@@ -14,12 +14,12 @@ from pyarrow import parquet
 from small_networks import brute_force, random_network
 
 from herdcli import artifacts, iterate
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.cli.main import main
-from herdcli.markov.mean.bound import mean_field_bound
-from herdcli.markov.method import Settings
-from herdcli.markov.query import bounds as enclosing
-from herdcli.markov.query import branching, marginal_map, max_product
+from herdcli.markov.mean.mean_field_bound import mean_field_bound
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.query import log_z_bounds as enclosing
+from herdcli.markov.query import marginal_map, marginal_map_search, max_product
 from herdcli.markov.query.tree_reweighted import TreeReweighted
 
 THREE = b"MARKOV\n3\n2 3 2\n2\n2 0 1\n2 1 2\n6\n1 2 3 4 5 6\n6\n6 1 4 0 2 3\n"
@@ -254,9 +254,9 @@ def test_bounds_enclose_log_z_on_fifty_networks():
     for seed in range(50):
         given = random_network(seed, seed % 2 == 1, 7)
         exact_log_z = brute_force(given)[1]
-        settings = Settings(algorithm="tree-reweighted", iterations=5 + seed)
-        above = solve(TreeReweighted(given, settings)).attributes["log_z"]
-        told = enclosing.enclose(given, mean_field_bound(given), float(above), 64, settings)
+        settings = InferenceSettings(algorithm="tree-reweighted", iterations=5 + seed)
+        above = run_algorithm(TreeReweighted(given, settings)).attributes["log_z"]
+        told = enclosing.bound_log_z(given, mean_field_bound(given), float(above), 64, settings)
         assert told.lower <= exact_log_z + 1e-9
         assert told.upper >= exact_log_z - 1e-9
 
@@ -302,8 +302,10 @@ def test_marginal_map_that_coordinate_ascent_has_no_room_for(tmp_path, monkeypat
     assert code == 65
     assert "chain.uai: one elimination of what is summed out would take 1.1 TB, more than the 200 MB allowed\n" in told
     assert "hint: raise --effort: branch and bound, which needs less memory, finds no states with that\n" in told
-    result = branching.Branching.result
-    monkeypatch.setattr(branching.Branching, "result", lambda self, state: replace(result(self, state), exact=False, bound=128.0))
+    result = marginal_map_search.BranchAndBound.result
+    monkeypatch.setattr(
+        marginal_map_search.BranchAndBound, "result", lambda self, state: replace(result(self, state), exact=False, bound=128.0)
+    )
     code, told = run()
     assert code == 0, told
     assert "auto: the best that branch and bound has found, as coordinate ascent does not fit the memory allowed\n" in told
@@ -319,7 +321,7 @@ def test_approximations_are_refused_before_their_first_step(words, tmp_path, mon
         raise AssertionError("a step was made")
 
     (tmp_path / "chain.uai").write_text(hidden_chain(400))
-    monkeypatch.setattr(iterate, "run", never)
+    monkeypatch.setattr(iterate, "run_steps", never)
     with pytest.raises(SystemExit) as ended:
         main(["ups-infer", str(tmp_path / "chain.uai"), *words, "--max-memory", "60k", "-o", str(tmp_path / "m.h5")])
     told = capsys.readouterr().err

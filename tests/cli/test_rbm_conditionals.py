@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
-from herdcli.rbm.conditionals import completed
+from herdcli.rbm.imputation import impute_rows
 
 Run = Callable[..., Any]
 TORN = "1,,1,,1,1\n,0,,0,0,0\n1,1,1,1,1,1\n"
@@ -30,7 +30,7 @@ def test_gaps_are_filled_with_expectations(fitted: str, run: Run) -> None:
     assert told.code == 0, told.err
     assert "3 rows × 6 columns, 4 entries filled in" in told.err
     found = artifacts.load("whole.h5").value
-    expected = completed(artifacts.load(fitted).value.harmonium(), ROWS, ~np.isnan(ROWS))
+    expected = impute_rows(artifacts.load(fitted).value.harmonium(), ROWS, ~np.isnan(ROWS))
     np.testing.assert_allclose(found.X, expected, atol=1e-12)
     assert tuple(found.value_range) == (0.0, 1.0)
 

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.numerics.rows import Selected
+from herdcli.numerics.row_selection import SelectedRows
 
 WIDE = 1000
 CHILD = """
@@ -64,7 +64,7 @@ def test_chosen_rows_of_a_sparse_matrix_are_dense_when_asked_for() -> None:
     from scipy.sparse import csr_matrix
 
     X = np.random.default_rng(0).integers(0, 3, (20, 7), dtype=np.uint8)
-    rows = Selected(csr_matrix(X), np.array([3, 1, 19]))
+    rows = SelectedRows(csr_matrix(X), np.array([3, 1, 19]))
     assert rows.shape == (3, 7)
     np.testing.assert_array_equal(rows[:], X[[3, 1, 19]])
     np.testing.assert_array_equal(rows[np.array([2, 0])], X[[19, 3]])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
-from herdcli.evaluation import quick, verdicts
+from herdcli.evaluation import quick_metrics, verdicts
 from herdcli.rbm.enumeration import log_partition_exact
 
 Run = Callable[..., Any]
@@ -35,8 +35,8 @@ def test_words_are_advised_what_goes_with_words(tmp_path: Path, run: Run) -> Non
     with h5py.File(tmp_path / "words.h5", "w") as file:
         file["X"] = np.random.default_rng(0).multinomial(40, [0.4, 0.3, 0.2, 0.1], 200)
     fit(run, tmp_path / "words.h5", "--visible-units", "words", "--learning-rate", ".01", "--epochs", "3")
-    row = quick.of_rbm(artifacts.load(str(tmp_path / "m.h5")).value)
-    told = verdicts.said("worse than independent", row | {"log_likelihood": -9.0, "independent": -8.0}, "rbm")
+    row = quick_metrics.quick_rbm_metrics(artifacts.load(str(tmp_path / "m.h5")).value)
+    told = verdicts.verdict_sentence("worse than independent", row | {"log_likelihood": -9.0, "independent": -8.0}, "rbm")
     assert told.endswith("(-9.00 against -8.00 nats a row): lower --learning-rate, or take more --steps")
 
 
@@ -291,7 +291,7 @@ def test_errors_of_models_of_classes_come_without_annealing(small: Path, run: Ru
     plain = run("eval", "c.h5")
     whole = dict(zip(*(line.split("\t") for line in plain.out.splitlines()), strict=True))
     assert "annealed" not in plain.err  # three hidden units are summed over
-    monkeypatch.setattr("herdcli.cli.eval.harmoniums.enumerable", lambda h: False)
+    monkeypatch.setattr("herdcli.cli.eval.harmoniums.is_enumerable", lambda h: False)
     count = len({*artifacts.load("c.h5").value.holdout.y.tolist()})
     line = f"eval: log Z of {count} models is annealed for the log-likelihood; --likelihood none gives the errors without it\n"
     assert line in run("eval", "c.h5").err

@@ -10,12 +10,12 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
-from herdcli.artifacts import lazy, load
-from herdcli.numerics import streamed
-from herdcli.numerics.streamed import Shuffled, Streamed
-from herdcli.rbm import heldout
-from herdcli.rbm.learning import Learning, Problem, Settings
+from herdcli.algorithm import run_algorithm
+from herdcli.artifacts import lazy_matrix, load
+from herdcli.numerics import streamed_rows
+from herdcli.numerics.streamed_rows import ShuffledOrder, StreamedRows
+from herdcli.rbm import heldout_rows
+from herdcli.rbm.learning import LearningProblem, RBMLearning, Settings
 from herdcli.rng import Stream, generator
 
 RANDOM = np.random.default_rng(3)
@@ -27,8 +27,8 @@ FIT = ("--hidden", 4, "--epochs", 2, "--batch-size", 15, "-q")
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Blocks of eight rows of twelve bytes, three of them in a window."""
-    monkeypatch.setattr(streamed, "BLOCK_BYTES", 96)
-    monkeypatch.setattr(streamed, "WINDOW", 3)
+    monkeypatch.setattr(streamed_rows, "BLOCK_BYTES", 96)
+    monkeypatch.setattr(streamed_rows, "WINDOW", 3)
 
 
 def made(name="in.h5", X=X, **options):
@@ -47,8 +47,8 @@ def draws(part):
 
 
 def test_the_order_takes_every_row_once_and_a_window_at_a_time():
-    rows = Streamed(X, SPLIT, 0)
-    order = Shuffled(rows.starts, draws)
+    rows = StreamedRows(X, SPLIT, 0)
+    order = ShuffledOrder(rows.starts, draws)
     whole = order[:]
     np.testing.assert_array_equal(np.sort(whole), np.arange(240))
     pieces = np.concatenate([order[start : start + 11] for start in range(0, 240, 11)])
@@ -63,13 +63,13 @@ def test_the_order_takes_every_row_once_and_a_window_at_a_time():
 
 
 def test_another_epoch_has_another_order():
-    rows = Streamed(X, SPLIT, 0)
-    other = Shuffled(rows.starts, lambda part: generator(7, Stream.SHUFFLE, step=3, part=part))
-    assert not np.array_equal(other[:], Shuffled(rows.starts, draws)[:])
+    rows = StreamedRows(X, SPLIT, 0)
+    other = ShuffledOrder(rows.starts, lambda part: generator(7, Stream.SHUFFLE, step=3, part=part))
+    assert not np.array_equal(other[:], ShuffledOrder(rows.starts, draws)[:])
 
 
 def test_rows_are_those_of_the_matrix_however_they_are_asked_for():
-    rows, own = Streamed(X, SPLIT, 0), X[SPLIT == 0]
+    rows, own = StreamedRows(X, SPLIT, 0), X[SPLIT == 0]
     assert rows.shape == own.shape
     assert rows.dtype == np.uint8
     np.testing.assert_array_equal(rows[:], own)
@@ -87,13 +87,13 @@ def test_learning_that_goes_on_from_a_state_takes_the_rows_of_one_that_never_end
     settings = Settings(hidden=4, epochs=3, batch_size=13)
 
     def algorithm():
-        return Learning(Problem([Streamed(X.astype(np.int8), SPLIT, 0)], settings))
+        return RBMLearning(LearningProblem([StreamedRows(X.astype(np.int8), SPLIT, 0)], settings))
 
-    whole, first = solve(algorithm()), algorithm()
+    whole, first = run_algorithm(algorithm()), algorithm()
     state = first.init()
     for _ in range(29):  # into the second epoch
         state = first.step(state)
-    np.testing.assert_array_equal(solve(algorithm(), deepcopy(state)).W, whole.W)
+    np.testing.assert_array_equal(run_algorithm(algorithm(), deepcopy(state)).W, whole.W)
 
 
 def test_the_bytes_are_those_of_any_number_of_threads(run):
@@ -145,7 +145,7 @@ def test_labels_of_text_are_the_same_in_every_stretch(run, monkeypatch):
 
     names = np.array(["pear", "apple", "fig"])[np.arange(400) // 150]
     pq.write_table(pa.table({**{f"x{i}": X[:, i] for i in range(12)}, "y": names}), "in.parquet")
-    monkeypatch.setattr(lazy, "STRETCH", 64)
+    monkeypatch.setattr(lazy_matrix, "STRETCH", 64)
     drawn = ("--label", "y", "--split", "60,20,20")  # of each class
     assert run("fit-rbm", "in.parquet", *drawn, *FIT, "-o", "memory.h5").code == 0
     assert run("fit-rbm", "in.parquet", *drawn, *FIT, "--on-disk", "-o", "disk.h5").code == 0
@@ -154,7 +154,7 @@ def test_labels_of_text_are_the_same_in_every_stretch(run, monkeypatch):
 
 def test_rows_that_would_take_more_than_max_memory_are_read_in_blocks(run, monkeypatch):
     made()
-    monkeypatch.setattr(lazy, "LEAST", 1)
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
     assert run("fit-rbm", "in.h5", *FIT, "-o", "plain.h5").code == 0
     assert run("fit-rbm", "in.h5", *FIT, "--max-memory", "100kB", "-o", "fits.h5").code == 0
     assert run("fit-rbm", "in.h5", *FIT, "--max-memory", "4kB", "-o", "less.h5").code == 0
@@ -178,7 +178,7 @@ def test_validation_rows_are_looked_at_and_learning_goes_on(run):
 def test_many_rows_held_out_are_known_by_their_digest(run, monkeypatch, how, split):
     made()
     assert run("fit-rbm", "in.h5", *FIT, *how, *split, "-o", "kept.h5").code == 0
-    monkeypatch.setattr(heldout, "LARGE", 100)
+    monkeypatch.setattr(heldout_rows, "LARGE", 100)
     told = run("fit-rbm", "in.h5", *FIT[:-1], *how, *split, "-o", "left.h5")
     count = 160 if not split else 200
     assert f"fit-rbm: the artifact has the digest of its {count} held-out rows alone: herd eval --data supplies them\n" in told.err
@@ -201,21 +201,21 @@ def test_the_digest_is_that_of_the_rows_and_of_nothing_else(run):
     from scipy.sparse import csr_matrix
 
     rows = X.astype(np.int8)
-    known = heldout.digest(rows, SPLIT, None)
-    assert heldout.digest(csr_matrix(rows), SPLIT, None) == known
-    assert heldout.digest(rows, SPLIT, np.zeros(400, dtype=np.int64)) != known
+    known = heldout_rows.heldout_digest(rows, SPLIT, None)
+    assert heldout_rows.heldout_digest(csr_matrix(rows), SPLIT, None) == known
+    assert heldout_rows.heldout_digest(rows, SPLIT, np.zeros(400, dtype=np.int64)) != known
     learned = rows.copy()
     learned[SPLIT == 0] = 1 - learned[SPLIT == 0]
-    assert heldout.digest(learned, SPLIT, None) == known
+    assert heldout_rows.heldout_digest(learned, SPLIT, None) == known
     for row, column in ((3, 0), (4, 11), (399, 5)):
         other = rows.copy()
         other[row, column] ^= 1
-        assert heldout.digest(other, SPLIT, None) != known
+        assert heldout_rows.heldout_digest(other, SPLIT, None) != known
 
 
 def test_other_rows_than_those_held_out_are_refused(run, monkeypatch):
     made()
-    monkeypatch.setattr(heldout, "LARGE", 100)
+    monkeypatch.setattr(heldout_rows, "LARGE", 100)
     assert run("fit-rbm", "in.h5", *FIT, "-o", "left.h5").code == 0
     other = X.copy()
     other[3] = 1 - other[3]

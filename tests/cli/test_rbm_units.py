@@ -12,7 +12,7 @@ import pytest
 
 from herdcli import artifacts
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 
 
 def write(path: Path, X: np.ndarray, **others: object) -> None:
@@ -264,11 +264,11 @@ def test_a_network_of_layers_is_learned_by_option_and_by_command(run: Callable, 
 def test_a_network_of_layers_goes_on_from_its_checkpoint(run: Callable, grey: Path, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     """Stopped in the first layer (6 steps) or in the second, and resumed: the bytes of a run without a stop."""
     from herdcli.errors import Interrupted
-    from herdcli.rbm import stack
+    from herdcli.rbm import layerwise_learning
 
     arguments = ("fit-rbm", "-q", "grey.h5", "--layers", "5,6", "--epochs", "3", "--algorithm", "fpcd", "--centering")
     assert run(*arguments, "-o", "whole.h5").code == 0
-    taken, step = [0], stack.Stacking.step
+    taken, step = [0], layerwise_learning.LayerwiseLearning.step
 
     def stopping(*given: object, **named: object) -> object:
         if taken[0] == steps:
@@ -277,9 +277,9 @@ def test_a_network_of_layers_goes_on_from_its_checkpoint(run: Callable, grey: Pa
         return step(*given, **named)  # type: ignore[arg-type]
 
     checkpoint = ("--checkpoint", "run.state", "--every", "1", "-o", "cut.h5")
-    monkeypatch.setattr(stack.Stacking, "step", stopping)
+    monkeypatch.setattr(layerwise_learning.LayerwiseLearning, "step", stopping)
     assert run(*arguments, *checkpoint).code == 75
-    monkeypatch.setattr(stack.Stacking, "step", step)
+    monkeypatch.setattr(layerwise_learning.LayerwiseLearning, "step", step)
     assert run(*arguments, *checkpoint, "--resume").code == 0
     assert (grey.parent / "cut.h5").read_bytes() == (grey.parent / "whole.h5").read_bytes()
 
@@ -329,7 +329,7 @@ def test_annealing_back_adds_a_second_estimate(run: Callable, grey: Path) -> Non
 
 
 def test_pseudo_likelihood_that_ranks_otherwise_is_said() -> None:
-    from herdcli.evaluation.rbm import ranked_apart
+    from herdcli.evaluation.rbm import ranking_messages
 
     rows = [
         {"file": "a", "log_likelihood": -18.0, "pseudo_likelihood": -15.0},
@@ -337,7 +337,7 @@ def test_pseudo_likelihood_that_ranks_otherwise_is_said() -> None:
         {"file": "c", "log_likelihood": -20.0, "pseudo_likelihood": None},
         {"file": "d", "log_likelihood": -21.0, "pseudo_likelihood": -16.0},
     ]
-    assert ranked_apart(rows) == ["pseudo-likelihood ranks b above a, the log-likelihood below"]
+    assert ranking_messages(rows) == ["pseudo-likelihood ranks b above a, the log-likelihood below"]
 
 
 def test_other_rows_of_unknown_classes_are_refused(run: Callable, tmp_path: Path) -> None:
@@ -473,12 +473,12 @@ def test_the_archived_model_of_version_1_is_judged(run: Callable) -> None:
 def test_a_model_without_a_distribution_is_not_judged(run: Callable, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from herdcli.rbm.model import Rows, imported
+    from herdcli.rbm.model import Rows, rbm_from_weights
 
-    model = replace(imported(0.5 * np.eye(3), C, C, "poisson", "poisson"), holdout=Rows(np.ones((2, 3)), np.array([2, 2])))
+    model = replace(rbm_from_weights(0.5 * np.eye(3), C, C, "poisson", "poisson"), holdout=Rows(np.ones((2, 3)), np.array([2, 2])))
     artifacts.save(str(tmp_path / "m.h5"), model, [])
     ended = run("eval", "m.h5")
     says = "the model is not normalisable: a weight is 0.5, poisson layers need weights of at most 0"
     assert (ended.code, ended.err) == (65, f"herd eval: m.h5: {says}\n")
     assert isinstance(model.harmonium(), Harmonium)
-    assert model.harmonium().visible is family("poisson")
+    assert model.harmonium().visible is unit_family("poisson")

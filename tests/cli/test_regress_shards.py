@@ -8,13 +8,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-import storages as stored
-from storages import shards
+import row_storages as stored
+from row_storages import shards
 
 from herdcli import artifacts
-from herdcli.artifacts import lazy
-from herdcli.cli.regress import summed
-from herdcli.regression import summing
+from herdcli.artifacts import lazy_matrix
+from herdcli.cli.regress import one_pass
+from herdcli.regression import block_sums
 
 ROWS = 61  # blocks of eight below, the last one short
 RANDOM = np.random.default_rng(11)
@@ -27,7 +27,7 @@ LINE = ["--target", "price", "--one-pass"]
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    stored.few_rows(monkeypatch, summed)
+    stored.few_rows(monkeypatch, one_pass)
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def test_rows_stay_in_large_files(run, storages, monkeypatch):
     """The same bytes, and no more than some blocks in memory."""
     path = storages()[0]
     assert run("regress", path, *LINE, "-o", "held.h5").code == 0
-    monkeypatch.setattr(lazy, "LEAST", 1)
-    monkeypatch.setattr(summed, "_in_memory", None)
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
+    monkeypatch.setattr(one_pass, "_rows_in_memory", None)
     assert run("regress", path, *LINE, "-o", "read.h5").code == 0
     assert Path("read.h5").read_bytes() == Path("held.h5").read_bytes()
 
@@ -147,7 +147,7 @@ def test_names_in_a_file_mean_to_a_shard_what_they_mean_to_all(run, storages, wo
 
 def test_more_rows_than_are_kept_for_evaluation(run, storages, monkeypatch):
     storages()
-    monkeypatch.setattr(summing, "HELD", 5)
+    monkeypatch.setattr(block_sums, "HELD", 5)
     ended = run("regress", "rows.csv", *LINE, "-o", "whole.h5")
     assert "5 of 24 rows beside the training rows, evenly spread, stay with the model" in ended.err
     assert len(artifacts.load("whole.h5").value.holdout.y) == 5

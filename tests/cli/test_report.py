@@ -13,7 +13,7 @@ import browser
 import pytest
 
 from herdcli import artifacts
-from herdcli.artifacts.identity import digests
+from herdcli.artifacts.file_digests import accepted_digests
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; report-uri /violation"
 
@@ -86,7 +86,7 @@ def test_a_browser_shows_it_and_fetches_nothing(herd, model, tmp_path):
 
 def filled(line, files):
     """A command line of the page with its placeholders as the files of these digests."""
-    names = {digest[:12]: path for path in files for digest in digests(str(path))}
+    names = {digest[:12]: path for path in files for digest in accepted_digests(str(path))}
     return shlex.split(re.sub(r"\b[A-Z]+-([0-9a-f]{12})\b", lambda found: names[found[1]].name, line))
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
-from herdcli.artifacts import compare, header
-from herdcli.artifacts.identity import digests
-from herdcli.cli.frame import history, paths, spelling
+from herdcli.artifacts import artifact_comparison, seal_header
+from herdcli.artifacts.file_digests import accepted_digests
+from herdcli.cli.frame import command_lines, file_registry, history_stages
 from herdcli.errors import DataError
 
 MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to name
@@ -135,8 +135,8 @@ def test_an_artifact_of_every_command_is_made_again(run: Callable, here: Path, n
     ended = run("check", "--rerun", out, *with_inputs(inputs))
     assert (ended.code, ended.out, ended.err) == (0, f"{out}: reproduced: same bytes\n", "")
     assert {path.name for path in here.iterdir()} == before
-    wanted, told = artifacts.load(out).sha256, spelling.lines(artifacts.load(out))
-    names = {digest[:12]: path for path in here.iterdir() if path.name != out for digest in digests(str(path))}
+    wanted, told = artifacts.load(out).sha256, command_lines.command_lines(artifacts.load(out))
+    names = {digest[:12]: path for path in here.iterdir() if path.name != out for digest in accepted_digests(str(path))}
     assert bool(told) != ("continue" in name and line.startswith("fit-rbm"))  # whose record takes options over from the model
     if not told:
         return
@@ -189,7 +189,7 @@ def changed(path: str, change: Callable[[h5py.File], None]) -> None:
     kind = artifacts.load(path).kind
     with h5py.File(path, "r+") as file:
         change(file)
-    header.seal_file(path, kind)
+    seal_header.write_seal(path, kind)
 
 
 def records(file: h5py.File) -> list[dict]:
@@ -277,13 +277,13 @@ def test_the_largest_difference_is_relative_and_has_a_place() -> None:
 
     X = np.array([[1.0, 2.0], [3.0, 4.0]])
     other = np.array([[1.0, 2.0], [3.0, 4.4]])
-    largest, place = compare.largest_difference(Dataset(X=other), Dataset(X=X))
+    largest, place = artifact_comparison.largest_difference(Dataset(X=other), Dataset(X=X))
     assert (round(largest, 12), place) == (round(0.4 / 4.4, 12), "X")
-    assert compare.largest_difference(Dataset(X=X), Dataset(X=X.copy())) == (0.0, "")
+    assert artifact_comparison.largest_difference(Dataset(X=X), Dataset(X=X.copy())) == (0.0, "")
     residual = 1e-14 * X  # what rounding has left
-    assert compare.largest_difference(Dataset(X=residual), Dataset(X=2 * residual)) == (pytest.approx(4e-14), "X")
-    assert compare.largest_difference(Dataset(X=X[:1]), Dataset(X=X)) == (float("inf"), "X")
-    assert compare.largest_difference(Dataset(X=X, source="a"), Dataset(X=X, source="b")) == (float("inf"), "source")
+    assert artifact_comparison.largest_difference(Dataset(X=residual), Dataset(X=2 * residual)) == (pytest.approx(4e-14), "X")
+    assert artifact_comparison.largest_difference(Dataset(X=X[:1]), Dataset(X=X)) == (float("inf"), "X")
+    assert artifact_comparison.largest_difference(Dataset(X=X, source="a"), Dataset(X=X, source="b")) == (float("inf"), "source")
 
 
 ODD = (None, True, -1, 0, 7, 0.5, 1e308, 10**30, "", "x", "auto", "inf", float("nan"), "/etc/passwd", "file", "mixture:/etc/passwd", "a\0b")
@@ -310,9 +310,9 @@ def test_odd_values_of_a_history_are_refused_in_one_line(run: Callable, here: Pa
     line, _ = MADE[name]
     assert run(*line.split(), "-q").code == 0
     artifact = artifacts.load("out.h5")
-    stage = history.stages_of(artifact)[-1]
+    stage = history_stages.history_stages(artifact)[-1]
     placed = {each.role: f"INPUT-{each.role}" for each in stage.inputs}
-    history.request_of(stage, placed, "out.h5", "SCRATCH")
+    history_stages.stage_request(stage, placed, "out.h5", "SCRATCH")
     told: list[str] = []
     for option in (
         *stage.parameters,
@@ -330,11 +330,11 @@ def test_odd_values_of_a_history_are_refused_in_one_line(run: Callable, here: Pa
         for value in ODD:
             odd = replace(stage, parameters={**stage.parameters, option: value})
             try:
-                command, request, _ = history.request_of(odd, placed, "out.h5", "SCRATCH")
+                command, request, _ = history_stages.stage_request(odd, placed, "out.h5", "SCRATCH")
             except DataError as error:
                 told.append(str(error))
                 continue
-            files = [each.path for each in paths.registered(command, request, {})]
+            files = [each.path for each in file_registry.register_files(command, request, {})]
             assert all("INPUT-" in path or path.startswith("SCRATCH") or path == "-" for path in files), (option, value, files)
     assert max(map(len, told)) < 600
     assert not any("\n" in line for line in told)

@@ -86,7 +86,7 @@ BEGUN_WITH_WORK = [
 
 @pytest.mark.parametrize("line", BEGUN_WITH_WORK)
 def test_a_resumed_run_does_not_begin_again(inputs, monkeypatch, line):
-    from herdcli.algorithm import Shaped
+    from herdcli.algorithm import HasStateShapes
     from herdcli.cli.frame.session import Session
     from herdcli.cli.main import main
     from herdcli.schema import check_like
@@ -95,7 +95,7 @@ def test_a_resumed_run_does_not_begin_again(inputs, monkeypatch, line):
 
     def run(session, algorithm, **more):
         kind = type(algorithm)
-        assert isinstance(algorithm, Shaped)
+        assert isinstance(algorithm, HasStateShapes)
         if session.resume:
             monkeypatch.setattr(kind, "init", lambda self: pytest.fail("init is run by a resumed run"))
         else:
@@ -120,7 +120,7 @@ def test_a_resumed_run_does_not_begin_again(inputs, monkeypatch, line):
 def test_a_fault_of_the_program_is_not_put_down_to_the_checkpoint(herd, inputs, monkeypatch, where):
     """An error after --resume is bad data only where the checkpoint holds a state that the run does not come to from its start."""
     from herdcli.cli.main import main
-    from herdcli.markov.bethe.propagation import BeliefPropagation
+    from herdcli.markov.bethe.loopy_propagation import BeliefPropagation
 
     monkeypatch.chdir(inputs)
     command = ["ups-infer", "grid.h5", "--algorithm", "bp", "-q", "--checkpoint", "c.state", "--every", "1"]

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from herdcli.artifacts import bound, lazy, row_groups
-from herdcli.cli.frame import streamed
+from herdcli.artifacts import lazy_matrix, process_limits, row_groups
+from herdcli.cli.frame import streamed_rows
 
 SMALL = """import os, resource, sys
 child = os.spawnv(os.P_WAIT, sys.argv[1], sys.argv[1:])
@@ -45,7 +45,7 @@ CASES = {
     "classifier by label": (["nherd-train", "--passes", "1", "--label", "kind"], BASE | {"kind": CLASSES, "split": SPLIT}),
     "harmonium": (["fit-rbm", "--on-disk", "--units", "gaussian", "--standardize", "--epochs", "1", "--hidden", "2"], BASE),
 }
-OPENED = streamed.opened
+OPENED = streamed_rows.open_streamed
 
 
 @pytest.fixture
@@ -59,12 +59,12 @@ def on_disk(monkeypatch):
         return found
 
     def start() -> None:
-        monkeypatch.setattr(lazy, "LEAST", 1)
-        monkeypatch.setattr(lazy, "STRETCH", 256)
+        monkeypatch.setattr(lazy_matrix, "LEAST", 1)
+        monkeypatch.setattr(lazy_matrix, "STRETCH", 256)
         monkeypatch.setattr(row_groups, "LARGE_GROUP", 1)
         monkeypatch.setattr(row_groups, "BATCH_BYTES", 4096)
-        monkeypatch.setattr(streamed, "_beyond", lambda *words: True)
-        monkeypatch.setattr(streamed, "opened", counted)
+        monkeypatch.setattr(streamed_rows, "_exceeds_memory", lambda *words: True)
+        monkeypatch.setattr(streamed_rows, "open_streamed", counted)
 
     return kept, start
 
@@ -142,9 +142,9 @@ def large(tmp_path_factory):
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs /proc")
 @pytest.mark.parametrize("name", LARGE)
 def test_the_peak_of_a_large_parquet_file_stays_under_the_bound(tmp_path, herd_command, herd_environment, large, name):
-    words = [name.split()[0], str(large), *LARGE[name], "-q", "--max-memory", str(bound.SHARE), "-o", "out.h5"]
+    words = [name.split()[0], str(large), *LARGE[name], "-q", "--max-memory", str(process_limits.SHARE), "-o", "out.h5"]
     small = [sys.executable, "-Sc", SMALL, str(herd_command), *words]  # a child's peak is never told as less than its parent's size
     ended = subprocess.run(small, cwd=tmp_path, env=herd_environment(), capture_output=True, text=True, check=True)
     code, peak = map(int, ended.stdout.split())
     assert code == 0, ended.stderr
-    assert 1024 * peak <= bound.SHARE
+    assert 1024 * peak <= process_limits.SHARE

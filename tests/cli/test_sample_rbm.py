@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
-from herdcli.rbm.model import imported
+from herdcli.rbm.model import rbm_from_weights
 
 Run = Callable[..., Any]
 FAR = 30.0  # standard deviations between two clouds, of which the far one has 80 % of the rows
@@ -20,8 +20,8 @@ FAR = 30.0  # standard deviations between two clouds, of which the far one has 8
 def clouds(tmp_path: Path, run: Run) -> Path:
     """m.h5, a model of two clouds; wide.h5, one of two opposite clouds of bits whose layers both have too many states."""
     W = np.array([[FAR], [0.0]])
-    artifacts.save("m.h5", imported(W, np.zeros(2), np.array([np.log(4.0) - FAR**2 / 2]), "gaussian", "binary"), [])
-    artifacts.save("wide.h5", imported(np.full((40, 30), 1.0), np.zeros(40), np.zeros(30), "spin", "spin"), [])
+    artifacts.save("m.h5", rbm_from_weights(W, np.zeros(2), np.array([np.log(4.0) - FAR**2 / 2]), "gaussian", "binary"), [])
+    artifacts.save("wide.h5", rbm_from_weights(np.full((40, 30), 1.0), np.zeros(40), np.zeros(30), "spin", "spin"), [])
     return tmp_path
 
 

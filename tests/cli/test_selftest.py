@@ -28,7 +28,7 @@ def test_topics_that_are_not_there_are_named(herd):
 
 
 def test_a_wrong_answer_is_the_result_of_the_command(monkeypatch):
-    wrong = selftest.Answer("1 + 1", "Peano", 3.0, 2.0, 0.5)
+    wrong = selftest.KnownAnswer("1 + 1", "Peano", 3.0, 2.0, 0.5)
     monkeypatch.setattr(selftest, "TOPICS", {"rbm": lambda: iter([wrong])})
     with pytest.raises(NegativeResult, match=r"1 of 1 answers are wrong: 1 \+ 1"):
         CliRunner().invoke(cli, ["selftest", "-q"], standalone_mode=False, catch_exceptions=False)
@@ -36,4 +36,4 @@ def test_a_wrong_answer_is_the_result_of_the_command(monkeypatch):
 
 @pytest.mark.parametrize("found", [float("nan"), float("inf"), 2.6])
 def test_what_is_not_near_is_wrong(found):
-    assert not selftest.Answer("", "", found, 2.0, 0.5).right
+    assert not selftest.KnownAnswer("", "", found, 2.0, 0.5).right

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import Dataset, load
-from herdcli.artifacts.files import save
+from herdcli.artifacts.load_save import save
 from herdcli.cli.frame import sequences
 from herdcli.errors import BadUsage
 
@@ -29,7 +29,7 @@ class Session:
 def read(path, weights="weight", **options):
     session = Session()
     defaults = {"input_format": None, "label": None, "split": None, "seed": 0, "sequence": None}
-    return sequences.read(session, SimpleNamespace(source=str(path), **(defaults | options)), weights=weights), session.notes
+    return sequences.read_sequences(session, SimpleNamespace(source=str(path), **(defaults | options)), weights=weights), session.notes
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
-from herdcli.markov.exact import batch
+from herdcli.markov.exact import evidence_batch
 
 CLASSES = 4
 FIT = ["fit-rbm", "rows.h5", "--per-class", "--hidden", "4", "--epochs", "2", "--batch-size", "3"]
@@ -82,7 +82,7 @@ def inputs(made, tmp_path, monkeypatch):
     """The same in tmp_path; blocks of two rows of evidence; no waiting for the disk."""
     for path in made.iterdir():
         (tmp_path / path.name).symlink_to(path)
-    monkeypatch.setattr(batch, "BLOCK", 160)
+    monkeypatch.setattr(evidence_batch, "BLOCK", 160)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     return tmp_path
 
@@ -322,8 +322,8 @@ def test_rows_of_files_and_of_one_file_are_herded_alike(made, herd, monkeypatch,
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    from herdcli.artifacts import ranges
-    from herdcli.cli.kernel_herd import by_number, in_blocks
+    from herdcli.artifacts import row_ranges
+    from herdcli.cli.kernel_herd import block_tree, indexed_rows
 
     X = np.random.default_rng(7).standard_normal((400, 3))
     table = pa.table({name: X[:, j] for j, name in enumerate("abc")})
@@ -340,15 +340,15 @@ def test_rows_of_files_and_of_one_file_are_herded_alike(made, herd, monkeypatch,
         for name in ("x", "index", "weight", "mmd"):
             np.testing.assert_array_equal(getattr(other, name), getattr(found[0], name))
     read = []
-    monkeypatch.setattr(by_number, "BASIS_ROWS", 32)
-    with ranges.opened(str(tmp_path / "rows.parquet"), input_format=None, note=print, verified=False) as ranged:
+    monkeypatch.setattr(indexed_rows, "BASIS_ROWS", 32)
+    with row_ranges.open_ranges(str(tmp_path / "rows.parquet"), input_format=None, note=print, verified=False) as ranged:
         request = SimpleNamespace(row_weight=None)
-        rows = by_number.Rows(
+        rows = indexed_rows.IndexedRows(
             ranged.count, ranged.names, SimpleNamespace(read=lambda *part: read.append(part) or ranged.read(*part)), request
         )
-        assert len(by_number.spread(rows)) == 32
+        assert len(indexed_rows.sample_of_rows(rows)) == 32
         spread, read[:] = list(read), []
-        block, weights, first = in_blocks.Blocks(rows, 50).leaf(5)
+        block, weights, first = block_tree.RowLeaves(rows, 50).leaf(5)
     assert (spread[0], spread[-1], len(spread)) == ((0, 2), (398, 400), 16)
     assert (read, first, weights.tolist()) == ([(250, 300)], 250, [1.0] * 50)
     np.testing.assert_array_equal(block, X[250:300])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from herdcli.artifacts import load, sound
+from herdcli.artifacts import audio, load
 from herdcli.artifacts.dataset import Dataset
 
 TIME = np.arange(2000) / 8000.0
@@ -85,7 +85,7 @@ def test_rows_without_a_rate_and_labels_are_told_of(run):
     ],
 )
 def test_whole_numbers_take_the_smallest_samples_that_hold_them(X, kind):
-    samples, peak = sound._samples(X)
+    samples, peak = audio._scale_samples(X)
     assert samples.dtype.name == kind
     assert (samples * peak == X).all()
 
@@ -93,9 +93,9 @@ def test_whole_numbers_take_the_smallest_samples_that_hold_them(X, kind):
 def test_what_does_not_fit_is_refused(run, monkeypatch):
     from scipy import sparse
 
-    from herdcli.artifacts import files
+    from herdcli.artifacts import load_save
 
-    monkeypatch.setattr(sound, "MOST_BYTES", 100)
+    monkeypatch.setattr(audio, "MOST_BYTES", 100)
     held("in.h5", np.zeros((30, 2), np.int16) + np.arange(30, dtype=np.int16)[:, None])
     told = run("convert", "in.h5", "-o", "out.wav")
     assert (told.code, told.err.splitlines()[-2:]) == (
@@ -105,8 +105,8 @@ def test_what_does_not_fit_is_refused(run, monkeypatch):
             "hint: -o FILE.h5 has no such bound",
         ],
     )
-    with pytest.raises(sound.DataError, match="/X is sparse, and sound is dense"):
-        files.save("s.wav", Dataset(sparse.csr_matrix(np.eye(3))), [])
+    with pytest.raises(audio.DataError, match="/X is sparse, and sound is dense"):
+        load_save.save("s.wav", Dataset(sparse.csr_matrix(np.eye(3))), [])
     assert not Path("out.wav").exists()
     assert not Path("s.wav").exists()
     assert run("ica", "in.h5", "-o", "m.wav").code == 2

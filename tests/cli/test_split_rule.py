@@ -9,7 +9,7 @@ import pytest
 
 from herdcli.artifacts import load
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.preparation import SplitRule, ruled, split_rows
+from herdcli.artifacts.dataset_preparation import SplitRule, assign_splits, use_split_rule
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def rows(tmp_path):
 
 def test_test_rows_are_the_same_in_every_command(run, rows, tmp_path):
     """The numbers of the test rows, of which models keep the values."""
-    plain = split_rows(Dataset(rows), ".5,.2,.3", 4)
+    plain = assign_splits(Dataset(rows), ".5,.2,.3", 4)
     wanted = np.sort(rows[plain == 2][:, 0])
     for line in ("em --drop y --components 1", "em --label y --components 1", "em --model kmeans --label y --components 2"):
         assert run(*line.split(), "rows.csv", "--split", ".5,.2,.3", "--seed", "4", "-o", "m.h5").code == 0
@@ -61,12 +61,12 @@ def test_components_are_judged_on_the_same_rows_by_default(run, rows, tmp_path):
 def test_counts_are_rows_of_every_class():
     y = np.repeat([0, 1], [30, 10])
     data = Dataset(np.zeros((40, 1)), y=y)
-    split = split_rows(data, "5,2,1", 0)
+    split = assign_splits(data, "5,2,1", 0)
     assert [int(((split == part) & (y == label)).sum()) for label in (0, 1) for part in (0, 1, 2)] == [5, 2, 1, 5, 2, 1]
-    assert np.array_equal(split_rows(data, None, 0), split_rows(Dataset(data.X), None, 0))
+    assert np.array_equal(assign_splits(data, None, 0), assign_splits(Dataset(data.X), None, 0))
     rule = SplitRule(by_class=True)
-    with ruled(rule):
-        earlier = split_rows(data, None, 0)
+    with use_split_rule(rule):
+        earlier = assign_splits(data, None, 0)
     assert [int((earlier[y == 1] == part).sum()) for part in (0, 1, 2)] == [6, 2, 2]
     assert rule.drawn
 

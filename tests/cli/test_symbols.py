@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from herdcli.artifacts.files import load
+from herdcli.artifacts.load_save import load
 
 NAMES = ("A", "C", "G")
 

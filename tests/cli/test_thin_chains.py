@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import load
-from herdcli.evaluation.thinning import statistics
+from herdcli.evaluation.thinning_error import compare_statistics
 
 OWN = ["lp__", "accept_stat__", "stepsize__", "treedepth__", "n_leapfrog__", "divergent__", "energy__"]
 
@@ -126,7 +126,7 @@ def test_random_errors_are_those_of_the_theory():
     """Of m normal draws: 1/√m of the mean, 1/√(2m) of the deviation, √(π/2m) of the median."""
     X = np.random.default_rng(0).normal(size=(20_000, 2))
     even = np.full(len(X), 1 / len(X))
-    found = statistics(X, even, X[:200], np.full(200, 1 / 200), 3)
+    found = compare_statistics(X, even, X[:200], np.full(200, 1 / 200), 3)
     for parameter in found:
         error = {name: figure for name, _, _, figure in parameter}
         assert error["mean"] == pytest.approx(200**-0.5, rel=0.15)
@@ -136,7 +136,7 @@ def test_random_errors_are_those_of_the_theory():
 
 def test_quantiles_of_weighted_rows_are_those_of_repeated_ones():
     X = np.array([[3.0], [1.0], [2.0], [5.0]])
-    (weighted,) = statistics(X, np.array([1, 2, 3, 4]) / 10, X, np.full(4, 0.25), 0)
+    (weighted,) = compare_statistics(X, np.array([1, 2, 3, 4]) / 10, X, np.full(4, 0.25), 0)
     repeated = np.repeat(X[:, 0], [1, 2, 3, 4])
     values = {name: value for name, value, _, _ in weighted}
     assert values["mean"] == pytest.approx(repeated.mean())

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from herdcli.cli.frame import tracing
+from herdcli.cli.frame import trace_file
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from herdcli.cli.frame import tracing
     ],
 )
 def test_figures_are_parsed(text, found):
-    assert tracing.figures(text) == found
+    assert trace_file.parse_figures(text) == found
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ import pytest
 from herdcli import artifacts, iterate
 from herdcli.evaluation import verdicts
 from herdcli.markov import algorithms
-from herdcli.markov.formats import networks
-from herdcli.markov.method import Settings
-from herdcli.markov.model import generate, network
+from herdcli.markov.formats import network_formats
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import network, random_networks
 
 TWO = b"MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n"
 
@@ -217,10 +217,10 @@ def test_errors_against_a_reference(shell, tmp_path):
 
 def test_auto_goes_on_where_a_candidate_fails_and_blames_no_zeros(herd, tmp_path):
     # Two leaves say that x100 is 0, two that it is 1, with odds of 1e600, which no float64 holds; the network is possible for all that.
-    lattice = generate.make("grid", rows=10, columns=10, sigma_w=1.0)
+    lattice = random_networks.generate("grid", rows=10, columns=10, sigma_w=1.0)
     sure = np.array([[1e300, 1e-300], [1e300, 1e-300]])
     leaves = [((101 + k, 100), sure if k < 2 else sure[:, ::-1]) for k in range(4)]
-    text = networks.write_uai(network.build([2] * 105, [*lattice.factors(), *leaves]))
+    text = network_formats.write_uai(network.build_network([2] * 105, [*lattice.factors(), *leaves]))
     (tmp_path / "odds.uai").write_text(text)
     done = herd("ups-infer", "odds.uai", "--max-memory", "60k", "--format", "pr")
     assert done.code == 1
@@ -364,15 +364,15 @@ def test_a_dry_run_tells_the_steps_that_propagation_is_likely_to_take(herd, tmp_
     """After as many as show how the residual falls, not the 1,000 that there may be."""
     assert herd("network", "grid", "--rows", "8", "--columns", "8", "-o", "g.h5").code == 0
     script = (
-        "import sys; import herdcli.cli.frame.plans as s; s.TRIAL_SECONDS, s.TRIAL_STEPS = 0.0, 6; from herdcli.cli.main import main; "
+        "import sys; import herdcli.cli.frame.dry_run as s; s.TRIAL_SECONDS, s.TRIAL_STEPS = 0.0, 6; from herdcli.cli.main import main; "
         "sys.argv = 'herd ups-infer g.h5 --algorithm bp --schedule parallel --dry-run'.split(); main()"
     )
     told = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     likely = re.match(r"bp: likely (\d+) steps, about ", told)
     assert likely, told
-    given = generate.make("grid", rows=8, columns=8)
-    made = algorithms.method(given, Settings(algorithm="bp", schedule="parallel"))
-    taken = iterate.run(made.step, made.init(), until=made.done).step
+    given = random_networks.generate("grid", rows=8, columns=8)
+    made = algorithms.make_method(given, InferenceSettings(algorithm="bp", schedule="parallel"))
+    taken = iterate.run_steps(made.step, made.init(), until=made.done).step
     assert int(likely[1]) == pytest.approx(taken, rel=0.4)
 
 
@@ -427,9 +427,9 @@ def test_marginals_of_draws_that_are_not_those_of_their_factors_are_a_sampling_e
     made = SimpleNamespace(algorithm=algorithm, warnings=None)
     row = {"converged": 1, "consistency_gap": 0.02}
     for value in (made, SimpleNamespace(beliefs=made)):
-        assert verdicts.verdict("beliefs", row, value) == told
-        assert verdicts.verdict("beliefs", row | {"consistency_gap": 0.001}, value) == "ok"
-    advice = verdicts.said(told, row, "beliefs")
+        assert verdicts.verdict_text("beliefs", row, value) == told
+        assert verdicts.verdict_text("beliefs", row | {"consistency_gap": 0.001}, value) == "ok"
+    advice = verdicts.verdict_sentence(told, row, "beliefs")
     assert ("--algorithm ups" in advice, "more --sweeps, or under auto more --effort" in advice) == (algorithm == "bp", algorithm != "bp")
 
 
@@ -478,15 +478,15 @@ def test_a_good_approximation_says_only_that_exact_inference_is_affordable(herd,
 def test_tap_outside_its_range_is_not_reliable_in_its_file_either():
     made = SimpleNamespace(algorithm="tap", warnings=["tap is outside Plefka's range"])
     fixed, above = {"converged": 1, "consistency_gap": 0.0}, {"converged": 1, "log_z": 3.0, "log_z_upper": 1.0}
-    assert verdicts.of_beliefs(fixed, made) == ["not reliable"]
-    assert verdicts.of_beliefs(fixed | {"estimated_error": 0.001}, made) == []
-    assert verdicts.of_beliefs(above, made) == ["log Z above its bound"]
-    assert verdicts.of_beliefs(above | {"converged": 0, "estimated_error": 0.2}, made) == [
+    assert verdicts.beliefs_findings(fixed, made) == ["not reliable"]
+    assert verdicts.beliefs_findings(fixed | {"estimated_error": 0.001}, made) == []
+    assert verdicts.beliefs_findings(above, made) == ["log Z above its bound"]
+    assert verdicts.beliefs_findings(above | {"converged": 0, "estimated_error": 0.2}, made) == [
         "log Z above its bound", "inaccurate marginals", "not converged",
     ]  # fmt: skip
-    assert verdicts.of_beliefs(above, SimpleNamespace(algorithm="tree-reweighted", warnings=None)) == []
+    assert verdicts.beliefs_findings(above, SimpleNamespace(algorithm="tree-reweighted", warnings=None)) == []
     for by, error, findings in (
         ("exact inference", 0.005, []), ("exact inference", 0.02, ["not converged"]), ("short chains", 0.005, ["not converged"]),
     ):  # fmt: skip
         stopped = SimpleNamespace(algorithm="bp", warnings=None, estimated_by=by)
-        assert verdicts.of_beliefs({"converged": 0, "estimated_error": error}, stopped) == findings
+        assert verdicts.beliefs_findings({"converged": 0, "estimated_error": error}, stopped) == findings

@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import dasks
+import dask_cluster
 import numpy as np
 import pytest
-from dasks import children, disturbed, herd, kill
+from dask_cluster import children, disturbed, herd, kill
 
 ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("distributed", reason="dask.distributed is not installed: herdcli[dask]")
@@ -49,8 +49,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dasks.Dask]:
-    with dasks.running(tmp_path_factory.mktemp("scheduler")) as made:
+def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dask_cluster.Dask]:
+    with dask_cluster.running(tmp_path_factory.mktemp("scheduler")) as made:
         yield made
 
 
@@ -128,7 +128,7 @@ def test_a_run_on_a_scheduler_ends_its_units_there(here, tmp_path, dask):
     assert herd(here, *FIT, "-o", tmp_path / "b.h5", "--cluster", dask.address).code == 0
 
 
-def busy(dask: dasks.Dask) -> int:
+def busy(dask: dask_cluster.Dask) -> int:
     """How many of a scheduler's workers compute."""
     ticks = [_ticks(process.pid) for process in dask.processes[1:]]
     time.sleep(0.2)
@@ -151,7 +151,7 @@ def test_a_state_of_another_run_is_refused(here, tmp_path):
 
 def test_a_scheduler_that_goes_leaves_what_was_done(here, tmp_path):
     state = tmp_path / "run.state"
-    with dasks.running(tmp_path) as made:
+    with dask_cluster.running(tmp_path) as made:
         words = [*LONG, "-o", tmp_path / "a.h5", "--checkpoint", state, "--every", "1"]
         done = disturbed(here, state.exists, lambda pid: made.processes[0].kill(), *words, "--cluster", made.address)
     assert done.code == 75, done.err
@@ -168,7 +168,7 @@ def test_no_scheduler_at_the_address(here):
 
 
 def test_a_scheduler_without_workers(here, tmp_path):
-    with dasks.running(tmp_path, workers=0) as made:
+    with dask_cluster.running(tmp_path, workers=0) as made:
         done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", made.address, "--cluster-option", "wait=0.5")
     assert (done.code, done.err) == (75, f"herd fit-rbm: --cluster {made.address} has no workers\nhint: begin some: dask worker\n")
 
@@ -183,7 +183,7 @@ def test_workers_that_do_not_begin_are_told(here, monkeypatch):
 def test_workers_of_another_version_or_processor_are_named(here, tmp_path):
     other = tmp_path / "other.py"
     other.write_text("import herdcli\nherdcli.__version__ = '0.0.9'\n")
-    with dasks.running(tmp_path, workers=0) as made:
+    with dask_cluster.running(tmp_path, workers=0) as made:
         first = made.worker("--preload", str(other))
         done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", made.address)
         assert done.code == 2
@@ -214,7 +214,9 @@ def test_an_input_that_changes_is_told(here, tmp_path):
     state = tmp_path / "run.state"
 
     def change(pid: int) -> None:
-        subprocess.run([str(dasks.HERD), "convert", here / "digits.h5", "--keep", "y", "-q", "-o", tmp_path / "digits.h5"], check=True)
+        subprocess.run(
+            [str(dask_cluster.HERD), "convert", here / "digits.h5", "--keep", "y", "-q", "-o", tmp_path / "digits.h5"], check=True
+        )
 
     done = disturbed(tmp_path, state.exists, change, *LONG, "-o", "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1")
     assert done.code == 65, done.err
@@ -225,7 +227,7 @@ def test_a_disk_that_is_full_on_a_node_leaves_what_was_done(here, tmp_path):
     """A worker whose files may have no more than 64 kB: units fail there, are tried again, and the run can go on elsewhere."""
     state = tmp_path / "run.state"
     words = ["fit-rbm", "digits.h5", "--per-class", "--epochs", "1", "-o", tmp_path / "a.h5", "-q", "--checkpoint", state]
-    with dasks.running(tmp_path, workers=0) as made:
+    with dask_cluster.running(tmp_path, workers=0) as made:
         worker = made.worker()
         resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
         done = herd(here, *words, "--hidden", "400", "--cluster", made.address, "--retries", "1")
@@ -247,7 +249,7 @@ def test_tls(here, tmp_path):
     files = {"tls-ca-file": pem, "tls-cert": pem, "tls-key": tmp_path / "key.pem"}
     ours = [word for name, path in files.items() for word in ("--cluster-option", f"{name}={path}")]
     theirs = [word for name, path in files.items() for word in (f"--{name}", str(path))]
-    with dasks.running(tmp_path, workers=1, tls=theirs) as made:
+    with dask_cluster.running(tmp_path, workers=1, tls=theirs) as made:
         done = herd(here, *FIT, "-o", tmp_path / "a.h5", "--cluster", made.address, *ours)
         assert done.code == 0, done.err
         done = herd(here, *FIT, "-o", tmp_path / "b.h5", "--cluster", made.address)
@@ -303,7 +305,7 @@ def test_a_checkpoint_of_a_round_goes_on_anywhere(rows, tmp_path):
     assert (tmp_path / "a.h5").read_bytes() == (rows / "mixture.h5").read_bytes()
 
 
-IN_ROUNDS = {  # of the commands that test_rounds.py runs without workers
+IN_ROUNDS = {  # of the commands that test_distributed_rounds.py runs without workers
     "states with controls": ["em", "series.csv", "--model", "lds", "--components", "1", "--controls", "c", "--sequence", "s"],
     "independent components": ["ica", "rows.npy"],
 }
@@ -358,11 +360,13 @@ def test_workers_on_this_machine_listen_to_it_alone(tmp_path: Path) -> None:
     """Their HTTP server too, which is there without a dashboard."""
     from distributed import LocalCluster
 
-    from herdcli.cluster.begun import Size, _process
-    from herdcli.cluster.where import Asked, parse
+    from herdcli.cluster.cluster_spec import ClusterOptions, parse_cluster
+    from herdcli.cluster.startup import WorkerSize, _start_worker_process
 
     with LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster:
-        worker = _process(cluster.scheduler_address, "127.0.0.1", 0, Size(1, None), str(tmp_path), Asked(parse("local:1")))
+        worker = _start_worker_process(
+            cluster.scheduler_address, "127.0.0.1", 0, WorkerSize(1, None), str(tmp_path), ClusterOptions(parse_cluster("local:1"))
+        )
         try:
             end = time.monotonic() + 60
             while len(found := _listening(worker.pid)) < 2 and time.monotonic() < end:

@@ -13,27 +13,27 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-import slurm
+import slurm_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = (ROOT / "docs" / "examples" / "slurm_array.sh").read_text(encoding="utf-8")
 HERD = Path(sys.executable).parent / "herd"
 
-pytestmark = [pytest.mark.cluster, pytest.mark.skipif(slurm.missing() is not None, reason=str(slurm.missing()))]
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(slurm_cluster.missing() is not None, reason=str(slurm_cluster.missing()))]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm.Slurm]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm_cluster.Slurm]:
     with ExitStack() as stack:
         try:
-            started = stack.enter_context(slurm.running(tmp_path_factory.mktemp("slurm")))
+            started = stack.enter_context(slurm_cluster.running(tmp_path_factory.mktemp("slurm")))
         except TimeoutError as error:
             pytest.skip(f"Slurm's daemons do not start on this machine: {error}")
         yield started
 
 
 @pytest.fixture
-def submit(cluster: slurm.Slurm, tmp_path: Path) -> Callable[..., str]:
+def submit(cluster: slurm_cluster.Slurm, tmp_path: Path) -> Callable[..., str]:
     """submit(*options, epochs=E) hands the manual's script to Slurm, of two processors and 1 GB a task; the number of the job."""
     shutil.copy(ROOT / "data" / "digits.h5", tmp_path / "digits.h5")
 
@@ -57,7 +57,7 @@ def said(tmp_path: Path) -> str:
     return "\n".join(path.read_text() for path in sorted(tmp_path.glob("slurm-*.out")))
 
 
-def begun(tmp_path: Path, cluster: slurm.Slurm, name: str) -> None:
+def begun(tmp_path: Path, cluster: slurm_cluster.Slurm, name: str) -> None:
     """Until a task has saved its first checkpoint."""
     until = time.monotonic() + 150
     while not (tmp_path / "classes" / name).exists():

@@ -8,25 +8,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from herdcli.artifacts.files import load, save
-from herdcli.em import artifacts, driver, factors, gmm, kmeans
+from herdcli.artifacts.load_save import load, save
+from herdcli.em import artifacts, driver, factor_analysis, gmm, kmeans
 from herdcli.errors import DataError
-from herdcli.numerics import blocks
-from herdcli.schema import check
+from herdcli.numerics import block_statistics
+from herdcli.schema import check_arrays
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "data"
 
 
 def fitted(kind: str):
     X = np.random.default_rng(0).normal(size=(60, 3))
-    source, settings = blocks.Blocks(blocks.Table(X)), driver.Settings(4, 0.0, restarts=2)
+    source, settings = block_statistics.RowBlocks(block_statistics.RowTable(X)), driver.EMSettings(4, 0.0, restarts=2)
     if kind == "mixture":
-        model = gmm.gmm(source, 2)
-        return artifacts.mixture(driver.run(driver.EM(model, source, settings)), "full", model.floor, 0, X[:5])
+        model = gmm.prepare_gmm(source, 2)
+        return artifacts.mixture_artifact(driver.run_em(driver.EM(model, source, settings)), "full", model.floor, 0, X[:5])
     if kind == "kmeans":
-        return artifacts.clusters(driver.run(driver.EM(kmeans.kmeans(source, 2), source, settings)), 0, X[:5])
-    model, short = factors.factors("fa", source, 1)
-    return artifacts.factor_model(driver.run(driver.EM(model, short, settings)), "fa", model.floor, 0)
+        return artifacts.kmeans_artifact(driver.run_em(driver.EM(kmeans.prepare_kmeans(source, 2), source, settings)), 0, X[:5])
+    model, short = factor_analysis.prepare_factors("fa", source, 1)
+    return artifacts.factor_artifact(driver.run_em(driver.EM(model, short, settings)), "fa", model.floor, 0)
 
 
 @pytest.mark.parametrize("kind", ["mixture", "kmeans", "factors"])
@@ -37,7 +37,7 @@ def test_what_is_written_is_read(kind: str, tmp_path: Path) -> None:
     assert found.kind == kind
     assert found.value.ledger.free_energy.tobytes() == value.ledger.free_energy.tobytes()
     assert found.value.restarts.objective.tolist() == value.restarts.objective.tolist()
-    check(found.value)
+    check_arrays(found.value)
 
 
 @pytest.mark.parametrize("kind", ["mixture", "kmeans", "factors"])
@@ -61,24 +61,24 @@ def test_values_that_make_no_model_are_refused() -> None:
         (replace(model, model="nmf"), "model is 'nmf'"),
     ):
         with pytest.raises(DataError, match=message):
-            check(value)
+            check_arrays(value)
 
 
 def test_a_checkpoint_keeps_a_run_in_the_middle_of_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from herdcli.artifacts import codec
-    from herdcli.artifacts.libhdf5 import h5py
+    from herdcli.artifacts.h5py_import import h5py
 
-    monkeypatch.setattr(blocks, "PASS_BLOCKS", 1)
-    X = np.random.default_rng(0).normal(size=(3 * blocks.BLOCK, 2))
-    source = blocks.Blocks(blocks.Table(X))
-    run = driver.EM(gmm.gmm(source, 2), source, driver.Settings(2, 0.0))
+    monkeypatch.setattr(block_statistics, "PASS_BLOCKS", 1)
+    X = np.random.default_rng(0).normal(size=(3 * block_statistics.BLOCK, 2))
+    source = block_statistics.RowBlocks(block_statistics.RowTable(X))
+    run = driver.EM(gmm.prepare_gmm(source, 2), source, driver.EMSettings(2, 0.0))
     state = run.init()
     for _ in range(4):
         state = run.step(state)
     with h5py.File(tmp_path / "state.h5", "w") as file:
-        codec.write(file, state)
+        codec.write_fields(file, state)
     with h5py.File(tmp_path / "state.h5") as file:
-        again = codec.read(file, run.state, where="state.h5")
+        again = codec.read_fields(file, run.state, where="state.h5")
     while not run.done(state):
         state = run.step(state)
     while not run.done(again):

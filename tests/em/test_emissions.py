@@ -9,19 +9,26 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from herdcli.algorithm import solve
-from herdcli.em import chain as chains
-from herdcli.em import densities, emissions, factors, gaussian_emissions, hmm, hmm_fitting, sequences
-from herdcli.em.driver import Settings, run
-from herdcli.em.particles import Discrete, LinearGaussian, bootstrap, shares, smoother, systematic
+from herdcli.algorithm import run_algorithm
+from herdcli.em import emissions, factor_analysis, gaussian_densities, gaussian_emissions, hmm, hmm_fitting, sequences
+from herdcli.em import forward_backward as chains
+from herdcli.em.driver import EMSettings, run_em
+from herdcli.em.particle_filter import (
+    DiscreteChainModel,
+    LinearGaussianModel,
+    bootstrap_filter,
+    smooth_particles,
+    state_probabilities,
+    systematic_resampling,
+)
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Blocks, Table, moments
+from herdcli.numerics.block_statistics import RowBlocks, RowTable, row_moments
 from herdcli.rng import Stream, generator
 
 
 def gaussian(X, covariance="full", mixtures=2, floor=None):
-    source = Blocks(Table(X))
-    return gaussian_emissions.Gaussian.of(moments(source), source, covariance, mixtures, floor)
+    source = RowBlocks(RowTable(X))
+    return gaussian_emissions.GaussianEmission.of(row_moments(source), source, covariance, mixtures, floor)
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal", "tied"])
@@ -95,8 +102,8 @@ def test_symbols_are_shared_out_and_counted():
     for value in (2.0, 6.0, 3.5):
         with pytest.raises(DataError, match=f"has the symbol {value:g}, which the model does not know"):
             close.codes(np.array([[value]]))
-    assert emissions._listed(np.arange(8)) == "0, 1, 2, 3, 4, 5, 6, 7"
-    assert emissions._listed(np.arange(9)) == "0, 1, 2, 3, 4, 5, 6, 7 … 8"
+    assert emissions._format_symbols(np.arange(8)) == "0, 1, 2, 3, 4, 5, 6, 7"
+    assert emissions._format_symbols(np.arange(9)) == "0, 1, 2, 3, 4, 5, 6, 7 … 8"
     drawn = family.drawn({"table": np.array([[[0.5, 0, 0, 0.5], [0, 0.2, 0.8, 0]]])}, np.zeros(20_000, dtype=int), np.random.default_rng(0))
     assert np.mean(drawn[:, 0] == 2) == pytest.approx(0.5, abs=0.015)
     assert np.mean(drawn[:, 1] == 5) == pytest.approx(0.8, abs=0.015)
@@ -109,45 +116,45 @@ def test_symbols_are_shared_out_and_counted():
 
 def test_probabilities_are_raised_to_the_floor_and_the_others_share_the_rest():
     """Of counts 1, 9, 0, 90 with floor 0.08: 0 and 1 take it, 9 of the rest 0.84 is below it too, and 90 has 0.76."""
-    p, count = emissions.raised(np.array([[1.0, 9, 0, 90], [25, 25, 25, 25]]), 0.08)
+    p, count = emissions.raise_to_floor(np.array([[1.0, 9, 0, 90], [25, 25, 25, 25]]), 0.08)
     np.testing.assert_allclose(p, [[0.08, 0.08, 0.08, 0.76], [0.25] * 4])
     assert count == 2  # what was below it by its own share
-    p, count = emissions.raised(np.array([1.0, 3.0]), 0.25)
+    p, count = emissions.raise_to_floor(np.array([1.0, 3.0]), 0.25)
     assert (p.tolist(), count) == ([0.25, 0.75], 0)
     with pytest.raises(BadUsage, match=r"4 probabilities cannot all be 0\.25 or more"):
-        emissions.raised(np.ones(4), 0.25)
-    assert np.isnan(emissions.raised(np.zeros((1, 2)), 0.1)[0]).all()
+        emissions.raise_to_floor(np.ones(4), 0.25)
+    assert np.isnan(emissions.raise_to_floor(np.zeros((1, 2)), 0.1)[0]).all()
 
 
 def test_starts_of_counts_and_bits_are_nine_tenths_of_the_way_to_each_state():
     X = np.array([[4.0, 0], [2, np.nan], [0, 1], [0, 0]])
     w, state = np.array([1.0, 3, 1, 1]), np.array([0, 0, 1, 1])
     every = np.array([10 / 6, 1 / 3])
-    rate = emissions.Means("poisson", 2).start(X, w, state, 3, np.random.default_rng(0))["rate"]
+    rate = emissions.MeanEmission("poisson", 2).start(X, w, state, 3, np.random.default_rng(0))["rate"]
     own = np.array([[2.5, 0.0], [0.0, 0.5], every])
     np.testing.assert_allclose(rate, 0.9 * own + 0.1 * every)
-    bits = emissions.Means("bernoulli", 1, 0.0).start(np.ones((2, 1)), np.ones(2), np.array([0, 0]), 1, np.random.default_rng(0))
+    bits = emissions.MeanEmission("bernoulli", 1, 0.0).start(np.ones((2, 1)), np.ones(2), np.array([0, 0]), 1, np.random.default_rng(0))
     assert bits["probability"].tolist() == [[1 - 1e-3]]
-    none = emissions.Means("poisson", 1).start(np.zeros((2, 1)), np.ones(2), np.array([0, 0]), 1, np.random.default_rng(0))
+    none = emissions.MeanEmission("poisson", 1).start(np.zeros((2, 1)), np.ones(2), np.array([0, 0]), 1, np.random.default_rng(0))
     assert none["rate"].tolist() == [[1e-3]]
-    family = emissions.Means("bernoulli", 1, 0.1)
+    family = emissions.MeanEmission("bernoulli", 1, 0.1)
     sums = {"values": np.array([[0.0], [9.5], [5.0], [0.0]]), "there": np.array([[10.0], [10.0], [10.0], [0.0]])}
     found, floors = family.maximise({"probability": np.full((4, 1), 0.3)}, sums)
     assert (found["probability"].ravel().tolist(), floors) == ([0.1, 0.9, 0.5, 0.3], 2)
     for name, floor in (("bernoulli", 0.49), ("poisson", 0.7)):
-        assert emissions.Means.of(name, np.ones((2, 1)), floor, None).floor == floor
+        assert emissions.MeanEmission.of(name, np.ones((2, 1)), floor, None).floor == floor
     with pytest.raises(BadUsage, match=r"probabilities cannot be 0\.5 or more and as far from 1"):
-        emissions.Means.of("bernoulli", np.ones((2, 1)), 0.5, None)
+        emissions.MeanEmission.of("bernoulli", np.ones((2, 1)), 0.5, None)
     with pytest.raises(DataError, match="column 'b' has -1 in row 1, and counts are whole numbers from 0"):
-        emissions.Means.of("poisson", np.array([[1.0, 2], [0, -1]]), None, ["a", "b"])
+        emissions.MeanEmission.of("poisson", np.array([[1.0, 2], [0, -1]]), None, ["a", "b"])
     with pytest.raises(DataError, match="column 1 has 2 in row 0, and bits are 0 or 1"):
-        emissions.Means.of("bernoulli", np.array([[1.0, 2]]), None, None)
+        emissions.MeanEmission.of("bernoulli", np.array([[1.0, 2]]), None, None)
 
 
 def chain(X, K, name="gaussian", transitions="full", key=None, weight=None, **options):
-    found = sequences.grouped(X, key, weight)
-    family, known = hmm.emission(name, found)
-    return hmm.hmm(found, K, family, known, transitions=hmm.structure(transitions, K), **options)
+    found = sequences.group_rows(X, key, weight)
+    family, known = hmm.emission_family(name, found)
+    return hmm.prepare_hmm(found, K, family, known, transitions=hmm.chain_structure(transitions, K), **options)
 
 
 def test_chains_begin_with_transitions_that_like_to_stay():
@@ -188,18 +195,18 @@ def test_states_and_components_without_rows_keep_what_they_have_and_those_with_f
     packed[0, [0, 3, 5]], packed[1, [0, 3, 5]] = (0.1, 0.2, 0.3), (0.3, 0.6, 0.6)
     after, _ = family.maximise(p, family.settle(p, {"packed": packed}))
     np.testing.assert_allclose(after["mixing"], [[0.25, 0.75], [0.9, 0.1]])
-    assert chains._normalised(np.array([[-np.inf, -np.inf], [0.0, -np.inf]])).tolist() == [[0.0, 0.0], [1.0, 0.0]]
+    assert chains._normalise_logs(np.array([[-np.inf, -np.inf], [0.0, -np.inf]])).tolist() == [[0.0, 0.0], [1.0, 0.0]]
 
 
 def test_a_start_from_a_model_keeps_nothing_that_the_structure_forbids():
-    family, _ = hmm.emission("gaussian", sequences.grouped(np.random.default_rng(0).normal(size=(9, 2))))
+    family, _ = hmm.emission_family("gaussian", sequences.group_rows(np.random.default_rng(0).normal(size=(9, 2))))
     p = {"initial": np.array([0.0, 0.25, 0.75]), "transition": np.array([[0.0, 1, 0], [0.5, 0.25, 0.25], [0.1, 0.2, 0.7]])}
     given = SimpleNamespace(emission="gaussian", states=3, columns=2, parameters=p)
-    asked = hmm_fitting.AskedChain(sizes=(3,), transitions="left-to-right", given=given)
-    found = hmm_fitting._given(asked, family)
+    asked = hmm_fitting.ChainOptions(sizes=(3,), transitions="left-to-right", given=given)
+    found = hmm_fitting._initial_parameters(asked, family)
     np.testing.assert_allclose(found["initial"], [1, 0, 0])  # nothing was left: every first state that may be
     np.testing.assert_allclose(found["transition"], [[0, 1, 0], [0, 0.5, 0.5], [0, 0, 1]])
-    banded = hmm_fitting._given(replace(asked, transitions="banded:1"), family)
+    banded = hmm_fitting._initial_parameters(replace(asked, transitions="banded:1"), family)
     np.testing.assert_allclose(banded["transition"], [[0, 1, 0], [0.5, 0.25, 0.25], [0, 2 / 9, 7 / 9]])
     for changes, message in (
         (
@@ -210,23 +217,23 @@ def test_a_start_from_a_model_keeps_nothing_that_the_structure_forbids():
         ({"emission": "poisson"}, "the start is of --emission poisson, not gaussian"),
     ):
         with pytest.raises(DataError, match=message):
-            hmm_fitting._given(replace(asked, given=SimpleNamespace(**vars(given) | changes)), family)
+            hmm_fitting._initial_parameters(replace(asked, given=SimpleNamespace(**vars(given) | changes)), family)
 
 
 def test_structures_of_transitions_and_their_numbers():
-    assert hmm.structure("full", 3).numbers == 9 - 3 + 2
-    assert hmm.structure("left-to-right", 3).allowed.astype(int).tolist() == [[1, 1, 1], [0, 1, 1], [0, 0, 1]]
-    assert hmm.structure("left-to-right:1", 4).numbers == 7 - 4 + 0
-    banded = hmm.structure("banded:1", 4)
+    assert hmm.chain_structure("full", 3).numbers == 9 - 3 + 2
+    assert hmm.chain_structure("left-to-right", 3).allowed.astype(int).tolist() == [[1, 1, 1], [0, 1, 1], [0, 0, 1]]
+    assert hmm.chain_structure("left-to-right:1", 4).numbers == 7 - 4 + 0
+    banded = hmm.chain_structure("banded:1", 4)
     assert (banded.allowed.sum(), banded.numbers, banded.first.all()) == (10, 10 - 4 + 3, True)
-    assert hmm.structure("banded:2", 4).allowed.sum() == 14
+    assert hmm.chain_structure("banded:2", 4).allowed.sum() == 14
     for wrong in ("banded", "banded:0", "left-to-right:0", "left-to-right:x", "ring"):
         with pytest.raises(BadUsage, match="is not a transition structure"):
-            hmm.structure(wrong, 3)
+            hmm.chain_structure(wrong, 3)
     with pytest.raises(DataError, match="the transitions are 2 × 3, expected 3 × 3"):
-        hmm.structure("full", 3, np.ones((2, 3)))
+        hmm.chain_structure("full", 3, np.ones((2, 3)))
     with pytest.raises(BadUsage, match="each state needs a state that may come next"):
-        hmm.structure("full", 2, np.array([[1, 1], [0, 0]]))
+        hmm.chain_structure("full", 2, np.array([[1, 1], [0, 0]]))
     X = np.zeros((2, 1))
     with pytest.raises(DataError, match="2 rows are too few for 3 states"):
         chain(X, 3)
@@ -235,7 +242,7 @@ def test_structures_of_transitions_and_their_numbers():
     with pytest.raises(DataError, match="the start has 3 states, expected 2"):
         chain(X, 2, given={"initial": np.ones(3)})
     made = chain(np.random.default_rng(0).normal(size=(9, 2)), 2)
-    assert hmm.numbers(made) == 4 - 2 + 1 + 2 * 2 + 2 * 3
+    assert hmm.parameter_count(made) == 4 - 2 + 1 + 2 * 2 + 2 * 3
 
 
 def test_a_start_looks_at_enough_whole_sequences_and_no_more(monkeypatch):
@@ -256,14 +263,14 @@ def test_bounds_of_chains_by_criteria_and_their_baseline():
     """BIC and AIC of each number of states, from the ledger's formula; the occupancy is a mean of smoothed probabilities."""
     random = np.random.default_rng(0)
     X = random.normal(size=(60, 2)) + 4 * (np.arange(60) // 5 % 2)[:, None]
-    whole = sequences.grouped(X, np.repeat(np.arange(6), 10))
-    parts = sequences.split(whole, None, (4.0, 1.0, 1.0), 0)
-    rows = hmm_fitting.ChainRows(training=parts[0], valid=parts[1], test=parts[2])
+    whole = sequences.group_rows(X, np.repeat(np.arange(6), 10))
+    parts = sequences.split_sequences(whole, None, (4.0, 1.0, 1.0), 0)
+    rows = hmm_fitting.ChainSequences(training=parts[0], valid=parts[1], test=parts[2])
     for criterion in ("bic", "aic", "valid"):
-        ready = hmm_fitting.fitting(rows, hmm_fitting.AskedChain(sizes=(1, 2), criterion=criterion), Settings(4, 0.0))
+        ready = hmm_fitting.prepare_chain_fit(rows, hmm_fitting.ChainOptions(sizes=(1, 2), criterion=criterion), EMSettings(4, 0.0))
         scores = []
         for K, algorithm in zip((1, 2), ready.search.runs, strict=True):
-            value = ready.made(K, run(algorithm))
+            value = ready.made(K, run_em(algorithm))
             likelihood, p = 40 * value.log_likelihood(parts[0]), K * K - K + K - 1 + 5 * K
             assert value.free_parameters == p
             each = {"bic": p * np.log(40) - 2 * likelihood, "aic": 2 * p - 2 * likelihood, "valid": -value.log_likelihood(parts[1])}
@@ -277,18 +284,18 @@ def test_bounds_of_chains_by_criteria_and_their_baseline():
         np.testing.assert_allclose(found.known.occupancy, found.told(parts[0], "smoothed").mean(axis=0))
         assert found.known.valid == pytest.approx(found.log_likelihood(parts[1]))
         assert (found.known.rows, found.known.sequences, found.known.missing) == (40, 4, 0)
-    alone = hmm_fitting.fitting(rows, hmm_fitting.AskedChain(sizes=(2,)), Settings(1, 0.0))
-    known = alone.finished(solve(alone.search)).known
+    alone = hmm_fitting.prepare_chain_fit(rows, hmm_fitting.ChainOptions(sizes=(2,)), EMSettings(1, 0.0))
+    known = alone.finished(run_algorithm(alone.search)).known
     assert (known.sizes, known.scores, known.criterion) == (None, None, None)
 
 
 def test_factors_begin_with_principal_axes_or_draws_of_their_variance():
     X = np.random.default_rng(0).normal(size=(80, 4)) @ np.diag([4.0, 2, 1, 0.5])
-    source = Blocks(Table(X))
+    source = RowBlocks(RowTable(X))
     S = np.cov(X.T, ddof=0)
     values, vectors = np.linalg.eigh(S)
     noise = values[:2].mean()
-    model, _ = factors.factors("fa", source, 2)
+    model, _ = factor_analysis.prepare_factors("fa", source, 2)
     assert model.floor == pytest.approx(1e-6 * np.diag(S).mean())
     p = model.start(0)
     largest = vectors[:, ::-1][:, :2] * np.sqrt(values[::-1][:2] - noise)
@@ -299,69 +306,69 @@ def test_factors_begin_with_principal_axes_or_draws_of_their_variance():
     p = model.start(1)
     np.testing.assert_allclose(p["loading"], drawn * np.sqrt(np.diag(S))[:, None] / 2)
     np.testing.assert_allclose(p["noise"], 0.5 * np.diag(S))
-    plain, _ = factors.factors("ppca", source, 2)
+    plain, _ = factor_analysis.prepare_factors("ppca", source, 2)
     np.testing.assert_allclose(plain.start(0)["noise"], noise)
     np.testing.assert_allclose(plain.start(1)["noise"], 0.5 * np.diag(S).mean())
-    np.testing.assert_allclose(factors.factors("pca", source, 4)[0].start(1)["noise"], 0.0)
-    high, _ = factors.factors("ppca", source, 2, floor=100.0)
+    np.testing.assert_allclose(factor_analysis.prepare_factors("pca", source, 4)[0].start(1)["noise"], 0.0)
+    high, _ = factor_analysis.prepare_factors("ppca", source, 2, floor=100.0)
     assert high.start(0)["noise"].tolist() == [100.0] * 4
-    assert (factors.factors("fa", Blocks(Table(np.ones((4, 3)))), 1)[0].floor, model.factors) == (2e-12, 2)
+    assert (factor_analysis.prepare_factors("fa", RowBlocks(RowTable(np.ones((4, 3)))), 1)[0].floor, model.factors) == (2e-12, 2)
     for name, count, most in (("fa", 4, 3), ("fa", 0, 3), ("pca", 5, 4)):
         with pytest.raises(BadUsage, match=f"{count} factors of 4 columns cannot be learned by {name}"):
-            factors.factors(name, source, count)
-        assert factors.factors(name, source, most)[0].factors == most
-    assert [factors.parameters_count(name, 5, 3) for name in ("fa", "ppca")] == [5 + 15 - 3 + 5, 5 + 15 - 3 + 1]
+            factor_analysis.prepare_factors(name, source, count)
+        assert factor_analysis.prepare_factors(name, source, most)[0].factors == most
+    assert [factor_analysis.parameter_count(name, 5, 3) for name in ("fa", "ppca")] == [5 + 15 - 3 + 5, 5 + 15 - 3 + 1]
     for name, low in (("pca", 0), ("ppca", 1), ("fa", 4)):
-        one, _ = factors.factors(name, source, 1, floor=100.0)
+        one, _ = factor_analysis.prepare_factors(name, source, 1, floor=100.0)
         q = one.start(0)
-        (block,) = factors.MomentsBlock(one.found).take(0, 1)
+        (block,) = factor_analysis.MomentsBlock(one.found).take(0, 1)
         after, floors = one.maximise(q, one.settle(q, one.expect(q)(block)))
         assert (floors, set(after["noise"].tolist())) == (low, {0.0 if name == "pca" else 100.0})
     singular = np.array([[1.0, 1.0], [1.0, 1.0]])
-    np.testing.assert_allclose(factors.solved(singular, np.array([2.0, 2.0])), [1.0, 1.0])
+    np.testing.assert_allclose(factor_analysis.solve_or_least_squares(singular, np.array([2.0, 2.0])), [1.0, 1.0])
 
 
 def test_gaussians_far_from_the_centre_are_narrow_and_wide_rows_are_whitened():
     """|P| (spread + |m|²) against 10⁵ D; columns beyond 24 and 4 K, or beyond 200."""
     roots, mean = np.sqrt(np.array([[[100.0]], [[100.0]]])), np.array([[0.0], [30.0]])
     for spread, narrow in ((99.0, [False, False]), (101.0, [False, True]), (1001.0, [True, True])):
-        made = densities.ready(np.zeros(2), mean, roots, np.zeros(1), spread, diagonal=False)
+        made = gaussian_densities.prepare_gaussians(np.zeros(2), mean, roots, np.zeros(1), spread, diagonal=False)
         assert made.narrow.tolist() == narrow
         X = np.array([[0.1], [30.05]])
         expected = [multivariate_normal(m, 0.01).logpdf(X) for m in mean]
         np.testing.assert_allclose(made.log_joint(made.features(X), X), expected, rtol=1e-9)
         np.testing.assert_allclose(made.reference, np.where(np.array(narrow)[:, None], mean, 0.0))
-    assert [densities.wide(*size) for size in ((24, 1), (25, 1), (25, 7), (28, 7), (29, 7), (200, 99), (201, 99))] == [
-        *(False, True, False, False, True, False, True)
-    ]
+    assert [
+        gaussian_densities.prefers_whitening(*size) for size in ((24, 1), (25, 1), (25, 7), (28, 7), (29, 7), (200, 99), (201, 99))
+    ] == [*(False, True, False, False, True, False, True)]
 
 
 def test_particles_of_a_chain_without_smoothing_are_the_filter_of_the_default_unit():
-    model = Discrete(np.array([0.3, 0.7]), np.array([[0.8, 0.2], [0.4, 0.6]]), np.log([[0.5, 0.1], [0.2, 0.9], [0.3, 0.3]]))
-    found, cloud = shares(model, 50, 4, smooth=False)
-    again = bootstrap(model, 50, 4, 0)
+    model = DiscreteChainModel(np.array([0.3, 0.7]), np.array([[0.8, 0.2], [0.4, 0.6]]), np.log([[0.5, 0.1], [0.2, 0.9], [0.3, 0.3]]))
+    found, cloud = state_probabilities(model, 50, 4, smooth=False)
+    again = bootstrap_filter(model, 50, 4, 0)
     assert (cloud.particles == again.particles).all()
-    assert cloud.log_likelihood == bootstrap(model, 50, 4).log_likelihood
-    assert cloud.log_likelihood != bootstrap(model, 50, 4, 1).log_likelihood
+    assert cloud.log_likelihood == bootstrap_filter(model, 50, 4).log_likelihood
+    assert cloud.log_likelihood != bootstrap_filter(model, 50, 4, 1).log_likelihood
     np.testing.assert_allclose(found[:, 1], [w @ x for w, x in zip(again.weight, again.particles, strict=True)])
     np.testing.assert_allclose(cloud.effective, [1 / (w @ w) for w in again.weight])
-    smoothed = smoother(model, again)
+    smoothed = smooth_particles(model, again)
     for t in (1, 0):
         x, after = again.particles[t], again.particles[t + 1]
         joint = again.weight[t][:, None] * model.move[x[:, None], after]
         expected = (joint / joint.sum(axis=0)) @ smoothed.weight[t + 1]
         np.testing.assert_allclose(smoothed.weight[t], expected / expected.sum())
     np.testing.assert_allclose(smoothed.effective, 1 / np.square(smoothed.weight).sum(axis=1))
-    assert systematic(np.array([0.2, 0.3, 0.5]), 0.5).tolist() == [0, 2, 2]  # at 1/6, 3/6 (an edge belongs to the next) and 5/6
-    assert systematic(np.array([0.5, 0.5]), 0.0).tolist() == [0, 1]
+    assert systematic_resampling(np.array([0.2, 0.3, 0.5]), 0.5).tolist() == [0, 2, 2]  # at 1/6, 3/6 (an edge belongs to the next) and 5/6
+    assert systematic_resampling(np.array([0.5, 0.5]), 0.0).tolist() == [0, 1]
 
 
 def test_steps_of_linear_particles_are_densities_and_draws_of_the_system(monkeypatch):
-    from dynamics import system
+    from linear_dynamics import system
 
     p = system(2, 3, 1)
     U, Y = np.array([[0.5], [-1.0]]), np.array([[0.1, np.nan, 0.4], [np.nan] * 3])
-    model = LinearGaussian(p, Y, U)
+    model = LinearGaussianModel(p, Y, U)
     x, after = np.random.default_rng(0).normal(size=(2, 4, 2))
     mean = x @ p["transition"].T + p["drift"] + U[1] @ p["control"].T
     expected = [[multivariate_normal(m, p["process"]).logpdf(b) for b in after] for m in mean]
@@ -376,7 +383,7 @@ def test_steps_of_linear_particles_are_densities_and_draws_of_the_system(monkeyp
     first = model.first(3, np.random.default_rng(5))
     z = np.random.default_rng(5).standard_normal((3, 2))
     np.testing.assert_allclose(first, p["start_mean"] + z @ np.linalg.cholesky(p["start_covariance"]).T)
-    cloud = bootstrap(model, 30, 0)
-    whole = smoother(model, cloud).weight
-    monkeypatch.setattr("herdcli.em.particles.SLAB", 90)
-    np.testing.assert_allclose(smoother(model, cloud).weight, whole, rtol=1e-12)
+    cloud = bootstrap_filter(model, 30, 0)
+    whole = smooth_particles(model, cloud).weight
+    monkeypatch.setattr("herdcli.em.particle_filter.SLAB", 90)
+    np.testing.assert_allclose(smooth_particles(model, cloud).weight, whole, rtol=1e-12)

@@ -10,12 +10,12 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
-from herdcli.algorithm import Progress, solve
-from herdcli.em import artifacts, fitting, gmm, kmeans, starts
-from herdcli.em.driver import EM, Course, Ledger, Settings, State
-from herdcli.em.search import Search, SearchState
+from herdcli.algorithm import RunProgress, run_algorithm
+from herdcli.em import artifacts, cluster_initialization, fitting, gmm, kmeans
+from herdcli.em.component_search import ComponentSearch, SearchState
+from herdcli.em.driver import EM, EMSettings, EMState, Ledger, RestartState
 from herdcli.errors import BadUsage, DataError, Diverged
-from herdcli.numerics.blocks import Block, Blocks, Moments, Table
+from herdcli.numerics.block_statistics import RowBlock, RowBlocks, RowMoments, RowTable
 
 
 def rows(n=90, seed=0):
@@ -25,10 +25,10 @@ def rows(n=90, seed=0):
 
 
 def made(model, sizes, X=None, weight=None, labels=None, valid=None, iterations=4, **asked):
-    training = Table(rows() if X is None else X, labels, weight)
-    given = fitting.Rows(training=training, valid=None if valid is None else Table(valid), holdout=rows(5, 9))
-    ready = fitting.fitting(given, fitting.Asked(model=model, sizes=sizes, **asked), Settings(iterations, 0.0))
-    return ready, ready.finished(solve(ready.search))
+    training = RowTable(rows() if X is None else X, labels, weight)
+    given = fitting.FitRows(training=training, valid=None if valid is None else RowTable(valid), holdout=rows(5, 9))
+    ready = fitting.prepare_fit(given, fitting.FitOptions(model=model, sizes=sizes, **asked), EMSettings(iterations, 0.0))
+    return ready, ready.finished(run_algorithm(ready.search))
 
 
 def log_joint(value, X):
@@ -50,7 +50,7 @@ def test_criteria_and_baselines_of_mixtures_are_their_formulas(family):
     p = {"full": 1 + 6 + 12, "tied": 1 + 6 + 6, "diagonal": 1 + 6 + 6, "spherical": 1 + 6 + 2}[family]
     assert value.free_parameters == p
     assert known.entropy == pytest.approx(entropy, rel=1e-9)
-    found = fitting.criteria(value, known.entropy)
+    found = fitting.information_criteria(value, known.entropy)
     assert found["aic"] == pytest.approx(2 * p - 2 * likelihood)
     assert found["bic"] == pytest.approx(p * np.log(w.sum()) - 2 * likelihood)
     assert found["icl"] == pytest.approx(found["bic"] + 2 * entropy)
@@ -61,7 +61,7 @@ def test_criteria_and_baselines_of_mixtures_are_their_formulas(family):
     assert known.base_valid == pytest.approx(multivariate_normal(mean, base).logpdf(valid).mean())
     assert known.valid == pytest.approx(logsumexp(log_joint(value, valid), axis=1).mean())
     assert (known.rows, known.missing, known.sizes, known.scores, known.criterion) == (90, 0, None, None, None)
-    assert (value.occupied, value.mass) == (2, pytest.approx(w.sum()))
+    assert (value.occupied_components, value.mass) == (2, pytest.approx(w.sum()))
 
 
 def test_baselines_of_clusters_and_factors_are_one_centre_and_independent_columns():
@@ -71,11 +71,11 @@ def test_baselines_of_clusters_and_factors_are_one_centre_and_independent_column
     assert clusters.known.base_valid == pytest.approx(-np.square(valid[1:] - X.mean(axis=0)).sum(axis=1).mean())
     nearest = np.square(valid[1:, None] - clusters.centre).sum(axis=2).min(axis=1)
     assert clusters.known.valid == pytest.approx(-nearest.mean())
-    assert fitting.criteria(clusters, 0.0) == {}
+    assert fitting.information_criteria(clusters, 0.0) == {}
     _, factors = made("fa", (1,), valid=valid)
     each = np.nansum(norm(X.mean(axis=0), X.std(axis=0)).logpdf(valid), axis=1)
     assert factors.known.base_valid == pytest.approx(each.mean())
-    found = fitting.criteria(factors, 5.0)
+    found = fitting.information_criteria(factors, 5.0)
     S = factors.loading @ factors.loading.T + np.diag(factors.noise)
     likelihood = multivariate_normal(factors.mean, S).logpdf(X).sum()
     assert factors.free_parameters == 3 + 3 + 3
@@ -83,7 +83,7 @@ def test_baselines_of_clusters_and_factors_are_one_centre_and_independent_column
     assert found["bic"] == pytest.approx(9 * np.log(90) - 2 * likelihood)
     _, plane = made("pca", (2,), valid=valid)
     assert plane.known.base_valid == pytest.approx(-np.nansum(np.square(valid - X.mean(axis=0)), axis=1).mean())
-    assert fitting.criteria(plane, 0.0) == {}
+    assert fitting.information_criteria(plane, 0.0) == {}
 
 
 @pytest.mark.parametrize("criterion", ["aic", "bic", "icl", "valid"])
@@ -93,7 +93,7 @@ def test_the_size_of_the_smallest_criterion_is_kept(criterion):
     scores = []
     for size in (1, 2, 3, 4):
         _, one = made("gmm", (size,), valid=valid, iterations=6)
-        scores.append(-one.known.valid if criterion == "valid" else fitting.criteria(one, one.known.entropy)[criterion])
+        scores.append(-one.known.valid if criterion == "valid" else fitting.information_criteria(one, one.known.entropy)[criterion])
     np.testing.assert_allclose(value.known.scores, scores)
     assert (value.known.sizes.tolist(), value.known.criterion) == ([1, 2, 3, 4], criterion)
     assert len(value.weight) == 1 + int(np.argmin(scores)) > 1
@@ -108,8 +108,8 @@ def test_a_bound_judges_sizes_by_itself():
     ends = [made("gmm", (size,), bayes=True)[1].ledger.free_energy[-1] for size in (1, 2)]
     np.testing.assert_allclose(value.known.scores, ends)
     assert value.known.criterion == "bound"
-    assert fitting.criteria(value, 0.0) == {}
-    assert value.occupied == 2
+    assert fitting.information_criteria(value, 0.0) == {}
+    assert value.occupied_components == 2
 
 
 class Scripted:
@@ -131,7 +131,7 @@ class Scripted:
         return state.number
 
     def progress(self, state):
-        return Progress(state.done, 10 * self.steps, f"at {state.done}")
+        return RunProgress(state.done, 10 * self.steps, f"at {state.done}")
 
     def memory(self):
         return self.steps
@@ -149,7 +149,7 @@ class Scripted:
 )
 def test_a_search_ends_by_its_patience_and_keeps_the_first_of_equals(scores, patience, tried, kept):
     runs = tuple(Scripted(number, number + 1) for number in range(4))
-    search = Search((2, 4, 6, 8), runs, lambda size, fit: scores[size // 2 - 1], patience)
+    search = ComponentSearch((2, 4, 6, 8), runs, lambda size, fit: scores[size // 2 - 1], patience)
     state = search.init()
     figures = []
     while not search.done(state):
@@ -161,7 +161,7 @@ def test_a_search_ends_by_its_patience_and_keeps_the_first_of_equals(scores, pat
     assert (figures[0].step, figures[0].bound, figures[0].figure) == (1, 100, "4 components, at 0")
     assert figures[1].figure == "4 components, at 1"
     assert search.memory() == 4
-    assert Search((2,), runs[:1]).progress(SearchState(0, runs[0].init(), runs[0].init())).figure == "at 0"
+    assert ComponentSearch((2,), runs[:1]).progress(SearchState(0, runs[0].init(), runs[0].init())).figure == "at 0"
 
 
 class Falling:
@@ -194,7 +194,7 @@ class Falling:
 
 
 def run_of(model, **settings):
-    algorithm = EM(model, Blocks(Table(np.zeros((3, 1)))), Settings(**settings))
+    algorithm = EM(model, RowBlocks(RowTable(np.zeros((3, 1)))), EMSettings(**settings))
     state = algorithm.init()
     while not algorithm.done(state):
         state = algorithm.step(state)
@@ -235,19 +235,19 @@ def test_restarts_are_counted_and_the_best_is_kept():
     assert algorithm.progress(state).figure == ""  # the second restart has begun
     state = algorithm.step(state)
     assert algorithm.progress(state).figure == "restart 2, log-likelihood -4"
-    assert Course({}, np.empty((0, 4))).objective == -np.inf
+    assert RestartState({}, np.empty((0, 4))).objective == -np.inf
     like = algorithm.like()
     assert (like.step, like.now.values.shape, like.best.iterations, like.now.parameters) == (0, (0, 4), 0, {})
-    assert isinstance(like, State)
+    assert isinstance(like, EMState)
 
 
 def test_a_run_without_a_likelihood_is_told_and_settings_have_their_least():
     with pytest.raises(Diverged, match="the log-likelihood is nan after 1 iterations"):
         run_of(Falling([-1.0, np.nan]), iterations=3)
-    assert Settings(iterations=0, tolerance=0.0, patience=1, restarts=1).patience == 1
+    assert EMSettings(iterations=0, tolerance=0.0, patience=1, restarts=1).patience == 1
     for wrong in ({"iterations": -1}, {"tolerance": -1e-9}, {"patience": 0}, {"restarts": 0}):
         with pytest.raises(BadUsage, match="iterations and tolerance cannot be negative, patience and restarts are at least 1"):
-            Settings(**wrong)
+            EMSettings(**wrong)
     flat = Ledger(np.zeros(3), np.array([3.0, 1.0, 2.5]), np.zeros(3), np.zeros(3, dtype=int))
     assert flat.rise == 1.5
     assert replace(flat, free_energy=np.array([3.0, 2.0, 1.0])).rise == 0.0
@@ -261,15 +261,17 @@ def test_moments_of_the_rows_nearest_to_a_centre():
     X = np.array([[0.0, 0], [1, 0], [0, 2], [-1, 0], [0, -2], [9, 1], [11, 1]])
     w = np.array([1.0, 2, 1, 2, 1, 3, 1])
     centre, scale = np.array([[0.2, 0.1], [10.0, 1.0], [0.0, 50.0]]), np.array([1.0, 2.0])
-    found = starts.moments_of_nearest(Block(0, X, None, w), centre, scale)
+    found = cluster_initialization.moments_of_nearest(RowBlock(0, X, None, w), centre, scale)
     assert found["weight"] == pytest.approx(np.array([8.0, 5.0, 1.0]) / 14)
     np.testing.assert_allclose(found["mean"], [[0, 0], [9.5, 1], [0, 50]])
     own = np.cov(X[:5].T, aweights=w[:5], ddof=0)
     both = (7 * own + 4 * np.cov(X[5:].T, aweights=w[5:], ddof=0)) / 11
     np.testing.assert_allclose(found["covariance"], [own, both, both])
-    labelled = starts.moments_of_nearest(Block(0, X, np.array([2, -1, -1, -1, -1, -1, -1]), w), centre, scale)
+    labelled = cluster_initialization.moments_of_nearest(RowBlock(0, X, np.array([2, -1, -1, -1, -1, -1, -1]), w), centre, scale)
     np.testing.assert_allclose(labelled["mean"][2], X[0])
-    tied = starts.moments_of_nearest(Block(0, np.array([[0.0, 8.0]]), None, None), np.array([[5.0, 8.0], [0.0, 0.0]]), np.array([1.0, 2.0]))
+    tied = cluster_initialization.moments_of_nearest(
+        RowBlock(0, np.array([[0.0, 8.0]]), None, None), np.array([[5.0, 8.0], [0.0, 0.0]]), np.array([1.0, 2.0])
+    )
     assert tied["weight"] == pytest.approx([1 / 3, 2 / 3])  # at 5 of the first and at 4 of the second, in units of the columns
 
 
@@ -278,10 +280,10 @@ def test_greedy_centres_are_drawn_by_squared_distance_and_the_best_of_a_few_is_t
     X = np.repeat([[0.0, 0.0], [100.0, 0.0], [0.0, 300.0], [7e3, 7e3]], 25, axis=0) + 0.1 * rows(100)[:, :2]
     w = np.where(np.arange(100) < 75, 1.0, 0.0)
     for seed in range(5):
-        chosen = starts.greedy(X, 3, np.random.default_rng(seed), w)
+        chosen = cluster_initialization.greedy_kmeans_pp(X, 3, np.random.default_rng(seed), w)
         assert sorted((chosen // 25).tolist()) == [0, 1, 2]
-        assert set((starts.greedy(X, 4, np.random.default_rng(seed)) // 25).tolist()) == {0, 1, 2, 3}
-    few = starts.greedy(np.ones((3, 2)), 5, np.random.default_rng(0), np.array([1.0, 0.0, 1.0]))
+        assert set((cluster_initialization.greedy_kmeans_pp(X, 4, np.random.default_rng(seed)) // 25).tolist()) == {0, 1, 2, 3}
+    few = cluster_initialization.greedy_kmeans_pp(np.ones((3, 2)), 5, np.random.default_rng(0), np.array([1.0, 0.0, 1.0]))
     assert set(few.tolist()) <= {0, 2}
     assert len(few) == 5
 
@@ -307,31 +309,35 @@ def test_candidates_of_a_next_centre_by_hand():
     """
     X = np.array([[0.0], [1.0], [3.0], [10.0]])
     random = Listed(0, [[0.5 / 110, 5 / 110, 0.999], [0.05, 0.95, 0.5]])
-    assert starts.greedy(X, 3, random).tolist() == [0, 3, 2]  # 2 + log 3 = 3 trials; then 3 leaves 1, and 1 leaves 4
+    assert cluster_initialization.greedy_kmeans_pp(X, 3, random).tolist() == [
+        0,
+        3,
+        2,
+    ]  # 2 + log 3 = 3 trials; then 3 leaves 1, and 1 leaves 4
     assert random.asked == [3, 3]
-    assert starts.greedy(X, 2, Listed(0, [[0.5 / 110, 5 / 110]])).tolist() == [0, 2]
+    assert cluster_initialization.greedy_kmeans_pp(X, 2, Listed(0, [[0.5 / 110, 5 / 110]])).tolist() == [0, 2]
 
 
 def test_rows_are_drawn_once_where_there_are_enough_with_a_weight():
     X, random = np.arange(6.0)[:, None], np.random.default_rng(0)
     w = np.array([1.0, 0, 2, 0, 0, 1])
-    assert sorted(starts.drawn(Block(0, X, None, w), 3, random).tolist()) == [0, 2, 5]
-    assert set(starts.drawn(Block(0, X, None, w), 4, random).tolist()) <= {0, 2, 5}
-    assert sorted(starts.drawn(Block(0, X, None, None), 6, random).tolist()) == [0, 1, 2, 3, 4, 5]
-    assert len(starts.drawn(Block(0, X, None, None), 7, random)) == 7
+    assert sorted(cluster_initialization.draw_rows(RowBlock(0, X, None, w), 3, random).tolist()) == [0, 2, 5]
+    assert set(cluster_initialization.draw_rows(RowBlock(0, X, None, w), 4, random).tolist()) <= {0, 2, 5}
+    assert sorted(cluster_initialization.draw_rows(RowBlock(0, X, None, None), 6, random).tolist()) == [0, 1, 2, 3, 4, 5]
+    assert len(cluster_initialization.draw_rows(RowBlock(0, X, None, None), 7, random)) == 7
 
 
 def test_starts_of_labels_are_their_means_and_gaps_those_of_columns():
     X, labels = rows(9), np.array([0, 0, 1, 1, -1, -1, -1, 1, -1])
-    found = starts.centres(Block(0, X, labels, None), 3, "random", np.random.default_rng(0), np.ones(3))
+    found = cluster_initialization.initial_centres(RowBlock(0, X, labels, None), 3, "random", np.random.default_rng(0), np.ones(3))
     np.testing.assert_allclose(found[:2], [X[:2].mean(axis=0), X[[2, 3, 7]].mean(axis=0)])
     assert (found[2] == X).all(axis=1).any()
     with pytest.raises(DataError, match="label 1 has no component, there are 1"):
-        starts.centres(Block(0, X, labels, None), 1, "random", np.random.default_rng(0), np.ones(3))
+        cluster_initialization.initial_centres(RowBlock(0, X, labels, None), 1, "random", np.random.default_rng(0), np.ones(3))
     holes = X.copy()
     holes[4, 1] = np.nan
-    moments = Moments(9, 9.0, np.array([7.0, 8.0, 9.0]), np.eye(3), 1)
-    assert starts.completed(Block(0, holes, None, None), moments).X[4].tolist() == [X[4, 0], 8.0, X[4, 2]]
+    moments = RowMoments(9, 9.0, np.array([7.0, 8.0, 9.0]), np.eye(3), 1)
+    assert cluster_initialization.fill_with_means(RowBlock(0, holes, None, None), moments).X[4].tolist() == [X[4, 0], 8.0, X[4, 2]]
 
 
 # mixtures and clusters
@@ -339,23 +345,23 @@ def test_starts_of_labels_are_their_means_and_gaps_those_of_columns():
 
 def test_the_floor_of_a_mixture_is_a_millionth_of_the_mean_variance_or_of_the_size_of_rows():
     X = rows()
-    assert gmm.gmm(Blocks(Table(X)), 2).floor == pytest.approx(1e-6 * X.var(axis=0).mean())
-    assert gmm.gmm(Blocks(Table(np.full((4, 2), 3.0))), 2).floor == pytest.approx(1e-12 * 10)
-    assert gmm.gmm(Blocks(Table(X)), 2, floor=0.0).floor == 0.0
+    assert gmm.prepare_gmm(RowBlocks(RowTable(X)), 2).floor == pytest.approx(1e-6 * X.var(axis=0).mean())
+    assert gmm.prepare_gmm(RowBlocks(RowTable(np.full((4, 2), 3.0))), 2).floor == pytest.approx(1e-12 * 10)
+    assert gmm.prepare_gmm(RowBlocks(RowTable(X)), 2, floor=0.0).floor == 0.0
     for wrong in ({"components": 0}, {"components": 2, "floor": -1.0}):
         with pytest.raises(BadUsage, match="components are at least 1, and a floor is not negative"):
-            gmm.gmm(Blocks(Table(X)), **wrong)
+            gmm.prepare_gmm(RowBlocks(RowTable(X)), **wrong)
     with pytest.raises(DataError, match=r"the start has means of shape \(2, 2\), expected \(2, 3\)"):
-        gmm.gmm(Blocks(Table(X)), 2, given={"mean": np.zeros((2, 2))})
+        gmm.prepare_gmm(RowBlocks(RowTable(X)), 2, given={"mean": np.zeros((2, 2))})
 
 
 def test_a_mixture_begins_with_the_rows_nearest_to_its_centres_and_again_from_means_that_are_given():
     X = rows()
-    model = gmm.gmm(Blocks(Table(X)), 3)
+    model = gmm.prepare_gmm(RowBlocks(RowTable(X)), 3)
     centre = np.array([[0.0, 0, 0], [6, 0, 1], [0, 5, 2]])
     scaled = (X[:, None] - centre) / X.std(axis=0)
     nearest = np.square(scaled).sum(axis=2).argmin(axis=1)
-    given = model.begun_at(centre).given
+    given = model.start_from_means(centre).given
     for k in range(3):
         np.testing.assert_allclose(given["mean"][k], X[nearest == k].mean(axis=0))
         np.testing.assert_allclose(given["covariance"][k], np.cov(X[nearest == k].T, ddof=0))
@@ -369,8 +375,8 @@ def test_minibatches_by_hand():
     """Runs of 64 neighbouring rows; every centre is the mean of all rows that it has taken in, by their weights."""
     X = rows(70)
     w = np.random.default_rng(1).uniform(0.5, 2, 70)
-    source = Blocks(Table(X, weight=w))
-    task = kmeans.MiniBatch(source.rows, kmeans.kmeans(source, 3, seed=5, given=X[:3]), 2)
+    source = RowBlocks(RowTable(X, weight=w))
+    task = kmeans.MiniBatch(source.rows, kmeans.prepare_kmeans(source, 3, seed=5, given=X[:3]), 2)
     state, centre, taken = task.init(), X[:3].copy(), np.zeros(3)
     like = task.like()
     assert (like.step, like.centre.shape, like.taken.shape) == (0, (3, 3), (3,))
@@ -397,8 +403,8 @@ def test_minibatches_by_hand():
     squares = np.square(X[:, None] - centre).sum(axis=2).min(axis=1)
     assert fit.log_likelihood == pytest.approx(-w @ squares / w.sum()) == fit.objectives[0] == -fit.ledger.free_energy[0]
     assert (fit.iterations.tolist(), fit.converged.tolist(), fit.best, fit.mass) == ([0], [True], 0, pytest.approx(w.sum()))
-    few = Blocks(Table(X[:10]))
-    short = kmeans.MiniBatch(few.rows, kmeans.kmeans(few, 1, given=X[:1]), 1)
+    few = RowBlocks(RowTable(X[:10]))
+    short = kmeans.MiniBatch(few.rows, kmeans.prepare_kmeans(few, 1, given=X[:1]), 1)
     np.testing.assert_allclose(short.step(short.init()).centre, [X[:10].mean(axis=0)])
 
 
@@ -412,9 +418,15 @@ def test_values_at_their_limits_are_models():
     _, value = made("gmm", (2,), bayes=True)
     one = replace(value, freedom=np.full(2, 2.001))
     one.validate()
-    assert replace(one, freedom=None, precision=None, concentration=None, weight=np.array([0.999, 0.001]), mass=1000.0).occupied == 2
-    assert replace(one, freedom=None, precision=None, concentration=None, weight=np.array([0.9991, 0.0009]), mass=1000.0).occupied == 1
-    assert replace(one, freedom=np.array([4.0, 3.99])).occupied == 1
+    assert (
+        replace(one, freedom=None, precision=None, concentration=None, weight=np.array([0.999, 0.001]), mass=1000.0).occupied_components
+        == 2
+    )
+    assert (
+        replace(one, freedom=None, precision=None, concentration=None, weight=np.array([0.9991, 0.0009]), mass=1000.0).occupied_components
+        == 1
+    )
+    assert replace(one, freedom=np.array([4.0, 3.99])).occupied_components == 1
     for changes, message in (
         ({"freedom": np.full(2, 2.0)}, "/freedom must be above the number of columns less one"),
         ({"freedom": None}, "/concentration, /precision and /freedom belong together"),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from herdcli.em import densities, driver, gmm
+from herdcli.em import driver, gaussian_densities, gmm
 from herdcli.errors import BadUsage, DataError, Diverged
-from herdcli.numerics import blocks
+from herdcli.numerics import block_statistics
 
 FAMILIES = {"full": "full", "tied": "tied", "diagonal": "diag", "spherical": "spherical"}
 
@@ -32,9 +32,9 @@ def start(X: np.ndarray, K: int, seed: int = 0) -> dict[str, np.ndarray]:
 def fit(
     X: np.ndarray, K: int, iterations: int = 50, labels=None, weight=None, restarts: int = 1, tolerance: float = 0.0, **options
 ) -> tuple:
-    source = blocks.Blocks(blocks.Table(X, labels, weight))
-    model = gmm.gmm(source, K, **options)
-    return driver.run(driver.EM(model, source, driver.Settings(iterations, tolerance, restarts=restarts))), model
+    source = block_statistics.RowBlocks(block_statistics.RowTable(X, labels, weight))
+    model = gmm.prepare_gmm(source, K, **options)
+    return driver.run_em(driver.EM(model, source, driver.EMSettings(iterations, tolerance, restarts=restarts))), model
 
 
 def log_joint(X: np.ndarray, parameters: dict) -> np.ndarray:
@@ -205,10 +205,10 @@ def test_features_are_the_density() -> None:
     random = np.random.default_rng(0)
     X, mean = random.normal(size=(7, 4)), random.normal(size=(2, 4))
     root = np.tril(random.normal(size=(2, 4, 4))) + 3 * np.eye(4)
-    found = densities.ready(np.log([0.3, 0.7]), mean, root, X.mean(axis=0), 1.0, diagonal=False)
+    found = gaussian_densities.prepare_gaussians(np.log([0.3, 0.7]), mean, root, X.mean(axis=0), 1.0, diagonal=False)
     covariance = np.linalg.inv(root.transpose(0, 2, 1) @ root)
     expected = log_joint(X, {"weight": [0.3, 0.7], "mean": mean, "covariance": covariance})
-    assert pytest.approx(expected, abs=1e-11) == found.log_joint(densities.features(X - found.centre, False), X).T
+    assert pytest.approx(expected, abs=1e-11) == found.log_joint(gaussian_densities.quadratic_features(X - found.centre, False), X).T
 
 
 def test_duplicates_are_floored_and_told() -> None:
@@ -255,7 +255,7 @@ def test_criteria_are_scikit_learn_s() -> None:
     X = data()
     for family, name in FAMILIES.items():
         rival = mixture.GaussianMixture(3, covariance_type=name, random_state=0).fit(X)
-        mine = gmm.criteria(rival.score(X) * len(X), len(X), gmm.parameters_count(3, X.shape[1], family))
+        mine = gmm.information_criteria(rival.score(X) * len(X), len(X), gmm.parameter_count(3, X.shape[1], family))
         assert (mine["aic"], mine["bic"]) == (pytest.approx(rival.aic(X)), pytest.approx(rival.bic(X)))
 
 
@@ -264,11 +264,11 @@ def test_wide_rows_are_whitened_to_the_same_statistics_as_features_give(columns,
     random = np.random.default_rng(1)
     X = random.normal(size=(300, columns)) + 3.0 * random.integers(2, size=(300, 1))
     weight = random.uniform(size=300)
-    source = blocks.Blocks(blocks.Table(X, weight=weight))
+    source = block_statistics.RowBlocks(block_statistics.RowTable(X, weight=weight))
     found = []
     for limits in ((0, 0), (1000, 1000)):
-        monkeypatch.setattr("herdcli.em.densities.WIDE", limits)
-        model = gmm.gmm(source, 3)
+        monkeypatch.setattr("herdcli.em.gaussian_densities.WIDE", limits)
+        model = gmm.prepare_gmm(source, 3)
         parameters = model.start(0)
         (block,) = source.take(0, 1)
         sums = model.settle(parameters, model.expect(parameters)(block))
@@ -283,18 +283,24 @@ def test_several_components_of_each_class_are_mixtures_of_their_own_rows() -> No
     X = random.normal(size=(400, 2)) + 4.0 * random.integers(0, 3, size=(400, 1))
     y = random.integers(0, 2, size=400)
     X[y == 1, 0] *= 2.0
-    whole = gmm.gmm(blocks.Blocks(blocks.Table(X, labels=y)), 4)
+    whole = gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.RowTable(X, labels=y)), 4)
     whole = replace(whole, per_class=2)
     begun = whole.start(0)
     given = replace(whole, given=begun)
-    found = driver.run(driver.EM(given, blocks.Blocks(blocks.Table(X, labels=y)), driver.Settings(iterations=30, tolerance=0.0)))
+    found = driver.run_em(
+        driver.EM(
+            given, block_statistics.RowBlocks(block_statistics.RowTable(X, labels=y)), driver.EMSettings(iterations=30, tolerance=0.0)
+        )
+    )
     assert found.ledger.rise < 1e-12
     for label in (0, 1):
         own = slice(2 * label, 2 * label + 2)
         start = {name: item[own] for name, item in begun.items()}
         start["weight"] = start["weight"] / start["weight"].sum()
-        rows = blocks.Blocks(blocks.Table(X[y == label]))
-        alone = driver.run(driver.EM(gmm.gmm(rows, 2, given=start), rows, driver.Settings(iterations=30, tolerance=0.0))).parameters
+        rows = block_statistics.RowBlocks(block_statistics.RowTable(X[y == label]))
+        alone = driver.run_em(
+            driver.EM(gmm.prepare_gmm(rows, 2, given=start), rows, driver.EMSettings(iterations=30, tolerance=0.0))
+        ).parameters
         assert found.parameters["mean"][own] == pytest.approx(alone["mean"], rel=1e-7)
         assert found.parameters["covariance"][own] == pytest.approx(alone["covariance"], rel=1e-7)
         assert found.parameters["weight"][own] == pytest.approx(alone["weight"] * (y == label).mean(), rel=1e-7)
@@ -304,10 +310,12 @@ def test_half_labelled_rows_share_out_the_others_and_the_energy_never_rises() ->
     random = np.random.default_rng(8)
     X = random.normal(size=(300, 2)) + 6.0 * random.integers(0, 4, size=(300, 1))
     y = np.where(random.random(300) < 0.5, (X[:, 0] > 9).astype(int), -1)
-    model = replace(gmm.gmm(blocks.Blocks(blocks.Table(X, labels=y)), 4), per_class=2)
-    found = driver.run(driver.EM(model, blocks.Blocks(blocks.Table(X, labels=y)), driver.Settings(iterations=60)))
+    model = replace(gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.RowTable(X, labels=y)), 4), per_class=2)
+    found = driver.run_em(
+        driver.EM(model, block_statistics.RowBlocks(block_statistics.RowTable(X, labels=y)), driver.EMSettings(iterations=60))
+    )
     assert found.ledger.rise < 1e-9
-    r = gmm.of_mixture(found.parameters, X)[0]
+    r = gmm.mixture_posteriors(found.parameters, X)[0]
     classes = r.reshape(300, 2, 2).sum(axis=2).argmax(axis=1)
     assert (classes == (X[:, 0] > 9)).mean() > 0.95
 
@@ -316,7 +324,7 @@ def test_half_labelled_rows_share_out_the_others_and_the_energy_never_rises() ->
 def test_covariances_are_clear_of_the_floor_only_where_no_eigenvalue_is_at_it(least: float, expected: bool) -> None:
     turned = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0]
     covariance = np.stack([9.0 * np.eye(4), turned @ np.diag([3.0, 2.0, least, 7.0]) @ turned.T])
-    assert densities.clear(covariance, 1.0) is expected
+    assert gaussian_densities.is_clear_of_floor(covariance, 1.0) is expected
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
@@ -324,4 +332,4 @@ def test_a_covariance_without_a_root_is_told_by_its_component(bad: float) -> Non
     covariance = np.repeat(np.eye(3)[None], 2, axis=0)
     covariance[1, 0, 0] = bad
     with pytest.raises(Diverged, match="the covariance of component 1 is singular"):
-        densities.precision_roots(covariance)
+        gaussian_densities.precision_roots(covariance)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from chains import enumerated
+from hidden_markov import enumerated
 from scipy.stats import multivariate_normal, poisson
 
 from herdcli.em import driver, hmm, sequences
 from herdcli.errors import BadUsage, DataError, HerdError
-from herdcli.numerics import blocks
+from herdcli.numerics import block_statistics
 
 LENGTHS = [30, 1, 17, 52, 8]
 KEY = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
@@ -32,17 +32,17 @@ def data(name: str, seed: int = 0) -> np.ndarray:
 
 
 def model(name: str, X: np.ndarray, K: int = 3, *, key=KEY, weight=None, labels=None, **options) -> hmm.HMM:
-    found = sequences.grouped(X, key, weight)
+    found = sequences.group_rows(X, key, weight)
     asked = {key: options.pop(key) for key in ("covariance", "mixtures", "floor") if key in options}
-    family, moments = hmm.emission(name, found, mixtures=asked.pop("mixtures", 2), **asked)
+    family, moments = hmm.emission_family(name, found, mixtures=asked.pop("mixtures", 2), **asked)
     if isinstance(options.get("transitions"), str):
-        options["transitions"] = hmm.structure(options["transitions"], K)
-    return hmm.hmm(found, K, family, moments, labels=labels, **options)
+        options["transitions"] = hmm.chain_structure(options["transitions"], K)
+    return hmm.prepare_hmm(found, K, family, moments, labels=labels, **options)
 
 
-def fit(made: hmm.HMM, iterations: int = 12, **settings) -> driver.Fit:
-    chosen = driver.Settings(iterations, settings.pop("tolerance", 0.0), patience=iterations + 1, **settings)
-    return driver.run(driver.EM(made, sequences.SequenceBlocks(made.sequences), chosen))
+def fit(made: hmm.HMM, iterations: int = 12, **settings) -> driver.EMFit:
+    chosen = driver.EMSettings(iterations, settings.pop("tolerance", 0.0), patience=iterations + 1, **settings)
+    return driver.run_em(driver.EM(made, sequences.SequenceBlocks(made.sequences), chosen))
 
 
 def density(made: hmm.HMM, p: dict, X: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ def test_the_ledger_is_monotone_and_the_log_likelihood_that_of_enumeration(name:
     short = X[: LENGTHS[0]][:7]
     p = found.parameters
     expected = enumerated(p["initial"], p["transition"], density(made, p, short))
-    own = replace(made, sequences=sequences.grouped(short), given=p)
+    own = replace(made, sequences=sequences.group_rows(short), given=p)
     again = fit(own, 0)
     assert again.log_likelihood * len(short) == pytest.approx(expected.log_likelihood, abs=1e-11)
 
@@ -157,15 +157,15 @@ def test_what_a_mask_forbids_stays_zero(name: str) -> None:
 
 def test_a_mask_can_be_given_and_has_to_lead_on() -> None:
     ring = np.roll(np.eye(3), 1, axis=1) + np.eye(3)
-    assert (fit(model("poisson", data("poisson"), transitions=hmm.structure("full", 3, ring))).parameters["transition"] == 0)[
+    assert (fit(model("poisson", data("poisson"), transitions=hmm.chain_structure("full", 3, ring))).parameters["transition"] == 0)[
         ring == 0
     ].all()
     with pytest.raises(BadUsage, match="each state needs a state that may come next"):
-        hmm.structure("full", 2, np.array([[1, 0], [0, 0]]))
+        hmm.chain_structure("full", 2, np.array([[1, 0], [0, 0]]))
     with pytest.raises(DataError, match="the transitions are 3 × 3, expected 2 × 2"):
-        hmm.structure("full", 2, ring)
+        hmm.chain_structure("full", 2, ring)
     with pytest.raises(BadUsage, match="'round' is not a transition structure"):
-        hmm.structure("round", 2)
+        hmm.chain_structure("round", 2)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "diagonal", "categorical", "poisson"])
@@ -216,10 +216,10 @@ def test_blocks_and_workers_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(sequences, "BLOCK", 16)
     made = model("gmm", data("gmm"))
-    source, chosen = sequences.SequenceBlocks(made.sequences), driver.Settings(3, 0.0)
+    source, chosen = sequences.SequenceBlocks(made.sequences), driver.EMSettings(3, 0.0)
     assert source.count > 2
     with ThreadPoolExecutor(2) as pool:
-        a, b = driver.run(driver.EM(made, source, chosen)), driver.run(driver.EM(made, source, chosen, pool.map))
+        a, b = driver.run_em(driver.EM(made, source, chosen)), driver.run_em(driver.EM(made, source, chosen, pool.map))
     assert a.parameters["covariance"].tobytes() == b.parameters["covariance"].tobytes()
     assert a.ledger.free_energy.tobytes() == b.ledger.free_energy.tobytes()
 
@@ -234,10 +234,10 @@ def test_sequences_of_one_step_have_no_transitions() -> None:
 
 
 def test_floors_are_the_likeliest_above_them_and_are_told() -> None:
-    from herdcli.em.emissions import raised
+    from herdcli.em.emissions import raise_to_floor
 
     counts = np.array([[8.0, 1.0, 0.0, 1.0]])
-    p, floors = raised(counts, 0.15)
+    p, floors = raise_to_floor(counts, 0.15)
     assert p == pytest.approx(np.array([[0.55, 0.15, 0.15, 0.15]]))
     assert floors == 3
     X = np.zeros((20, 1))
@@ -260,7 +260,7 @@ def test_values_that_a_family_cannot_emit_are_named() -> None:
         with pytest.raises(DataError, match=message):
             model(name, X)
     with pytest.raises(DataError, match="column 'wave' has 2 in row 1, and bits"):
-        hmm.emission("bernoulli", sequences.grouped(np.array([[1.0], [2.0]])), names=["wave"])
+        hmm.emission_family("bernoulli", sequences.group_rows(np.array([[1.0], [2.0]])), names=["wave"])
 
 
 def test_an_impossible_row_is_named_by_sequence_and_step() -> None:
@@ -298,5 +298,5 @@ def test_rows_drawn_of_a_model_have_its_moments() -> None:
 def test_numbers_of_parameters() -> None:
     for name, each in (("gaussian", 5), ("categorical", 3), ("poisson", 2), ("bernoulli", 3), ("gmm", 11)):
         made = model(name, data(name))
-        assert hmm.numbers(made) == 2 + 6 + 3 * each
-    assert blocks.BLOCK == sequences.BLOCK
+        assert hmm.parameter_count(made) == 2 + 6 + 3 * each
+    assert block_statistics.BLOCK == sequences.BLOCK

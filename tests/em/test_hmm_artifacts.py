@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from herdcli.artifacts.files import load, save
-from herdcli.em import chain, hmm_fitting, sequences
+from herdcli.artifacts.load_save import load, save
+from herdcli.em import forward_backward, hmm_fitting, sequences
 from herdcli.em import hmm_artifacts as kinds
-from herdcli.em.driver import Settings
+from herdcli.em.driver import EMSettings
 from herdcli.errors import BadUsage, DataError
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.hmm import metrics
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.schema import check
+from herdcli.schema import check_arrays
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "data"
 LENGTHS = [12, 9, 15, 7, 11, 6]
@@ -35,10 +35,10 @@ def fitted(
     name: str = "gaussian", X: np.ndarray | None = None, parts: tuple[float, ...] = (4.0, 1.0, 1.0), key=KEY, **asked
 ) -> kinds.MarkovChain:
     X = table(name) if X is None else X
-    divided = sequences.split(sequences.grouped(X, key), None, parts, 0)
-    rows = hmm_fitting.ChainRows(training=divided[0], valid=divided.get(1), test=divided.get(2))
+    divided = sequences.split_sequences(sequences.group_rows(X, key), None, parts, 0)
+    rows = hmm_fitting.ChainSequences(training=divided[0], valid=divided.get(1), test=divided.get(2))
     options = {"sizes": (2,), "emission": name} | asked
-    made = hmm_fitting.fitting(rows, hmm_fitting.AskedChain(**options), Settings(8, 0.0, restarts=2))
+    made = hmm_fitting.prepare_chain_fit(rows, hmm_fitting.ChainOptions(**options), EMSettings(8, 0.0, restarts=2))
     state = made.search.init()
     while not made.search.done(state):
         state = made.search.step(state)
@@ -51,7 +51,7 @@ def test_what_is_written_is_read(name: str, tmp_path: Path) -> None:
     save(path, value, [])
     found = load(path)
     assert found.kind == "hmm"
-    check(found.value)
+    check_arrays(found.value)
     assert found.value.transition.tobytes() == value.transition.tobytes()
     assert found.value.log_likelihood(value.held.sequences) == value.log_likelihood(value.held.sequences)
     assert found.value.free_parameters == value.free_parameters
@@ -90,15 +90,18 @@ def test_values_that_make_no_chain_are_refused() -> None:
         ),
     ):
         with pytest.raises(DataError, match=message):
-            check(other)
+            check_arrays(other)
 
 
 def test_the_baseline_is_one_gaussian_and_the_mixture_forgets_the_order() -> None:
     value = fitted()
     figures = metrics(value, EvaluationSettings())
-    held, training = value.held.sequences, sequences.split(sequences.grouped(table(), KEY), None, (4.0, 1.0, 1.0), 0)[0].whole().X
+    held, training = (
+        value.held.sequences,
+        sequences.split_sequences(sequences.group_rows(table(), KEY), None, (4.0, 1.0, 1.0), 0)[0].whole().X,
+    )
     expected = multivariate_normal(training.mean(axis=0), np.cov(training.T, ddof=0)).logpdf(held.whole().X).mean()
-    assert value.of_one_state(held.whole().X).mean() == pytest.approx(expected, abs=1e-9)
+    assert value.single_state_densities(held.whole().X).mean() == pytest.approx(expected, abs=1e-9)
     assert figures["log_likelihood_one_state"] == pytest.approx(expected, abs=1e-9)
     densities = np.stack(
         [
@@ -107,7 +110,9 @@ def test_the_baseline_is_one_gaussian_and_the_mixture_forgets_the_order() -> Non
         ]
     )
     assert figures["log_likelihood_mixture"] == pytest.approx(np.log(value.known.occupancy @ densities).mean(), abs=1e-12)
-    own = chain.increments(value.chain, chain.emitted(value.ready().logs(held.whole().X)), held.offsets)
+    own = forward_backward.row_log_likelihoods(
+        value.chain, forward_backward.scale_likelihoods(value.ready().logs(held.whole().X)), held.offsets
+    )
     assert own.mean() == pytest.approx(figures["log_likelihood"], abs=1e-12), "rows given those before them add up to sequences"
     best = max(figures[f"log_likelihood_{name}"] for name in ("mixture", "one_state", "gaussian", "independent"))
     assert figures["log_likelihood_baseline"] == best
@@ -119,7 +124,7 @@ def test_pieces_that_begin_later_begin_in_any_state() -> None:
     assert value.held.later
     assert sorted(value.initial.tolist()) == pytest.approx([0.0, 1.0], abs=1e-6)  # of one sequence
     began = replace(value, initial=value.known.occupancy)
-    once = sequences.grouped(value.held.X)
+    once = sequences.group_rows(value.held.X)
     assert value.log_likelihood(value.held.sequences) == pytest.approx(began.log_likelihood(once), abs=1e-12)
     assert value.log_likelihood(once) != began.log_likelihood(once)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dynamics import dense, system
+from linear_dynamics import dense, system
 
-from herdcli.em.factors import posterior
-from herdcli.em.kalman import kalman, smooth
+from herdcli.em.factor_analysis import factor_posterior
+from herdcli.em.kalman import filter_sequences, smooth_sequences
 from herdcli.errors import Diverged
 from herdcli.online.model import Settings
-from herdcli.online.updates import full_update
+from herdcli.online.reference_updates import full_update
 
 CLOSE = {"rtol": 0, "atol": 1e-12}
 
@@ -25,8 +25,8 @@ def test_moments_are_those_of_conditioning(states, columns, controls, missing):
     if missing:
         Y[3] = np.nan
     offsets = np.array([0, steps])
-    filtered = kalman(p, Y, offsets, U)
-    smoothed = smooth(p, filtered, offsets)
+    filtered = filter_sequences(p, Y, offsets, U)
+    smoothed = smooth_sequences(p, filtered, offsets)
     evidence, mean, joint = dense(p, Y, U)
     blocks = joint.reshape(steps, states, steps, states).transpose(0, 2, 1, 3)
     assert filtered.log_likelihood.sum() == pytest.approx(evidence, abs=1e-12 * max(1.0, abs(evidence)))
@@ -42,9 +42,9 @@ def test_moments_are_those_of_conditioning(states, columns, controls, missing):
 def test_sequences_do_not_touch_each_other():
     random, p = np.random.default_rng(0), system(3, 2)
     Y = random.standard_normal((12, 2))
-    together = kalman(p, Y, np.array([0, 1, 5, 12]))
+    together = filter_sequences(p, Y, np.array([0, 1, 5, 12]))
     for begin, end in ((0, 1), (1, 5), (5, 12)):
-        alone = kalman(p, Y[begin:end], np.array([0, end - begin]))
+        alone = filter_sequences(p, Y[begin:end], np.array([0, end - begin]))
         np.testing.assert_allclose(together.mean[begin:end], alone.mean, **CLOSE)
         np.testing.assert_allclose(together.log_likelihood[begin:end], alone.log_likelihood, **CLOSE)
 
@@ -57,9 +57,9 @@ def test_without_dynamics_it_is_factor_analysis():
     p |= {"start_covariance": np.eye(K), "loading": C, "mean": c, "noise": np.diag(psi)}
     Y = random.standard_normal((n, D))
     Y[random.random(Y.shape) < 0.2] = np.nan
-    found = kalman(p, Y, np.array([0, n]))
-    scores, log_density = posterior({"loading": C, "mean": c, "noise": psi}, Y)
-    np.testing.assert_allclose(smooth(p, found, np.array([0, n])).mean, scores, **CLOSE)
+    found = filter_sequences(p, Y, np.array([0, n]))
+    scores, log_density = factor_posterior({"loading": C, "mean": c, "noise": psi}, Y)
+    np.testing.assert_allclose(smooth_sequences(p, found, np.array([0, n])).mean, scores, **CLOSE)
     np.testing.assert_allclose(found.log_likelihood, log_density, **CLOSE)
 
 
@@ -72,7 +72,7 @@ def test_arow_is_the_kalman_update_and_nherd_its_joseph_form_without_noise(sign)
     x, mu, sigma = p["loading"][0], p["start_mean"], p["start_covariance"]
     mu = -mu if sign * (mu @ x) > 1 else mu
     p |= {"start_mean": mu, "mean": np.zeros(1), "noise": np.eye(1) / C}
-    found = kalman(p, np.array([[sign], [random.standard_normal()]]), np.array([0, 2]))
+    found = filter_sequences(p, np.array([[sign], [random.standard_normal()]]), np.array([0, 2]))
     mean, covariance = full_update(mu, sigma, x, sign, Settings(algorithm="arow", covariance="full", C=C))
     np.testing.assert_allclose(found.mean[0], mean, rtol=0, atol=4e-15)
     np.testing.assert_allclose(found.covariance[0], covariance, rtol=0, atol=4e-15)
@@ -88,8 +88,8 @@ def test_noise_of_a_singular_process_is_no_harm():
     p = system(2, 1) | {"transition": np.array([[1.0, 1.0], [0.0, 1.0]]), "drift": np.zeros(2), "process": np.diag([0.1, 0.0])}
     p |= {"start_covariance": np.diag([0.0, 1.0])}
     Y = np.random.default_rng(0).standard_normal((7, 1))
-    found = kalman(p, Y, np.array([0, 7]))
-    smoothed = smooth(p, found, np.array([0, 7]))
+    found = filter_sequences(p, Y, np.array([0, 7]))
+    smoothed = smooth_sequences(p, found, np.array([0, 7]))
     evidence, mean, joint = dense(p, Y)
     assert found.log_likelihood.sum() == pytest.approx(evidence, abs=1e-12)
     np.testing.assert_allclose(smoothed.mean, mean, **CLOSE)
@@ -99,8 +99,8 @@ def test_noise_of_a_singular_process_is_no_harm():
 def test_covariances_stay_sound_where_differences_would_not():
     """Noise 10¹⁰ times smaller than the states: P − K S K' would be indefinite; a square never is."""
     p = system(3, 3) | {"noise": 1e-10 * np.eye(3), "start_covariance": 1e6 * np.eye(3)}
-    found = kalman(p, np.random.default_rng(0).standard_normal((200, 3)), np.array([0, 200]))
-    smoothed = smooth(p, found, np.array([0, 200]))
+    found = filter_sequences(p, np.random.default_rng(0).standard_normal((200, 3)), np.array([0, 200]))
+    smoothed = smooth_sequences(p, found, np.array([0, 200]))
     assert np.linalg.eigvalsh(found.covariance).min() > 0
     assert np.linalg.eigvalsh(smoothed.covariance).min() > 0
     assert (smoothed.covariance == smoothed.covariance.transpose(0, 2, 1)).all()
@@ -109,7 +109,7 @@ def test_covariances_stay_sound_where_differences_would_not():
 def test_an_unstable_system_is_filtered_while_it_is_seen_and_told_when_it_overflows():
     p = system(2, 2, radius=1.5)
     Y = np.random.default_rng(0).standard_normal((3000, 2))
-    assert np.isfinite(kalman(p, Y, np.array([0, 3000])).log_likelihood).all()
+    assert np.isfinite(filter_sequences(p, Y, np.array([0, 3000])).log_likelihood).all()
     Y[10:2900] = np.nan
     with pytest.raises(Diverged, match="the states overflow at row"):
-        kalman(p, Y, np.array([0, 3000]))
+        filter_sequences(p, Y, np.array([0, 3000]))

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.artifacts import load_checkpoint, save_checkpoint
 from herdcli.em import driver, gmm, kmeans
 from herdcli.errors import DataError
-from herdcli.numerics import blocks
+from herdcli.numerics import block_statistics
 
 
 def data(n: int = 10_000, seed: int = 0) -> np.ndarray:
@@ -18,9 +18,11 @@ def data(n: int = 10_000, seed: int = 0) -> np.ndarray:
     return random.normal(size=(n, 4)) + 3.0 * random.normal(size=(12, 4))[random.integers(12, size=n)]
 
 
-def fit(X: np.ndarray, K: int, iterations: int = 100, weight=None, restarts: int = 1, **options) -> driver.Fit:
-    source = blocks.Blocks(blocks.Table(X, weight=weight))
-    return driver.run(driver.EM(kmeans.kmeans(source, K, **options), source, driver.Settings(iterations, 0.0, restarts=restarts)))
+def fit(X: np.ndarray, K: int, iterations: int = 100, weight=None, restarts: int = 1, **options) -> driver.EMFit:
+    source = block_statistics.RowBlocks(block_statistics.RowTable(X, weight=weight))
+    return driver.run_em(
+        driver.EM(kmeans.prepare_kmeans(source, K, **options), source, driver.EMSettings(iterations, 0.0, restarts=restarts))
+    )
 
 
 def test_sum_of_squares_is_scikit_learn_s_from_the_same_start() -> None:
@@ -37,13 +39,13 @@ def test_sum_of_squares_is_scikit_learn_s_from_the_same_start() -> None:
 
 def test_bounds_save_distances_and_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     X, done = data(), [0]
-    original = kmeans.closest
+    original = kmeans.nearest_centres
 
     def counted(Z, centre):
         done[0] += len(Z)
         return original(Z, centre)
 
-    monkeypatch.setattr(kmeans, "closest", counted)
+    monkeypatch.setattr(kmeans, "nearest_centres", counted)
     bounded = fit(X, 12, 30, given=X[:12])
     few, done[0] = done[0], 0
     plain = fit(X, 12, 30, given=X[:12], bounded=False)
@@ -63,19 +65,19 @@ def test_it_is_the_limit_of_the_mixture() -> None:
     X = data(500)
     centre = X[:5]
     given = {"weight": np.arange(1.0, 6.0) / 15, "mean": centre, "covariance": np.repeat(np.eye(4)[None] * 1e-6, 5, axis=0)}
-    r, _ = gmm.gmm(blocks.Blocks(blocks.Table(X)), 5, given=given).responsibilities(given, X)
-    assert np.array_equal(r, np.eye(5)[kmeans.closest(X, centre)[0]])
+    r, _ = gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.RowTable(X)), 5, given=given).responsibilities(given, X)
+    assert np.array_equal(r, np.eye(5)[kmeans.nearest_centres(X, centre)[0]])
 
 
 def test_nearest_is_the_nearest_and_ties_go_to_the_lowest() -> None:
     X, centre = data(3000) + 1e4, data(40, 1) + 1e4
-    nearest, upper, lower = kmeans.closest(X, centre)
+    nearest, upper, lower = kmeans.nearest_centres(X, centre)
     distances = np.sort(cdist(X, centre), axis=1)
     assert np.array_equal(nearest, cdist(X, centre).argmin(axis=1))
     assert (upper >= distances[:, 0]).all()
     assert (lower <= distances[:, 1]).all()
     for dtype in (np.float64, np.float32):  # a file may hold either
-        assert kmeans.closest(np.zeros((2, 1)), np.array([[1.0], [-1.0], [1.0]], dtype=dtype))[0].tolist() == [0, 0]
+        assert kmeans.nearest_centres(np.zeros((2, 1)), np.array([[1.0], [-1.0], [1.0]], dtype=dtype))[0].tolist() == [0, 0]
 
 
 def test_weights_are_repeats_and_empty_clusters_stay() -> None:
@@ -103,14 +105,14 @@ def test_greedy_start_is_better_than_rows_drawn() -> None:
 
 
 def batched(X: np.ndarray, start: np.ndarray, batches: int) -> kmeans.MiniBatch:
-    source = blocks.Blocks(blocks.Table(X))
-    return kmeans.MiniBatch(source.rows, kmeans.kmeans(source, len(start), given=start), batches)
+    source = block_statistics.RowBlocks(block_statistics.RowTable(X))
+    return kmeans.MiniBatch(source.rows, kmeans.prepare_kmeans(source, len(start), given=start), batches)
 
 
 def test_minibatches_come_near_to_lloyd() -> None:
     X = data()
     start = fit(X, 12, 0).parameters["centre"]
-    found = solve(batched(X, start, 60))
+    found = run_algorithm(batched(X, start, 60))
     after = -found.log_likelihood
     lloyd, before = -fit(X, 12, given=start).log_likelihood, -fit(X, 12, 0, given=start).log_likelihood
     assert after == -fit(X, 12, 0, given=found.parameters["centre"]).log_likelihood
@@ -123,7 +125,7 @@ def test_minibatches_and_the_pass_that_judges_them_go_on_from_a_checkpoint(tmp_p
     """After 60 batches the pass over 140,000 rows has 35 blocks, 16 a step."""
     X = data(140_000)
     whole = batched(X, X[:12], 60)
-    expected = solve(whole)
+    expected = run_algorithm(whole)
     state = whole.init()
     for _ in range(stop):
         state = whole.step(state)

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dynamics import draw, fitted, system
+from linear_dynamics import draw, fitted, system
 
-from herdcli.em.kalman import kalman
-from herdcli.em.lds import LDS, floored, free_floor, parameters_count
-from herdcli.em.lds_start import opening
-from herdcli.em.sequences import SequenceBlocks, grouped
+from herdcli.em.kalman import filter_sequences
+from herdcli.em.lds import LDS, apply_floor, floor_and_scale, parameter_count
+from herdcli.em.lds_initialization import window_moments
+from herdcli.em.sequences import SequenceBlocks, group_rows
 from herdcli.errors import DataError
-from herdcli.numerics.blocks import total
+from herdcli.numerics.block_statistics import total_statistics
 
 
 def sequences(states, columns, count, steps, controls=0, seed=0):
@@ -58,7 +58,7 @@ def test_with_the_wrong_normaliser_of_q_the_likelihood_falls():
 
 def test_it_is_at_least_as_likely_as_the_truth():
     Y, key, U, p = sequences(2, 4, 100, 8, controls=1)
-    truth = kalman(p, Y, np.arange(101) * 8, U).log_likelihood.mean()
+    truth = filter_sequences(p, Y, np.arange(101) * 8, U).log_likelihood.mean()
     found = fitted(Y, key, 2, U=U, iterations=60)
     assert found.log_likelihood > truth
     assert found.log_likelihood < truth + 0.1
@@ -73,16 +73,16 @@ def test_slopes_of_the_expected_likelihood_are_those_of_the_likelihood(missing):
     """Fisher's identity, d E log p(x, y) = d log p(y) at the parameters of the E step, by finite differences in every parameter."""
     Y, key, U, p = sequences(2, 3, 4, 6, controls=1)
     Y[np.random.default_rng(1).random(Y.shape) < missing] = np.nan
-    source = SequenceBlocks(grouped(Y, key))
-    begun = opening(source, 2, U)
-    model = LDS(2, False, *free_floor(begun.variance, None), begun, U, 0, True)
-    sums = total(source, model.expect(p))
+    source = SequenceBlocks(group_rows(Y, key))
+    begun = window_moments(source, 2, U)
+    model = LDS(2, False, *floor_and_scale(begun.variance, None), begun, U, 0, True)
+    sums = total_statistics(source, model.expect(p))
     random, offsets = np.random.default_rng(0), np.arange(5) * 6
     for name, value in p.items():
         d = random.standard_normal(value.shape)
         d = 1e-5 * (d + d.T if name in ("process", "noise", "start_covariance") else d)
         ways = [p | {name: value + d}, p | {name: value - d}]
-        ours, theirs = (model.expected(q, sums) for q in ways), (kalman(q, Y, offsets, U).log_likelihood.sum() for q in ways)
+        ours, theirs = (model.expected(q, sums) for q in ways), (filter_sequences(q, Y, offsets, U).log_likelihood.sum() for q in ways)
         rise = np.subtract(*ours)
         assert abs(rise) > 1e-7, name
         assert rise == pytest.approx(np.subtract(*theirs), rel=1e-5, abs=1e-9), name
@@ -142,7 +142,7 @@ def test_the_floor_is_the_best_covariance_above_it():
     random = np.random.default_rng(0)
     S = np.diag([1e-9, 1.0, 2.0])
     S = (turn := np.linalg.qr(random.standard_normal((3, 3)))[0]) @ S @ turn.T
-    found, low = floored(S, 1e-3, np.ones(3), diagonal=False)
+    found, low = apply_floor(S, 1e-3, np.ones(3), diagonal=False)
     assert low == 1
     np.testing.assert_allclose(np.linalg.eigvalsh(found), [1e-3, 1.0, 2.0], rtol=1e-9)
 
@@ -156,25 +156,25 @@ def test_the_floor_is_the_best_covariance_above_it():
 
 def test_free_parameters_of_a_scalar_system():
     """y alone, one state: an ARMA(1, 1) with a mean has 4, and a first state of its own 1 or 2 more."""
-    assert parameters_count(1, 1, 0, diagonal=False, several=False) == 5
-    assert parameters_count(1, 1, 0, diagonal=True, several=True) == 6
-    assert parameters_count(2, 3, 1, diagonal=False, several=True) == 4 + 2 + 2 + 3 + 6 + 3 + 6 + 2 + 3 - 6
+    assert parameter_count(1, 1, 0, diagonal=False, several=False) == 5
+    assert parameter_count(1, 1, 0, diagonal=True, several=True) == 6
+    assert parameter_count(2, 3, 1, diagonal=False, several=True) == 4 + 2 + 2 + 3 + 6 + 3 + 6 + 2 + 3 - 6
 
 
 def test_neither_threads_nor_the_order_of_blocks_change_a_bit():
     from concurrent.futures import ThreadPoolExecutor
 
-    from herdcli.em.driver import EM, Settings, run
+    from herdcli.em.driver import EM, EMSettings, run_em
 
     Y, key, _, _ = sequences(2, 2, 17, 300)
-    source = SequenceBlocks(grouped(Y, key))
+    source = SequenceBlocks(group_rows(Y, key))
     assert source.count == 2
     found = []
     with ThreadPoolExecutor(2) as pool:
         for mapped in (map, pool.map):
-            begun = opening(source, 2, None, mapped)
-            model = LDS(2, False, *free_floor(begun.variance, None), begun, None, 0, True)
-            found.append(run(EM(model, source, Settings(iterations=2), mapped)).parameters)
+            begun = window_moments(source, 2, None, mapped)
+            model = LDS(2, False, *floor_and_scale(begun.variance, None), begun, None, 0, True)
+            found.append(run_em(EM(model, source, EMSettings(iterations=2), mapped)).parameters)
     assert all(found[0][name].tobytes() == found[1][name].tobytes() for name in found[0])
 
 

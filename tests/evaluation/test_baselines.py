@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, norm
 
 from herdcli.evaluation import standard_errors
 from herdcli.evaluation.gaussian_baseline import log_density, predictive_covariance, predictive_variances
-from herdcli.evaluation.series_baselines import SeriesMoments, densities, persistence
+from herdcli.evaluation.series_baselines import SeriesMoments, baseline_densities, persistence_densities
 
 
 def test_densities_are_those_of_gaussians_and_leave_out_what_is_missing():
@@ -55,7 +55,7 @@ def test_a_constant_column_has_the_floor_and_nothing_else():
 
 def test_persistence_is_a_step_from_the_last_value_seen():
     X = np.array([[1.0, 10.0], [1.5, np.nan], [np.nan, 12.0], [3.0, 11.0]])
-    found = persistence(X, np.array([0, 4]), np.array([0.0, 9.0]), np.array([4.0, 4.0]), np.array([0.25, 1.0]))
+    found = persistence_densities(X, np.array([0, 4]), np.array([0.0, 9.0]), np.array([4.0, 4.0]), np.array([0.25, 1.0]))
     expected = [
         norm(0, 2).logpdf(1.0) + norm(9, 2).logpdf(10.0),
         norm(1.0, 0.5).logpdf(1.5),
@@ -64,7 +64,7 @@ def test_persistence_is_a_step_from_the_last_value_seen():
     ]
     assert found == pytest.approx(expected)
     moments = SeriesMoments(50, np.zeros(2), np.eye(2), np.ones(2), 1e-6, np.ones(2))
-    assert set(densities(moments, np.zeros((3, 2)), np.array([0, 3]))) == {"independent", "gaussian", "persistence"}
+    assert set(baseline_densities(moments, np.zeros((3, 2)), np.array([0, 3]))) == {"independent", "gaussian", "persistence"}
 
 
 def test_errors_of_means_are_those_of_repetitions():
@@ -75,13 +75,13 @@ def test_errors_of_means_are_those_of_repetitions():
         rows = np.zeros(n + 50)
         for t in range(1, n + 50):
             rows[t] = 0.6 * rows[t - 1] + noise[t]
-        made.append(standard_errors.in_time(rows[50:], np.array([0, n])))
+        made.append(standard_errors.autocorrelated_standard_error(rows[50:], np.array([0, n])))
     assert np.median(made) == pytest.approx(2.5 / np.sqrt(n), rel=0.2)
     one = random.normal(size=400)
-    assert standard_errors.of_independent(400, one.sum(), one @ one) == pytest.approx(one.std(ddof=1) / 20)
+    assert standard_errors.independent_standard_error(400, one.sum(), one @ one) == pytest.approx(one.std(ddof=1) / 20)
     several = np.arange(0, 401, 10)
-    assert standard_errors.in_time(one, several) == pytest.approx(one.std() / 20, rel=0.3)
-    assert standard_errors.in_time(one[:1], np.array([0, 1])) is None
+    assert standard_errors.autocorrelated_standard_error(one, several) == pytest.approx(one.std() / 20, rel=0.3)
+    assert standard_errors.autocorrelated_standard_error(one[:1], np.array([0, 1])) is None
 
 
 def test_a_gaussian_rbm_is_held_against_one_gaussian():
@@ -89,15 +89,15 @@ def test_a_gaussian_rbm_is_held_against_one_gaussian():
     from dataclasses import replace
 
     from herdcli.evaluation import rbm
-    from herdcli.evaluation.settings import EvaluationSettings
-    from herdcli.evaluation.verdicts import verdict
-    from herdcli.rbm.gaussian_moments import GaussianMoments, of_rows
+    from herdcli.evaluation.evaluation_settings import EvaluationSettings
+    from herdcli.evaluation.verdicts import verdict_text
+    from herdcli.rbm.gaussian_moments import GaussianMoments, row_moments
     from herdcli.rbm.model import RBM, Rows
 
     random = np.random.default_rng(4)
     A = np.array([[1.0, 0.9, 0.0], [0.0, 0.4, 0.0], [0.3, 0.0, 2.0]])
     train, test = random.normal(size=(3000, 3)) @ A, random.normal(size=(500, 3)) @ A
-    mean, S = of_rows(train)
+    mean, S = row_moments(train)
     np.testing.assert_allclose(S, np.cov(train.T, ddof=0), atol=1e-12)
     value = RBM(
         W=random.normal(scale=0.01, size=(1, 3, 2)),
@@ -121,7 +121,7 @@ def test_a_gaussian_rbm_is_held_against_one_gaussian():
     found = rbm.metrics(value, EvaluationSettings())
     expected = multivariate_normal(mean, S).logpdf(test)
     assert found["gaussian"] == pytest.approx(expected.mean(), abs=2e-3)
-    assert verdict("rbm", found, value).startswith("worse than one Gaussian")
+    assert verdict_text("rbm", found, value).startswith("worse than one Gaussian")
     scaled = rbm.metrics(
         replace(value, column_mean=np.zeros(3, np.float32), column_scale=np.full(3, 2.0, np.float32)), EvaluationSettings()
     )

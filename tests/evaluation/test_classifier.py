@@ -8,7 +8,7 @@ import pytest
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation import classifier
 from herdcli.online.model import Classifier, Holdout, Progress, Running, Settings
-from herdcli.online.predict import probabilities
+from herdcli.online.prediction import class_probabilities
 
 
 def judged(score: np.ndarray, y: np.ndarray, classes: int = 2, split: np.ndarray | None = None) -> Classifier:
@@ -30,7 +30,7 @@ def test_figures_agree_with_scikit_learn(classes):
     score = np.round(random.standard_normal((300, 1 if classes == 2 else classes)), 1)  # ties among them
     y = random.integers(0, classes, 300)
     found = classifier.metrics(judged(score, y, classes), None)
-    p = probabilities(score, np.ones_like(score), 1.0)
+    p = class_probabilities(score, np.ones_like(score), 1.0)
     assert found["log_loss"] == pytest.approx(sklearn.log_loss(y, p))
     assert found["error"] == pytest.approx(1 - sklearn.accuracy_score(y, (score[:, 0] > 0) if classes == 2 else score.argmax(axis=1)))
     expected = sklearn.roc_auc_score(y, p[:, 1]) if classes == 2 else sklearn.roc_auc_score(y, p, multi_class="ovr")
@@ -54,18 +54,18 @@ def test_calibration_error_by_hand():
 
 def test_confusion_counts_every_row():
     score, y = np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.array([1, 1, 0, 0])
-    assert classifier.confusion(judged(score, y)) == [{"class": "0", "0": 1, "1": 1}, {"class": "1", "0": 1, "1": 1}]
+    assert classifier.confusion_rows(judged(score, y)) == [{"class": "0", "0": 1, "1": 1}, {"class": "1", "0": 1, "1": 1}]
 
 
 def test_mcnemar_is_the_exact_sign_test():
     y = np.ones(20, dtype=np.int64)
     a = judged(np.where(np.arange(20) < 9, -1.0, 1.0)[:, None], y)
     b = judged(np.where(np.arange(20) == 15, -1.0, 1.0)[:, None], y)
-    found = classifier.mcnemar(a, b)
+    found = classifier.mcnemar_test(a, b)
     assert (found["only_a_wrong"], found["only_b_wrong"]) == (9, 1)
     assert found["p"] == pytest.approx(2 * (1 + 10) / 2**10)
     with pytest.raises(DataError, match="not judged on the same rows"):
-        classifier.mcnemar(a, judged(np.ones((19, 1)), y[:19]))
+        classifier.mcnemar_test(a, judged(np.ones((19, 1)), y[:19]))
 
 
 def test_sign_test_of_many_cases_nears_the_exact_one():
@@ -80,9 +80,9 @@ def test_tournament_counts_wins_over_common_tasks():
         for name, errors in {"A": (1, 1, 1, 2, 5), "B": (2, 2, 2, 1, 5)}.items()
         for k, error in enumerate(errors)
     ] + [{"task": "alone", "algorithm": "A", "noise": 0.0, "error": 0}]
-    (edge,) = classifier.tournament(rows)
+    (edge,) = classifier.tournament_edges(rows)
     assert edge == {
         "noise": 0.0, "top": "A", "bottom": "B", "tasks": 5, "wins": 3, "losses": 1, "ties": 1, "fraction": 0.6, "edge": "arrow", "p": 0.625
     }  # fmt: skip
     with pytest.raises(BadUsage, match="columns task, algorithm and error"):
-        classifier.tournament([{"file": "x"}])
+        classifier.tournament_edges([{"file": "x"}])

@@ -10,8 +10,8 @@ from scipy.integrate import quad
 
 from herdcli.em.artifacts import FactorModel, Mixture, Restarts
 from herdcli.em.driver import Ledger
-from herdcli.evaluation import codes
-from herdcli.evaluation.units import BITS, in_unit
+from herdcli.evaluation import code_lengths
+from herdcli.evaluation.bit_units import BITS, convert_unit
 
 P, U = np.array([1 / 2, 1 / 4, 1 / 8, 1 / 8]), np.full(4, 1 / 4)
 LEDGER = Ledger(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
@@ -26,16 +26,16 @@ COMMON["seed"] = 0
 
 def test_guessing_games_take_the_books_numbers_of_questions():
     """Letters A to D by one question each less, A = 1, B = 01, C = 001, D = 000, or by two questions always."""
-    assert codes.entropy(P) * BITS == pytest.approx(1.75, abs=1e-15)
-    assert codes.cross_entropy(P, U) * BITS == pytest.approx(2.0, abs=1e-15)
-    assert codes.entropy(U) * BITS == pytest.approx(2.0, abs=1e-15)
-    assert codes.cross_entropy(U, P) * BITS == pytest.approx(2.25, abs=1e-15)
-    assert codes.divergence(U, P) * BITS == pytest.approx(0.25, abs=1e-15)
+    assert code_lengths.entropy(P) * BITS == pytest.approx(1.75, abs=1e-15)
+    assert code_lengths.cross_entropy(P, U) * BITS == pytest.approx(2.0, abs=1e-15)
+    assert code_lengths.entropy(U) * BITS == pytest.approx(2.0, abs=1e-15)
+    assert code_lengths.cross_entropy(U, P) * BITS == pytest.approx(2.25, abs=1e-15)
+    assert code_lengths.kl_divergence(U, P) * BITS == pytest.approx(0.25, abs=1e-15)
     lengths = np.array([len(word) for word in ("1", "01", "001", "000")])
     assert P @ lengths == 1.75
     assert U @ lengths == 2.25
-    assert codes.cross_entropy(np.array([0.5, 0.5]), np.array([1.0, 0.0])) == math.inf
-    assert codes.entropy(np.array([1.0, 0.0])) == 0
+    assert code_lengths.cross_entropy(np.array([0.5, 0.5]), np.array([1.0, 0.0])) == math.inf
+    assert code_lengths.entropy(np.array([1.0, 0.0])) == 0
 
 
 def mixture():
@@ -49,8 +49,8 @@ def mixture():
 
 
 def lengths(value, X):
-    own, sums = codes.sums(value, X)
-    return codes.of(value, sums | {"rows": np.array([len(X)]), "own": np.array([own.sum()])})
+    own, sums = code_lengths.density_sums(value, X)
+    return code_lengths.code_length_columns(value, sums | {"rows": np.array([len(X)]), "own": np.array([own.sum()])})
 
 
 def test_bits_back_is_the_free_energy_and_hard_codes_overpay():
@@ -84,7 +84,7 @@ def test_the_refund_of_a_factor_is_the_entropy_of_its_posterior():
 
 def test_nats_become_bits_and_nothing_else_does():
     row = {"log_likelihood_train": math.log(2), "bic": 3.0, "rise": math.log(4), "verdict": "log_likelihood", "components": 2}
-    found = in_unit(row, "bits")
+    found = convert_unit(row, "bits")
     assert (found["log_likelihood_train"], found["bic"], found["rise"], found["components"]) == pytest.approx((1.0, 3.0, 2.0, 2))
-    assert in_unit(row | {"squared_error": 1.0}, "bits") == row | {"squared_error": 1.0}
-    assert in_unit(row, "nats") == row
+    assert convert_unit(row | {"squared_error": 1.0}, "bits") == row | {"squared_error": 1.0}
+    assert convert_unit(row, "nats") == row

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
 from herdcli.evaluation import gallery, gallery_plots, plots
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.faces import rivals
-from herdcli.faces.ranks import first_match, rank_errors
-from herdcli.rbm import learning, matching, pairs
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.faces import face_similarities
+from herdcli.faces.rank_errors import first_match, rank_errors
+from herdcli.rbm import learning, pair_similarity, pairs
 
 PERSONS, EACH, SHAPE = 6, 5, (4, 5)
 
@@ -28,29 +28,29 @@ def judged():
     settings = learning.Settings(
         **vars(pairs.DEFAULTS) | {"hidden": 8, "epochs": 150, "batch_size": 12, "learning_rate": 0.02, "bias_rate": 0.02, "momentum": 0.5}
     )
-    problem, varies = pairs.problem(units, index, settings)
-    state = solve(learning.Learning(problem))
-    model = pairs.assemble(problem, state, varies, units, index, np.zeros(30, dtype=np.uint8))
+    problem, varies = pairs.pair_problem(units, index, settings)
+    state = run_algorithm(learning.RBMLearning(problem))
+    model = pairs.assemble_pair_rbm(problem, state, varies, units, index, np.zeros(30, dtype=np.uint8))
     model = type(model)(**vars(model) | {"image_shape": np.array(SHAPE)})
     names = np.array(list("abcdef"))[persons]
-    return gallery.Recognition(model, units, images, names, train, train, test, np.where(test % 5 == 3, "day", "night"))
+    return gallery.RecognitionTask(model, units, images, names, train, train, test, np.where(test % 5 == 3, "day", "night"))
 
 
 def test_rows_are_the_errors_of_each_method_on_each_set(judged):
-    rows = gallery.rows(judged)
+    rows = gallery.recognition_rows(judged)
     assert [row["set"] for row in rows[::5]] == ["day", "night", "all"]
     assert [row["method"] for row in rows[:5]] == ["rbm-pairs", "correlation", "eigenfaces", "fisherfaces", "dppca"]
     assert all(row["gallery"] == 18 for row in rows)
     assert [row["probes"] for row in rows[::5]] == [6, 6, 12]
     train, probes = judged.images[judged.gallery], judged.images[judged.probes]
     expected = {
-        "rbm-pairs": matching.similarity(
-            judged.model, *(matching.totals(judged.model, judged.units[rows]) for rows in (judged.probes, judged.gallery))
+        "rbm-pairs": pair_similarity.pair_similarity(
+            judged.model, *(pair_similarity.hidden_totals(judged.model, judged.units[rows]) for rows in (judged.probes, judged.gallery))
         ),
-        "correlation": rivals.correlation(probes, train),
-        "eigenfaces": rivals.eigenfaces(train, components=199, drop=0)(probes, train),
-        "fisherfaces": rivals.fisherfaces(train, judged.persons[judged.gallery])(probes, train),
-        "dppca": rivals.delta_ppca(train, judged.persons[judged.gallery])(probes, train),
+        "correlation": face_similarities.correlation(probes, train),
+        "eigenfaces": face_similarities.eigenfaces(train, components=199, drop=0)(probes, train),
+        "fisherfaces": face_similarities.fisherfaces(train, judged.persons[judged.gallery])(probes, train),
+        "dppca": face_similarities.delta_ppca(train, judged.persons[judged.gallery])(probes, train),
     }
     for row in rows:
         inside = np.ones(12, dtype=bool) if row["set"] == "all" else judged.sets == row["set"]
@@ -59,23 +59,26 @@ def test_rows_are_the_errors_of_each_method_on_each_set(judged):
 
 
 def test_a_learned_model_recognises_far_better_than_chance(judged):
-    own = next(row for row in gallery.rows(judged) if row["set"] == "all" and row["method"] == "rbm-pairs")
+    own = next(row for row in gallery.recognition_rows(judged) if row["set"] == "all" and row["method"] == "rbm-pairs")
     assert own["rank_1"] <= 0.25  # chance is 5/6
 
 
 def test_rivals_have_the_sizes_that_are_asked_for(judged):
-    small = gallery.Recognition(**vars(judged) | {"dimensions": gallery.Dimensions(2, 3, 2, 1, 1)})
-    found = gallery.similarities(small)
+    small = gallery.RecognitionTask(**vars(judged) | {"dimensions": gallery.SubspaceDimensions(2, 3, 2, 1, 1)})
+    found = gallery.method_similarities(small)
     train, probes = judged.images[judged.gallery], judged.images[judged.probes]
-    np.testing.assert_allclose(found["eigenfaces"], rivals.eigenfaces(train, components=3, drop=2)(probes, train))
+    np.testing.assert_allclose(found["eigenfaces"], face_similarities.eigenfaces(train, components=3, drop=2)(probes, train))
     persons = judged.persons[judged.gallery]
-    np.testing.assert_allclose(found["fisherfaces"], rivals.fisherfaces(train, persons, components=2)(probes, train))
-    np.testing.assert_allclose(found["dppca"], rivals.delta_ppca(train, persons, within=1, between=1)(probes, train))
+    np.testing.assert_allclose(found["fisherfaces"], face_similarities.fisherfaces(train, persons, components=2)(probes, train))
+    np.testing.assert_allclose(found["dppca"], face_similarities.delta_ppca(train, persons, within=1, between=1)(probes, train))
 
 
 def test_a_smaller_gallery_leaves_the_rivals_as_they_are(judged):
     few = judged.train[::3]
-    small, whole = gallery.similarities(gallery.Recognition(**vars(judged) | {"gallery": few})), gallery.similarities(judged)
+    small, whole = (
+        gallery.method_similarities(gallery.RecognitionTask(**vars(judged) | {"gallery": few})),
+        gallery.method_similarities(judged),
+    )
     for name in whole:
         np.testing.assert_allclose(small[name], whole[name][:, ::3], rtol=1e-9)
 
@@ -88,13 +91,13 @@ def test_what_the_model_says_of_itself(judged):
 
 
 def test_with_images_it_says_how_often_it_recognises(judged):
-    assert gallery.metrics(judged, EvaluationSettings()) == gallery.rows(judged)
+    assert gallery.metrics(judged, EvaluationSettings()) == gallery.recognition_rows(judged)
 
 
 def test_every_picture_can_be_drawn_and_two_of_them_need_images(judged, tmp_path):
-    for name in plots.names("rbm-pairs"):
-        draw = plots.plot_of("rbm-pairs", name)
-        plots.write(draw(judged, EvaluationSettings()), tmp_path / f"{name}.png", ".png")
+    for name in plots.plot_names("rbm-pairs"):
+        draw = plots.find_plot("rbm-pairs", name)
+        plots.write_figure(draw(judged, EvaluationSettings()), tmp_path / f"{name}.png", ".png")
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
         if name in ("errors", "nearest"):
             with pytest.raises(BadUsage, match=rf"^--plot {name} needs images to compare$"):

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from herdcli.errors import DataError
 from herdcli.evaluation import gabor, ica, ica_plots, plots
-from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.ica import whitening
 from herdcli.ica.model import ICA, Trace
 
@@ -19,7 +19,7 @@ SETTINGS = EvaluationSettings()
 
 def model(X: np.ndarray, J_of, **changes) -> ICA:
     """An ICA of rows X with filters J_of(whitening)."""
-    fitted = whitening.fit(X)
+    fitted = whitening.fit_whitening(X)
     J = J_of(fitted)
     parts = {"gamma": np.ones(len(J)), "power": np.ones(len(J)), "kurtosis": np.arange(len(J), dtype=float), "whitening": fitted}
     trace = Trace(np.arange(2), np.array([2.0, 1.0]), np.array([0.5, 0.9]))
@@ -39,8 +39,8 @@ def pictures():
     """30 known Gabor functions of 8×8 as filters of correlated rows."""
     random = np.random.default_rng(1)
     ranges = [(1, 6), (1, 6), (0.7, 2), (0.7, 2), (0, 3.1), (0.08, 0.4), (1, 2), (0, 6), (1, 1)]
-    known = gabor.Gabors(*(random.uniform(low, high, 30) for low, high in ranges))
-    rows = gabor.functions(known, 8, 8).reshape(30, 64)
+    known = gabor.GaborParameters(*(random.uniform(low, high, 30) for low, high in ranges))
+    rows = gabor.gabor_images(known, 8, 8).reshape(30, 64)
     X = random.normal(size=(200, 64)) @ random.normal(size=(64, 64))
     return model(X, lambda w: rows @ (w.forward * np.sqrt(w.variance)[:, None]).T, image_shape=np.array([8, 8]))
 
@@ -106,17 +106,17 @@ def test_filters_that_are_gabor_functions_are_told(pictures):
     assert set(found) == set(ica.COLUMNS)
 
 
-@pytest.mark.parametrize("name", plots.names("ica"))
+@pytest.mark.parametrize("name", plots.plot_names("ica"))
 def test_pictures_are_drawn_of_pictures(pictures, name):
     pytest.importorskip("matplotlib")
-    assert plots.plot_of("ica", name)(pictures, SETTINGS).axes
+    assert plots.find_plot("ica", name)(pictures, SETTINGS).axes
 
 
 @pytest.mark.parametrize("name", ["filters", "spectra"])
 def test_filters_of_a_topography_are_drawn_on_its_map(pictures, name):
     pytest.importorskip("matplotlib")
     mapped = replace(pictures, grid=np.array([2, len(pictures.J) // 2]))
-    (image,) = plots.plot_of("ica", name)(mapped, SETTINGS).axes[0].get_images()
+    (image,) = plots.find_plot("ica", name)(mapped, SETTINGS).axes[0].get_images()
     height, width = pictures.image_shape
     assert image.get_array().shape[0] in range(2 * height, 2 * height + 4)
     assert image.get_array().shape[1] >= len(pictures.J) // 2 * width
@@ -125,7 +125,7 @@ def test_filters_of_a_topography_are_drawn_on_its_map(pictures, name):
 @pytest.mark.parametrize("name", ["filters", "spectra", "tiling"])
 def test_pictures_are_drawn_of_signals_and_channels(pictures, mixture, name):
     pytest.importorskip("matplotlib")
-    draw = plots.plot_of("ica", name)
+    draw = plots.find_plot("ica", name)
     assert draw(replace(pictures, image_shape=None), SETTINGS).axes
     assert draw(model(mixture[2], lambda w: np.eye(3)), SETTINGS).axes
 

@@ -8,13 +8,22 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import classifier_plots, herding_plots, layout, network_plots, plots, samples_plots, strongest, style
-from herdcli.markov.model.network import build
+from herdcli.evaluation import (
+    classifier_plots,
+    feature_importance,
+    graph_layout,
+    herding_plots,
+    network_plots,
+    plot_style,
+    plots,
+    samples_plots,
+)
+from herdcli.markov.model.network import build_network
 
 
 def test_precision_and_recall_by_hand():
     score, positive = np.array([0.9, 0.8, 0.8, 0.3, 0.1]), np.array([True, False, True, True, False])
-    precision, recall, average = classifier_plots.precisions(score, positive)
+    precision, recall, average = classifier_plots.precision_recall_points(score, positive)
     np.testing.assert_allclose(precision, [1, 2 / 3, 3 / 4, 3 / 5])  # equal scores come in together
     np.testing.assert_allclose(recall, [1 / 3, 2 / 3, 1, 1])
     assert average == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
@@ -24,27 +33,27 @@ def test_average_precision_as_scikit_learn_has_it():
     metrics = pytest.importorskip("sklearn.metrics")
     random = np.random.default_rng(0)
     score, positive = random.integers(0, 20, 200) / 20.0, random.random(200) < 0.3
-    assert classifier_plots.precisions(score, positive)[2] == pytest.approx(metrics.average_precision_score(positive, score))
+    assert classifier_plots.precision_recall_points(score, positive)[2] == pytest.approx(metrics.average_precision_score(positive, score))
 
 
 @pytest.mark.parametrize(("closed", "shape"), [(False, (3, 4)), (True, (5, 4))])
 def test_lattices_are_known_by_their_edges(closed, shape):
     rows, width = shape
-    edges = sorted(layout._grid(rows, width, closed))
+    edges = sorted(graph_layout._grid_edges(rows, width, closed))
     assert len(edges) == (2 * rows * width if closed else 2 * rows * width - rows - width)
-    assert layout.lattice_of(rows * width, edges) == shape
-    assert layout.lattice_of(rows * width, edges[1:]) is None
+    assert graph_layout.detect_lattice(rows * width, edges) == shape
+    assert graph_layout.detect_lattice(rows * width, edges[1:]) is None
 
 
 def test_neighbours_are_drawn_nearer_than_strangers_and_always_in_the_same_places():
     edges = [(i, i + 1) for i in range(11)] + [(0, 11)]
-    place = layout.placed(12, edges)
-    np.testing.assert_array_equal(place, layout.placed(12, edges))
+    place = graph_layout.layout_nodes(12, edges)
+    np.testing.assert_array_equal(place, graph_layout.layout_nodes(12, edges))
     apart = np.linalg.norm(place[:, None] - place[None], axis=2)
     joined = np.array([apart[i, j] for i, j in edges])
     assert joined.max() < 0.6 * apart[0, 6]
     assert apart[~np.eye(12, dtype=bool)].min() > 0.02
-    assert layout.placed(1, []).tolist() == [[0.0, 0.0]]
+    assert graph_layout.layout_nodes(1, []).tolist() == [[0.0, 0.0]]
 
 
 def test_principal_axes_are_those_of_the_covariance_from_either_gram_matrix():
@@ -60,7 +69,7 @@ def test_principal_axes_are_those_of_the_covariance_from_either_gram_matrix():
 
 def test_a_network_is_coloured_by_its_exact_marginals():
     pytest.importorskip("matplotlib")
-    network = build(
+    network = build_network(
         [2, 2, 3], [((0,), np.array([1.0, 3.0])), ((0, 1), np.array([[2.0, 1.0], [1.0, 2.0]])), ((2,), np.array([1.0, 0.0, 1.0]))]
     )
     axes = network_plots.graph(network, None).axes[0]
@@ -90,18 +99,18 @@ def test_names_of_hashed_columns_are_theirs():
     hashed = SimpleNamespace(
         feature_names=None, hash_index=np.array([1, 3]), hash_names=["x", "y"], settings=settings, text="vw", zero_based=False
     )
-    assert [strongest.names_of(hashed)(index) for index in (0, 1, 2)] == ["x", "column 1", "y"]
+    assert [feature_importance.column_namer(hashed)(index) for index in (0, 1, 2)] == ["x", "column 1", "y"]
     text = SimpleNamespace(feature_names=None, hash_index=None, hash_names=None, settings=settings, text="svmlight", zero_based=False)
-    assert strongest.names_of(text)(0) == "feature 1"
+    assert feature_importance.column_namer(text)(0) == "feature 1"
 
 
 def test_pruned_units_are_put_back_where_they_were():
     value = SimpleNamespace(units=np.array([0, 2]), all_units=4, representation="spin")
-    assert herding_plots._whole(value, np.array([[1, 1]], dtype=np.int8)).tolist() == [[1, -1, 1, -1]]
+    assert herding_plots._restore_pruned_units(value, np.array([[1, 1]], dtype=np.int8)).tolist() == [[1, -1, 1, -1]]
 
 
 def test_kernels_are_named_in_short():
-    assert samples_plots._short("gaussian:72.14133360282247+rq:2") == "gaussian:72.14+rq:2"
+    assert samples_plots._shorten_kernel("gaussian:72.14133360282247+rq:2") == "gaussian:72.14+rq:2"
 
 
 def test_pictures_that_need_a_reference_say_so():
@@ -111,16 +120,16 @@ def test_pictures_that_need_a_reference_say_so():
 
 
 def test_things_differ_by_more_than_colour():
-    looks = {(style.mark(i), style.colour(i)) for i in range(56)}
+    looks = {(plot_style.mark(i), plot_style.colour(i)) for i in range(56)}
     assert len(looks) == 56  # no two alike, though colours come again
-    assert len({style.mark(i) for i in range(8)}) == len({str(style.line(i)) for i in range(8)}) == 8
+    assert len({plot_style.mark(i) for i in range(8)}) == len({str(plot_style.line(i)) for i in range(8)}) == 8
 
 
 def test_axes_that_count_have_whole_ticks():
     pytest.importorskip("matplotlib")
-    (axes,) = plots.curves({"a": (np.arange(1, 4), np.arange(3.0))}, x="epoch", y="error", title="three epochs").axes
+    (axes,) = plots.curve_plot({"a": (np.arange(1, 4), np.arange(3.0))}, x="epoch", y="error", title="three epochs").axes
     ticks = axes.xaxis.get_major_locator().tick_values(1, 3)
     assert np.array_equal(ticks, np.round(ticks))
-    (one,) = plots.curves({"a": (np.array([1]), np.array([0.5]))}, x="epoch", y="error").axes
+    (one,) = plots.curve_plot({"a": (np.array([1]), np.array([0.5]))}, x="epoch", y="error").axes
     assert [tick for tick in one.get_xticks() if one.get_xlim()[0] < tick < one.get_xlim()[1]] == [1.0]
     assert axes.get_title() == "three epochs"

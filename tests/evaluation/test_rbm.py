@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import RunProgress
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import classes, quick, rbm
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.evaluation.verdicts import verdict
+from herdcli.evaluation import energy_classification, quick_metrics, rbm
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.verdicts import verdict_text
 from herdcli.numerics.scores import Scores
 from herdcli.rbm import enumeration, likelihood
-from herdcli.rbm.estimates import Estimate
+from herdcli.rbm.log_z_estimates import LogZEstimate
 from herdcli.rbm.model import RBM, Rows
 
 SMALL = EvaluationSettings(chains=50, temperatures=200)
@@ -93,7 +93,7 @@ def test_annealed_likelihood_is_near_the_exact_one_and_says_its_error():
 
 def test_standard_error_combines_models_by_their_rows(monkeypatch):
     value = artifact(2)
-    monkeypatch.setattr(rbm, "log_partitions", lambda *_: {"": {0: Estimate(0.0, 3.0), 1: Estimate(0.0, 4.0)}})
+    monkeypatch.setattr(rbm, "log_partitions", lambda *_: {"": {0: LogZEstimate(0.0, 3.0), 1: LogZEstimate(0.0, 4.0)}})
     counts = np.bincount(value.holdout.y[value.holdout.split == 2])
     expected = np.hypot(3.0 * counts[0], 4.0 * counts[1]) / counts.sum()
     assert rbm.metrics(value, SMALL)["log_likelihood_se"] == pytest.approx(expected)
@@ -106,7 +106,7 @@ def test_annealing_starts_at_the_rows_that_are_judged_where_nothing_else_is_know
 
     def caught(models, bases, *_):
         seen.update(bases)
-        return {"": {0: Estimate(0.0, 0.0)}}
+        return {"": {0: LogZEstimate(0.0, 0.0)}}
 
     monkeypatch.setattr(rbm, "log_partitions", caught)
     rbm.metrics(value, SMALL)
@@ -119,8 +119,8 @@ def test_large_models_are_annealed_with_progress_or_refused():
     value = replace(value, holdout=Rows(np.zeros((4, 26), np.uint8), np.array([1, 1, 2, 2])))
     calls = []
     found = rbm.metrics(value, SMALL, progress=calls.append)
-    assert Progress(20, 20, "β 1.00") in calls  # 200 temperatures, the most allowed
-    assert calls[-1] == Progress(20, 20, "β 0.00")  # and back from the data
+    assert RunProgress(20, 20, "β 1.00") in calls  # 200 temperatures, the most allowed
+    assert calls[-1] == RunProgress(20, 20, "β 0.00")  # and back from the data
     assert found["log_likelihood"] == pytest.approx(-26 * np.log(2), abs=4 * found["log_likelihood_se"] + 1e-6)
     with pytest.raises(BadUsage, match="at most 25 units"):
         rbm.metrics(value, replace(SMALL, likelihood="exact"))
@@ -136,12 +136,12 @@ def test_independent_columns_are_the_baseline():
     found = rbm.metrics(known, SMALL)
     assert found["independent"] == pytest.approx(-6 * np.log(2))
     assert found["log_likelihood"] < found["independent"]  # the weights are noise
-    assert (verdict("rbm", found, known), found["log_z"]) == ("worse than independent", "exact")
+    assert (verdict_text("rbm", found, known), found["log_z"]) == ("worse than independent", "exact")
     assert found["effective_chains"] is found["temperatures"] is None
-    short = quick.of_rbm(known)
+    short = quick_metrics.quick_rbm_metrics(known)
     assert (short["log_likelihood"], short["independent"]) == pytest.approx((found["log_likelihood"], found["independent"]))
     good = replace(known, W=np.zeros_like(value.W), b=np.zeros_like(value.b))
-    assert verdict("rbm", rbm.metrics(good, SMALL), good) == "learned nothing; dead units"  # it is the baseline itself
+    assert verdict_text("rbm", rbm.metrics(good, SMALL), good) == "learned nothing; dead units"  # it is the baseline itself
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -155,7 +155,7 @@ def test_the_error_of_what_is_gained_is_that_of_rows_one_by_one(count):
     each = np.concatenate(gains)
     assert found["log_likelihood"] - found["independent"] == pytest.approx(each.mean())
     assert found["gain_se"] == pytest.approx(each.std(ddof=1) / np.sqrt(len(each)))
-    assert quick.of_rbm(value)["gain_se"] == pytest.approx(found["gain_se"])
+    assert quick_metrics.quick_rbm_metrics(value)["gain_se"] == pytest.approx(found["gain_se"])
 
 
 def test_words_that_are_explained_a_little_better_for_sure_are_no_failure():
@@ -180,18 +180,18 @@ def test_words_that_are_explained_a_little_better_for_sure_are_no_failure():
     found = rbm.metrics(value, SMALL)
     gain = found["log_likelihood"] - found["independent"]
     assert 5 * found["gain_se"] < gain < 0.01 * -found["independent"]
-    assert verdict("rbm", found, value) == "ok"
+    assert verdict_text("rbm", found, value) == "ok"
     alone = replace(value, W=np.zeros_like(value.W), b=known[None] + 0.0)
-    assert verdict("rbm", rbm.metrics(alone, SMALL), alone) == "learned nothing; dead units"
+    assert verdict_text("rbm", rbm.metrics(alone, SMALL), alone) == "learned nothing; dead units"
     worse = replace(value, W=-value.W, c=-value.c)
-    assert verdict("rbm", rbm.metrics(worse, SMALL), worse) == "worse than independent"
+    assert verdict_text("rbm", rbm.metrics(worse, SMALL), worse) == "worse than independent"
 
 
 def test_what_is_not_reliable_is_called_so(monkeypatch):
-    estimate = Estimate(0.0, 0.5, effective=3.0, temperatures=800, reliable=False)
+    estimate = LogZEstimate(0.0, 0.5, effective=3.0, temperatures=800, reliable=False)
     monkeypatch.setattr(rbm, "log_partitions", lambda *_: {"": {0: estimate}})
     found = rbm.metrics(artifact(), SMALL)
-    assert (found["log_z"], verdict("rbm", found, artifact()), found["effective_chains"], found["temperatures"]) == (
+    assert (found["log_z"], verdict_text("rbm", found, artifact()), found["effective_chains"], found["temperatures"]) == (
         "not reliable",
         "not reliable",
         3.0,
@@ -214,7 +214,7 @@ def test_classification_counts_mistakes_on_test_rows_alone(crossed):
     scores = class_scores(crossed=crossed)
     found = rbm.metrics(artifact(3, scores=scores), SMALL)
     test = scores.split == 2
-    predicted = classes.class_probabilities(scores, scores.energy[test], SMALL).argmax(axis=1)
+    predicted = energy_classification.class_probabilities(scores, scores.energy[test], SMALL).argmax(axis=1)
     assert found["error"] == np.mean(predicted != scores.y[test])
     assert found["error"] < 0.15
     assert np.mean(scores.energy[test].argmin(axis=1) != scores.y[test]) > 0.5  # what calibration is for
@@ -232,27 +232,31 @@ def test_test_rows_are_never_fitted(calibrate):
     energy = np.random.default_rng(0).normal(size=(5, 3))
     spoiled = replace(scores, y=shuffled, energy=np.where(test[:, None], 1e6, scores.energy))
     np.testing.assert_array_equal(
-        classes.class_probabilities(scores, energy, settings), classes.class_probabilities(spoiled, energy, settings)
+        energy_classification.class_probabilities(scores, energy, settings),
+        energy_classification.class_probabilities(spoiled, energy, settings),
     )
 
 
 def test_calibration_chooses_its_rows():
     scores = class_scores(crossed=True)
-    sizes = {name: len(classes.calibrate(scores, replace(SMALL, calibrate=name)).reference) for name in ("auto", "valid", "cross-fit")}
+    sizes = {
+        name: len(energy_classification.calibrate_energies(scores, replace(SMALL, calibrate=name)).reference)
+        for name in ("auto", "valid", "cross-fit")
+    }
     assert sizes == {"auto": 160, "valid": 80, "cross-fit": 160}
-    assert len(classes.calibrate(class_scores(), SMALL).reference) == 160
-    assert classes.calibrate(scores, replace(SMALL, mlr_penalty=0.0)).fit.penalty == 0.0
+    assert len(energy_classification.calibrate_energies(class_scores(), SMALL).reference) == 160
+    assert energy_classification.calibrate_energies(scores, replace(SMALL, mlr_penalty=0.0)).fit.penalty == 0.0
 
 
 def test_calibration_without_rows_says_what_to_do():
     with pytest.raises(BadUsage, match="no energies of training rows") as caught:
-        classes.calibrate(class_scores(), replace(SMALL, calibrate="cross-fit"))
+        energy_classification.calibrate_energies(class_scores(), replace(SMALL, calibrate="cross-fit"))
     assert "--folds" in caught.value.hint
     scores = class_scores()
     with pytest.raises(BadUsage, match="no validation rows"):
-        classes.calibrate(replace(scores, split=np.full_like(scores.split, 2)), SMALL)
+        energy_classification.calibrate_energies(replace(scores, split=np.full_like(scores.split, 2)), SMALL)
 
 
 def test_probabilities_sum_to_one():
     scores = class_scores()
-    np.testing.assert_allclose(classes.class_probabilities(scores, scores.energy, SMALL).sum(axis=1), 1)
+    np.testing.assert_allclose(energy_classification.class_probabilities(scores, scores.energy, SMALL).sum(axis=1), 1)

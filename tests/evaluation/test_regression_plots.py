@@ -17,12 +17,14 @@ def held(eta, y, variance=None):
 
 def test_standardised_residuals_are_by_the_standard_deviation_of_each_row():
     value = SimpleNamespace(distribution=families.Gaussian, dispersion=4.0)
-    np.testing.assert_allclose(regression_plots.standardised(value, held([1.0, 1.0], [3.0, 0.0])), [1.0, -0.5])
-    np.testing.assert_allclose(regression_plots.standardised(value, held([1.0, 1.0], [3.0, 0.0], np.array([4.0, 0.25]))), [0.5, -1.0])
+    np.testing.assert_allclose(regression_plots.standardised_residuals(value, held([1.0, 1.0], [3.0, 0.0])), [1.0, -0.5])
+    np.testing.assert_allclose(
+        regression_plots.standardised_residuals(value, held([1.0, 1.0], [3.0, 0.0], np.array([4.0, 0.25]))), [0.5, -1.0]
+    )
     counts = SimpleNamespace(distribution=families.Poisson, dispersion=1.0)
-    np.testing.assert_allclose(regression_plots.standardised(counts, held([np.log(4.0)], [6.0])), [1.0])
+    np.testing.assert_allclose(regression_plots.standardised_residuals(counts, held([np.log(4.0)], [6.0])), [1.0])
     times = SimpleNamespace(distribution=families.Gamma, dispersion=0.25)
-    np.testing.assert_allclose(regression_plots.standardised(times, held([np.log(2.0)], [3.0])), [1.0])
+    np.testing.assert_allclose(regression_plots.standardised_residuals(times, held([np.log(2.0)], [3.0])), [1.0])
 
 
 def test_residuals_of_classes_are_means_of_groups():

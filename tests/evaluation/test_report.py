@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from herdcli.evaluation import columns, inline, style
-from herdcli.evaluation.report import Part, Picture, ordered, page
+from herdcli.evaluation import column_descriptions, inline_svg, plot_style
+from herdcli.evaluation.report import ReportPart, ReportPicture, order_columns, report_page
 
 RECORD = {
     "command": "fit-rbm",
@@ -63,11 +63,11 @@ def outline(html: str) -> Outline:
 
 
 def test_the_page_opens_with_a_table_that_compares():
-    one = Part(
+    one = ReportPart(
         "a.h5", "rbm", "00", [{"file": "a.h5", "kind": "rbm", "reconstruction": 0.5, "independent": -3.0, "verdict": "ok"}], [RECORD]
     )
-    two = Part("b.h5", "rbm", "11", [{"file": "b.h5", "kind": "rbm", "log_likelihood": -2.5, "missing": None, "verdict": "poor"}], [])
-    html = page([one, two])
+    two = ReportPart("b.h5", "rbm", "11", [{"file": "b.h5", "kind": "rbm", "log_likelihood": -2.5, "missing": None, "verdict": "poor"}], [])
+    html = report_page([one, two])
     head = html[html.index("<thead>") : html.index("</thead>")]
     assert re.findall(r"<button type=\"button\">(\w+)", head) == ["artifact", "verdict", "log_likelihood", "independent", "reconstruction"]
     assert 'title="mean log-likelihood of a held-out row; the higher, the better"' in head
@@ -86,15 +86,15 @@ def test_the_page_opens_with_a_table_that_compares():
 
 
 def test_an_artifact_of_several_rows_has_a_table_of_its_own():
-    several = Part("b.h5", "samples", "11", [{"t": 1, "mmd": 0.5}, {"t": 2, "mmd": 0.125}], [])
-    assert {"0.125", "figures of b.h5"} <= set(outline(page([several])).texts)
+    several = ReportPart("b.h5", "samples", "11", [{"t": 1, "mmd": 0.5}, {"t": 2, "mmd": 0.125}], [])
+    assert {"0.125", "figures of b.h5"} <= set(outline(report_page([several])).texts)
 
 
 def test_nothing_is_fetched_and_the_script_is_always_the_same():
-    drawn = page([Part("a.h5", "rbm", "00", [{"error": 0.25}], [RECORD], {"filters": Picture(SVG, "weights")})])
+    drawn = report_page([ReportPart("a.h5", "rbm", "00", [{"error": 0.25}], [RECORD], {"filters": ReportPicture(SVG, "weights")})])
     found = outline(drawn)
     assert all(address.startswith(("data:", "#")) for address in found.addresses)
-    scripts = [re.findall(r"<script[^>]*>.*?</script>", html, re.DOTALL) for html in (drawn, page([]))]
+    scripts = [re.findall(r"<script[^>]*>.*?</script>", html, re.DOTALL) for html in (drawn, report_page([]))]
     assert scripts[0] == scripts[1]
     assert len(scripts[0]) == 1
     assert not re.search(r"url\([^#]|@import|fetch\(|import\(|XMLHttp", drawn)
@@ -102,8 +102,10 @@ def test_nothing_is_fetched_and_the_script_is_always_the_same():
 
 def test_names_cannot_become_markup():
     name = "<script>alert('x')</script>&\"'.h5"
-    part = Part(name, "rbm", "00", [{"a<b": "<i>"}], [RECORD | {"command": "<u>"}], {"<p>": Picture(SVG, "<i>&")}, ["herd '<i>' -o x"])
-    html = page([part])
+    part = ReportPart(
+        name, "rbm", "00", [{"a<b": "<i>"}], [RECORD | {"command": "<u>"}], {"<p>": ReportPicture(SVG, "<i>&")}, ["herd '<i>' -o x"]
+    )
+    html = report_page([part])
     found = outline(html)
     assert {"i", "u"}.isdisjoint(found.tags)
     assert html.count("<script>") == 1
@@ -112,17 +114,17 @@ def test_names_cannot_become_markup():
 
 
 def test_equal_parts_give_equal_bytes():
-    part = Part("a.h5", "rbm", "00", [{"error": 0.25}], [RECORD], {"filters": Picture(SVG, "weights")})
-    assert page([part]) == page([part])
+    part = ReportPart("a.h5", "rbm", "00", [{"error": 0.25}], [RECORD], {"filters": ReportPicture(SVG, "weights")})
+    assert report_page([part]) == report_page([part])
 
 
 def test_pictures_get_the_colours_of_the_page_and_names_of_their_own():
-    pictures = {"filters": Picture(SVG, "weights"), "trace": Picture(SVG, "error")}
-    html = page([Part(name, "rbm", "00", [], [RECORD], pictures) for name in ("a.h5", "b.h5")])
+    pictures = {"filters": ReportPicture(SVG, "weights"), "trace": ReportPicture(SVG, "error")}
+    html = report_page([ReportPart(name, "rbm", "00", [], [RECORD], pictures) for name in ("a.h5", "b.h5")])
     found = outline(html)
     assert len(found.idents) == len(set(found.idents))
     assert {"#p0-filters-figure_1", "#p1-trace-figure_1"} <= set(found.addresses)
-    drawn = inline.inlined(SVG, "p", "what <is> seen")
+    drawn = inline_svg.inline_svg(SVG, "p", "what <is> seen")
     assert "stroke: var(--c0)" in drawn
     assert "fill: var(--ink)" in drawn
     assert "url(#p-p1)" in drawn
@@ -146,23 +148,23 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize(("dark", "page_colour"), [(False, "#ffffff"), (True, "#17171c")])
 def test_words_of_pictures_can_be_read_on_the_page(dark, page_colour):
-    colours = dict(re.findall(r"(--\w+): (#\w+);", inline.variables(dark)))
+    colours = dict(re.findall(r"(--\w+): (#\w+);", inline_svg.css_variables(dark)))
     assert contrast(colours["--ink"], page_colour) > 7
-    assert min(contrast(colours[f"--c{k}"], page_colour) for k in range(len(style.COLOURS))) > 2
-    assert contrast(style.GREY, page_colour) > 3
+    assert min(contrast(colours[f"--c{k}"], page_colour) for k in range(len(plot_style.COLOURS))) > 2
+    assert contrast(plot_style.GREY, page_colour) > 3
 
 
 @pytest.mark.parametrize("module", ["rbm", "classifier", "network", "beliefs", "herding", "ica", "recurrent", "lds"])
 def test_every_column_is_explained(module):
     found = importlib.import_module(f"herdcli.evaluation.{module}")
-    assert [column for column in found.COLUMNS if not columns.meaning(column)] == []
+    assert [column for column in found.COLUMNS if not column_descriptions.column_meaning(column)] == []
 
 
 def test_columns_of_a_family_are_explained_by_their_endings():
-    assert columns.meaning("log_likelihood_valid") == "log_likelihood, on validation rows"
-    assert columns.meaning("rank_4") == "share of probes whose person is not among the 4 most similar images"
-    assert columns.meaning("nothing") == ""
+    assert column_descriptions.column_meaning("log_likelihood_valid") == "log_likelihood, on validation rows"
+    assert column_descriptions.column_meaning("rank_4") == "share of probes whose person is not among the 4 most similar images"
+    assert column_descriptions.column_meaning("nothing") == ""
 
 
 def test_the_verdict_stands_first_and_the_baseline_beside_the_figure():
-    assert ordered("rbm", ["a", "independent", "log_likelihood", "verdict"]) == ["verdict", "log_likelihood", "independent", "a"]
+    assert order_columns("rbm", ["a", "independent", "log_likelihood", "verdict"]) == ["verdict", "log_likelihood", "independent", "a"]

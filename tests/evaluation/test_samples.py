@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.evaluation import samples
-from herdcli.quadrature import assemble, preparation, problems, rules, selection
-from herdcli.quadrature.kernels import Features, Gaussian
-from herdcli.quadrature.targets import Moments, Rows
+from herdcli.quadrature import input_preparation, result_assembly, rules, selection, selection_problem
+from herdcli.quadrature.kernels import FeatureKernel, GaussianKernel
+from herdcli.quadrature.targets import MomentTarget, RowTarget
 
 
 def made(kernel, group, rule="herding", **more):
-    problem = problems.Problem(kernel, (group,), problems.Settings(rules.Settings(rule)))
-    state = solve(selection.Selection(problem))
-    return assemble.samples(problem, state, [None], kind="rule", projected=True, scale=np.ones(group.target.dimension), **more)
+    problem = selection_problem.SelectionProblem(kernel, (group,), selection_problem.SelectionSettings(rules.RuleSettings(rule)))
+    state = run_algorithm(selection.AtomSelection(problem))
+    return result_assembly.samples_artifact(
+        problem, state, [None], kind="rule", projected=True, scale=np.ones(group.target.dimension), **more
+    )
 
 
 @pytest.fixture
@@ -24,10 +26,12 @@ def rows():
 
 
 def test_comparison_with_other_rows(rows):
-    kernel = Gaussian(1.0)
-    value = made(kernel, problems.Group(Rows(rows, np.full(120, 1 / 120)), None, 30), "line-search")
+    kernel = GaussianKernel(1.0)
+    value = made(kernel, selection_problem.SelectionGroup(RowTarget(rows, np.full(120, 1 / 120)), None, 30), "line-search")
     held = np.random.default_rng(1).standard_normal((90, 2)) + 0.3
-    found = samples.compared(kernel, value.x, value.weight, samples.reference(kernel, Rows(held, np.full(90, 1 / 90))))
+    found = samples.comparison_columns(
+        kernel, value.x, value.weight, samples.target_reference(kernel, RowTarget(held, np.full(90, 1 / 90)))
+    )
     w, v = value.weight, np.full(90, 1 / 90)
     K = kernel.matrix
     exact = w @ K(value.x, value.x) @ w - 2 * w @ K(value.x, held) @ v + v @ K(held, held) @ v
@@ -40,10 +44,10 @@ def test_comparison_with_other_rows(rows):
 
 @pytest.mark.parametrize("rule", ["herding", "line-search", "open-loop"])
 def test_trace_against_a_target_uses_the_weights_of_each_t(rows, rule):
-    kernel = Gaussian(1.0)
-    target = Rows(rows, np.full(120, 1 / 120))
-    value = made(kernel, problems.Group(target, None, 40), rule)
-    found = samples.trace(value, samples.reference(kernel, target), kernel)
+    kernel = GaussianKernel(1.0)
+    target = RowTarget(rows, np.full(120, 1 / 120))
+    value = made(kernel, selection_problem.SelectionGroup(target, None, 40), rule)
+    found = samples.trace_rows(value, samples.target_reference(kernel, target), kernel)
     assert [row["t"] for row in found][-1] == 40
     for row in found:
         assert row["target_mmd"] == pytest.approx(row["mmd"], abs=1e-10)
@@ -52,18 +56,18 @@ def test_trace_against_a_target_uses_the_weights_of_each_t(rows, rule):
 
 def test_laws_of_states():
     mean = np.array([0.25, -0.5, 0.75])
-    group = problems.Group(Moments(mean, None), preparation.cube(3), 400)
-    value = made(Features(), group)
+    group = selection_problem.SelectionGroup(MomentTarget(mean, None), input_preparation.hypercube_states(3), 400)
+    value = made(FeatureKernel(), group)
     law = np.bincount((value.x > 0) @ [1, 2, 4], minlength=8) / 400
-    independent = [np.prod([(1 + m * s) / 2 for m, s in zip(mean, state, strict=True)]) for state in preparation.cube(3)]
-    last = samples.trace(value, None, None)[-1]
+    independent = [np.prod([(1 + m * s) / 2 for m, s in zip(mean, state, strict=True)]) for state in input_preparation.hypercube_states(3)]
+    last = samples.trace_rows(value, None, None)[-1]
     assert last["law_distance"] == pytest.approx(np.linalg.norm(law - independent), abs=1e-12)
     assert last["law_entropy"] == pytest.approx(-np.sum(law[law > 0] * np.log2(law[law > 0])), abs=1e-12)
     assert samples.metrics(value, None)["law_distance"] == pytest.approx(last["law_distance"], abs=1e-12)
 
 
 def test_figures_of_the_artifact(rows):
-    value = made(Gaussian(1.0), problems.Group(Rows(rows, np.full(120, 1 / 120)), None, 20))
+    value = made(GaussianKernel(1.0), selection_problem.SelectionGroup(RowTarget(rows, np.full(120, 1 / 120)), None, 20))
     found = samples.metrics(value, None)
     assert found["atoms"] == 20
     assert found["mmd"] == pytest.approx(value.mmd[-1], abs=1e-12)

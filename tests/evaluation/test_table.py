@@ -12,7 +12,7 @@ import pytest
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation import table
-from herdcli.kinds import able
+from herdcli.kinds import kinds_with
 
 ROWS: list[table.Row] = [
     {"file": "a & b.h5", "kind": "rbm", "log_likelihood": -18.123456789, "error": 0.05},
@@ -21,29 +21,29 @@ ROWS: list[table.Row] = [
 
 
 def test_every_kind_has_metrics_that_can_be_imported():
-    for kind in able("metrics"):
-        assert callable(table.metrics_of(kind))
+    for kind in kinds_with("metrics"):
+        assert callable(table.find_metrics(kind))
     with pytest.raises(BadUsage, match="nothing to evaluate in kind 'report'"):
-        table.metrics_of("report")
+        table.find_metrics("report")
 
 
 def test_columns_of_different_kinds_come_in_order_of_first_appearance():
-    assert table.columns_of([{"file": "a", "x": 1.0}, {"file": "b", "y": 2.0, "x": 1.0}]) == ["file", "x", "y"]
+    assert table.all_columns([{"file": "a", "x": 1.0}, {"file": "b", "y": 2.0, "x": 1.0}]) == ["file", "x", "y"]
 
 
 def test_tsv():
-    assert table.tsv(ROWS) == ("file\tkind\tlog_likelihood\terror\na & b.h5\trbm\t-18.123456789\t0.05\nc|d.h5\trbm\t-7.0\t\n")
-    assert table.tsv([{"file": "a\tb\nc"}]) == "file\na b c\n"
+    assert table.to_tsv(ROWS) == ("file\tkind\tlog_likelihood\terror\na & b.h5\trbm\t-18.123456789\t0.05\nc|d.h5\trbm\t-7.0\t\n")
+    assert table.to_tsv([{"file": "a\tb\nc"}]) == "file\na b c\n"
 
 
 def test_aligned():
-    assert table.aligned(ROWS) == (
+    assert table.to_aligned_text(ROWS) == (
         "file      kind  log_likelihood  error\na & b.h5  rbm           -18.12   0.05\nc|d.h5    rbm               -7      –\n"
     )
 
 
 def test_json_has_every_column_and_null_for_what_is_missing_or_infinite():
-    found = json.loads(table.json_list([*ROWS, {"file": "e", "error": math.inf, "log_likelihood": math.nan}]))
+    found = json.loads(table.to_json([*ROWS, {"file": "e", "error": math.inf, "log_likelihood": math.nan}]))
     assert found[0] == ROWS[0]
     assert found[1]["error"] is None
     assert found[2] == {"file": "e", "kind": None, "log_likelihood": None, "error": None}
@@ -51,11 +51,11 @@ def test_json_has_every_column_and_null_for_what_is_missing_or_infinite():
 
 def test_csv_reads_back():
     rows = [{"file": 'with "quotes", commas\nand lines', "error": 0.1}]
-    assert list(csv.DictReader(io.StringIO(table.comma_separated(rows)))) == [{"file": rows[0]["file"], "error": "0.1"}]
+    assert list(csv.DictReader(io.StringIO(table.to_csv(rows)))) == [{"file": rows[0]["file"], "error": "0.1"}]
 
 
 def test_markdown():
-    assert table.markdown(ROWS) == (
+    assert table.to_markdown(ROWS) == (
         "| file | kind | log_likelihood | error |\n"
         "| --- | --- | ---: | ---: |\n"
         "| a & b.h5 | rbm | -18.1235 | 0.05 |\n"
@@ -64,11 +64,11 @@ def test_markdown():
 
 
 def test_latex():
-    assert table.latex(ROWS[:1]) == (
+    assert table.to_latex(ROWS[:1]) == (
         "\\begin{tabular}{llrr}\n\\hline\nfile & kind & log\\_likelihood & error \\\\\n\\hline\n"
         "a \\& b.h5 & rbm & -18.1235 & 0.05 \\\\\n\\hline\n\\end{tabular}\n"
     )
-    assert "\\textbackslash{}\\{x\\}\\%" in table.latex([{"file": "\\{x}%"}])
+    assert "\\textbackslash{}\\{x\\}\\%" in table.to_latex([{"file": "\\{x}%"}])
 
 
 @pytest.mark.parametrize("name", list(table.FORMATS))
@@ -93,12 +93,12 @@ def test_machines_get_full_precision_and_no_format_fails_on_an_empty_table(name)
     ],
 )
 def test_bars(text, value, passes):
-    assert (table.requirement(text).missed([{"file": "a.h5", "error": value}]) == []) == passes
+    assert (table.parse_requirement(text).missed([{"file": "a.h5", "error": value}]) == []) == passes
 
 
 def test_missed_bars_name_file_value_and_bar():
     rows: list[table.Row] = [{"file": "a.h5", "error": 0.061}, {"file": "b.h5", "error": None}, {"file": "c.h5", "error": 0.01}]
-    assert table.requirement("error<0.05").missed(rows) == [
+    assert table.parse_requirement("error<0.05").missed(rows) == [
         "a.h5: error is 0.061, required < 0.05",
         "b.h5: error is missing, required < 0.05",
     ]
@@ -106,31 +106,31 @@ def test_missed_bars_name_file_value_and_bar():
 
 def test_unknown_column_and_text_column_are_named():
     with pytest.raises(BadUsage, match="there is no column 'eror'") as caught:
-        table.requirement("eror<1").missed(ROWS)
+        table.parse_requirement("eror<1").missed(ROWS)
     assert caught.value.hint == "columns: file, kind, log_likelihood, error"
     with pytest.raises(BadUsage, match="column 'kind' is text"):
-        table.requirement("kind<1").missed(ROWS)
+        table.parse_requirement("kind<1").missed(ROWS)
 
 
 @pytest.mark.parametrize("text", ["error", "error<", "<1", "error<x", "error=1", "error<nan", "error<1 2", ""])
 def test_malformed_bars(text):
     with pytest.raises(BadUsage, match="is not of the form COLUMN<NUMBER"):
-        table.requirement(text)
+        table.parse_requirement(text)
 
 
 def test_report_keeps_the_table():
-    found = table.report(ROWS)
+    found = table.build_report(ROWS)
     assert list(found.table) == ["file", "kind", "log_likelihood", "error"]
     assert found.table["log_likelihood"].dtype == np.float64
     assert found.table["file"].dtype.kind == "U"
-    assert table.rows_of(found) == ROWS
-    assert table.rows_of(table.report([])) == []
+    assert table.report_rows(found) == ROWS
+    assert table.report_rows(table.build_report([])) == []
 
 
 def test_ragged_report_is_refused():
     with pytest.raises(DataError, match="different shapes"):
-        table.rows_of(table.Report({"a": np.zeros(2), "b": np.zeros(3)}))
+        table.report_rows(table.Report({"a": np.zeros(2), "b": np.zeros(3)}))
 
 
 def test_a_bar_in_a_column_name_does_not_divide_a_markdown_table() -> None:
-    assert table.markdown([{"a|b": 1.0}]).splitlines()[0] == "| a\\|b |"
+    assert table.to_markdown([{"a|b": 1.0}]).splitlines()[0] == "| a\\|b |"

@@ -10,17 +10,17 @@ import pytest
 
 from herdcli.artifacts import load
 from herdcli.evaluation import verdicts
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.evaluation.table import figures
-from herdcli.kinds import KINDS, able
-from herdcli.parts import named
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.table import artifact_rows
+from herdcli.kinds import KINDS, kinds_with
+from herdcli.parts import import_named
 
 ARCHIVE = Path(__file__).resolve().parent.parent / "data"
 NONE = {"dataset"}  # kinds of rows, which nothing is wrong with
 OWN = {"hmm", "lds", "rtrbm"}  # kinds whose figures have the verdict already
 
 
-@pytest.mark.parametrize("kind", able("metrics"))
+@pytest.mark.parametrize("kind", kinds_with("metrics"))
 def test_every_kind_with_figures_has_a_baseline_and_a_verdict(kind):
     """In the table of kinds, and in the figures of the archived artifact."""
     page = KINDS[kind]
@@ -29,24 +29,24 @@ def test_every_kind_with_figures_has_a_baseline_and_a_verdict(kind):
         return
     assert KINDS[kind].findings or kind in OWN, "a new kind needs `findings` on its page"
     value = load(str(ARCHIVE / f"{kind}-{page.version}.h5")).value
-    (row,) = figures(kind, value, EvaluationSettings(chains=20))
+    (row,) = artifact_rows(kind, value, EvaluationSettings(chains=20))
     assert page.baseline in row
     assert row["verdict"], "a verdict on every model"
     assert {*row["verdict"].split("; ")} <= {*KINDS[kind].verdicts, "ok", "diverged", "no test rows"}
 
 
 def test_there_are_judges_of_known_kinds_alone():
-    assert all(callable(named(kind.findings)) for kind in KINDS.values() if kind.findings)
+    assert all(callable(import_named(kind.findings)) for kind in KINDS.values() if kind.findings)
     assert set(verdicts.ADVICE) <= set(verdicts.KNOWN)
     assert all(kind.advice.keys() <= {*kind.verdicts, *verdicts.ADVICE} for kind in KINDS.values())
 
 
 def test_losses_are_held_against_their_baseline():
-    assert verdicts.of_loss(-20.0, -25.0, worse="worse") is None
-    assert verdicts.of_loss(-30.0, -25.0, worse="worse") == "worse"
-    assert verdicts.of_loss(-24.9, -25.0, worse="worse") == "learned nothing"
-    assert verdicts.of_loss(-26.0, -25.0, worse="worse", error=1.0) == "learned nothing", "within two standard errors"
-    assert verdicts.of_loss(None, -25.0, worse="worse") is None
+    assert verdicts.loss_finding(-20.0, -25.0, worse="worse") is None
+    assert verdicts.loss_finding(-30.0, -25.0, worse="worse") == "worse"
+    assert verdicts.loss_finding(-24.9, -25.0, worse="worse") == "learned nothing"
+    assert verdicts.loss_finding(-26.0, -25.0, worse="worse", error=1.0) == "learned nothing", "within two standard errors"
+    assert verdicts.loss_finding(None, -25.0, worse="worse") is None
 
 
 @pytest.mark.parametrize(
@@ -61,17 +61,17 @@ def test_losses_are_held_against_their_baseline():
     ],
 )
 def test_a_gain_over_independent_columns_is_held_against_its_error(own, error, spread, found):
-    assert verdicts.of_loss(own, -294.4, worse="worse", error=error, spread=spread) == found
+    assert verdicts.loss_finding(own, -294.4, worse="worse", error=error, spread=spread) == found
 
 
 def test_a_loss_and_a_gain_of_real_columns_are_held_against_the_error_over_rows():
     """The scale of densities is that of their columns' units, so that shares of the baseline mean nothing: tolerances are in nats."""
-    assert verdicts.of_loss(-1.95, -2.0, worse="worse", scale=1.0, spread=0.1) == "learned nothing"  # .05 nats on few rows
-    assert verdicts.of_loss(-1.95, -2.0, worse="worse", scale=1.0, spread=0.01) is None
-    assert verdicts.of_loss(-2.15, -2.0, worse="worse", scale=1.0, spread=0.1) == "learned nothing"
-    assert verdicts.of_loss(-2.35, -2.0, worse="worse", scale=1.0, spread=0.1) == "worse"
+    assert verdicts.loss_finding(-1.95, -2.0, worse="worse", scale=1.0, spread=0.1) == "learned nothing"  # .05 nats on few rows
+    assert verdicts.loss_finding(-1.95, -2.0, worse="worse", scale=1.0, spread=0.01) is None
+    assert verdicts.loss_finding(-2.15, -2.0, worse="worse", scale=1.0, spread=0.1) == "learned nothing"
+    assert verdicts.loss_finding(-2.35, -2.0, worse="worse", scale=1.0, spread=0.1) == "worse"
     for shift in (-60.0, 0.0, 60.0):
-        assert verdicts.of_loss(-1.95 + shift, -2.0 + shift, worse="worse", scale=1.0, spread=0.01) is None
+        assert verdicts.loss_finding(-1.95 + shift, -2.0 + shift, worse="worse", scale=1.0, spread=0.01) is None
 
 
 def test_ranks_of_many_classes_are_better_than_chance_where_errors_are_too_few_to_tell(monkeypatch):
@@ -83,50 +83,52 @@ def test_ranks_of_many_classes_are_better_than_chance_where_errors_are_too_few_t
     p /= p.sum(axis=1, keepdims=True)
     from herdcli.evaluation import classifier as figures
 
-    monkeypatch.setattr(figures, "probabilities", lambda *_: p)
-    monkeypatch.setattr(figures, "winners", lambda score: score.argmax(axis=1))
-    found = figures.Judged(SimpleNamespace(classes=list("abcdefgh"), scale=1.0, link="normal", coverage=None))
+    monkeypatch.setattr(figures, "class_probabilities", lambda *_: p)
+    monkeypatch.setattr(figures, "predicted_classes", lambda score: score.argmax(axis=1))
+    found = figures.EvaluatedExamples(SimpleNamespace(classes=list("abcdefgh"), scale=1.0, link="normal", coverage=None))
     found.add(p, p, y)
     row = found.figures()
     assert 0.55 < row["error"] < row["error_majority"]
     assert 0.7 < row["auc"] < 0.9
-    gain, spread = verdicts._fewer_errors(found.confusion)
+    gain, spread = verdicts._error_gain(found.confusion)
     assert gain < 2 * spread, "the errors alone do not tell"
-    assert "no better than chance" not in verdicts.of_classifier(row, found)
+    assert "no better than chance" not in verdicts.classifier_findings(row, found)
 
 
 def test_every_finding_is_listed_and_the_loss_comes_first():
     row = {"verdict": "variance at floor; worse than baseline"}
-    assert verdicts.verdict("hmm", row, None) == "variance at floor; worse than baseline", "kinds that judge themselves put them in order"
-    assert verdicts.joined([]) == "ok"
-    assert verdicts.findings_of("ok") == []
+    assert verdicts.verdict_text("hmm", row, None) == "variance at floor; worse than baseline", (
+        "kinds that judge themselves put them in order"
+    )
+    assert verdicts.join_findings([]) == "ok"
+    assert verdicts.split_findings("ok") == []
     lost = {"log_likelihood": -9.0, "log_likelihood_baseline": -2.0, "log_likelihood_train": -1.0, "gain_se": 0.5, "floors": 3}
     value = SimpleNamespace(known=None, restarts=None, floors_of_a_column=0)
-    assert verdicts.verdict("mixture", lost, value) == "worse than baseline; overfits; variance at floor"
+    assert verdicts.verdict_text("mixture", lost, value) == "worse than baseline; overfits; variance at floor"
 
 
 def test_what_was_learned_is_said_in_nats():
     row = {"log_likelihood": -99.9, "independent": -100.0, "gain_se": 0.25}
-    assert verdicts.said("learned nothing", row, "rbm").startswith(
+    assert verdicts.verdict_sentence("learned nothing", row, "rbm").startswith(
         "verdict: learned nothing: 0.1 ± 0.25 nats a held-out row more than independent columns (more --epochs"
     )
 
 
 def test_a_model_overfits_where_other_rows_gain_less_than_a_third():
-    assert verdicts.overfits(-22.0, -10.0, -25.0)
-    assert not verdicts.overfits(-12.0, -10.0, -25.0)
-    assert not verdicts.overfits(None, -10.0, -25.0)
+    assert verdicts.is_overfitted(-22.0, -10.0, -25.0)
+    assert not verdicts.is_overfitted(-12.0, -10.0, -25.0)
+    assert not verdicts.is_overfitted(None, -10.0, -25.0)
 
 
 def judged(monkeypatch, p, y):
     """The verdict on a classifier of two classes that says these probabilities."""
     from herdcli.evaluation import classifier as figures
 
-    monkeypatch.setattr(figures, "probabilities", lambda *_: p)
-    monkeypatch.setattr(figures, "winners", lambda score: score.argmax(axis=1))
-    found = figures.Judged(SimpleNamespace(classes=["0", "1"], scale=1.0, link="normal", coverage=None))
+    monkeypatch.setattr(figures, "class_probabilities", lambda *_: p)
+    monkeypatch.setattr(figures, "predicted_classes", lambda score: score.argmax(axis=1))
+    found = figures.EvaluatedExamples(SimpleNamespace(classes=["0", "1"], scale=1.0, link="normal", coverage=None))
     found.add(p, p, y)
-    return verdicts.joined(verdicts.of_classifier(found.figures(), found))
+    return verdicts.join_findings(verdicts.classifier_findings(found.figures(), found))
 
 
 def test_classifiers(monkeypatch):
@@ -145,12 +147,12 @@ def test_classifiers(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["hmm", "lds"])
 def test_verdicts_on_models_in_time_say_what_helps(kind):
-    assert all(verdicts.said(wrong, {}, kind).startswith(f"verdict: {wrong} (") for wrong in KINDS[kind].verdicts)
+    assert all(verdicts.verdict_sentence(wrong, {}, kind).startswith(f"verdict: {wrong} (") for wrong in KINDS[kind].verdicts)
 
 
 def test_each_part_of_a_verdict_has_its_advice():
-    assert verdicts.said("worse than persistence; unstable", {}, "lds") == (
+    assert verdicts.verdict_sentence("worse than persistence; unstable", {}, "lds") == (
         "verdict: worse than persistence; unstable (more --components: a column that no state follows is expected at its mean; "
         "forecasts grow without bound: fewer --components, more rows, or differences of the rows)"
     )
-    assert verdicts.said("diverged; odd", {}) == "verdict: diverged; odd (a lower --learning-rate, or scale the columns)"
+    assert verdicts.verdict_sentence("diverged; odd", {}) == "verdict: diverged; odd (a lower --learning-rate, or scale the columns)"

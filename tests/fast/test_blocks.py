@@ -8,18 +8,18 @@ from small_networks import random_network, weights
 
 from herdcli import fast
 from herdcli.fast import numpy_blocks
-from herdcli.markov.model.alike import starts
+from herdcli.markov.model.stacked_tables import state_offsets
 from herdcli.markov.query import sampling
-from herdcli.markov.query.programs import program
+from herdcli.markov.query.block_programs import compile_block
 
 
 def drawn(given, cells, draw, seed=0):
     """x and shares after every block was drawn once by a loop, and how many sums were lost."""
-    random, states, first = np.random.default_rng(seed), given.cardinality.tolist(), starts(given)
+    random, states, first = np.random.default_rng(seed), given.cardinality.tolist(), state_offsets(given)
     x = np.zeros((given.count, 8), dtype=np.int64)
     shares, lost = np.ones((int(first[-1]), 8)), 0
-    for block in sampling.blocks(given, cells):
-        made = program(block, states, first)
+    for block in sampling.variable_blocks(given, cells):
+        made = compile_block(block, states, first)
         uniform = random.random((made.count, 8))
         lost += draw(*made.arrays, made.tables(1.0), x, uniform, made.messages, made.own, shares)
     return x, shares, lost
@@ -37,8 +37,8 @@ def test_both_loops_draw_the_same_bits(cells, seed):
 
 def test_the_last_variable_of_one_block_has_its_marginal_as_chance():
     given = random_network(1, False, 7)
-    (block,) = sampling.blocks(given, 1 << 20)
-    truth, i, first = weights(given), block.order[-1], starts(given)
+    (block,) = sampling.variable_blocks(given, 1 << 20)
+    truth, i, first = weights(given), block.order[-1], state_offsets(given)
     _, shares, _ = drawn(given, 1 << 20, fast.draw_block)
     exact = np.bincount([x[i] for x in truth], weights=list(truth.values()), minlength=int(given.cardinality[i]))
     np.testing.assert_allclose(shares[first[i] : first[i + 1]].T, np.tile(exact / exact.sum(), (8, 1)), rtol=1e-12)
@@ -47,7 +47,7 @@ def test_the_last_variable_of_one_block_has_its_marginal_as_chance():
 def test_a_state_without_probability_is_told():
     from herdcli.markov.model import network
 
-    given = network.build([2, 2], [((0, 1), np.array([[0.0, 0.0], [0.0, 1.0]]))])
+    given = network.build_network([2, 2], [((0, 1), np.array([[0.0, 0.0], [0.0, 1.0]]))])
     for draw in (fast.draw_block, numpy_blocks.draw_block):
         assert drawn(given, 2, draw)[2] > 0  # each by itself, the other at 0
 
@@ -81,8 +81,8 @@ def test_arrays_of_other_shapes_are_refused():
     with pytest.raises(ValueError, match="arrays of different shapes"):
         compiled.exchange(np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((3, 2), dtype=np.int64), 0, 1, np.zeros(3))
     given = random_network(0, False, 6)
-    (block,) = sampling.blocks(given, 1 << 20)
-    made = program(block, given.cardinality.tolist(), starts(given))
+    (block,) = sampling.variable_blocks(given, 1 << 20)
+    made = compile_block(block, given.cardinality.tolist(), state_offsets(given))
     for lanes, rows in ((7, 6), (8, 1)):
         with pytest.raises(ValueError, match="eight chains" if lanes == 7 else "different shapes"):
             compiled.draw_block(
@@ -95,10 +95,10 @@ def test_arrays_of_other_shapes_are_refused():
 def test_both_loops_have_the_same_marginals_of_a_block(cells):
     for seed in range(2):
         given = random_network(seed, False, 9)
-        states, first = given.cardinality.tolist(), starts(given)
+        states, first = given.cardinality.tolist(), state_offsets(given)
         x, uniform = np.zeros((9, 8), dtype=np.int64), np.random.default_rng(seed).random((9, 8))
-        for block in sampling.blocks(given, cells):
-            made = program(block, states, first)
+        for block in sampling.variable_blocks(given, cells):
+            made = compile_block(block, states, first)
             fast.draw_block(*made.arrays, made.tables(1.0), x, uniform, made.messages, made.own, np.empty((int(first[-1]), 8)))
             here, twin = np.zeros((2, int(first[-1]), 8))
             made.marginals(here)
@@ -108,10 +108,10 @@ def test_both_loops_have_the_same_marginals_of_a_block(cells):
 
 def test_marginals_of_a_block_are_those_given_what_is_held():
     given = random_network(2, False, 7)
-    truth, first = weights(given), starts(given)
+    truth, first = weights(given), state_offsets(given)
     x = np.tile(np.array([[int(n > 1)] for n in given.cardinality]), 8)
-    (block, *_) = sampling.blocks(given, 12)
-    made, held = program(block, given.cardinality.tolist(), first), [i for i in range(7) if i not in block.order]
+    (block, *_) = sampling.variable_blocks(given, 12)
+    made, held = compile_block(block, given.cardinality.tolist(), first), [i for i in range(7) if i not in block.order]
     assert held
     assert len(block.order) > 2
     begin, shares = x[:, 0].copy(), np.zeros((int(first[-1]), 8))
@@ -126,9 +126,14 @@ def test_marginals_of_a_block_are_those_given_what_is_held():
 def test_programs_of_other_shapes_are_refused_for_marginals():
     compiled = pytest.importorskip("herdcli.fast._blocks", reason="the compiled loops are not built")
     given = random_network(0, False, 6)
-    (block,) = sampling.blocks(given, 1 << 20)
-    made = program(block, given.cardinality.tolist(), starts(given))
+    (block,) = sampling.variable_blocks(given, 1 << 20)
+    made = compile_block(block, given.cardinality.tolist(), state_offsets(given))
     for lanes, rows, message in ((7, len(made.messages), "eight chains"), (8, 0, "different shapes")):
         with pytest.raises(ValueError, match=message):
             compiled.block_marginals(*made.arrays, made.messages, made.own, np.empty((rows, lanes)), np.empty((30, 8)))
-    assert compiled.block_marginals(*program(sampling.Block((), (), 0), [], starts(given)).arrays, *(np.empty((1, 8)),) * 4) is None
+    assert (
+        compiled.block_marginals(
+            *compile_block(sampling.VariableBlock((), (), 0), [], state_offsets(given)).arrays, *(np.empty((1, 8)),) * 4
+        )
+        is None
+    )

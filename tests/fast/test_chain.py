@@ -1,4 +1,4 @@
-"""Both loops along chains give the same bits; what they compute is tested against enumeration in tests/em/test_chain.py."""
+"""Both loops along chains give the same bits; what they compute is tested against enumeration in tests/em/test_forward_backward.py."""
 
 from __future__ import annotations
 

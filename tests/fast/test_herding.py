@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.fast import numpy_herding
-from herdcli.herding.features import LANES, pack, unpack, values
+from herdcli.herding.binary_features import LANES, pack_bits, unit_values, unpack_bits
 
 try:
     from herdcli.fast import _herding
@@ -26,7 +26,7 @@ def setting(shape, spin, size, seed=0):
     on = draws.random((n, D)) < 0.5
     M = draws.integers(-size, size + 1, (D, K)).astype(np.int32)
     b, c = draws.integers(-size, size + 1, D), draws.integers(-size, size + 1, K)
-    return on, values(on, "spin" if spin else "binary").astype(np.int64), M, b, c
+    return on, unit_values(on, "spin" if spin else "binary").astype(np.int64), M, b, c
 
 
 def padded(n, K):
@@ -37,9 +37,9 @@ def hidden(module, on, M, b, c, spin):
     """(energy, signs) of a module's pass."""
     energy, signs = np.empty(len(on), dtype=np.int64), padded(len(on), M.shape[1])
     scratch = module.herding_scratch(-(-on.shape[1] // 64), *M.shape)
-    module.hidden_pass(pack(on), M, b, c, spin, energy, signs, scratch)
+    module.hidden_pass(pack_bits(on), M, b, c, spin, energy, signs, scratch)
     again = np.empty(len(on), dtype=np.int64)
-    module.hidden_pass(pack(on), M, b, c, spin, again, None, scratch)
+    module.hidden_pass(pack_bits(on), M, b, c, spin, again, None, scratch)
     np.testing.assert_array_equal(again, energy)
     return energy, signs
 
@@ -53,7 +53,7 @@ def test_hidden_pass_equals_dense_products(module, spin, size, shape):
     energy, signs = hidden(module, on, M, b, c, spin)
     a = X @ M + c
     np.testing.assert_array_equal(energy, -(X @ b + (np.abs(a) if spin else np.maximum(a, 0)).sum(axis=1)))
-    np.testing.assert_array_equal(unpack(np.ascontiguousarray(signs.T), shape[0])[: shape[2]].T, a >= 0)
+    np.testing.assert_array_equal(unpack_bits(np.ascontiguousarray(signs.T), shape[0])[: shape[2]].T, a >= 0)
     assert not signs[:, shape[2] :].any()
 
 
@@ -65,7 +65,7 @@ def test_hidden_pass_is_exact_up_to_its_bound(module):
     assert 1 << 24 < np.abs(a).max() < 1 << 28
     energy, signs = hidden(module, on, M, b, c, True)
     np.testing.assert_array_equal(energy, -(X @ b + np.abs(a).sum(axis=1)))
-    np.testing.assert_array_equal(unpack(np.ascontiguousarray(signs.T), 130)[:40].T, a >= 0)
+    np.testing.assert_array_equal(unpack_bits(np.ascontiguousarray(signs.T), 130)[:40].T, a >= 0)
     wide = hidden(module, on, M.astype(np.int64) << 20, b << 20, c << 20, True)
     np.testing.assert_array_equal(wide[0], energy << 20)
     np.testing.assert_array_equal(wide[1], signs)
@@ -78,13 +78,15 @@ def test_update_equals_dense_products(module, spin, shape):
     n, D, K = shape
     on, X, M, _, c = setting(shape, spin, 50)
     a = X @ M + c
-    Z = values(a >= 0, "spin" if spin else "binary").astype(np.int64)
+    Z = unit_values(a >= 0, "spin" if spin else "binary").astype(np.int64)
     signs = padded(n, K)
-    signs[:, :K] = pack(np.ascontiguousarray((a >= 0).T)).T
+    signs[:, :K] = pack_bits(np.ascontiguousarray((a >= 0).T)).T
     x, z = X[0].astype(np.int8), Z[-1].astype(np.int8)
     weights, sample = M.copy(), np.full((D, K), 3, dtype=np.int32)
     hidden_sum, column, row = np.full(K, 9), np.full(K, 9), np.full(D, 9)
-    squares = module.herding_update(weights, sample, pack(np.ascontiguousarray(on.T)), signs, n, spin, 2, x, z, hidden_sum, column, row)
+    squares = module.herding_update(
+        weights, sample, pack_bits(np.ascontiguousarray(on.T)), signs, n, spin, 2, x, z, hidden_sum, column, row
+    )
     expected = M + 2 * (X.T @ Z - n * np.outer(X[0], Z[-1]))
     np.testing.assert_array_equal(weights, expected)
     np.testing.assert_array_equal(sample, 3 + np.outer(X[0], Z[-1]))

@@ -22,7 +22,7 @@ def made(seed: int, zeros: bool = False):
     targets = [joint.sum(axis=tuple(i for i in range(6) if i not in scope)) for scope in SCOPES]
     graph = cliques.junction_graph(OUTER)
     assert not graph.is_tree
-    return graph, cliques.layout(graph.cliques, graph.inner(), CARDINALITY, SCOPES, targets)
+    return graph, cliques.scaling_layout(graph.cliques, graph.inner(), CARDINALITY, SCOPES, targets)
 
 
 @pytest.mark.parametrize("exponent", [1.0, 0.6])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dynamics import system
+from linear_dynamics import system
 
 from herdcli import fast
-from herdcli.em.kalman import kalman, smooth
+from herdcli.em.kalman import filter_sequences, smooth_sequences
 
 
 def rows(count: int, columns: int, missing: float, seed: int = 0) -> np.ndarray:
@@ -25,8 +25,8 @@ def test_both_loops_give_the_same_bits(states, columns, missing):
     try:
         for name in ("cython", "python"):
             fast.use(name)
-            filtered = kalman(p, Y, offsets)
-            found.append((filtered, smooth(p, filtered, offsets)))
+            filtered = filter_sequences(p, Y, offsets)
+            found.append((filtered, smooth_sequences(p, filtered, offsets)))
     finally:
         fast.use("cython")
     for here, twin in zip(*found, strict=True):
@@ -41,16 +41,16 @@ def test_covariances_that_settled_are_those_of_single_steps(monkeypatch):
     from herdcli.em import kalman as module
 
     p, Y, offsets = system(3, 2), rows(1000, 2, 0.0), np.array([0, 1000])
-    settled = kalman(p, Y, offsets)
-    alone = module.Gaps(np.ones((1000, 2), dtype=bool), np.arange(1000))
-    single = module.see(p, Y, module.gaps(Y))
-    monkeypatch.setattr(module, "see", lambda *_: module.Seen(np.repeat(single.TT, 1000, axis=0), single.z, single.log))
-    apart = kalman(p, Y, offsets, None, alone)
+    settled = filter_sequences(p, Y, offsets)
+    alone = module.MissingPatterns(np.ones((1000, 2), dtype=bool), np.arange(1000))
+    single = module.collapse_rows(p, Y, module.missing_patterns(Y))
+    monkeypatch.setattr(module, "collapse_rows", lambda *_: module.CollapsedRows(np.repeat(single.TT, 1000, axis=0), single.z, single.log))
+    apart = filter_sequences(p, Y, offsets, None, alone)
     assert settled.edges < 200
     assert apart.edges == 1000
     assert settled.mean.tobytes() == apart.mean.tobytes()
     assert settled.covariance.tobytes() == apart.covariance.tobytes()
-    here, there = smooth(p, settled, offsets), smooth(p, apart, offsets)
+    here, there = smooth_sequences(p, settled, offsets), smooth_sequences(p, apart, offsets)
     assert here.mean.tobytes() == there.mean.tobytes()
     assert here.covariance.tobytes() == there.covariance.tobytes()
     assert here.lagged.tobytes() == there.lagged.tobytes()
@@ -60,8 +60,8 @@ def test_more_covariances_than_there_is_room_for_make_more_room(monkeypatch):
     from herdcli.em import kalman as module
 
     p, Y, offsets = system(2, 3), rows(200, 3, 0.4), np.array([0, 120, 200])
-    wide = kalman(p, Y, offsets)
+    wide = filter_sequences(p, Y, offsets)
     monkeypatch.setattr(module, "ROOM", 2)
-    narrow = kalman(p, Y, offsets)
+    narrow = filter_sequences(p, Y, offsets)
     assert narrow.mean.tobytes() == wide.mean.tobytes()
-    assert smooth(p, narrow, offsets).covariance.tobytes() == smooth(p, wide, offsets).covariance.tobytes()
+    assert smooth_sequences(p, narrow, offsets).covariance.tobytes() == smooth_sequences(p, wide, offsets).covariance.tobytes()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from herdcli.fast import numpy_markov as twin
-from herdcli.markov.bethe import clamp, propagation
-from herdcli.markov.model import generate, network
-from herdcli.markov.model.pairwise import reduce
+from herdcli.markov.bethe import clamping, loopy_propagation
+from herdcli.markov.model import network, random_networks
+from herdcli.markov.model.pairwise import reduce_to_pairwise
 
 compiled = pytest.importorskip("herdcli.fast._markov", reason="the compiled loops are not built")
 
@@ -19,16 +19,16 @@ def graphs():
     mixed.append(((0, 3, 5), random.random((2, 2, 4)) * (random.random((2, 2, 4)) < 0.7)))
     hub = [((0, i), np.array([[1.0, 1.0], [1.0, np.exp(50.0 if i <= 15 else -50.0)]])) for i in range(1, 40)]
     return {
-        "lattice": generate.make("grid", rows=4, columns=5, sigma_w=5, observe="border", sigma_alpha=2),
-        "mixed": network.build([2 + i % 3 for i in range(5)] + [4], mixed),
-        "hub": network.build([2] * 40, hub),
+        "lattice": random_networks.generate("grid", rows=4, columns=5, sigma_w=5, observe="border", sigma_alpha=2),
+        "mixed": network.build_network([2 + i % 3 for i in range(5)] + [4], mixed),
+        "hub": network.build_network([2] * 40, hub),
     }
 
 
 @pytest.fixture(params=["lattice", "mixed", "hub"])
 def setting(request):
     given = graphs()[request.param]
-    graph = reduce(given)
+    graph = reduce_to_pairwise(given)
     return graph, *graph.fixed_marginals(given.observations())
 
 
@@ -36,7 +36,7 @@ def setting(request):
 @pytest.mark.parametrize("parallel", [False, True])
 def test_updates_give_the_same_bits(setting, damping, geometric, parallel):
     graph, fixed, target = setting
-    order = propagation.forward_and_back(graph)
+    order = loopy_propagation.forward_backward_order(graph)
     results = []
     for side in (compiled, twin):
         messages = graph.uniform_messages()
@@ -53,7 +53,9 @@ def test_updates_give_the_same_bits(setting, damping, geometric, parallel):
 
 def test_settling_gives_the_same_bits(setting):
     graph, fixed, target = setting
-    plan = clamp.plan(graph, set(np.flatnonzero(fixed).tolist()), set(range(0, graph.nodes, 2)) - set(np.flatnonzero(fixed).tolist()))
+    plan = clamping.clamp_plan(
+        graph, set(np.flatnonzero(fixed).tolist()), set(range(0, graph.nodes, 2)) - set(np.flatnonzero(fixed).tolist())
+    )
     held, aim = fixed.copy(), target.copy()
     held[plan.clamped] = 1
     for i in plan.clamped:
@@ -93,13 +95,13 @@ def test_residual_schedule_gives_the_same_bits(setting):
 @pytest.mark.parametrize("side", [compiled, twin], ids=["cython", "python"])
 def test_products_that_underflow_one_way_come_back(side):
     """At the hub 15 messages say e^50 for one state, then 24 the other: no order of the factors may lose it."""
-    graph = reduce(graphs()["hub"])
+    graph = reduce_to_pairwise(graphs()["hub"])
     fixed, target = graph.fixed_marginals({})
     messages = graph.uniform_messages()
-    order = propagation.forward_and_back(graph)
+    order = loopy_propagation.forward_backward_order(graph)
     for _ in range(2):
         assert side.update_messages(order, messages, messages, graph.arrays, fixed, target, 0.0, False, graph.scratch())[1] == -1
-    into = [messages[graph.message_offset[d] : graph.message_offset[d + 1]] for d in graph.entering(0)]
+    into = [messages[graph.message_offset[d] : graph.message_offset[d + 1]] for d in graph.incoming_edges(0)]
     ratio = sum(np.log(m[1]) - np.log(m[0]) for m in into)
     exact = sum(np.log1p(np.exp(50.0 if i <= 15 else -50.0)) - np.log(2) for i in range(1, 40))
     assert abs(ratio - exact) < 1e-9 * abs(exact)
@@ -112,9 +114,9 @@ NAMES = ["tail", "head", "cardinality", "node_offset", "potential", "table_offse
 @pytest.mark.parametrize("change", ["short", "high", "low"])
 def test_arrays_that_lead_outside_are_refused(at, change):
     given = graphs()["mixed"]
-    graph = reduce(given)
+    graph = reduce_to_pairwise(given)
     fixed, target = graph.fixed_marginals(given.observations())
-    order, messages = propagation.forward_and_back(graph), graph.uniform_messages()
+    order, messages = loopy_propagation.forward_backward_order(graph), graph.uniform_messages()
     arrays = list(graph.arrays)
     compiled.update_messages(order, messages, messages, tuple(arrays), fixed, target, 0.0, False, graph.scratch())
     if change == "short":
@@ -130,18 +132,26 @@ def test_arrays_that_lead_outside_are_refused(at, change):
 
 @pytest.mark.parametrize("segments", [[0, 99], [3, 1], [-2, 4]])
 def test_segments_outside_of_the_order_are_refused(segments):
-    graph = reduce(graphs()["mixed"])
+    graph = reduce_to_pairwise(graphs()["mixed"])
     fixed, target = graph.fixed_marginals({})
     with pytest.raises(ValueError, match="segments"):
         compiled.settle(
-            propagation.forward_and_back(graph), np.array(segments), graph.uniform_messages(), graph.arrays, fixed, target, 1e-6, 5,
-            np.zeros(1, dtype=np.int64), graph.scratch(),
-        )  # fmt: skip
+            loopy_propagation.forward_backward_order(graph),
+            np.array(segments),
+            graph.uniform_messages(),
+            graph.arrays,
+            fixed,
+            target,
+            1e-6,
+            5,
+            np.zeros(1, dtype=np.int64),
+            graph.scratch(),
+        )
 
 
 def test_a_tree_that_names_no_edge_is_left_alone():
     """Leaves beyond the edges that a crafted checkpoint gave a residual: nothing outside is read."""
-    graph = reduce(graphs()["mixed"])
+    graph = reduce_to_pairwise(graphs()["mixed"])
     fixed, target = graph.fixed_marginals({})
     tree = np.ones(2 * (1 << (2 * graph.edges).bit_length()))
     tree[3:][: len(tree) // 2 - 3] = 1.0
@@ -154,7 +164,7 @@ def test_a_tree_that_names_no_edge_is_left_alone():
 
 @pytest.mark.parametrize("side", [compiled, twin], ids=["cython", "python"])
 def test_a_message_without_a_state_is_reported(side):
-    graph = reduce(network.build([2, 2], [((0, 1), np.eye(2))]))
+    graph = reduce_to_pairwise(network.build_network([2, 2], [((0, 1), np.eye(2))]))
     fixed, target = graph.fixed_marginals({0: np.array([1.0, 0.0])})
     messages = np.array([1.0, 1.0, 0.0, 1.0])
     order = np.array([0], dtype=np.int32)

@@ -20,7 +20,7 @@ def random_graph(seed, count, share):
     joined = np.triu(random.random((count, count)) < share, 1)
     joined[:, 3] = joined[3] = False
     joined |= joined.T
-    made = elimination.flat([set(np.flatnonzero(row).tolist()) for row in joined])
+    made = elimination.flatten_graph([set(np.flatnonzero(row).tolist()) for row in joined])
     return made, random.integers(2, 6, count).astype(np.float64), random
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from herdcli.algorithm import Progress, solve
+from herdcli.algorithm import RunProgress, run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.herding import ascent, classes, dynamics, entropy, features, model, visible
-from herdcli.herding.features import pack, packed, values
+from herdcli.herding import binary_features, class_runs, dynamics, maximisers, model, sample_entropy, visible_herding
+from herdcli.herding.binary_features import pack_bits, pack_rows, unit_values
 from herdcli.numerics.scores import Scores
 from herdcli.rng import Stream, generator
 
@@ -28,16 +28,16 @@ TOLD = (  # what an artifact says of its settings
 )
 
 
-def hidden(groups: classes.Groups, **options: Any) -> tuple[dynamics.Problem, dynamics.State]:
-    problem = classes.hidden_problem(groups, dynamics.Settings(**{"hidden": 4, "iterations": 30, "burn_in": 12, **options}))
-    return problem, solve(dynamics.HiddenHerding(problem))
+def hidden(groups: class_runs.ClassGroups, **options: Any) -> tuple[dynamics.HiddenHerdingProblem, dynamics.HiddenHerdingState]:
+    problem = class_runs.hidden_problem(groups, dynamics.HiddenHerdingSettings(**{"hidden": 4, "iterations": 30, "burn_in": 12, **options}))
+    return problem, run_algorithm(dynamics.HiddenHerding(problem))
 
 
 # rows ---------------------------------------------------------------------------------------------
 
 
 def test_groups_have_their_rows_units_and_rows_to_score() -> None:
-    groups = classes.group(ON, Y, SPLIT, NAMES, per_class=True)
+    groups = class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True)
     kept = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10]
     labels = groups.labels
     assert (labels.units.tolist(), labels.all_units) == (kept, 11)
@@ -45,51 +45,58 @@ def test_groups_have_their_rows_units_and_rows_to_score() -> None:
     np.testing.assert_array_equal(groups.scored(), ON[SPLIT > 0][:, kept])
     for label in range(3):
         np.testing.assert_array_equal(groups.training(label), ON[(SPLIT == 0) & (label == Y)][:, kept])
-    np.testing.assert_array_equal(classes.group(ON, Y, SPLIT, NAMES, per_class=True, score_training=True).labels.scored, np.arange(36))
-    assert len(classes.group(ON, Y * 0, SPLIT, ["all"], per_class=False, score_training=True).labels.scored) == 0
-    assert classes.hidden_problem(classes.group(ON, Y * 0, SPLIT, ["all"], per_class=False), dynamics.Settings()).queries is None
+    np.testing.assert_array_equal(
+        class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True, score_training=True).labels.scored, np.arange(36)
+    )
+    assert len(class_runs.group_rows(ON, Y * 0, SPLIT, ["all"], per_class=False, score_training=True).labels.scored) == 0
+    assert (
+        class_runs.hidden_problem(
+            class_runs.group_rows(ON, Y * 0, SPLIT, ["all"], per_class=False), dynamics.HiddenHerdingSettings()
+        ).queries
+        is None
+    )
 
 
 def test_the_baseline_is_the_nearest_training_row_of_any_class() -> None:
-    groups = classes.group(ON, Y, SPLIT, NAMES, per_class=True)
+    groups = class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True)
     training, expected = np.flatnonzero(SPLIT == 0), []
     for row in groups.labels.scored:
         expected.append(Y[training[(ON[training] ^ ON[row]).sum(axis=1).argmin()]])
-    np.testing.assert_array_equal(classes.nearest_classes(groups, range(3)), expected)
+    np.testing.assert_array_equal(class_runs.nearest_classes(groups, range(3)), expected)
     shares = np.array_split(np.arange(18), 3)
-    found = classes.nearest_classes(groups, [1])
+    found = class_runs.nearest_classes(groups, [1])
     np.testing.assert_array_equal(found[shares[1]], np.array(expected)[shares[1]])
     assert (np.delete(found, shares[1]) == -1).all()
 
 
 def test_runs_apart_are_the_runs_together() -> None:
-    groups = classes.group(ON, Y, np.where((Y == 1) & (SPLIT == 1), 0, SPLIT), NAMES, per_class=True)
+    groups = class_runs.group_rows(ON, Y, np.where((Y == 1) & (SPLIT == 1), 0, SPLIT), NAMES, per_class=True)
     problem, state = hidden(groups)
-    whole = classes.assemble_hidden(problem, state)
-    nearest = classes.nearest_classes(groups, range(3))
-    scores = classes.scores(groups.labels, nearest, state)
+    whole = class_runs.assemble_hidden(problem, state)
+    nearest = class_runs.nearest_classes(groups, range(3))
+    scores = class_runs.class_scores(groups.labels, nearest, state)
     np.testing.assert_array_equal(scores.energy, np.stack([run.energy / 18 for run in state.runs], axis=1))
     np.testing.assert_array_equal(scores.y, Y[groups.labels.scored])
     np.testing.assert_array_equal(scores.split, groups.labels.split[groups.labels.scored])
     assert scores.majority == 1
-    parts = classes.one_by_one(problem, state, classes.assemble_hidden)
+    parts = class_runs.split_runs(problem, state, class_runs.assemble_hidden)
     with_scores = [
-        replace(part, scores=replace(scores, energy=scores.energy[:, [u]], nearest=classes.nearest_classes(groups, [u])))
+        replace(part, scores=replace(scores, energy=scores.energy[:, [u]], nearest=class_runs.nearest_classes(groups, [u])))
         for u, part in enumerate(parts)
     ]
-    for joined in (classes.together(parts), classes.together(with_scores)):
+    for joined in (class_runs.combine_runs(parts), class_runs.combine_runs(with_scores)):
         for name in ("M", "b", "c", "n", "states", "weight_norm", "ascent_sweeps"):
             np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name))
-    assert classes.together(parts).scores is None
-    np.testing.assert_array_equal(classes.together(with_scores).scores.nearest, nearest)
-    np.testing.assert_array_equal(classes.together(with_scores).scores.energy, scores.energy)
+    assert class_runs.combine_runs(parts).scores is None
+    np.testing.assert_array_equal(class_runs.combine_runs(with_scores).scores.nearest, nearest)
+    np.testing.assert_array_equal(class_runs.combine_runs(with_scores).scores.energy, scores.energy)
 
 
 def test_parts_of_runs_keep_their_random_numbers() -> None:
-    problem, state = hidden(classes.group(ON, Y, SPLIT, NAMES, per_class=True))
+    problem, state = hidden(class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True))
     part = problem.part([2, 0]).part([0])
     assert part.number(0) == 2
-    alone = solve(dynamics.HiddenHerding(part)).runs[0]
+    alone = run_algorithm(dynamics.HiddenHerding(part)).runs[0]
     np.testing.assert_array_equal(alone.M, state.runs[2].M)
 
 
@@ -97,12 +104,12 @@ def test_parts_of_runs_keep_their_random_numbers() -> None:
 
 
 def test_the_artifact_with_hidden_units_holds_what_its_runs_did() -> None:
-    groups = classes.group(ON, Y, SPLIT, NAMES, per_class=True)
+    groups = class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True)
     problem, state = hidden(groups, hidden_bias="full", keep=7, seed=9)
-    value = classes.assemble_hidden(problem, state)
+    value = class_runs.assemble_hidden(problem, state)
     value.validate()
     for u, run in enumerate(state.runs):
-        rows = values(groups.training(u), "spin").astype(int)
+        rows = unit_values(groups.training(u), "spin").astype(int)
         assert value.n[u] == len(rows)
         for name in ("M", "b", "c", "x", "z", "states"):
             np.testing.assert_array_equal(getattr(value, name)[u], getattr(run, name))
@@ -132,19 +139,21 @@ def test_the_artifact_with_hidden_units_holds_what_its_runs_did() -> None:
 
 @pytest.mark.parametrize("kind", ["x", "x,xx", "rows", "moments"])
 def test_the_artifact_without_hidden_units_holds_what_its_runs_did(kind: str) -> None:
-    rows = [values(ON[label == Y][:, [0, 1, 2, 3]], "spin") for label in range(2)]
+    rows = [unit_values(ON[label == Y][:, [0, 1, 2, 3]], "spin") for label in range(2)]
     paired, real = kind == "x,xx", kind == "rows"
     if real:
-        sources = tuple(visible.from_vectors(part * [1.0, 2.5, 0.5, -1.0]) for part in rows)
+        sources = tuple(visible_herding.from_vectors(part * [1.0, 2.5, 0.5, -1.0]) for part in rows)
     elif kind == "moments":
-        sources = tuple(visible.from_moments(part.mean(axis=0), 4, "x", "spin") for part in rows)
+        sources = tuple(visible_herding.from_moments(part.mean(axis=0), 4, "x", "spin") for part in rows)
     else:
-        sources = tuple(visible.from_rows(part, kind) for part in rows)
+        sources = tuple(visible_herding.from_rows(part, kind) for part in rows)
     maximiser = {"x,xx": "enumerate", "rows": "rows"}.get(kind, "exact")
-    settings = visible.Settings(features="x" if kind == "moments" else kind, maximiser=maximiser, iterations=40, burn_in=25, keep=9)
-    problem = visible.Problem(sources, settings)
-    state = solve(visible.VisibleHerding(problem))
-    value = classes.assemble_visible(problem, state)
+    settings = visible_herding.VisibleHerdingSettings(
+        features="x" if kind == "moments" else kind, maximiser=maximiser, iterations=40, burn_in=25, keep=9
+    )
+    problem = visible_herding.VisibleHerdingProblem(sources, settings)
+    state = run_algorithm(visible_herding.VisibleHerding(problem))
+    value = class_runs.assemble_visible(problem, state)
     value.validate()
     i, j = np.triu_indices(4, 1)
     for u, (source, run) in enumerate(zip(sources, state.runs, strict=True)):
@@ -173,14 +182,14 @@ def test_the_artifact_without_hidden_units_holds_what_its_runs_did(kind: str) ->
 
 def test_integers_take_32_bits_where_they_fit() -> None:
     for number, fits in (((1 << 31) - 1, True), (1 << 31, False), (-(1 << 31), True), (-(1 << 31) - 1, False)):
-        found = classes._smallest(np.array([0, number]))
+        found = class_runs._shrink_integers(np.array([0, number]))
         assert found.dtype == (np.int32 if fits else np.int64)
         assert found.tolist() == [0, number]
-    assert classes._smallest(np.zeros(0, dtype=np.int64)).dtype == np.int32
+    assert class_runs._shrink_integers(np.zeros(0, dtype=np.int64)).dtype == np.int32
 
 
 def finished() -> model.Herding:
-    return classes.assemble_hidden(*hidden(classes.group(ON, Y, SPLIT, NAMES, per_class=True)))
+    return class_runs.assemble_hidden(*hidden(class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True)))
 
 
 @pytest.mark.parametrize(
@@ -223,11 +232,11 @@ def test_constant_rates_drive_a_run_as_often_as_it_goes_on() -> None:
     random = np.random.default_rng(2)
     M, b, c = random.integers(-9, 9, (5, 3)), random.integers(-9, 9, 5), random.integers(-9, 9, 3)
     start = np.zeros((5, 3), np.int64), np.zeros(5, np.int64), np.zeros(3, np.int64), np.ones(5, np.int8), np.ones(3, np.int8)
-    problem = dynamics.Problem(
-        (dynamics.Drive(M, b, c, 10, start),), dynamics.Settings(hidden=3, iterations=25, burn_in=0, hidden_bias="full")
+    problem = dynamics.HiddenHerdingProblem(
+        (dynamics.DrivingTerms(M, b, c, 10, start),), dynamics.HiddenHerdingSettings(hidden=3, iterations=25, burn_in=0, hidden_bias="full")
     )
-    state = solve(dynamics.HiddenHerding(problem))
-    value = classes.assemble_hidden(problem, state)
+    state = run_algorithm(dynamics.HiddenHerding(problem))
+    value = class_runs.assemble_hidden(problem, state)
     assert (value.rates.scale.tolist(), value.n.tolist(), value.decoupled) == ([250], [10], True)
     for name, part, weights in (("pair", M, value.M), ("visible", b, value.b), ("hidden", c, value.c)):
         np.testing.assert_array_equal(getattr(value.rates, name)[0], 25 * part)
@@ -235,12 +244,12 @@ def test_constant_rates_drive_a_run_as_often_as_it_goes_on() -> None:
 
 
 def test_scores_without_an_energy_are_0_and_of_one_alone_it() -> None:
-    groups = classes.group(ON, Y, SPLIT, NAMES, per_class=True)
+    groups = class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True)
     _, state = hidden(groups)
     for averaged in (0, 1, 5):
         for run in state.runs:
             run.averaged, run.energy = averaged, np.full(18, 10.0)
-        np.testing.assert_array_equal(classes.scores(groups.labels, np.zeros(18, int), state).energy, 10.0 / max(averaged, 1))
+        np.testing.assert_array_equal(class_runs.class_scores(groups.labels, np.zeros(18, int), state).energy, 10.0 / max(averaged, 1))
 
 
 @pytest.mark.parametrize("representation", ["spin", "binary"])
@@ -253,7 +262,7 @@ def test_coordinates_turn_over_the_unit_that_gains_most(representation: str) -> 
         b, J = w[:6], np.zeros((6, 6))
         J[np.triu_indices(6, 1)] = w[6:]
         J += J.T
-        found = ascent.by_coordinates(w, x.astype(np.int8), "x,xx", representation)
+        found = maximisers.maximise_by_coordinates(w, x.astype(np.int8), "x,xx", representation)
         while True:
             gain = (low + 1 - 2 * x) * (b + J @ x)
             if gain.max() <= 0:
@@ -264,13 +273,13 @@ def test_coordinates_turn_over_the_unit_that_gains_most(representation: str) -> 
 
 def test_growth_is_that_of_the_second_half() -> None:
     norm = np.array([[1.0, 5], [2, 0], [9, 1], [3, 1], [8, 7]])
-    assert model.growth(norm) == 8 / 2
-    assert model.growth(norm[:, 1:]) == 1.0  # 0 at T/2
-    assert model.growth(norm[:4]) == 1.5
-    assert model.growth(norm[:3]) == 1.0
+    assert model.norm_growth(norm) == 8 / 2
+    assert model.norm_growth(norm[:, 1:]) == 1.0  # 0 at T/2
+    assert model.norm_growth(norm[:4]) == 1.5
+    assert model.norm_growth(norm[:3]) == 1.0
     value = finished()
-    assert value.growth == model.growth(value.weight_norm)
-    assert value.visible_growth == model.growth(value.visible_norm)
+    assert value.growth == model.norm_growth(value.weight_norm)
+    assert value.visible_growth == model.norm_growth(value.visible_norm)
     assert replace(value, visible_norm=None).visible_growth == 0.0
 
 
@@ -278,12 +287,13 @@ def test_growth_is_that_of_the_second_half() -> None:
 
 
 def test_progress_shows_the_largest_norm_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visible, "BLOCK", 7)
-    rows = values(ON[:, :3], "spin")
-    problem = visible.Problem(
-        tuple(visible.from_rows(part, "x") for part in (rows[:9], rows[9:])), visible.Settings(iterations=20, burn_in=0)
+    monkeypatch.setattr(visible_herding, "BLOCK", 7)
+    rows = unit_values(ON[:, :3], "spin")
+    problem = visible_herding.VisibleHerdingProblem(
+        tuple(visible_herding.from_rows(part, "x") for part in (rows[:9], rows[9:])),
+        visible_herding.VisibleHerdingSettings(iterations=20, burn_in=0),
     )
-    algorithm = visible.VisibleHerding(problem)
+    algorithm = visible_herding.VisibleHerding(problem)
     assert algorithm.steps == 3
     state, told = algorithm.init(), []
     while not algorithm.done(state):
@@ -291,27 +301,35 @@ def test_progress_shows_the_largest_norm_of_the_weights(monkeypatch: pytest.Monk
         state = algorithm.step(state)
     told.append(algorithm.progress(state))
     norms = [0.0, *(max(run.weight_norm[t - 1] for run in state.runs) for t in (7, 14, 20))]
-    assert told == [Progress(step, 3, f"‖w‖ {norm:.3g}") for step, norm in enumerate(norms)]
+    assert told == [RunProgress(step, 3, f"‖w‖ {norm:.3g}") for step, norm in enumerate(norms)]
     assert state.iteration == 20
 
 
 @pytest.mark.parametrize("kind", ["x", "x,xx"])
 @pytest.mark.parametrize("representation", ["spin", "binary"])
 def test_energies_of_visible_models_are_averaged_by_their_definition(kind: str, representation: str) -> None:
-    rows, queries = values(ON[:20, :4], representation), values(ON[20:, :4], representation)
-    settings = visible.Settings(kind, "coordinates", iterations=30, burn_in=11, energy_every=4, representation=representation)
-    run = solve(visible.VisibleHerding(visible.Problem((visible.from_rows(rows, kind),), settings, queries))).runs[0]
+    rows, queries = unit_values(ON[:20, :4], representation), unit_values(ON[20:, :4], representation)
+    settings = visible_herding.VisibleHerdingSettings(
+        kind, "coordinates", iterations=30, burn_in=11, energy_every=4, representation=representation
+    )
+    run = run_algorithm(
+        visible_herding.VisibleHerding(visible_herding.VisibleHerdingProblem((visible_herding.from_rows(rows, kind),), settings, queries))
+    ).runs[0]
     i, j = np.triu_indices(4, 1)
 
     def phi(x: np.ndarray) -> np.ndarray:
         x = x.astype(int)
         return x if kind == "x" else np.concatenate([x, x[:, i] * x[:, j]], axis=1)
 
-    chosen = values(np.unpackbits(run.states, axis=1, count=4, bitorder="little") == 1, representation)
+    chosen = unit_values(np.unpackbits(run.states, axis=1, count=4, bitorder="little") == 1, representation)
     assert len(chosen) == 19
     w, total, count = 20 * run.counts * 0, np.zeros(16), 0
-    other = solve(visible.VisibleHerding(visible.Problem((visible.from_rows(rows, kind),), replace(settings, burn_in=0), queries))).runs[0]
-    chosen = values(np.unpackbits(other.states, axis=1, count=4, bitorder="little") == 1, representation)
+    other = run_algorithm(
+        visible_herding.VisibleHerding(
+            visible_herding.VisibleHerdingProblem((visible_herding.from_rows(rows, kind),), replace(settings, burn_in=0), queries)
+        )
+    ).runs[0]
+    chosen = unit_values(np.unpackbits(other.states, axis=1, count=4, bitorder="little") == 1, representation)
     for t in range(1, 31):
         if t > 11 and (t - 12) % 4 == 0:
             energy, own = -phi(queries) @ w, -phi(rows) @ w
@@ -319,61 +337,75 @@ def test_energies_of_visible_models_are_averaged_by_their_definition(kind: str, 
         w = w + phi(rows).sum(axis=0) - 20 * phi(chosen[t - 1 : t])[0]
     assert run.averaged == count == 5
     np.testing.assert_allclose(run.energy, total, atol=1e-9)
-    np.testing.assert_array_equal(visible.weights(visible.from_rows(rows, kind), run, 30, kind), w)
+    np.testing.assert_array_equal(visible_herding.current_weights(visible_herding.from_rows(rows, kind), run, 30, kind), w)
 
 
 def test_blocks_of_iterations_are_worth_their_step() -> None:
     def block(D: int, n: int, queries: int, runs: int, hidden: int) -> int:
-        unit = packed(np.zeros((n, D), dtype=bool), "spin")
-        queried = pack(np.zeros((queries, D), dtype=bool)) if queries else None
-        return dynamics.Problem((unit,) * runs, dynamics.Settings(hidden=hidden), queried).block
+        unit = pack_rows(np.zeros((n, D), dtype=bool), "spin")
+        queried = pack_bits(np.zeros((queries, D), dtype=bool)) if queries else None
+        return dynamics.HiddenHerdingProblem((unit,) * runs, dynamics.HiddenHerdingSettings(hidden=hidden), queried).block
 
     assert block(10, 100, 0, 1, 5) == 200
     assert block(1000, 800, 0, 1, 1000) == 40  # 4e10 / (1000 · 1000 · 1000)
     assert block(1000, 800, 1000, 2, 1000) == 10
-    seen = visible.Problem((visible.Source(20, 0, np.zeros(210), np.zeros((0, 20), np.int8)),), visible.Settings("x,xx", "enumerate"))
+    seen = visible_herding.VisibleHerdingProblem(
+        (visible_herding.MomentSource(20, 0, np.zeros(210), np.zeros((0, 20), np.int8)),),
+        visible_herding.VisibleHerdingSettings("x,xx", "enumerate"),
+    )
     assert seen.block == int(2e7 // (210 + 4 * 2**20)) == 4
-    rows = visible.Source(100, 0, np.zeros(100), np.zeros((5000, 100), np.int8))
-    assert visible.Problem((rows, rows), visible.Settings("x", "rows")).block == int(2e7 // (2 * (100 + 4 + 500_000)))
-    assert visible.Problem((rows,), visible.Settings("x", "rows"), np.zeros((5000, 100))).block == int(2e7 // (100 + 4 + 1_000_000))
-    assert visible.Problem((visible.from_moments(np.zeros(3), 3, "x", "spin"),), visible.Settings()).block == 200
+    rows = visible_herding.MomentSource(100, 0, np.zeros(100), np.zeros((5000, 100), np.int8))
+    assert visible_herding.VisibleHerdingProblem((rows, rows), visible_herding.VisibleHerdingSettings("x", "rows")).block == int(
+        2e7 // (2 * (100 + 4 + 500_000))
+    )
+    assert visible_herding.VisibleHerdingProblem(
+        (rows,), visible_herding.VisibleHerdingSettings("x", "rows"), np.zeros((5000, 100))
+    ).block == int(2e7 // (100 + 4 + 1_000_000))
+    assert (
+        visible_herding.VisibleHerdingProblem(
+            (visible_herding.from_moments(np.zeros(3), 3, "x", "spin"),), visible_herding.VisibleHerdingSettings()
+        ).block
+        == 200
+    )
 
 
 def test_first_weights_are_even_and_drawn_from_their_stream() -> None:
     for rows, spread in ((36, 2.0), (600, 30.0)):
         on = np.random.default_rng(0).random((rows, 11)) < 0.5
-        problem = dynamics.Problem((packed(on, "spin"),), dynamics.Settings(hidden=6, seed=3), numbers=[4])
+        problem = dynamics.HiddenHerdingProblem((pack_rows(on, "spin"),), dynamics.HiddenHerdingSettings(hidden=6, seed=3), numbers=[4])
         M, b, c, x, z = dynamics.initial_weights(problem, 0)
         draws = generator(3, Stream.HERDING, unit=4)
         np.testing.assert_array_equal(M, 2 * np.rint(draws.normal(0.0, spread, (11, 6))))
-        np.testing.assert_array_equal(x, values(on, "spin")[int(draws.integers(rows))])
+        np.testing.assert_array_equal(x, unit_values(on, "spin")[int(draws.integers(rows))])
         assert (b.any(), c.any(), z.tolist()) == (False, False, [1] * 6)
 
 
 def test_settings_say_what_is_kept_and_whether_spins_turn_over() -> None:
-    for kind in (dynamics.Settings, visible.Settings):
+    for kind in (dynamics.HiddenHerdingSettings, visible_herding.VisibleHerdingSettings):
         assert [kind(iterations=10, burn_in=4, keep=keep).kept for keep in (None, 0, 5, 6, 9)] == [6, 0, 5, 6, 6]
         kind(iterations=1, burn_in=0)
         for wrong in ({"iterations": 0, "burn_in": 0}, {"energy_every": 0}, {"burn_in": -1}, {"iterations": 5, "burn_in": 5}):
             with pytest.raises(BadUsage):
                 kind(**wrong)
     flips = [
-        dynamics.Settings(variant=v, flip=f, representation=r).flips
+        dynamics.HiddenHerdingSettings(variant=v, flip=f, representation=r).flips
         for v in ("local", "safe")
         for f in (True, False)
         for r in ("spin", "binary")
     ]
     assert flips == [True] + [False] * 7
-    dynamics.Settings(hidden=1, sweeps=0, step_sizes=(1, 1, 1))
+    dynamics.HiddenHerdingSettings(hidden=1, sweeps=0, step_sizes=(1, 1, 1))
     for wrong in ({"sweeps": -1}, {"step_sizes": (0, 1, 1)}, {"step_sizes": (1, 1, 0)}):
         with pytest.raises(BadUsage, match="must be at least 1"):
-            dynamics.Settings(**wrong)
+            dynamics.HiddenHerdingSettings(**wrong)
 
 
 def test_states_are_within_their_traces(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = hidden(classes.group(ON, Y, SPLIT, NAMES, per_class=True))
-    shown = visible.Problem((visible.from_rows(values(ON[:, :3], "spin"), "x"),), visible.Settings(iterations=30, burn_in=0))
-    for each in (state, visible.VisibleHerding(shown).init()):
+    problem, state = hidden(class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True))
+    shown = visible_herding.VisibleHerdingProblem(
+        (visible_herding.from_rows(unit_values(ON[:, :3], "spin"), "x"),), visible_herding.VisibleHerdingSettings(iterations=30, burn_in=0)
+    )
+    for each in (state, visible_herding.VisibleHerding(shown).init()):
         for iteration, good in ((0, True), (30, True), (31, False), (-1, False)):
             if good:
                 replace(each, iteration=iteration).validate()
@@ -387,12 +419,12 @@ def test_states_are_within_their_traces(monkeypatch: pytest.MonkeyPatch) -> None
         replace(problem)
 
 
-def guarded(M: np.ndarray, b: int = 0, c: int = 0, **more: Any) -> dynamics.Run:
+def guarded(M: np.ndarray, b: int = 0, c: int = 0, **more: Any) -> dynamics.HiddenRun:
     D, K = M.shape
     zeros = np.zeros(0)
-    run = dynamics.Run(M, np.full(D, b), np.full(K, c), *np.zeros((2, 1), int), *[zeros] * 8)
+    run = dynamics.HiddenRun(M, np.full(D, b), np.full(K, c), *np.zeros((2, 1), int), *[zeros] * 8)
     column, row = np.abs(M).sum(axis=0, dtype=np.int64), np.abs(M).sum(axis=1, dtype=np.int64)
-    dynamics._guard(run, column, row, iteration=7, **more)
+    dynamics._guard_overflow(run, column, row, iteration=7, **more)
     return run
 
 
@@ -419,65 +451,78 @@ def test_types_grow_where_their_sums_would_not_fit() -> None:
 
 def test_updates_that_could_leave_32_bits_begin_in_64() -> None:
     """One moves a sum of 20 weights by at most 2 · 20 · 60 times the step size, of which 2³⁰ are too many."""
-    unit = packed(np.random.default_rng(0).random((60, 20)) < 0.5, "spin")
+    unit = pack_rows(np.random.default_rng(0).random((60, 20)) < 0.5, "spin")
     for size, dtype in ((447_392, np.int32), (447_393, np.int64)):
         for sizes in ((size, 1, 1), (1, 1, size)):
-            problem = dynamics.Problem((unit,), dynamics.Settings(hidden=5, step_sizes=sizes))
+            problem = dynamics.HiddenHerdingProblem((unit,), dynamics.HiddenHerdingSettings(hidden=5, step_sizes=sizes))
             assert dynamics.HiddenHerding(problem).init().runs[0].M.dtype == dtype
     start = np.zeros((20, 5), dtype=np.int32), *np.zeros((2, 1), int), np.ones(20, np.int8), np.ones(5, np.int8)
     for n, dtype in ((26_843_545, np.int32), (26_843_546, np.int64)):
-        drive = dynamics.Drive(np.zeros((20, 5), int), np.zeros(20, int), np.zeros(5, int), n, start)
-        assert dynamics.HiddenHerding(dynamics.Problem((drive,), dynamics.Settings(hidden=5))).init().runs[0].M.dtype == dtype
+        drive = dynamics.DrivingTerms(np.zeros((20, 5), int), np.zeros(20, int), np.zeros(5, int), n, start)
+        assert (
+            dynamics.HiddenHerding(dynamics.HiddenHerdingProblem((drive,), dynamics.HiddenHerdingSettings(hidden=5))).init().runs[0].M.dtype
+            == dtype
+        )
 
 
 # features and entropies ---------------------------------------------------------------------------
 
 
 def test_lengths_of_feature_vectors() -> None:
-    assert [features.feature_count(D, "x,xx") for D in (1, 2, 3, 10)] == [1, 3, 6, 55]
+    assert [binary_features.feature_count(D, "x,xx") for D in (1, 2, 3, 10)] == [1, 3, 6, 55]
     for D in (1, 2, 3, 50, 1000):
-        assert features.unit_count(D * (D + 1) // 2, "x,xx") == D
-        assert features.unit_count(D, "x") == D
+        assert binary_features.unit_count(D * (D + 1) // 2, "x,xx") == D
+        assert binary_features.unit_count(D, "x") == D
     for wrong in (2, 4, 1224, 1226):
         with pytest.raises(DataError, match=f"{wrong} moments are not"):
-            features.unit_count(wrong, "x,xx")
-    b, J = features.symmetric(np.array([1, 2, 3, 12, 13, 23]), 3)
+            binary_features.unit_count(wrong, "x,xx")
+    b, J = binary_features.symmetric_weights(np.array([1, 2, 3, 12, 13, 23]), 3)
     assert (b.tolist(), J.tolist()) == ([1, 2, 3], [[0, 12, 13], [12, 0, 23], [13, 23, 0]])
-    assert ascent.by_sign(np.array([-1.0, 0.0, 1.0]), "binary").tolist() == [0, 1, 1]
+    assert maximisers.maximise_by_sign(np.array([-1.0, 0.0, 1.0]), "binary").tolist() == [0, 1, 1]
 
 
 def test_moments_at_the_ends_of_their_range() -> None:
     for representation, low in (("spin", -1.0), ("binary", 0.0)):
-        visible.from_moments(np.array([low, 1.0]), 2, "x", representation)
+        visible_herding.from_moments(np.array([low, 1.0]), 2, "x", representation)
         for wrong in (low - 1e-9, 1.0 + 1e-9, np.nan):
             with pytest.raises(DataError, match="moment 1 is"):
-                visible.from_moments(np.array([0.5, wrong]), 2, "x", representation)
-    enough = visible.Source(20, 0, np.zeros(20), np.zeros((0, 20), np.int8))
-    visible.Problem((enough,), visible.Settings("x", "enumerate"))
+                visible_herding.from_moments(np.array([0.5, wrong]), 2, "x", representation)
+    enough = visible_herding.MomentSource(20, 0, np.zeros(20), np.zeros((0, 20), np.int8))
+    visible_herding.VisibleHerdingProblem((enough,), visible_herding.VisibleHerdingSettings("x", "enumerate"))
 
 
 def test_ties_go_to_the_high_value_and_the_first_state() -> None:
     weights = np.zeros(3, dtype=np.int64)
-    assert ascent.by_enumeration(weights, 2, "x,xx", "spin").tolist() == [-1, -1]
-    started = visible.VisibleHerding(
-        visible.Problem((visible.from_moments(np.zeros(2), 2, "x", "binary"),), visible.Settings(representation="binary"))
+    assert maximisers.maximise_by_enumeration(weights, 2, "x,xx", "spin").tolist() == [-1, -1]
+    started = visible_herding.VisibleHerding(
+        visible_herding.VisibleHerdingProblem(
+            (visible_herding.from_moments(np.zeros(2), 2, "x", "binary"),), visible_herding.VisibleHerdingSettings(representation="binary")
+        )
     )
     assert started.init().runs[0].x.tolist() == [0, 0]
-    spins = visible.VisibleHerding(visible.Problem((visible.from_moments(np.zeros(2), 2, "x", "spin"),), visible.Settings()))
+    spins = visible_herding.VisibleHerding(
+        visible_herding.VisibleHerdingProblem(
+            (visible_herding.from_moments(np.zeros(2), 2, "x", "spin"),), visible_herding.VisibleHerdingSettings()
+        )
+    )
     assert spins.init().runs[0].x.tolist() == [-1, -1]
-    assert ascent.by_coordinates(np.array([0.0, 0.0, 0.0]), np.array([-1, 1]), "x,xx", "spin").tolist() == [-1, 1]
+    assert maximisers.maximise_by_coordinates(np.array([0.0, 0.0, 0.0]), np.array([-1, 1]), "x,xx", "spin").tolist() == [-1, 1]
 
 
 def test_entropies_by_hand() -> None:
-    np.testing.assert_allclose(entropy.unit_entropy(np.array([-1.0, 0.0, 1.0, 0.5]), "spin"), [0, 1, 0, 0.8112781244591328], atol=1e-15)
-    np.testing.assert_allclose(entropy.unit_entropy(np.array([0.0, 0.5, 1.0, 0.25]), "binary"), [0, 1, 0, 0.8112781244591328], atol=1e-15)
+    np.testing.assert_allclose(
+        sample_entropy.unit_entropy(np.array([-1.0, 0.0, 1.0, 0.5]), "spin"), [0, 1, 0, 0.8112781244591328], atol=1e-15
+    )
+    np.testing.assert_allclose(
+        sample_entropy.unit_entropy(np.array([0.0, 0.5, 1.0, 0.25]), "binary"), [0, 1, 0, 0.8112781244591328], atol=1e-15
+    )
     states = np.array([[1, 0], [1, 0], [0, 1], [3, 3]])
-    assert entropy.effective_states(states) == pytest.approx(np.exp(0.5 * np.log(2) + 0.5 * np.log(4)))
-    assert entropy.effective_states(states[:0]) == 0.0
-    assert entropy.effective_states(np.arange(5)[:, None]) == pytest.approx(5)
+    assert sample_entropy.effective_state_count(states) == pytest.approx(np.exp(0.5 * np.log(2) + 0.5 * np.log(4)))
+    assert sample_entropy.effective_state_count(states[:0]) == 0.0
+    assert sample_entropy.effective_state_count(np.arange(5)[:, None]) == pytest.approx(5)
     for low in (-1, 0):
         x = np.where(np.array([[1, 0], [1, 0], [1, 1], [0, 0]]) > 0, 1, low)
-        assert entropy.empirical(x).tolist() == [0.25, 0.5, 0.0, 0.25]
+        assert sample_entropy.state_frequencies(x).tolist() == [0.25, 0.5, 0.0, 0.25]
 
 
 @pytest.mark.parametrize("representation", ["spin", "binary"])
@@ -488,33 +533,33 @@ def test_the_distribution_of_maximum_entropy_is_an_exponential_family_with_the_m
     pairs = table[:, [0, 0, 1]] * table[:, [1, 2, 2]]
     phi = np.concatenate([table, pairs], axis=1)
     truth = np.random.default_rng(0).dirichlet(np.ones(8))
-    found = entropy.max_entropy(truth @ phi, 3, "x,xx", representation)
+    found = sample_entropy.max_entropy_distribution(truth @ phi, 3, "x,xx", representation)
     np.testing.assert_allclose(found @ phi, truth @ phi, atol=1e-9)
     solution, *_ = np.linalg.lstsq(np.column_stack([np.ones(8), phi]), np.log(found), rcond=None)
     np.testing.assert_allclose(np.column_stack([np.ones(8), phi]) @ solution, np.log(found), atol=1e-7)
     assert -(found @ np.log(found)) > -(truth @ np.log(truth))
-    single = entropy.max_entropy(truth @ table, 3, "x", representation)
+    single = sample_entropy.max_entropy_distribution(truth @ table, 3, "x", representation)
     on = (truth @ table - low) / (1 - low)
     np.testing.assert_allclose(single, [np.prod(np.where(row > 0, on, 1 - on)) for row in table])
 
 
 def test_means_near_the_edge_of_what_is_possible_are_fitted_too() -> None:
     """Three spins that nearly always agree, and others that are in few states, where Newton's steps have to be halved on the way."""
-    table = ascent.all_states(3, "spin").astype(int)
+    table = maximisers.enumerate_states(3, "spin").astype(int)
     phi = np.concatenate([table, table[:, [0, 0, 1]] * table[:, [1, 2, 2]]], axis=1)
     few = 0.999 * np.random.default_rng(0).dirichlet(np.full(8, 0.03), 6) + 0.001 / 8
     for p in (np.array([0.4997, *6 * [1e-4], 0.4997]), *few):
-        found = entropy.max_entropy(p @ phi, 3, "x,xx", "spin")
+        found = sample_entropy.max_entropy_distribution(p @ phi, 3, "x,xx", "spin")
         np.testing.assert_allclose(found @ phi, p @ phi, atol=1e-9)
     impossible = np.array([0.0, 0, 0, -0.9, -0.9, -0.9])  # of three spins two agree
-    assert entropy.max_entropy(impossible, 3, "x,xx", "spin") is None
+    assert sample_entropy.max_entropy_distribution(impossible, 3, "x,xx", "spin") is None
 
 
 def test_a_fit_ends_where_rounding_hides_the_fall_of_its_dual() -> None:
     """The last Newton step from moments that are 2·10⁻¹⁰ off would bring a fall of 10⁻¹⁶."""
-    on = ascent.all_states(3, "binary").astype(int)
+    on = maximisers.enumerate_states(3, "binary").astype(int)
     phi = np.concatenate([on, on[:, [0, 0, 1]] * on[:, [1, 2, 2]]], axis=1)
     for p in 0.999 * np.random.default_rng(19).dirichlet(np.full(8, 0.1), 60) + 0.001 / 8:
-        found = entropy.max_entropy(p @ phi, 3, "x,xx", "binary")
+        found = sample_entropy.max_entropy_distribution(p @ phi, 3, "x,xx", "binary")
         assert found is not None
         assert np.abs(found @ phi - p @ phi).max() < 1e-9

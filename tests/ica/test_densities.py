@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mixtures import NAMES, whitened
 from scipy.integrate import quad
+from source_mixtures import NAMES, whitened
 
-from herdcli.ica import defaults, learning, libraries
+from herdcli.ica import defaults, external_libraries, stochastic_learning
 from herdcli.ica import maximum_likelihood as ml
-from herdcli.ica.amari import amari_distance
-from herdcli.ica.experts import EXPERTS, likeliest_scale, named, signs, together
+from herdcli.ica.amari_distance import amari_distance
+from herdcli.ica.experts import EXPERTS, best_scale, combine_experts, density_names, density_signs
 
 SUB_GAUSSIAN = {NAMES[0]: 4, NAMES[1]: 8, NAMES[2]: 3}
 # Amari distances that python-picard 0.8 ends at, extended and not orthogonal, tolerance 1e-7, started at I: seed 0 of each mixture
@@ -18,7 +18,7 @@ PICARD = {NAMES[0]: 0.995, NAMES[1]: 0.634, NAMES[2]: 1.346}
 
 
 def likeliest(Z, **options):
-    problem = ml.Problem(Z, **options)
+    problem = ml.MaximumLikelihoodProblem(Z, **options)
     state = ml.MaximumLikelihood(problem).init()
     while not state.done and state.step < problem.iterations:
         state = ml.MaximumLikelihood(problem).step(state)
@@ -27,12 +27,12 @@ def likeliest(Z, **options):
 
 def learned(Z, algorithm, **changes):
     given = {"expert": None, "density": None, "rates": None, "batch_size": None, "average": None}
-    chosen = {"algorithm": algorithm} | defaults.missing(algorithm, Z.shape[1], True, given) | changes
-    problem = learning.Problem(Z, learning.Settings(**chosen))
-    state = learning.StochasticGradient(problem).init()
+    chosen = {"algorithm": algorithm} | defaults.default_options(algorithm, Z.shape[1], True, given) | changes
+    problem = stochastic_learning.LearningProblem(Z, stochastic_learning.LearningSettings(**chosen))
+    state = stochastic_learning.StochasticGradient(problem).init()
     while state.step < problem.settings.updates:
-        state = learning.StochasticGradient(problem).step(state)
-    return problem, state, learning.filters(problem, state)[0]
+        state = stochastic_learning.StochasticGradient(problem).step(state)
+    return problem, state, stochastic_learning.final_filters(problem, state)[0]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,7 +49,7 @@ def test_maximum_likelihood_separates_sources_of_either_sort(name):
 def test_the_bars_are_what_picard_ends_at(name):
     pytest.importorskip("picard", reason="the extra ica is not installed")
     Z, product = whitened(name)
-    J = libraries.picard(Z, np.eye(Z.shape[1]), tolerance=1e-7, iterations=500)[0]
+    J = external_libraries.run_picard(Z, np.eye(Z.shape[1]), tolerance=1e-7, iterations=500)[0]
     assert amari_distance(J @ product) == pytest.approx(PICARD[name], abs=2e-3)
 
 
@@ -73,7 +73,7 @@ def test_equil_chooses_too():
 def test_the_end_is_a_maximum_of_the_likelihood_of_the_chosen_densities(name):
     Z, _ = whitened(name, n=2000)
     problem, state = likeliest(Z)
-    expert = together(problem.experts(state))
+    expert = combine_experts(problem.experts(state))
 
     def loss(J):
         return (expert.energy(Z @ J.T)).sum(axis=1).mean() + expert.log_z(np.ones(len(J))).sum() - np.linalg.slogdet(J)[1]
@@ -96,8 +96,8 @@ def test_signs_are_those_of_the_sources_whatever_their_scale():
     random = np.random.default_rng(0)
     u = np.stack([random.uniform(-1, 1, 5000), random.laplace(size=5000), np.sin(np.arange(5000)), random.standard_t(3, 5000)])
     for scale in (1e-3, 1.0, 40.0):
-        assert signs(scale * u).tolist() == [-1, 1, -1, 1]
-    assert named(signs(u), "student") == ["bimodal", "student", "bimodal", "student"]
+        assert density_signs(scale * u).tolist() == [-1, 1, -1, 1]
+    assert density_names(density_signs(u), "student") == ["bimodal", "student", "bimodal", "student"]
 
 
 @pytest.mark.parametrize("name", EXPERTS)
@@ -111,7 +111,7 @@ def test_partition_functions_are_the_integrals(name, gamma):
 def test_experts_together_are_each_on_its_own_output():
     names = ["bimodal", "student", "laplace-smooth", "bimodal"]
     u, gamma = np.random.default_rng(1).standard_normal((7, 4)), np.array([1.0, 1.5, 1.0, 1.0])
-    expert = together(names)
+    expert = combine_experts(names)
     for what in ("energy", "slope", "curvature"):
         expected = np.column_stack([getattr(EXPERTS[name], what)(u[:, i]) for i, name in enumerate(names)])
         np.testing.assert_array_equal(getattr(expert, what)(u), expected)
@@ -120,14 +120,14 @@ def test_experts_together_are_each_on_its_own_output():
     drawn = expert.sample(np.random.default_rng(2), 100_000, gamma)
     assert drawn[:, 0].var() == pytest.approx(2.0, rel=0.02)  # 1 of either bump and 1 of their distance
     assert drawn[:, 2].var() == pytest.approx(np.pi**2 / 4, rel=0.03)
-    assert together(["student"] * 3) is EXPERTS["student"]
+    assert combine_experts(["student"] * 3) is EXPERTS["student"]
 
 
 @pytest.mark.parametrize("name", ["laplace-smooth", "bimodal", "student"])
 def test_the_likeliest_scale_is_where_the_likelihood_of_one_output_is_largest(name):
     u = np.random.default_rng(3).uniform(-5, 5, 3000)
     expert = EXPERTS[name]
-    best = likeliest_scale(expert, u)
+    best = best_scale(expert, u)
     values = [np.log(a) - expert.energy(a * u).mean() for a in (0.98 * best, best, 1.02 * best)]
     assert values[1] == max(values)
 
@@ -136,7 +136,7 @@ def test_a_resumed_choice_goes_the_same_way():
     import copy
 
     Z, _ = whitened(NAMES[0], n=1500)
-    problem = ml.Problem(Z)
+    problem = ml.MaximumLikelihoodProblem(Z)
     state = ml.MaximumLikelihood(problem).init()
     for _ in range(3):
         state = ml.MaximumLikelihood(problem).step(state)

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from herdcli.ica import gradients, hmc
-from herdcli.ica.energy import Linear, Manifold, Topographic, energy_of, leapfrog, normalisable, student_floor
+from herdcli.ica import energy_gradients, hmc
+from herdcli.ica.energy import LinearExperts, ManifoldEnergy, TopographicEnergy, leapfrog, make_energy, make_normalisable, student_floor
 from herdcli.ica.experts import EXPERTS
-from herdcli.ica.problem import pooling
+from herdcli.ica.problem import pooling_weights
 
 SMOOTH = ("student", "logistic", "laplace-smooth", "gaussian-cdf")
 
@@ -19,9 +19,9 @@ SMOOTH = ("student", "logistic", "laplace-smooth", "gaussian-cdf")
 def energies(D=3, M=5):
     random = np.random.default_rng(D * 10 + M)
     J, gamma = random.standard_normal((M, D)), random.uniform(0.6, 2.0, M)
-    yield from (Linear(J, gamma, EXPERTS[name]) for name in SMOOTH)
-    yield Topographic(J, gamma[:4], random.uniform(0, 1, (4, M)))
-    yield from (Manifold(J, gamma, EXPERTS[name]) for name in ("logistic", "student"))
+    yield from (LinearExperts(J, gamma, EXPERTS[name]) for name in SMOOTH)
+    yield TopographicEnergy(J, gamma[:4], random.uniform(0, 1, (4, M)))
+    yield from (ManifoldEnergy(J, gamma, EXPERTS[name]) for name in ("logistic", "student"))
 
 
 EACH = pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_gradient_in_filters_and_weights(energy):
     z = np.random.default_rng(2).standard_normal((6, 3))
     by_J, by_gamma = energy.parameters(z)
     np.testing.assert_allclose(by_J, numeric(lambda J: replace(energy, J=J).energy(z).sum(), energy.J), rtol=1e-5, atol=1e-7)
-    if isinstance(energy, Topographic) or (isinstance(energy, Linear) and energy.expert.learns_gamma):
+    if isinstance(energy, TopographicEnergy) or (isinstance(energy, LinearExperts) and energy.expert.learns_gamma):
         exact = numeric(lambda gamma: replace(energy, gamma=gamma).energy(z).sum(), energy.gamma)
         np.testing.assert_allclose(by_gamma, exact, rtol=1e-6)
 
@@ -82,7 +82,7 @@ def ks(uniforms):
 def test_a_row_too_far_out_for_the_manifolds_matrix_has_no_slope_and_leaves_the_others_theirs():
     """Outputs 0, 40 and −40: slopes of the logistic function are 1 to e^−40, and the 2 × 2 matrix is of rank one to rounding."""
     J = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
-    energy = Manifold(J, np.ones(3, dtype=np.float32), EXPERTS["logistic"])
+    energy = ManifoldEnergy(J, np.ones(3, dtype=np.float32), EXPERTS["logistic"])
     z = np.array([[0.3, -0.2], [40.0, -40.0]], dtype=np.float32)
     assert np.isfinite(energy.energy(z)[0])
     slope = energy.gradient(z)
@@ -97,16 +97,16 @@ def test_a_square_manifold_is_the_product_of_its_densities():
     for name in ("logistic", "laplace-smooth"):
         expert = EXPERTS[name]
         log_p = np.linalg.slogdet(J)[1] - (expert.energy(z @ J.T) + expert.log_z(np.ones(3))).sum(axis=1)
-        np.testing.assert_allclose(Manifold(J, np.ones(3), expert).energy(z), -log_p, rtol=1e-10)
-        assert Manifold(J, np.ones(3), expert).parameters(z)[0] == pytest.approx(
-            Linear(J, np.ones(3), expert).parameters(z)[0] - 10 * np.linalg.inv(J).T
+        np.testing.assert_allclose(ManifoldEnergy(J, np.ones(3), expert).energy(z), -log_p, rtol=1e-10)
+        assert ManifoldEnergy(J, np.ones(3), expert).parameters(z)[0] == pytest.approx(
+            LinearExperts(J, np.ones(3), expert).parameters(z)[0] - 10 * np.linalg.inv(J).T
         )
 
 
 def test_information_is_minus_divergence_plus_log_volume():
     """Eq. 4.28 for two logistic filters of one dimension: the manifold is a curve in the unit square, and its length is Z."""
     J = np.array([[1.0], [2.5]])
-    energy = Manifold(J, np.ones(2), EXPERTS["logistic"])
+    energy = ManifoldEnergy(J, np.ones(2), EXPERTS["logistic"])
     x = np.linspace(-40, 40, 20001)
     y = 1 / (1 + np.exp(-x[:, None] * J[:, 0]))
     length = np.sqrt((np.diff(y, axis=0) ** 2).sum(axis=1)).sum()
@@ -121,13 +121,13 @@ def test_information_is_minus_divergence_plus_log_volume():
 def test_a_topography_without_neighbours_is_a_student_product():
     random = np.random.default_rng(5)
     J, gamma, z = random.standard_normal((6, 4)), random.uniform(1, 2, 6), random.standard_normal((7, 4))
-    alone = energy_of(J, gamma, "student", topography=pooling((2, 3), 1))
-    np.testing.assert_allclose(alone.energy(z), energy_of(J, gamma, "student").energy(z))
-    np.testing.assert_allclose(alone.gradient(z), energy_of(J, gamma, "student").gradient(z))
+    alone = make_energy(J, gamma, "student", topography=pooling_weights((2, 3), 1))
+    np.testing.assert_allclose(alone.energy(z), make_energy(J, gamma, "student").energy(z))
+    np.testing.assert_allclose(alone.gradient(z), make_energy(J, gamma, "student").gradient(z))
 
 
 def test_pooling_is_a_mean_over_squares_of_a_torus():
-    P = pooling((4, 5), 3)
+    P = pooling_weights((4, 5), 3)
     assert P.sum(axis=1) == pytest.approx(np.ones(20))
     assert np.flatnonzero(P[0]).tolist() == [0, 1, 4, 5, 6, 9, 15, 16, 19]
 
@@ -141,7 +141,7 @@ def test_weights_are_raised_just_as_far_as_the_integral_needs(gamma, D):
         ordered = np.sort(g)
         return all(2 * ordered[: len(g) - D + k].sum() >= k * (1 + slack) - 1e-12 for k in range(1, D + 1))
 
-    raised, count = normalisable(gamma, D)
+    raised, count = make_normalisable(gamma, D)
     assert inside(raised, 1e-3)
     assert count == (raised > gamma).sum()
     floor = student_floor(gamma, D)
@@ -160,7 +160,7 @@ def test_the_region_is_where_the_integral_is_finite():
         return np.prod([np.trapezoid(np.exp(-g * np.log1p(x * x)), x) for g in gamma])
 
     assert mass((0.4, 2.0), 1e8) > 10 * mass((0.4, 2.0), 1e2)
-    raised = normalisable(np.array([0.4, 2.0]), 2)[0] + 0.1
+    raised = make_normalisable(np.array([0.4, 2.0]), 2)[0] + 0.1
     assert mass(raised, 1e8) < 2.5 * mass(raised, 1e2)
 
 
@@ -191,21 +191,21 @@ def test_fast_trajectories_are_those_of_the_plain_ones(name, shape):
     J = random.standard_normal((M, D)) / np.sqrt(D)
     z, k = random.standard_normal((2, 20, D))
     gamma = random.uniform(0.6, 1.5, M)
-    plain = leapfrog(Linear(J, gamma, EXPERTS[name]), z, k, 0.05, 10)
-    single = Linear(J.astype(np.float32), gamma.astype(np.float32), EXPERTS[name])
+    plain = leapfrog(LinearExperts(J, gamma, EXPERTS[name]), z, k, 0.05, 10)
+    single = LinearExperts(J.astype(np.float32), gamma.astype(np.float32), EXPERTS[name])
     fast = single.trajectory(z.astype(np.float32), k.astype(np.float32), 0.05, 10)
     for one, other in zip(fast, plain, strict=True):
         np.testing.assert_allclose(one, other, atol=5e-5)
-    np.testing.assert_allclose(single.energy(z.astype(np.float32)), Linear(J, gamma, EXPERTS[name]).energy(z), rtol=1e-5)
+    np.testing.assert_allclose(single.energy(z.astype(np.float32)), LinearExperts(J, gamma, EXPERTS[name]).energy(z), rtol=1e-5)
 
 
 def test_hmc_leaves_the_model_as_it_is():
     """Chains that start in a square logistic model stay in it; coarse steps, so that the rejections matter."""
     random = np.random.default_rng(8)
     J = random.standard_normal((3, 3)).astype(np.float32)
-    energy = Linear(J, np.ones(3, np.float32), EXPERTS["logistic"])
+    energy = LinearExperts(J, np.ones(3, np.float32), EXPERTS["logistic"])
     z = np.linalg.solve(J, random.logistic(size=(3, 4000))).T.astype(np.float32)
-    moved, acceptance = hmc.sample(energy, z, random, 0.7, 4, proposals=3)
+    moved, acceptance = hmc.sample_chains(energy, z, random, 0.7, 4, proposals=3)
     assert 0.3 < acceptance < 0.9
     assert np.abs(moved - z).max(axis=1).mean() > 0.5
     outputs = moved @ J.T
@@ -216,18 +216,18 @@ def test_hmc_leaves_the_model_as_it_is():
 
 
 def test_proposals_without_an_energy_are_rejected():
-    energy = Linear(np.eye(2, dtype=np.float32) * np.float32(1e30), np.ones(2, np.float32), EXPERTS["student"])
+    energy = LinearExperts(np.eye(2, dtype=np.float32) * np.float32(1e30), np.ones(2, np.float32), EXPERTS["student"])
     z = np.float32([[1.0, 2.0]])
-    moved, now, accepted = hmc.propose(energy, z, energy.energy(z), np.float32([[1e30, 1.0]]), np.array([0.5]), 1e10, 2)
+    moved, now, accepted = hmc.propose_moves(energy, z, energy.energy(z), np.float32([[1e30, 1.0]]), np.array([0.5]), 1e10, 2)
     assert np.array_equal(now, energy.energy(z), equal_nan=True)
     assert not accepted.any()
     assert np.array_equal(moved, z)
 
 
 def test_step_size_moves_towards_the_wanted_acceptance():
-    assert hmc.adapted(0.1, 1.0, 0.9, 0.005) == pytest.approx(0.1005)
-    assert hmc.adapted(0.1, 0.0, 0.9, 0.005) == pytest.approx(0.0955)
-    assert hmc.adapted(1e-4, 0.0, 0.9, 0.005) == hmc.SMALLEST_STEP
+    assert hmc.adapt_step_size(0.1, 1.0, 0.9, 0.005) == pytest.approx(0.1005)
+    assert hmc.adapt_step_size(0.1, 0.0, 0.9, 0.005) == pytest.approx(0.0955)
+    assert hmc.adapt_step_size(1e-4, 0.0, 0.9, 0.005) == hmc.SMALLEST_STEP
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (5, 3)])
@@ -236,10 +236,10 @@ def test_gradients_of_infomax_are_means_over_rows(shape):
     random = np.random.default_rng(6)
     J, gamma, z = random.standard_normal(shape), random.uniform(1, 2, shape[0]), random.standard_normal((7, shape[1]))
     square = shape[0] == shape[1]
-    energy = (Linear if square else Manifold)(J, gamma, EXPERTS["student"])
+    energy = (LinearExperts if square else ManifoldEnergy)(J, gamma, EXPERTS["student"])
     problem = SimpleNamespace(settings=SimpleNamespace(algorithm="infomax"))
-    by_J, by_gamma = gradients.exact(problem, energy, z, 0)
-    for ours, theirs in zip((by_J, by_gamma), gradients.exact(problem, energy, np.tile(z, (3, 1)), 0), strict=True):
+    by_J, by_gamma = energy_gradients.exact_gradients(problem, energy, z, 0)
+    for ours, theirs in zip((by_J, by_gamma), energy_gradients.exact_gradients(problem, energy, np.tile(z, (3, 1)), 0), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     if square:
         slope = numeric(lambda J: np.linalg.slogdet(J)[1] - replace(energy, J=J).energy(z).mean(), J)
@@ -250,6 +250,6 @@ def test_gradients_of_infomax_are_means_over_rows(shape):
 def test_gamma_that_other_experts_outweigh_is_not_below_0():
     gamma = np.concatenate([[-0.46], np.full(200, 5.0)])
     assert student_floor(gamma, 100) == -np.inf
-    raised, count = normalisable(gamma, 100)
+    raised, count = make_normalisable(gamma, 100)
     assert (raised[0], count) == (0.0, 1)
     np.testing.assert_array_equal(raised[1:], gamma[1:])

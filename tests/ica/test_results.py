@@ -10,17 +10,17 @@ import pytest
 from scipy.integrate import quad
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.ica import convention, learning, libraries, results, sobi, sparse_coding, whitening
+from herdcli.ica import external_libraries, filter_convention, results, sobi, sparse_coding, stochastic_learning, whitening
 from herdcli.ica import maximum_likelihood as ml
-from herdcli.ica.energy import energy_of, student_floor
-from herdcli.ica.experts import EXPERTS, likeliest_scale
+from herdcli.ica.energy import make_energy, student_floor
+from herdcli.ica.experts import EXPERTS, best_scale
 from herdcli.ica.model import ICA
 
 
 def laplace(n=300, D=3, seed=0):
     """Whitened rows (n, D)."""
     X = np.random.default_rng(seed).laplace(size=(n, D))
-    return whitening.fit(X, method="zca").apply(X)
+    return whitening.fit_whitening(X, method="zca").apply(X)
 
 
 def walked(algorithm, steps):
@@ -38,7 +38,7 @@ def walked(algorithm, steps):
 def test_twice_as_many_rows_as_the_thinned_ones_are_thinned(rows, stage, monkeypatch):
     monkeypatch.setattr(ml, "THINNED", 100)
     Z = laplace(rows)
-    problem = ml.Problem(Z, "logistic", gamma=1.3, initial=2.0 * np.eye(3))
+    problem = ml.MaximumLikelihoodProblem(Z, "logistic", gamma=1.3, initial=2.0 * np.eye(3))
     state = ml.MaximumLikelihood(problem).init()
     used = Z if stage else Z[::2]
     expert = EXPERTS["logistic"]
@@ -51,7 +51,7 @@ def test_twice_as_many_rows_as_the_thinned_ones_are_thinned(rows, stage, monkeyp
 
 def test_thinned_rows_are_left_where_their_gradient_is_below_ten_over_their_number(monkeypatch):
     monkeypatch.setattr(ml, "THINNED", 100)
-    algorithm = ml.MaximumLikelihood(ml.Problem(laplace(200), "logistic"))
+    algorithm = ml.MaximumLikelihood(ml.MaximumLikelihoodProblem(laplace(200), "logistic"))
     for size, stage in ((0.101, 0), (0.099, 1)):
         state = algorithm.init()
         state.G = np.zeros((3, 3))
@@ -59,33 +59,33 @@ def test_thinned_rows_are_left_where_their_gradient_is_below_ten_over_their_numb
         state = algorithm.step(state)
         assert (state.step, state.stage, len(state.trace)) == (1, stage, 2)
         assert len(state.moves) == 1 - stage
-    every = ml.evaluate(algorithm.problem, 1, state.J)  # all rows anew
+    every = ml.evaluate_stage(algorithm.problem, 1, state.J)  # all rows anew
     assert state.loss == every.loss == -state.trace[-1]
     np.testing.assert_array_equal(state.G, every.G)
 
 
 def test_signs_are_looked_at_after_each_of_ten_steps_then_every_five_and_at_the_end(monkeypatch):
     looked = []
-    monkeypatch.setattr(ml, "_choose", lambda problem, state: bool(looked.append(state.step)))
-    monkeypatch.setattr(ml, "_advance", lambda problem, state, map: state.step != 23)
-    algorithm = ml.MaximumLikelihood(ml.Problem(laplace(), tolerance=0.0))
+    monkeypatch.setattr(ml, "_choose_densities", lambda problem, state: bool(looked.append(state.step)))
+    monkeypatch.setattr(ml, "_line_search", lambda problem, state, map: state.step != 23)
+    algorithm = ml.MaximumLikelihood(ml.MaximumLikelihoodProblem(laplace(), tolerance=0.0))
     state = walked(algorithm, 23)
     assert looked == [*range(1, 11), 15, 20, 23]
     assert state.done
     assert algorithm.done(state)
-    bounded = ml.MaximumLikelihood(ml.Problem(laplace(), tolerance=0.0, iterations=2))
+    bounded = ml.MaximumLikelihood(ml.MaximumLikelihoodProblem(laplace(), tolerance=0.0, iterations=2))
     assert [bounded.done(walked(bounded, steps)) for steps in (1, 2)] == [False, True]
 
 
 def test_a_density_changes_at_most_ten_times():
     Z = np.random.default_rng(0).uniform(-1, 1, (400, 3))
-    problem = ml.Problem(whitening.fit(Z, method="zca").apply(Z))
+    problem = ml.MaximumLikelihoodProblem(whitening.fit_whitening(Z, method="zca").apply(Z))
     state = ml.MaximumLikelihood(problem).init()
     assert state.signs.tolist() == [-1, -1, -1]
     state.signs, state.switched = np.array([1, 1, -1]), np.array([9, 10, 3])
-    assert ml._choose(problem, state)
+    assert ml._choose_densities(problem, state)
     assert (state.signs.tolist(), state.switched.tolist()) == ([-1, 1, -1], [10, 10, 3])
-    assert not ml._choose(problem, state)
+    assert not ml._choose_densities(problem, state)
 
 
 def searched(monkeypatch, losses, history=0):
@@ -94,18 +94,18 @@ def searched(monkeypatch, losses, history=0):
 
     def evaluate(problem, stage, J, signs=None, map=map):
         tried.append(J)
-        return ml.Evaluation(next(left), 0.5 * G, h)
+        return ml.LikelihoodEvaluation(next(left), 0.5 * G, h)
 
     G, h = np.array([[0.3, -0.1], [0.2, 0.4]]), np.full((2, 2), 3.0)
-    monkeypatch.setattr(ml, "evaluate", evaluate)
+    monkeypatch.setattr(ml, "evaluate_stage", evaluate)
     none = np.zeros((history, 2, 2))
-    state = ml.State(0, 1, False, 1.0, np.diag([2.0, 3.0]), G, h, none, none, np.zeros(1))
-    return state, ml._advance(SimpleNamespace(), state, map), tried, ml._solve(h, G)
+    state = ml.MaximumLikelihoodState(0, 1, False, 1.0, np.diag([2.0, 3.0]), G, h, none, none, np.zeros(1))
+    return state, ml._line_search(SimpleNamespace(), state, map), tried, ml._solve_blocks(h, G)
 
 
 def test_a_step_is_halved_until_the_loss_falls_by_a_share_of_its_slope(monkeypatch):
     first, J = np.array([[0.3, -0.1], [0.2, 0.4]]), np.diag([2.0, 3.0])
-    slope = -(ml._solve(np.full((2, 2), 3.0), first) * first).sum()
+    slope = -(ml._solve_blocks(np.full((2, 2), 3.0), first) * first).sum()
     too_little, enough = 1.0 + 0.9e-4 * 0.5 * slope, 1.0 + 1.1e-4 * 0.25 * slope
     state, moved, tried, solved = searched(monkeypatch, [2.0, too_little, enough])
     assert moved
@@ -133,7 +133,7 @@ def test_neither_direction_is_halved_for_ever(monkeypatch):
 
 
 def test_the_fit_of_maximum_likelihood_tells_how_it_ended():
-    algorithm = ml.MaximumLikelihood(ml.Problem(laplace(), "student", gamma=1.5, iterations=60))
+    algorithm = ml.MaximumLikelihood(ml.MaximumLikelihoodProblem(laplace(), "student", gamma=1.5, iterations=60))
     state = walked(algorithm, 2)
     largest = np.abs(state.G).max()
     fit = algorithm.result(state)
@@ -147,7 +147,7 @@ def test_the_fit_of_maximum_likelihood_tells_how_it_ended():
     assert algorithm.result(state).unconverged == ""
     begun, like = algorithm.init(), algorithm.like()
     assert (like.J.shape, like.G.shape, like.h.shape, like.moves.shape) == (begun.J.shape, begun.G.shape, begun.h.shape, (0, 3, 3))
-    auto = ml.MaximumLikelihood(ml.Problem(laplace()))
+    auto = ml.MaximumLikelihood(ml.MaximumLikelihoodProblem(laplace()))
     assert (auto.like().signs.shape, auto.like().switched.shape, like.signs) == ((3,), (3,), None)
     assert auto.result(auto.init()).chosen
 
@@ -160,14 +160,14 @@ def sobi_of(autocorrelations, n=20_000, **options):
     Z = np.linalg.qr(np.random.default_rng(0).standard_normal((n, len(autocorrelations))))[0] * np.sqrt(n)
     C = np.array([np.diag(row) for row in np.transpose(autocorrelations)])
     D = len(autocorrelations)
-    algorithm = sobi.JointDiagonalisation(sobi.Problem(Z, lags=C.shape[0], **options))
-    return algorithm, sobi.State(3, 0.5, np.eye(D), C, np.array([0.4, 0.3, 0.2, 0.1]))
+    algorithm = sobi.JointDiagonalisation(sobi.SOBIProblem(Z, lags=C.shape[0], **options))
+    return algorithm, sobi.SOBIState(3, 0.5, np.eye(D), C, np.array([0.4, 0.3, 0.2, 0.1]))
 
 
 def test_outputs_are_alike_within_four_standard_errors_at_every_lag():
     error = np.sqrt(2 / 20_000)
     algorithm, state = sobi_of([[0.5, 0.2], [0.5 + 3.9 * error, 0.2], [0.5, 0.2 - 4.1 * error], [0.5 + 4.1 * error, 0.2 - 8.2 * error]])
-    assert sobi.alike(algorithm.problem, state) == [(0, 1)]
+    assert sobi.indistinguishable_pairs(algorithm.problem, state) == [(0, 1)]
     fit = algorithm.result(state)
     assert fit.notes == ("1 pairs of outputs have the same autocorrelations: their rotation is not identifiable",)
     assert fit.unconverged == "the last sweep turned by 0.5"
@@ -194,11 +194,11 @@ def test_sweeps_end_at_the_tolerance_or_the_last_iteration():
 
 def test_what_is_off_the_diagonals_is_a_mean_over_lags():
     Z, lags = laplace(50), 4
-    begun = sobi.JointDiagonalisation(sobi.Problem(Z, lags=lags)).init()
-    off = [sum(C[p, q] ** 2 for p in range(3) for q in range(3) if p != q) for C in sobi.covariances(Z, lags)]
+    begun = sobi.JointDiagonalisation(sobi.SOBIProblem(Z, lags=lags)).init()
+    off = [sum(C[p, q] ** 2 for p in range(3) for q in range(3) if p != q) for C in sobi.lagged_covariances(Z, lags)]
     assert begun.trace == pytest.approx([np.mean(off)])
     assert (begun.step, begun.turned, begun.J.tolist()) == (0, np.inf, np.eye(3).tolist())
-    assert sobi.Problem(Z, lags=49).lags == 49
+    assert sobi.SOBIProblem(Z, lags=49).lags == 49
 
 
 # outputs that look Gaussian, and remarks
@@ -214,39 +214,39 @@ def test_standard_errors_of_log_cosh_are_those_of_the_integrals():
     slope = mean(lambda u: (np.log(np.cosh(u)) - centre) * (u * u - 1)) / 2
     deviation = np.sqrt(mean(lambda u: (np.log(np.cosh(u)) - centre - slope * (u * u - 1)) ** 2))
     n = 10_000
-    assert convention.kurtosis_error(n) == pytest.approx(np.sqrt(24 / n))
+    assert filter_convention.kurtosis_error(n) == pytest.approx(np.sqrt(24 / n))
     sides = np.array([-4.01, -3.99, 3.99, 4.01])
     for kurtosis, log_cosh in ((sides * np.sqrt(24 / n), np.full(4, centre)), (np.zeros(4), centre + sides * deviation / np.sqrt(n))):
-        found = convention.Moments(np.ones(4), kurtosis, log_cosh)
-        assert convention.looks_gaussian(found, n).tolist() == [False, True, True, False]
+        found = filter_convention.OutputMoments(np.ones(4), kurtosis, log_cosh)
+        assert filter_convention.looks_gaussian(found, n).tolist() == [False, True, True, False]
 
 
 def model(experts, kurtosis, M=3, **more):
     """An artifact of square filters with these experts and kurtoses, and the moments of its outputs."""
     X = np.random.default_rng(0).standard_normal((40, 3))
-    fitted = whitening.fit(X, method="zca")
+    fitted = whitening.fit_whitening(X, method="zca")
     value = ICA(
         **{"algorithm": "ml", "objective": "log_likelihood", "J": np.eye(M, 3), "gamma": np.ones(M), "power": np.ones(M), "seed": 0}
         | {"kurtosis": np.array(kurtosis), "whitening": fitted, "trace": None, "rows": 2400, "iterations": 1, "experts": experts}
         | more
     )
-    return value, convention.Moments(np.ones(M), np.array(kurtosis), np.full(M, 0.3745672))
+    return value, filter_convention.OutputMoments(np.ones(M), np.array(kurtosis), np.full(M, 0.3745672))
 
 
 def test_remarks_name_gaussian_outputs_and_those_of_the_other_sort():
     """Rows 2400: the standard error is 0.1, and four of it are 0.4."""
     value, found = model(["logistic"] * 3, [0.39, -0.39, 3.0])
     told = "2 of 3 outputs look Gaussian (excess kurtosis from -0.39 to 0.39, standard error 0.1): their rotation is not identifiable"
-    assert results.remarks(value, found, chosen=True) == [told]
-    assert results.remarks(value, found, chosen=False) == [f"{told}, or logistic does not fit them: auto chooses one for each"]
+    assert results.kurtosis_warnings(value, found, chosen=True) == [told]
+    assert results.kurtosis_warnings(value, found, chosen=False) == [f"{told}, or logistic does not fit them: auto chooses one for each"]
     value, found = model(["logistic"] * 3, [-0.41, 0.41, 3.0])
     why = "logistic is a super-Gaussian density and cannot separate them: auto chooses one for each"
-    assert results.remarks(value, found, chosen=False) == [
+    assert results.kurtosis_warnings(value, found, chosen=False) == [
         f"1 of 3 outputs are sub-Gaussian (excess kurtosis from -0.41 to -0.41, standard error 0.1), {why}"
     ]
-    assert results.remarks(value, found, chosen=True) == []
+    assert results.kurtosis_warnings(value, found, chosen=True) == []
     value, found = model(["bimodal"] * 3, [-0.41, 0.41, 3.0])
-    assert results.remarks(value, found, chosen=False) == [
+    assert results.kurtosis_warnings(value, found, chosen=False) == [
         "2 of 3 outputs are super-Gaussian (excess kurtosis from 0.41 to 3.00, standard error 0.1), "
         "bimodal is a sub-Gaussian density and cannot separate them: auto chooses one for each"
     ]
@@ -257,7 +257,7 @@ def test_remarks_name_gaussian_outputs_and_those_of_the_other_sort():
         model(["logistic"] * 3, [0.0] * 3, algorithm="sobi"),
         model(["logistic"] * 3, [0.0] * 3, dictionary=np.eye(3)),
     ):
-        assert results.remarks(*quiet, chosen=False) == []
+        assert results.kurtosis_warnings(*quiet, chosen=False) == []
 
 
 # stochastic gradients
@@ -266,13 +266,15 @@ def test_remarks_name_gaussian_outputs_and_those_of_the_other_sort():
 def stochastic(**settings):
     given = {"algorithm": "infomax", "density": "logistic", "rates": ((0.01, 600),)} | settings
     Z = laplace()
-    return learning.StochasticGradient(
-        learning.Problem(Z.astype(np.float32 if given["algorithm"] == "ebm" else np.float64), learning.Settings(**given))
+    return stochastic_learning.StochasticGradient(
+        stochastic_learning.LearningProblem(
+            Z.astype(np.float32 if given["algorithm"] == "ebm" else np.float64), stochastic_learning.LearningSettings(**given)
+        )
     )
 
 
 def test_rates_are_those_of_the_schedule():
-    settings = learning.Settings(rates=((0.5, 2), (0.25, 1), (0.125, 3)))
+    settings = stochastic_learning.LearningSettings(rates=((0.5, 2), (0.25, 1), (0.125, 3)))
     assert [settings.rate(update) for update in range(6)] == [0.5, 0.5, 0.25, 0.125, 0.125, 0.125]
     assert settings.updates == 6
     with pytest.raises(IndexError):
@@ -320,9 +322,12 @@ def test_the_log_likelihood_of_a_trace_has_each_experts_own_normaliser():
 
 def test_two_rows_are_enough_and_one_is_not():
     rows = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]])
-    assert learning.Problem(rows[:2], learning.Settings()).every == 40
-    assert ml.Problem(rows[:2], "logistic").density == "logistic"
-    for make in (lambda Z: learning.Problem(Z, learning.Settings()), lambda Z: ml.Problem(Z, "logistic")):
+    assert stochastic_learning.LearningProblem(rows[:2], stochastic_learning.LearningSettings()).every == 40
+    assert ml.MaximumLikelihoodProblem(rows[:2], "logistic").density == "logistic"
+    for make in (
+        lambda Z: stochastic_learning.LearningProblem(Z, stochastic_learning.LearningSettings()),
+        lambda Z: ml.MaximumLikelihoodProblem(Z, "logistic"),
+    ):
         with pytest.raises(DataError, match="there must be at least two rows"):
             make(rows[:1])
     single, _ = model(["student"], [0.0], M=1)
@@ -337,8 +342,8 @@ def test_parameters_are_averaged_over_the_last_updates():
         state = run.step(state)
         kept.append(state.J.copy())
         if state.step < 9:
-            np.testing.assert_array_equal(learning.filters(run.problem, state)[0], state.J)
-    J, gamma = learning.filters(run.problem, state)
+            np.testing.assert_array_equal(stochastic_learning.final_filters(run.problem, state)[0], state.J)
+    J, gamma = stochastic_learning.final_filters(run.problem, state)
     np.testing.assert_allclose(J, np.mean(kept[5:], axis=0), rtol=1e-12)
     np.testing.assert_allclose(gamma, 1.0)
 
@@ -366,16 +371,16 @@ def test_good_parameters_are_kept_at_every_hundredth_update_of_wanted_acceptance
     for step, acceptance, kept in ((99, 0.9, False), (100, 0.49, False), (100, 0.5, True)):
         state.step = step
         state.J[...] = first + 1.0
-        learning._watch(run.problem, state, acceptance)
+        stochastic_learning._check_acceptance(run.problem, state, acceptance)
         assert (state.good_J == first + 1.0).all() == kept
         assert (state.good_J == first).all() != kept
     state.J[...], state.J_velocity[...], state.low = 7.0, 3.0, 98
-    learning._watch(run.problem, state, 0.05)
+    stochastic_learning._check_acceptance(run.problem, state, 0.05)
     assert (state.low, state.resets) == (0, 0)
     state.low = 98
-    learning._watch(run.problem, state, 0.049)
+    stochastic_learning._check_acceptance(run.problem, state, 0.049)
     assert (state.low, state.resets) == (99, 0)
-    learning._watch(run.problem, state, 0.049)
+    stochastic_learning._check_acceptance(run.problem, state, 0.049)
     assert (state.low, state.resets, state.epsilon) == (0, 1, pytest.approx(0.01))
     assert (first + 1.0 == state.J).all()
     assert not state.J_velocity.any()
@@ -384,24 +389,26 @@ def test_good_parameters_are_kept_at_every_hundredth_update_of_wanted_acceptance
 def test_filters_that_lose_a_nat_a_dimension_go_back():
     run = stochastic()
     state = run.init()
-    now = learning.objective(run.problem, learning.energy_at(run.problem, state), state)
-    assert learning._decline(run.problem, state) == ""
+    now = stochastic_learning.objective(run.problem, stochastic_learning.current_energy(run.problem, state), state)
+    assert stochastic_learning._handle_decline(run.problem, state) == ""
     assert state.good_objective == now
     state.good_objective = now + 2.99
-    assert learning._decline(run.problem, state) == ""
+    assert stochastic_learning._handle_decline(run.problem, state) == ""
     assert state.good_objective == now + 2.99
     state.good_objective = now + 3.01
-    assert learning._decline(run.problem, state) == "lost what they had learned"
+    assert stochastic_learning._handle_decline(run.problem, state) == "lost what they had learned"
 
 
 def test_weight_decay_and_momentum_of_a_step_by_hand():
     """Δ ← μ Δ + ε (G − λ J) in both precisions; γ goes without decay, at a rate of its own."""
-    settings = learning.Settings(momentum=0.5, weight_decay=0.25, rates=((0.125, 4), (0.5, 4)), gamma_rate=0.25, expert="logistic")
+    settings = stochastic_learning.LearningSettings(
+        momentum=0.5, weight_decay=0.25, rates=((0.125, 4), (0.5, 4)), gamma_rate=0.25, expert="logistic"
+    )
     for kind in (np.float32, np.float64):
         J, gamma = np.array([[2.0, -4.0]], kind), np.array([3.0], kind)
         state = SimpleNamespace(J=J, gamma=gamma, step=4, raised=0)
         state.J_velocity, state.gamma_velocity = np.array([[1.0, 0.5]], kind), np.array([-1.0], kind)
-        largest = learning._move(settings, state, np.array([[1.0, 3.0]], kind), np.array([2.0], kind), slower=0.5)
+        largest = stochastic_learning._take_step(settings, state, np.array([[1.0, 3.0]], kind), np.array([2.0], kind), slower=0.5)
         # rate 0.5 · 0.5: Δ = ½ (1, ½) + ¼ (1 − ½, 3 + 1)
         assert state.J_velocity.tolist() == [[0.625, 1.25]]
         assert state.J.tolist() == [[2.625, -2.75]]
@@ -411,7 +418,7 @@ def test_weight_decay_and_momentum_of_a_step_by_hand():
 
 def test_objectives_are_named_by_what_they_are():
     def name(**settings):
-        return learning.objective_name(stochastic(**settings).problem)
+        return stochastic_learning.objective_name(stochastic(**settings).problem)
 
     assert name() == "log_likelihood"
     assert name(filters=4) == "entropy"
@@ -452,10 +459,10 @@ def test_the_fit_of_stochastic_gradients_has_the_density_and_the_map_it_was_made
 
 
 def test_a_pooling_square_fits_the_smaller_side_of_the_grid():
-    assert learning.pooling((3, 5), 3).sum() == pytest.approx(15)
+    assert stochastic_learning.pooling_weights((3, 5), 3).sum() == pytest.approx(15)
     for side in (2, 5):
         with pytest.raises(BadUsage, match=f"a neighbourhood of {side} does not fit a grid of 3×5: an odd side, at most 3"):
-            learning.pooling((3, 5), side)
+            stochastic_learning.pooling_weights((3, 5), side)
 
 
 # sparse coding
@@ -463,8 +470,8 @@ def test_a_pooling_square_fits_the_smaller_side_of_the_grid():
 
 def test_a_dictionary_moves_along_its_pull_and_keeps_its_length():
     Z = laplace(40)
-    settings = learning.Settings(filters=4, expert="student", gamma=1.5, rates=((0.2, 1), (0.1, 1)), batch_size=40)
-    task = sparse_coding.Task(learning.Problem(Z, settings), 0.3, "variational")
+    settings = stochastic_learning.LearningSettings(filters=4, expert="student", gamma=1.5, rates=((0.2, 1), (0.1, 1)), batch_size=40)
+    task = sparse_coding.SparseCodingProblem(stochastic_learning.LearningProblem(Z, settings), 0.3, "variational")
     run = sparse_coding.DictionaryLearning(task)
     state = run.init()
     assert (run.progress(state).figure, np.isnan(state.objective).all()) == ("", True)
@@ -491,8 +498,8 @@ def test_log_joints_are_those_of_the_prior_and_the_noise():
     prior = -1.5 * np.log1p(S**2).sum() - 2 * EXPERTS["student"].log_z(np.array([1.5]))[0]
     e = Z[0] - A @ S[0]
     noise = -(e @ e) / (2 * 0.09) - np.log(2 * np.pi * 0.09)
-    assert sparse_coding.Model(A, "student", 1.5, 0.3, "map").log_joint(Z, S) == pytest.approx([prior + noise])
-    assert sparse_coding.Model(A, "student", 1.5, 0.0, "map").log_joint(Z, S) == pytest.approx([prior])
+    assert sparse_coding.SparseCodingModel(A, "student", 1.5, 0.3, "map").log_joint(Z, S) == pytest.approx([prior + noise])
+    assert sparse_coding.SparseCodingModel(A, "student", 1.5, 0.0, "map").log_joint(Z, S) == pytest.approx([prior])
 
 
 # parts that all of them share
@@ -507,10 +514,10 @@ def test_weights_sum_over_subspaces_at_the_border_of_the_integral():
 
 def test_energies_are_of_the_experts_that_are_named():
     J, gamma, z = np.eye(2), np.ones(2), np.array([[0.7, -1.3]])
-    assert energy_of(J, gamma, ["student", "logistic"]).energy(z) == pytest.approx([np.log(1 + 0.49) + 2 * np.log(2 * np.cosh(0.65))])
-    manifold = energy_of(J, gamma, "infomax", density="student")
+    assert make_energy(J, gamma, ["student", "logistic"]).energy(z) == pytest.approx([np.log(1 + 0.49) + 2 * np.log(2 * np.cosh(0.65))])
+    manifold = make_energy(J, gamma, "infomax", density="student")
     assert manifold.energy(z) == pytest.approx([np.log1p(z**2).sum() + EXPERTS["student"].log_z(gamma).sum()])
-    standard = energy_of(J, gamma, ["infomax"] * 2)
+    standard = make_energy(J, gamma, ["infomax"] * 2)
     assert standard.energy(z) == pytest.approx([EXPERTS["logistic"].energy(z).sum()])
 
 
@@ -518,24 +525,24 @@ def test_energies_are_of_the_experts_that_are_named():
 def test_a_scale_is_where_the_slope_of_the_likelihood_is_nought(size):
     u = size * np.random.default_rng(3).laplace(size=500)
     for name in ("student", "laplace-smooth", "bimodal"):
-        v = likeliest_scale(EXPERTS[name], u) * u
+        v = best_scale(EXPERTS[name], u) * u
         assert np.mean(v * EXPERTS[name].slope(v)) == pytest.approx(1.0, abs=1e-9)
 
 
 def test_a_library_is_one_step(monkeypatch):
     Z = laplace()
     rotation = np.linalg.qr(np.random.default_rng(5).standard_normal((3, 3)))[0]
-    monkeypatch.setattr(libraries, "fastica", lambda Z, initial, tolerance, iterations: (rotation, 17, False))
-    monkeypatch.setattr(libraries, "picard", lambda Z, initial, tolerance, iterations: (rotation, 5, True))
+    monkeypatch.setattr(external_libraries, "run_fastica", lambda Z, initial, tolerance, iterations: (rotation, 17, False))
+    monkeypatch.setattr(external_libraries, "run_picard", lambda Z, initial, tolerance, iterations: (rotation, 5, True))
     for name, count, scaled, told in (("fastica", 17, False, "its own tolerance was not reached"), ("picard", 5, True, "")):
-        run = libraries.Library(name, Z, 1e-6)
+        run = external_libraries.LibraryRun(name, Z, 1e-6)
         state = run.init()
         np.testing.assert_allclose(state.J @ state.J.T, np.eye(3), atol=1e-12)
         assert (state.step, state.iterations, run.done(state), run.progress(state).bound) == (0, 0, False, 1)
         state = run.step(state)
         assert run.done(state)
         fit = run.result(state)
-        scale = [likeliest_scale(EXPERTS[one], Z @ row) if scaled else 1.0 for one, row in zip(fit.more["experts"], rotation, strict=True)]
+        scale = [best_scale(EXPERTS[one], Z @ row) if scaled else 1.0 for one, row in zip(fit.more["experts"], rotation, strict=True)]
         np.testing.assert_allclose(fit.J, np.array(scale)[:, None] * rotation)
         assert (fit.iterations, fit.trace.iteration.tolist(), fit.gamma.tolist()) == (count, [count], [1.0] * 3)
         assert (fit.unconverged, fit.chosen, fit.objective) == (told, True, "none")
@@ -560,7 +567,7 @@ def test_filters_belong_to_their_whitening_their_mixing_and_their_experts():
 
 
 def test_a_gradient_that_rounding_leaves_is_an_end_and_a_larger_one_is_told():
-    algorithm = ml.MaximumLikelihood(ml.Problem(laplace(), "laplace-smooth"))
+    algorithm = ml.MaximumLikelihood(ml.MaximumLikelihoodProblem(laplace(), "laplace-smooth"))
     state = walked(algorithm, 30)
     state.G = np.full_like(state.G, 3e-7)
     assert algorithm.result(state).unconverged == ""

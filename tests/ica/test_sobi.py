@@ -12,7 +12,7 @@ from herdcli import schema
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import maximum_likelihood as ml
 from herdcli.ica import sobi, whitening
-from herdcli.ica.amari import amari_distance
+from herdcli.ica.amari_distance import amari_distance
 
 
 def run(problem):
@@ -27,15 +27,15 @@ def autoregressive(coefficients=(0.95, 0.6, 0.0, -0.7), n=6000, seed=0):
     random = np.random.default_rng(seed)
     S = np.column_stack([lfilter([1.0], [1.0, -a], random.standard_normal(n)) for a in coefficients])
     A = random.standard_normal((S.shape[1], S.shape[1]))
-    fitted = whitening.fit(S @ A.T)
+    fitted = whitening.fit_whitening(S @ A.T)
     return fitted.apply(S @ A.T), fitted.forward @ A
 
 
 def test_gaussian_sources_are_told_apart_by_their_spectra_and_by_no_density():
     Z, product = autoregressive()
-    state = run(sobi.Problem(Z, lags=10))
+    state = run(sobi.SOBIProblem(Z, lags=10))
     assert amari_distance(state.J @ product) < 1
-    problem = ml.Problem(Z)
+    problem = ml.MaximumLikelihoodProblem(Z)
     other = ml.MaximumLikelihood(problem).init()
     while not other.done and other.step < 100:
         other = ml.MaximumLikelihood(problem).step(other)
@@ -46,19 +46,19 @@ def test_gaussian_sources_are_told_apart_by_their_spectra_and_by_no_density():
 
 def test_covariances_are_those_of_the_definition_block_by_block(monkeypatch):
     Z, _ = autoregressive(n=500)
-    C = sobi.covariances(Z, 7)
+    C = sobi.lagged_covariances(Z, 7)
     plain = Z[7:].T @ Z[:-7] / 493
     np.testing.assert_allclose(C[6], 0.5 * (plain + plain.T), atol=1e-13)
     monkeypatch.setattr(sobi, "BLOCK", 64)
-    np.testing.assert_allclose(sobi.covariances(Z, 7), C, atol=1e-13)
+    np.testing.assert_allclose(sobi.lagged_covariances(Z, 7), C, atol=1e-13)
 
 
 def test_matrices_that_have_a_common_basis_are_diagonalised_exactly():
     random = np.random.default_rng(1)
     V = np.linalg.qr(random.standard_normal((5, 5)))[0]
     C = np.einsum("ij,lj,kj->lik", V, random.uniform(-1, 1, (8, 5)), V)
-    state = sobi.State(0, np.inf, np.eye(5), C, np.array([]))
-    problem = sobi.Problem(autoregressive()[0], lags=3)
+    state = sobi.SOBIState(0, np.inf, np.eye(5), C, np.array([]))
+    problem = sobi.SOBIProblem(autoregressive()[0], lags=3)
     for _ in range(20):
         state = sobi.JointDiagonalisation(problem).step(state)
     assert amari_distance(state.J @ V) < 1e-9
@@ -67,8 +67,8 @@ def test_matrices_that_have_a_common_basis_are_diagonalised_exactly():
 
 
 def test_a_turn_is_the_best_one():
-    C = sobi.covariances(autoregressive()[0], 5)
-    c, s = sobi._turn(C, 0, 2)
+    C = sobi.lagged_covariances(autoregressive()[0], 5)
+    c, s = sobi._rotation(C, 0, 2)
 
     def left(angle):
         R = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
@@ -79,15 +79,15 @@ def test_a_turn_is_the_best_one():
 
 def test_sources_of_one_spectrum_are_named():
     Z, _ = autoregressive((0.9, 0.5, 0.5))
-    problem = sobi.Problem(Z, lags=20)
-    assert len(sobi.alike(problem, run(problem))) == 1
+    problem = sobi.SOBIProblem(Z, lags=20)
+    assert len(sobi.indistinguishable_pairs(problem, run(problem))) == 1
     Z, _ = autoregressive((0.9, 0.5, 0.0))
-    problem = sobi.Problem(Z, lags=20)
-    assert sobi.alike(problem, run(problem)) == []
+    problem = sobi.SOBIProblem(Z, lags=20)
+    assert sobi.indistinguishable_pairs(problem, run(problem)) == []
 
 
 def test_a_resumed_run_goes_the_same_way():
-    problem = sobi.Problem(autoregressive()[0], lags=10)
+    problem = sobi.SOBIProblem(autoregressive()[0], lags=10)
     state = sobi.JointDiagonalisation(problem).step(sobi.JointDiagonalisation(problem).init())
     saved = copy.deepcopy(state)
     assert np.array_equal(sobi.JointDiagonalisation(problem).step(state).J, sobi.JointDiagonalisation(problem).step(saved).J)
@@ -96,16 +96,16 @@ def test_a_resumed_run_goes_the_same_way():
 def test_what_is_refused():
     Z, _ = autoregressive(n=50)
     with pytest.raises(BadUsage, match="50 lags of 50 rows: there must be fewer"):
-        sobi.Problem(Z, lags=50)
+        sobi.SOBIProblem(Z, lags=50)
     with pytest.raises(BadUsage, match="sobi needs whitened rows"):
-        sobi.Problem(2.0 * Z, lags=5)
+        sobi.SOBIProblem(2.0 * Z, lags=5)
 
 
 @pytest.mark.parametrize("name", ["J", "C"])
 def test_a_checkpoint_that_is_not_finite_is_refused(name):
     """The pseudo-inverse of infinite filters does not return."""
-    state = sobi.JointDiagonalisation(sobi.Problem(autoregressive(n=500)[0], lags=3)).init()
-    schema.check(state)
+    state = sobi.JointDiagonalisation(sobi.SOBIProblem(autoregressive(n=500)[0], lags=3)).init()
+    schema.check_arrays(state)
     getattr(state, name)[0] = -np.inf
     with pytest.raises(DataError, match=f"/{name} has values that are not finite"):
-        schema.check(state)
+        schema.check_arrays(state)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.markov import algorithms
 from herdcli.markov.algorithms.table import TABLE
-from herdcli.markov.exact.batch import Batch
-from herdcli.markov.learning import learners, table
-from herdcli.markov.method import Settings
-from herdcli.markov.model import constraints, generate
+from herdcli.markov.exact.evidence_batch import EvidenceBatch
+from herdcli.markov.learning import algorithm_table, learners
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import constraints, random_networks
 
 SILENT = {"frontier", "gibbs", "linear-response", "tempered-gibbs"}
 
@@ -21,8 +21,8 @@ SILENT = {"frontier", "gibbs", "linear-response", "tempered-gibbs"}
 @pytest.mark.parametrize("name", TABLE)
 def test_methods(name):
     observed = "leaves" if TABLE[name].observed == "needed" else None
-    network = generate.make("tree" if observed or name == "ups-t" else "grid", rows=3, columns=3, nodes=9, observe=observed)
-    method = algorithms.method(network, Settings(algorithm=name, sweeps=4, burn_in=2, iterations=50))
+    network = random_networks.generate("tree" if observed or name == "ups-t" else "grid", rows=3, columns=3, nodes=9, observe=observed)
+    method = algorithms.make_method(network, InferenceSettings(algorithm=name, sweeps=4, burn_in=2, iterations=50))
     expected = method.state
     first = state = method.init()
     assert type(first) is expected
@@ -33,7 +33,7 @@ def test_methods(name):
     assert told.step == state.step > 0 or name == "enumerate"
     assert bool(told.figure) == (name not in SILENT and name != "enumerate")
     assert method.met(state) or state.step == method.steps
-    again = solve(algorithms.method(network, Settings(algorithm=name, sweeps=4, burn_in=2, iterations=50)))
+    again = run_algorithm(algorithms.make_method(network, InferenceSettings(algorithm=name, sweeps=4, burn_in=2, iterations=50)))
     assert all(map(np.array_equal, again.nodes, method.result(state).nodes))
 
 
@@ -41,9 +41,9 @@ def test_methods(name):
 def test_factors_times_a_number_move_log_z_alone(name):
     """Times 2^900 each, so that products of two of them leave float64: log Z grows by 900 log 2 a factor, and no belief changes."""
     observed = "leaves" if TABLE[name].observed == "needed" else None
-    network = generate.make("tree" if observed or name == "ups-t" else "grid", rows=2, columns=3, nodes=6, observe=observed)
-    settings = Settings(algorithm=name, sweeps=4, burn_in=2, iterations=50)
-    plain, large = (solve(algorithms.method(replace(network, table=network.table * s), settings)) for s in (1.0, 2.0**900))
+    network = random_networks.generate("tree" if observed or name == "ups-t" else "grid", rows=2, columns=3, nodes=6, observe=observed)
+    settings = InferenceSettings(algorithm=name, sweeps=4, burn_in=2, iterations=50)
+    plain, large = (run_algorithm(algorithms.make_method(replace(network, table=network.table * s), settings)) for s in (1.0, 2.0**900))
     for one, other in zip(plain.nodes, large.nodes, strict=True):
         np.testing.assert_allclose(other, one, atol=1e-9)
     if TABLE[name].log_z:
@@ -52,19 +52,21 @@ def test_factors_times_a_number_move_log_z_alone(name):
 
 
 def test_the_figure_is_the_residual():
-    method = algorithms.method(generate.make("grid"), Settings(algorithm="bp", schedule="sequential"))
+    method = algorithms.make_method(random_networks.generate("grid"), InferenceSettings(algorithm="bp", schedule="sequential"))
     state = method.step(method.init())
     assert method.progress(state).figure == f"residual {state.residual[-1]:.3g}"
 
 
-@pytest.mark.parametrize("name", table.ALGORITHMS)
+@pytest.mark.parametrize("name", algorithm_table.ALGORITHMS)
 def test_learners(name):
     random = np.random.default_rng(1)
     x = random.integers(0, 2, (60, 4)).astype(np.uint8)
-    rows, states = constraints.Rows(x, np.full(60, 1 / 60)), np.full(4, 2)
+    rows, states = constraints.StateRows(x, np.full(60, 1 / 60)), np.full(4, 2)
     scopes = [(i, j) for j in range(4) for i in range(j)]
-    problem = constraints.check(constraints.Problem(states, constraints.from_scopes(rows, states, scopes, 1.0), rows=rows))
-    learner = learners.learner(problem, learners.Settings(algorithm=name, iterations=30))
+    problem = constraints.check_problem(
+        constraints.LearningProblem(states, constraints.clusters_from_scopes(rows, states, scopes, 1.0), rows=rows)
+    )
+    learner = learners.make_learner(problem, learners.LearningSettings(algorithm=name, iterations=30))
     state = learner.init()
     assert type(state) is learner.state
     assert learner.progress(state).step == state.step == 0
@@ -78,12 +80,12 @@ def test_learners(name):
 
 
 def test_a_batch_of_rows_and_a_part_of_it():
-    network = generate.make("grid", rows=3, columns=3)
-    batch = Batch(network, [0], np.array([[0], [1], [-1]]), orders=2, seed=0)
+    network = random_networks.generate("grid", rows=3, columns=3)
+    batch = EvidenceBatch(network, [0], np.array([[0], [1], [-1]]), orders=2, seed=0)
     batch.rows, batch.count = 1, 3
-    whole = solve(batch.part(range(3)))
+    whole = run_algorithm(batch.part(range(3)))
     assert (len(whole), type(batch.init()), batch.memory() > 0) == (3, batch.state, True)
-    last = solve(batch.part([2]))
+    last = run_algorithm(batch.part([2]))
     assert len(last) == 1
     assert np.array_equal(last[0].marginals, whole[2].marginals)
     assert whole[0].log_z + np.log1p(np.exp(whole[1].log_z - whole[0].log_z)) == pytest.approx(whole[2].log_z, abs=1e-12)
@@ -93,8 +95,8 @@ def test_a_batch_of_rows_and_a_part_of_it():
 def test_what_the_result_takes_is_known_before_the_first_step(name):
     """So that what does not fit is refused before the work; an order has to be found first, and a frontier needs less on its way back."""
     observed = "leaves" if TABLE[name].observed == "needed" else None
-    network = generate.make("tree" if observed or name == "ups-t" else "grid", rows=3, columns=3, nodes=9, observe=observed)
-    method = algorithms.method(network, Settings(algorithm=name, sweeps=4, burn_in=2, iterations=5))
+    network = random_networks.generate("tree" if observed or name == "ups-t" else "grid", rows=3, columns=3, nodes=9, observe=observed)
+    method = algorithms.make_method(network, InferenceSettings(algorithm=name, sweeps=4, burn_in=2, iterations=5))
     before = method.bytes_needed(None)
     assert before[0] > 0
     state = method.init()

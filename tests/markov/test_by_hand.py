@@ -14,28 +14,28 @@ from herdcli import iterate
 from herdcli.errors import BadUsage, Diverged
 from herdcli.fast import numpy_orders
 from herdcli.markov import algorithms
-from herdcli.markov.bethe import clamp, double_loop, lattice, newton, propagation, starts, two_state, ups
+from herdcli.markov.bethe import binary_edges, clamping, double_loop, lattice_bp, loopy_propagation, newton_step, starts, ups
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.exact import elimination
-from herdcli.markov.method import Settings
-from herdcli.markov.model import beliefs, generate, grids, network, pairwise
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import beliefs, lattice_detection, network, pairwise, random_networks
 from herdcli.rng import Stream, generator
 
 GRID = {"rows": 3, "columns": 3, "sigma_w": 1.5, "seed": 2}  # 9 variables, 12 edges
 
 
 def method(algorithm, given=None, **settings):
-    given = generate.make("grid", **GRID) if given is None else given
-    return algorithms.method(given, Settings(algorithm=algorithm, **settings))
+    given = random_networks.generate("grid", **GRID) if given is None else given
+    return algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
 
 
 def walked(made, steps):
-    return iterate.run(made.step, made.init(), steps=steps)
+    return iterate.run_steps(made.step, made.init(), steps=steps)
 
 
 def observed(given=None):
-    given = generate.make("grid", **GRID) if given is None else given
-    return network.observe(given, {0: np.array([0.3, 0.7]), 8: np.array([0.6, 0.4])})
+    given = random_networks.generate("grid", **GRID) if given is None else given
+    return network.with_observed_marginals(given, {0: np.array([0.3, 0.7]), 8: np.array([0.6, 0.4])})
 
 
 # what is counted
@@ -58,27 +58,29 @@ def test_the_tree_of_residuals_has_each_message_s_own_change_for_a_leaf():
 
 def test_many_messages_are_swept_and_by_residual_once_sweeps_come_no_nearer(monkeypatch):
     """The same fixed point; on the ring of strong frustrated couplings sweeps go to and fro, and the largest change comes first."""
-    monkeypatch.setattr(propagation, "SWEPT", 20)
-    easy = generate.make("grid", rows=4, columns=4, sigma_w=1.0, seed=1)
+    monkeypatch.setattr(loopy_propagation, "SWEPT", 20)
+    easy = random_networks.generate("grid", rows=4, columns=4, sigma_w=1.0, seed=1)
     found = {}
     for schedule in ("auto", "residual"):
-        made = algorithms.method(easy, Settings(algorithm="bp", schedule=schedule))
-        state = iterate.run(made.step, made.init(), until=made.done)
+        made = algorithms.make_method(easy, InferenceSettings(algorithm="bp", schedule=schedule))
+        state = iterate.run_steps(made.step, made.init(), until=made.done)
         assert (len(state.tree) > 0) == (schedule == "residual")
         found[schedule] = made.result(state)
     assert np.allclose([p[1] for p in found["auto"].nodes], [p[1] for p in found["residual"].nodes], atol=1e-9)
-    hard = algorithms.method(generate.make("grid", rows=6, columns=6, sigma_w=6.0, seed=2), Settings(algorithm="bp", iterations=60))
-    state = iterate.run(hard.step, hard.init(), until=hard.done)
+    hard = algorithms.make_method(
+        random_networks.generate("grid", rows=6, columns=6, sigma_w=6.0, seed=2), InferenceSettings(algorithm="bp", iterations=60)
+    )
+    state = iterate.run_steps(hard.step, hard.init(), until=hard.done)
     assert len(state.tree) > 0
     assert not hard.met(state)
 
 
 def test_sweeps_are_slow_where_half_of_them_do_not_halve_the_residual():
     falling = 0.5 ** (np.arange(20) / 9.9)
-    assert not propagation.slow(falling)
-    assert not propagation.slow(np.ones(19))
-    assert propagation.slow(np.ones(20))
-    assert propagation.slow(np.append(falling[:-1], np.nan))
+    assert not loopy_propagation.is_slow(falling)
+    assert not loopy_propagation.is_slow(np.ones(19))
+    assert loopy_propagation.is_slow(np.ones(20))
+    assert loopy_propagation.is_slow(np.append(falling[:-1], np.nan))
 
 
 def test_steps_are_expected_from_how_the_residual_falls():
@@ -121,7 +123,7 @@ def test_scalings_are_messages_out_of_observed_nodes():
 
 def test_networks_with_zeros_begin_with_what_propagation_settled_on():
     """On a chain propagation is exact after its sweeps, and no convex problem has to be solved."""
-    chain = network.build([2] * 3, [((0, 1), np.array([[1.0, 0.0], [2.0, 3.0]])), ((1, 2), np.array([[1.0, 4.0], [2.0, 1.0]]))])
+    chain = network.build_network([2] * 3, [((0, 1), np.array([[1.0, 0.0], [2.0, 3.0]])), ((1, 2), np.array([[1.0, 4.0], [2.0, 1.0]]))])
     made = method("ups", chain)
     begun = made.init()
     assert (begun.pending.size, begun.clamped.size, begun.updates[0]) == (0, 0, 0)
@@ -134,16 +136,16 @@ def test_networks_with_zeros_begin_with_what_propagation_settled_on():
 def test_a_joint_table_has_converged_where_nothing_is_observed_or_the_sweeps_settled():
     for given, iterations, converged in ((None, 1, True), (observed(), 1, False), (observed(), 300, True)):
         made = method("enumerate", given, iterations=iterations)
-        told = made.result(iterate.run(made.step, made.init(), until=made.done, steps=iterations)).attributes
+        told = made.result(iterate.run_steps(made.step, made.init(), until=made.done, steps=iterations)).attributes
         assert told["converged"] == converged
         assert (told["iterations"] == 0) == (given is None)
 
 
 def test_a_belief_too_small_for_a_float64_is_told_by_its_first_edge():
     """P(x_2 = 1) = 5·10⁻³²⁴ is the least there is: the ratio that x_1 sends to x_2 would be infinite."""
-    made = method("ups", generate.from_weights(np.array([[0, 1], [1, 2]]), np.array([1.0, 2.0]), np.zeros(3)))
+    made = method("ups", random_networks.network_from_weights(np.array([[0, 1], [1, 2]]), np.array([1.0, 2.0]), np.zeros(3)))
     begun = made.init()
-    state, bad = made._paired(begun, two_state.logs(made.graph), np.array([0.5, 0.5, 0.5, 0.5, 1.0, 5e-324]), 1.0)
+    state, bad = made._pairs_all_clamped(begun, binary_edges.edge_log_tables(made.graph), np.array([0.5, 0.5, 0.5, 0.5, 1.0, 5e-324]), 1.0)
     assert (state is begun, bad, int(made.graph.tail[bad]), int(made.graph.head[bad])) == (True, 2, 1, 2)
 
 
@@ -164,8 +166,8 @@ def test_double_loops_count_the_pairs_of_regions():
 
 @pytest.mark.parametrize("how", ["rows", "columns", "rows-columns"])
 def test_sweeps_over_trees_count_scalings_and_propagations(how):
-    given = generate.make("grid", **GRID)
-    made = algorithms.method(given, Settings(algorithm="ups", clamp=how))
+    given = random_networks.generate("grid", **GRID)
+    made = algorithms.make_method(given, InferenceSettings(algorithm="ups", clamp=how))
     ends = {"rows": [{3, 4, 5}, {0, 1, 2, 6, 7, 8}], "columns": [{1, 4, 7}, {0, 2, 3, 5, 6, 8}]}
     ends["rows-columns"] = [ends["columns"][0], ends["rows"][0], ends["columns"][1], ends["rows"][1]]
     assert [set(plan.clamped.tolist()) for plan in made.plans] == ends[how]
@@ -182,7 +184,7 @@ def test_sweeps_over_trees_count_scalings_and_propagations(how):
     assert (state.updates[0], state.updates.sum()) in counts
     assert state.clamped.tolist() == sorted(ends[how][0])
     with pytest.raises(BadUsage, match="--clamp rows needs a network made as a grid"):
-        algorithms.method(generate.make("tree", nodes=5), Settings(algorithm="ups", clamp="rows"))
+        algorithms.make_method(random_networks.generate("tree", nodes=5), InferenceSettings(algorithm="ups", clamp="rows"))
 
 
 @pytest.mark.parametrize("seen", [False, True])
@@ -196,16 +198,16 @@ def test_two_state_networks_begin_with_every_hidden_variable_held_at_one_half(se
     assert state.clamped.tolist() == ([1, 2, 3, 4, 5, 6, 7] if seen else list(range(9)))
     assert state.updates.tolist() == [24, 0]
     assert (state.step, state.shift) == (1, 1.0)
-    ratio, pair = two_state.nearest(made.graph, made.tables, node)
-    np.testing.assert_allclose(state.messages, two_state.of_ratios(ratio))
+    ratio, pair = binary_edges.bouncing_messages(made.graph, made.tables, node)
+    np.testing.assert_allclose(state.messages, binary_edges.messages_from_ratios(ratio))
     assert state.free_energy[0] == pytest.approx(bethe.free_energy(made.graph, bethe.PairBeliefs(node, pair.ravel())))
 
 
 def test_uniform_marginals_that_are_stationary_are_left_by_a_tilt():
     """Without biases of its own a lattice of one coupling is stationary at ½: the second start deviates by a hundredth."""
-    edges = generate.grid_edges(3, 3)
+    edges = random_networks.grid_edges(3, 3)
     degree = np.bincount(edges.ravel())
-    given = generate.from_weights(edges, np.full(12, 6.0), -3.0 * degree)
+    given = random_networks.network_from_weights(edges, np.full(12, 6.0), -3.0 * degree)
     made = method("ups", given)
     state = walked(made, 1)
     deviation = np.exp(0.01 * generator(0, Stream.INITIAL, unit=0).standard_normal(18)).reshape(9, 2)
@@ -215,15 +217,15 @@ def test_uniform_marginals_that_are_stationary_are_left_by_a_tilt():
 
 def test_places_on_a_lattice_are_read_from_pairs_alone():
     pairs = [((i, j), np.ones((2, 2))) for i, j in ((0, 1), (2, 3), (0, 2), (1, 3))]
-    np.testing.assert_array_equal(grids.place(network.build([2] * 4, pairs)), [[0, 1], [2, 3]])
-    np.testing.assert_array_equal(grids.place(network.build([2] * 2, pairs[:1])).ravel(), [0, 1])
-    assert grids.place(network.build([2] * 4, [*pairs, ((0, 1, 2), np.ones((2, 2, 2)))])) is None
-    assert grids.place(network.build([2], [])) is None
+    np.testing.assert_array_equal(lattice_detection.lattice_layout(network.build_network([2] * 4, pairs)), [[0, 1], [2, 3]])
+    np.testing.assert_array_equal(lattice_detection.lattice_layout(network.build_network([2] * 2, pairs[:1])).ravel(), [0, 1])
+    assert lattice_detection.lattice_layout(network.build_network([2] * 4, [*pairs, ((0, 1, 2), np.ones((2, 2, 2)))])) is None
+    assert lattice_detection.lattice_layout(network.build_network([2], [])) is None
 
 
 def test_free_energies_of_many_messages_are_computed_every_tenth_iteration(monkeypatch):
     for limit, known in ((23, [9, 19]), (24, list(range(22)))):
-        monkeypatch.setattr(propagation, "MESSAGES_WITH_ENERGY", limit)
+        monkeypatch.setattr(loopy_propagation, "MESSAGES_WITH_ENERGY", limit)
         state = walked(method("bp", schedule="sequential"), 22)
         assert np.flatnonzero(np.isfinite(state.free_energy)).tolist() == known
 
@@ -259,7 +261,9 @@ def test_a_damping_schedule_divides_the_iterations_evenly():
 
 def test_what_is_said_of_auxiliary_nodes():
     def note(scopes):
-        return propagation.reduction_note(pairwise.reduce(network.build([2] * 6, [(s, np.full([2] * len(s), 1.5)) for s in scopes])))
+        return loopy_propagation.reduction_note(
+            pairwise.reduce_to_pairwise(network.build_network([2] * 6, [(s, np.full([2] * len(s), 1.5)) for s in scopes]))
+        )
 
     assert note([(0, 1)]) == ""
     assert note([(0, 1, 2)]) == "one factor over three variables or more became an auxiliary node (Weiss & Freeman 2001)"
@@ -267,17 +271,17 @@ def test_what_is_said_of_auxiliary_nodes():
 
 
 def test_messages_of_zeros_are_named_by_their_ends():
-    given = network.build([2] * 3, [((0, 1, 2), np.full((2, 2, 2), 1.5)), ((0, 1), np.ones((2, 2)))], names=["a", "b", "c"])
-    graph = pairwise.reduce(given)
+    given = network.build_network([2] * 3, [((0, 1, 2), np.full((2, 2, 2), 1.5)), ((0, 1), np.ones((2, 2)))], names=["a", "b", "c"])
+    graph = pairwise.reduce_to_pairwise(given)
     names = ["a", "b", "c", "a larger factor"]
-    propagation.refuse_zero_message(given, graph, -1)
+    loopy_propagation.refuse_zero_message(given, graph, -1)
     for d in range(2 * graph.edges):
         told = f"the message from {names[graph.tail[d]]} to {names[graph.head[d]]} is zero everywhere"
         with pytest.raises(Diverged, match=told) as caught:
-            propagation.refuse_zero_message(given, graph, d)
+            loopy_propagation.refuse_zero_message(given, graph, d)
         assert "junction-tree, double-loop or gibbs" in caught.value.hint
     with pytest.raises(Diverged) as caught:
-        propagation.refuse_zero_message(network.observe(given, {0: np.array([0.5, 0.5])}), graph, 0)
+        loopy_propagation.refuse_zero_message(network.with_observed_marginals(given, {0: np.array([0.5, 0.5])}), graph, 0)
     assert "--ignore-observed" in caught.value.hint
 
 
@@ -285,15 +289,15 @@ def test_messages_of_zeros_are_named_by_their_ends():
 
 
 def test_random_starts_are_exponentials_normalised_and_messages_share_them():
-    graph = pairwise.reduce(generate.make("grid", **GRID))
-    settings = Settings(seed=4, start=3)
+    graph = pairwise.reduce_to_pairwise(random_networks.generate("grid", **GRID))
+    settings = InferenceSettings(seed=4, start=3)
     drawn = generator(4, Stream.INITIAL, unit=3).standard_exponential(18).reshape(9, 2) + 1e-3
     expected = drawn / drawn.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(starts.marginals(settings, graph.cardinality), expected.ravel())
-    found = bethe.beliefs(graph, starts.messages(settings, graph), *graph.fixed_marginals({}))
+    np.testing.assert_allclose(starts.initial_marginals(settings, graph.cardinality), expected.ravel())
+    found = bethe.beliefs(graph, starts.initial_messages(settings, graph), *graph.fixed_marginals({}))
     np.testing.assert_allclose(found.node, expected.ravel())
-    assert (starts.marginals(Settings(seed=4), graph.cardinality) == 0.5).all()
-    tilted = starts.marginals(Settings(seed=4), graph.cardinality, 0.5).reshape(9, 2)
+    assert (starts.initial_marginals(InferenceSettings(seed=4), graph.cardinality) == 0.5).all()
+    tilted = starts.initial_marginals(InferenceSettings(seed=4), graph.cardinality, 0.5).reshape(9, 2)
     z = generator(4, Stream.INITIAL, unit=0).standard_normal(18).reshape(9, 2)
     np.testing.assert_allclose(tilted, np.exp(0.5 * z) / np.exp(0.5 * z).sum(axis=1, keepdims=True))
 
@@ -306,7 +310,7 @@ def result(node, energy, converged=True):
 
 def test_fixed_points_within_a_ten_thousandth_are_one_and_the_lowest_is_kept():
     tried = [result(0.5, 3.0), result(0.5 + 0.9e-4, 2.9), result(0.5 + 1.1e-4, 1.0), result(0.9, 0.5, converged=False), result(0.7, 1.0)]
-    found = starts.best(tried)
+    found = starts.best_start(tried)
     assert found.fixed_point_energy.tolist() == [1.0, 1.0, 3.0]
     assert found.fixed_point_runs.tolist() == [1, 1, 2]
     assert found.node is tried[2].node
@@ -334,32 +338,32 @@ def boltzmann(given):
 
 
 def test_a_lattice_is_found_with_its_weights_and_refused_beyond_its_limits():
-    given = generate.make("grid", rows=2, columns=3, sigma_w=1.0, seed=1)
+    given = random_networks.generate("grid", rows=2, columns=3, sigma_w=1.0, seed=1)
     W, b, constant = boltzmann(given)
-    found = lattice.find(given)
+    found = lattice_bp.find_lattice(given)
     np.testing.assert_allclose(found.bias.ravel(), b)
     np.testing.assert_allclose(found.right, [[W[0, 1], W[1, 2], 0], [W[3, 4], W[4, 5], 0]])
     np.testing.assert_allclose(found.down, [[W[0, 3], W[1, 4], W[2, 5]], [0, 0, 0]])
     assert found.constant == pytest.approx(constant)
-    assert lattice.find(replace(given, shape=None)) == "needs a network made as a grid"
-    assert lattice.find(observed()) == "takes no observed marginals"
-    more = network.build([2] * 6, [*given.factors(), ((2, 3), np.array([[1.0, 1], [1, 2]]))], shape=given.shape)
-    assert lattice.find(more) == "needs neighbours on the grid alone"  # 3 follows 2, but a row begins with it
-    assert lattice.find(network.build([3] * 6, [], shape=given.shape)) == "needs two-state variables and positive pairs"
+    assert lattice_bp.find_lattice(replace(given, shape=None)) == "needs a network made as a grid"
+    assert lattice_bp.find_lattice(observed()) == "takes no observed marginals"
+    more = network.build_network([2] * 6, [*given.factors(), ((2, 3), np.array([[1.0, 1], [1, 2]]))], shape=given.shape)
+    assert lattice_bp.find_lattice(more) == "needs neighbours on the grid alone"  # 3 follows 2, but a row begins with it
+    assert lattice_bp.find_lattice(network.build_network([3] * 6, [], shape=given.shape)) == "needs two-state variables and positive pairs"
     pair = np.array([[0, 1]])
     for weight, fits in ((299.0, True), (301.0, False)):
-        one = generate.from_weights(pair, np.array([1.0]), np.array([weight - 1, 0.0]), shape=np.array([1, 2]))
-        assert isinstance(lattice.find(one), lattice.Lattice) == fits
-    assert lattice.find(one) == "needs weights that sum to at most 300 at a unit"
+        one = random_networks.network_from_weights(pair, np.array([1.0]), np.array([weight - 1, 0.0]), shape=np.array([1, 2]))
+        assert isinstance(lattice_bp.find_lattice(one), lattice_bp.BinaryLattice) == fits
+    assert lattice_bp.find_lattice(one) == "needs weights that sum to at most 300 at a unit"
 
 
 def test_large_lattices_take_four_sweeps_a_step(monkeypatch):
-    given = generate.make("grid", **GRID)
+    given = random_networks.generate("grid", **GRID)
     small = method("bp", given, schedule="checkerboard", iterations=10)
-    monkeypatch.setattr(lattice, "SMALL", 8)
+    monkeypatch.setattr(lattice_bp, "SMALL", 8)
     large = method("bp", given, schedule="checkerboard", iterations=10)
     assert (small.sweeps, large.sweeps, small.steps, large.steps) == (1, 4, 10, 3)
-    monkeypatch.setattr(lattice, "SMALL", 9)
+    monkeypatch.setattr(lattice_bp, "SMALL", 9)
     assert method("bp", given, schedule="checkerboard").sweeps == 1
     one, other = walked(small, 8), walked(large, 2)
     np.testing.assert_allclose(one.messages, other.messages)
@@ -370,43 +374,43 @@ def test_large_lattices_take_four_sweeps_a_step(monkeypatch):
 
 
 def test_which_bp_goes_over_a_lattice(monkeypatch):
-    monkeypatch.setattr(lattice, "WORTH_IT", 9)
-    given = generate.make("grid", **GRID)
-    assert isinstance(method("bp", given), lattice.LatticePropagation)
+    monkeypatch.setattr(lattice_bp, "WORTH_IT", 9)
+    given = random_networks.generate("grid", **GRID)
+    assert isinstance(method("bp", given), lattice_bp.LatticePropagation)
     for settings in ({"schedule": "residual"}, {"damping": 0.1}, {"damping_schedule": (0.1,)}, {"start": 1}, {"linear_response": True}):
-        assert isinstance(method("bp", given, **settings), propagation.BeliefPropagation)
-    assert isinstance(method("bp", replace(given, shape=None)), propagation.BeliefPropagation)
-    monkeypatch.setattr(lattice, "WORTH_IT", 10)
-    assert isinstance(method("bp", given), propagation.BeliefPropagation)
+        assert isinstance(method("bp", given, **settings), loopy_propagation.BeliefPropagation)
+    assert isinstance(method("bp", replace(given, shape=None)), loopy_propagation.BeliefPropagation)
+    monkeypatch.setattr(lattice_bp, "WORTH_IT", 10)
+    assert isinstance(method("bp", given), loopy_propagation.BeliefPropagation)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 5), (2, 2), (3, 4), (4, 1)])
 def test_lattices_are_recognised_by_their_pairs_under_any_numbering(rows, columns):
-    given = generate.make("grid", rows=rows, columns=columns)
+    given = random_networks.generate("grid", rows=rows, columns=columns)
     plain = replace(given, shape=None)
     cells = np.arange(rows * columns)
     told = cells[None] if min(rows, columns) == 1 else cells.reshape(rows, columns)
-    assert grids.place(plain).tolist() == told.tolist()
-    assert grids.place(given).shape == (rows, columns)
+    assert lattice_detection.lattice_layout(plain).tolist() == told.tolist()
+    assert lattice_detection.lattice_layout(given).shape == (rows, columns)
     if min(rows, columns) > 1:
         order = np.random.default_rng(0).permutation(rows * columns)
-        found = grids.place(network.reordered(given, order.tolist()))
+        found = lattice_detection.lattice_layout(network.reorder_variables(given, order.tolist()))
         near = {frozenset((int(order[found[r, c]]), int(order[found[r + i, c + j]])))
                 for i, j in ((0, 1), (1, 0)) for r in range(found.shape[0] - i) for c in range(found.shape[1] - j)}  # fmt: skip
         assert near == {frozenset(scope) for scope, _ in given.factors() if len(scope) == 2}
-    assert grids.place(network.build([2] * 3, [((0, 1, 2), np.ones((2, 2, 2)))])) is None
+    assert lattice_detection.lattice_layout(network.build_network([2] * 3, [((0, 1, 2), np.ones((2, 2, 2)))])) is None
     star = [((0, k), np.ones((2, 2))) for k in range(1, 6)]
-    assert grids.place(network.build([2] * 6, star)) is None
+    assert lattice_detection.lattice_layout(network.build_network([2] * 6, star)) is None
     ring = [((k, (k + 1) % 5), np.ones((2, 2))) for k in range(5)]
-    assert grids.place(network.build([2] * 5, ring)) is None
+    assert lattice_detection.lattice_layout(network.build_network([2] * 5, ring)) is None
 
 
 # clamp sets
 
 
 def test_automatic_forests_grow_from_the_nodes_that_were_free_least_often():
-    graph = pairwise.reduce(generate.make("grid", **GRID))
-    plans = clamp.plans(graph, set(), "auto", None, 3)
+    graph = pairwise.reduce_to_pairwise(random_networks.generate("grid", **GRID))
+    plans = clamping.clamp_plans(graph, set(), "auto", None, 3)
     free, made = np.zeros(9), []
     while len(made) < 8 or free.min() == 0:
         priority = free + 0.5 * generator(3, Stream.CLAMP, step=len(made)).random(9)
@@ -419,10 +423,10 @@ def test_automatic_forests_grow_from_the_nodes_that_were_free_least_often():
         made.append(tuple(sorted(set(range(9)) - forest)))
         free[list(forest)] += 1
     assert [tuple(plan.clamped.tolist()) for plan in plans] == list(dict.fromkeys(made))
-    tree = pairwise.reduce(generate.make("tree", nodes=6))
-    (only,) = clamp.plans(tree, set(), "auto", None, 0)
+    tree = pairwise.reduce_to_pairwise(random_networks.generate("tree", nodes=6))
+    (only,) = clamping.clamp_plans(tree, set(), "auto", None, 0)
     assert (len(only.clamped), len(only.order), only.scalings.tolist()) == (0, 10, [0])
-    (walk,) = clamp.plans(tree, set(range(6)), [set()], None, 0)  # everything observed: each edge is a tree of its own
+    (walk,) = clamping.clamp_plans(tree, set(range(6)), [set()], None, 0)  # everything observed: each edge is a tree of its own
     assert (walk.segments.tolist(), walk.scalings.tolist()) == ([0, 2, 4, 6, 8, 10], [2] * 5)
 
 
@@ -433,7 +437,7 @@ def test_newton_steps_reach_no_further_than_they_may():
     graph = SimpleNamespace(nodes=2, cardinality=np.array([2, 3]))
     node, index = np.array([0.4, 0.6, 0.2, 0.3, 0.5]), np.array([0, -1, 1, 2, -1])
     step = np.array([0.2, -0.01, 0.1])
-    moved = newton._moved(graph, node, index, np.array([1, 4]), step, 0.25)
+    moved = newton_step._move_marginal(graph, node, index, np.array([1, 4]), step, 0.25)
     change = np.array([0.2, -0.2, -0.01, 0.1, -0.09]) / node
     expected = node * np.exp(np.clip(change, -0.25, 0.25))
     np.testing.assert_allclose(moved, np.concatenate([expected[:2] / expected[:2].sum(), expected[2:] / expected[2:].sum()]))
@@ -444,12 +448,12 @@ def test_whether_an_iteration_of_ups_did_well():
         return SimpleNamespace(free_energy=np.array([energy]), residual=np.array([residual]))
 
     before = after(-5.0, 0.1)
-    assert ups._improved(before, after(-5.1, 9.0), 0.0)
-    assert ups._improved(before, after(-5.0, 9.0), 0.0)
-    assert not ups._improved(before, after(-4.9, 0.01), 0.0)
-    assert ups._improved(before, after(-4.9, 0.05), 0.11)
-    assert not ups._improved(before, after(-4.9, 0.051), 0.11)
-    assert not ups._improved(before, after(-4.9, 0.05), 0.09)
+    assert ups._has_improved(before, after(-5.1, 9.0), 0.0)
+    assert ups._has_improved(before, after(-5.0, 9.0), 0.0)
+    assert not ups._has_improved(before, after(-4.9, 0.01), 0.0)
+    assert ups._has_improved(before, after(-4.9, 0.05), 0.11)
+    assert not ups._has_improved(before, after(-4.9, 0.051), 0.11)
+    assert not ups._has_improved(before, after(-4.9, 0.05), 0.09)
 
 
 class Proposals:
@@ -457,8 +461,8 @@ class Proposals:
 
     def __init__(self, monkeypatch, made, outcomes):
         self.asked, self.outcomes, self.held = [], iter(outcomes), []
-        monkeypatch.setattr(ups.newton, "proposal", self.propose)
-        for name in ("_minimised", "_paired"):
+        monkeypatch.setattr(ups.newton_step, "newton_proposal", self.propose)
+        for name in ("_minimise_with_clamps", "_pairs_all_clamped"):
             monkeypatch.setattr(made, name, self.judge)
 
     def propose(self, graph, found, messages, fixed, clamped, shift, accuracy, reach):
@@ -472,7 +476,7 @@ class Proposals:
 
 def test_newton_steps_of_trees_that_do_badly_are_done_again_from_the_present_marginals(monkeypatch):
     random = np.random.default_rng(0)
-    ring = network.build([3] * 4, [((k, (k + 1) % 4), np.exp(random.standard_normal((3, 3)))) for k in range(4)])
+    ring = network.build_network([3] * 4, [((k, (k + 1) % 4), np.exp(random.standard_normal((3, 3)))) for k in range(4)])
     made = method("ups", ring, iterations=9, tolerance=1e-300)
     state = replace(walked(made, 4), shift=3.0)
 
@@ -516,18 +520,18 @@ def test_newton_steps_of_pairs_are_damped_tenfold_until_one_does_well(monkeypatc
     assert tried.asked == [(3.0, 30.0), (60.0, 1.0), (1200.0, 1.0)]
     assert (after.updates.tolist(), after.reach) == ([24 + 24 + 2 * 24, 0], 2.0)
     Proposals(monkeypatch, made, [(ended(0.1), -1)] * 3)
-    assert made._direct(state, made.tables) is None
+    assert made._iterate_all_clamped(state, made.tables) is None
     tried = Proposals(monkeypatch, made, [(ended(0.1), -1), (ended(-0.1), -1)])
-    made._direct(replace(state, shift=1e-6), made.tables)
+    made._iterate_all_clamped(replace(state, shift=1e-6), made.tables)
     assert [shift for shift, _ in tried.asked] == [1e-6, 1e-3]
 
 
 def test_inner_loops_go_to_the_square_of_a_tenth_of_the_residual():
     made = method("ups", tolerance=1e-6)
     state = made.init()
-    assert made._inner(state) == 1e-5
+    assert made._propagate_inner(state) == 1e-5
     for last, inner in ((1.0, 1e-5), (1e-2, 1e-6), (1e-3, 1e-7), (1e-5, 1e-7)):
-        assert made._inner(replace(state, residual=np.array([last]))) == pytest.approx(inner)
+        assert made._propagate_inner(replace(state, residual=np.array([last]))) == pytest.approx(inner)
 
 
 # orders of elimination
@@ -540,26 +544,26 @@ def price(graph, states, kind):
 
 def test_the_cost_of_an_order_by_hand():
     """A chain of 2, 3, 4 states eliminated from its ends: tables of 6, 12 and 3 cells, messages of 3, 3 and 1."""
-    given = network.build([2, 3, 4], [((0, 1), np.ones((2, 3))), ((1, 2), np.ones((3, 4)))])
-    graph = elimination.flat(elimination.moral_graph(given))
-    made = elimination._along(graph, [2, 3, 4], [0, 2, 1])
+    given = network.build_network([2, 3, 4], [((0, 1), np.ones((2, 3))), ((1, 2), np.ones((3, 4)))])
+    graph = elimination.flatten_graph(elimination.moral_graph(given))
+    made = elimination._eliminate_in_order(graph, [2, 3, 4], [0, 2, 1])
     assert (made.cells, made.largest, made.width) == (21, 12, 1)
     assert made.cost == 21 + (6 / 2 + 12 / 4 + 3 / 3)
-    middle = elimination._along(graph, [2, 3, 4], [1, 0, 2])
+    middle = elimination._eliminate_in_order(graph, [2, 3, 4], [1, 0, 2])
     assert (middle.cells, middle.largest, middle.width) == (24 + 8 + 4, 24, 2)
     ties = [0.5, 0.4, 0.3]
-    weights = elimination._run(graph, [2, 3, 4], "weight", ties, math.inf)
+    weights = elimination._greedy_run(graph, [2, 3, 4], "weight", ties, math.inf)
     assert weights.order == [2, 1, 0]  # the ends cost log 3 each, and the last has the lower number; then 1 costs log 2
     assert (weights.cells, weights.largest, weights.width) == (pytest.approx(12 + 6 + 2), pytest.approx(12), 1)
-    given_up = elimination._run(graph, [2, 3, 4], "fill", ties, 10.0)
+    given_up = elimination._greedy_run(graph, [2, 3, 4], "fill", ties, 10.0)
     assert given_up.order is None
     star, states = [{1, 2, 3}, {0}, {0}, {0, 4}, {3}], [5, 2, 4, 8, 2]
     prices = {kind: price(star, states, kind) for kind in elimination.KINDS}
     assert prices == {"fill": 3, "weight": 1 + 2 + 3, "cells": 2 * 4 + 2 * 8 + 4 * 8, "logs": 1 * 2 + 1 * 3 + 2 * 3}
     assert price([{1, 2}, {0, 2}, {0, 1}], [2, 3, 4], "cells") == 0
-    state = elimination.begin(given)
+    state = elimination.empty_search(given)
     assert (state.step, state.width, state.complete, state.cells) == (0, 0, False, 0.0)
-    state = elimination.step(given, elimination.moral_graph(given), 0, state)
+    state = elimination.search_step(given, elimination.moral_graph(given), 0, state)
     assert (state.step, state.complete, state.width) == (1, True, 1)
 
 
@@ -575,7 +579,7 @@ def test_double_loops_settle_their_inner_loop_with_the_residual(monkeypatch):
         state = made.step(state)
         assert state.updates == 2 * 24
         assert state.residual[-1] == goal
-    alone = network.build([3], [((0,), np.array([1.0, 2.0, 5.0]))])
+    alone = network.build_network([3], [((0,), np.array([1.0, 2.0, 5.0]))])
     made = method("double-loop", alone)
     state = made.init()
     assert (len(state.multiplier), len(state.inner), made.classes) == (0, 0, [])

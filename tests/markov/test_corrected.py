@@ -7,13 +7,13 @@ import pytest
 from inference import mean_error, run
 from small_networks import brute_force, random_network
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, Diverged, NegativeResult
 from herdcli.markov import algorithms
-from herdcli.markov.method import Settings
-from herdcli.markov.model import generate, network
-from herdcli.markov.model.alike import joined
-from herdcli.markov.query import spanning
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import network, random_networks
+from herdcli.markov.model.stacked_tables import merge_factors
+from herdcli.markov.query import spanning_forest
 
 BOTH = ["tree-ep", "loop-corrected"]
 
@@ -30,7 +30,7 @@ def loop(cardinality=(3, 2, 4, 3), tails=(), seed=0, zeros=False):
     tables = [np.exp(2 * random.standard_normal([states[i] for i in scope])) for scope in scopes]
     if zeros:
         tables[0][0, 1] = tables[2][1, 0] = 0.0
-    return network.build(states, list(zip(scopes, tables, strict=True)))
+    return network.build_network(states, list(zip(scopes, tables, strict=True)))
 
 
 def errors(found, truth):
@@ -55,7 +55,7 @@ def test_one_loop_is_exact(name, tails, zeros):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_trees_are_exact_in_marginals_of_variables_and_factors(name):
-    given = generate.make("tree", nodes=11, sigma_w=3.0, seed=2)
+    given = random_networks.generate("tree", nodes=11, sigma_w=3.0, seed=2)
     _, found = run(given, name, tolerance=1e-12)
     exact = run(given, "junction-tree")[1]
     assert mean_error(found, exact) < 1e-14
@@ -87,7 +87,7 @@ def test_on_random_networks_both_are_nearer_than_propagation(zeros):
 @pytest.mark.parametrize("seed", range(3))
 def test_on_lattices_of_moderate_couplings(seed):
     """Mooij & Kappen's figures have an order of magnitude between propagation and its correction; tree EP lies between."""
-    given = generate.make("grid", rows=4, columns=4, sigma_w=2.0, sigma_b=0.5, seed=seed)
+    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=2.0, sigma_b=0.5, seed=seed)
     exact = run(given, "enumerate")[1]
     apart = {name: mean_error(run(given, name, tolerance=1e-8)[1], exact) for name in ("bp", *BOTH)}
     assert apart["loop-corrected"] < 0.1 * apart["bp"]
@@ -96,7 +96,7 @@ def test_on_lattices_of_moderate_couplings(seed):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_damping_ends_at_the_same_marginals(name):
-    given = generate.make("grid", rows=3, columns=4, sigma_w=2.0, seed=1)
+    given = random_networks.generate("grid", rows=3, columns=4, sigma_w=2.0, seed=1)
     plain, damped = (run(given, name, tolerance=1e-11, damping=damping)[1] for damping in (0.0, 0.4))
     assert plain.attributes["converged"]
     assert damped.attributes["converged"]
@@ -106,7 +106,7 @@ def test_damping_ends_at_the_same_marginals(name):
 
 def test_a_fixed_point_of_tree_ep_agrees_with_itself():
     """Marginals of variables and of factors that share them are one and the same where it has converged."""
-    given = generate.make("random", nodes=12, degree=3.0, sigma_w=1.5, seed=3)
+    given = random_networks.generate("random", nodes=12, degree=3.0, sigma_w=1.5, seed=3)
     _, found = run(given, "tree-ep", tolerance=1e-12)
     for scope, p in found.cliques:
         for axis, i in enumerate(scope):
@@ -115,8 +115,8 @@ def test_a_fixed_point_of_tree_ep_agrees_with_itself():
 
 @pytest.mark.parametrize("name", BOTH)
 def test_evidence_and_variables_alone(name):
-    given = network.condition(loop(tails=(1, 2, 3)), {1: 0, 5: 1})
-    free = network.build([*given.cardinality, 3], [*given.factors(), ((len(given.cardinality),), np.array([1.0, 2.0, 5.0]))])
+    given = network.condition_network(loop(tails=(1, 2, 3)), {1: 0, 5: 1})
+    free = network.build_network([*given.cardinality, 3], [*given.factors(), ((len(given.cardinality),), np.array([1.0, 2.0, 5.0]))])
     truth, _ = brute_force(free)
     assert errors(run(free, name, tolerance=1e-12)[1], truth) < 1e-12
 
@@ -124,25 +124,27 @@ def test_evidence_and_variables_alone(name):
 @pytest.mark.parametrize("name", BOTH)
 def test_what_cannot_be_is_refused(name):
     states = [2, 2, 2]
-    odd = network.build(states, [((0, 1), 1 - np.eye(2)), ((1, 2), 1 - np.eye(2)), ((0, 2), 1 - np.eye(2))])  # an odd loop of unequals
+    odd = network.build_network(
+        states, [((0, 1), 1 - np.eye(2)), ((1, 2), 1 - np.eye(2)), ((0, 2), 1 - np.eye(2))]
+    )  # an odd loop of unequals
     with pytest.raises((NegativeResult, Diverged)):
         run(odd, name)
-    empty = network.build([2], [((0,), np.array([1.0, 0.0])), ((0,), np.array([0.0, 1.0]))])
+    empty = network.build_network([2], [((0,), np.array([1.0, 0.0])), ((0,), np.array([0.0, 1.0]))])
     with pytest.raises(NegativeResult, match="leave x0 none"):
         run(empty, name)
 
 
 def test_a_blanket_with_too_many_states_is_refused_in_one_line():
-    star = network.build([2] * 14, [((0, i), np.array([[2.0, 1.0], [1.0, 2.0]])) for i in range(1, 14)])
+    star = network.build_network([2] * 14, [((0, i), np.array([[2.0, 1.0], [1.0, 2.0]])) for i in range(1, 14)])
     with pytest.raises(BadUsage, match="takes every state of each Markov blanket, at most 4096: that of x0 has 2\\^13") as caught:
-        algorithms.method(star, Settings(algorithm="loop-corrected"))
+        algorithms.make_method(star, InferenceSettings(algorithm="loop-corrected"))
     assert caught.value.hint == "--algorithm tree-ep, or gbp --regions plaquettes --damping 0.5"
 
 
 def test_the_tree_keeps_the_strongest_of_each_loop_and_walks_know_the_way():
     weights = np.array([4.0, 0.5, 3.0, 2.0])
-    given = generate.from_weights(np.array([[0, 1], [1, 2], [2, 3], [0, 3]]), weights, np.zeros(4))
-    forest = spanning.span(given, joined(given.factors()))
+    given = random_networks.network_from_weights(np.array([[0, 1], [1, 2], [2, 3], [0, 3]]), weights, np.zeros(4))
+    forest = spanning_forest.span(given, merge_factors(given.factors()))
     kept = {tuple(sorted((i, p))) for i, p in enumerate(forest.parent) if p >= 0}
     assert kept == {(0, 1), (2, 3), (0, 3)}
     assert forest.path(1, 2) == [1, 0, 3, 2]
@@ -150,6 +152,6 @@ def test_the_tree_keeps_the_strongest_of_each_loop_and_walks_know_the_way():
 
 
 def test_cavities_on_which_propagation_does_not_settle_are_told():
-    given = generate.make("grid", rows=4, columns=4, sigma_w=10.0, sigma_b=0.1, seed=1)
-    found = solve(algorithms.method(given, Settings(algorithm="loop-corrected", iterations=2)))
+    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=10.0, sigma_b=0.1, seed=1)
+    found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="loop-corrected", iterations=2)))
     assert found.warning == "propagation did not settle on 3 of 16 Markov blankets: --algorithm tree-ep may be nearer"

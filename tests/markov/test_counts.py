@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from herdcli.errors import DataError
-from herdcli.markov.learning import fitted
-from herdcli.markov.model.constraints import Rows, pairs
-from herdcli.markov.model.counts import Block, added, counts, grown, tally
-from herdcli.markov.model.network import build
-from herdcli.numerics.units import Layout
+from herdcli.markov.learning import fit_summary
+from herdcli.markov.model.constraints import StateRows, pair_tables
+from herdcli.markov.model.network import build_network
+from herdcli.markov.model.row_counts import StateBlock, add_all, expand_tally, join_counts, tally_block
+from herdcli.numerics.block_units import UnitLayout
 
 RANDOM = np.random.default_rng(2)
 X = np.stack([RANDOM.integers(0, 2, 90), RANDOM.integers(0, 4, 90), RANDOM.integers(0, 3, 90)], axis=1)
@@ -23,7 +23,7 @@ STATES = np.array([2, 4, 3])
 
 def parts(size, weight):
     return [
-        tally(Block(X[at : at + size], SPLIT[at : at + size], None if weight is None else weight[at : at + size]), SCOPES)
+        tally_block(StateBlock(X[at : at + size], SPLIT[at : at + size], None if weight is None else weight[at : at + size]), SCOPES)
         for at in range(0, len(X), size)
     ]
 
@@ -33,36 +33,40 @@ def parts(size, weight):
 def test_counts_are_those_of_the_rows(size, weight):
     train = SPLIT == 0
     own = np.ones(90) if weight is None else weight
-    rows = Rows(X[train], own[train] / own[train].sum())
-    found, whole = counts(parts(size, weight), SCOPES)
+    rows = StateRows(X[train], own[train] / own[train].sum())
+    found, whole = join_counts(parts(size, weight), SCOPES)
     assert found.count == train.sum()
     assert found.cardinality.tolist() == STATES.tolist()
     for smoothing in (0.0, 1.5):
         for scope in ((1,), (0, 2), (2, 1), (1, 0, 2), (2, 0, 1)):
             shape = STATES[list(scope)].tolist()
             np.testing.assert_allclose(found.marginal(scope, shape, smoothing), rows.marginal(scope, shape, smoothing), atol=1e-15)
-        np.testing.assert_allclose(pairs(found, STATES, smoothing).table, pairs(rows, STATES, smoothing).table, atol=1e-15)
+        np.testing.assert_allclose(pair_tables(found, STATES, smoothing).table, pair_tables(rows, STATES, smoothing).table, atol=1e-15)
     assert np.array_equal(whole.holdout, X[~train])
     assert np.array_equal(whole.holdout_split, SPLIT[~train])
 
 
 def test_the_likelihood_of_counts_is_that_of_the_rows():
-    network = build(STATES, [((0, 1, 2), RANDOM.random((2, 4, 3)) + 0.1), ((1,), RANDOM.random(4)), ((2, 0), RANDOM.random((3, 2)))])
+    network = build_network(
+        STATES, [((0, 1, 2), RANDOM.random((2, 4, 3)) + 0.1), ((1,), RANDOM.random(4)), ((2, 0), RANDOM.random((3, 2)))]
+    )
     train = SPLIT == 0
-    rows = Rows(X[train], WEIGHT[train] / WEIGHT[train].sum())
-    found, _ = counts(parts(9, WEIGHT), SCOPES)
-    assert fitted.log_likelihood(network, found, 1e9) == pytest.approx(fitted.log_likelihood(network, rows, 1e9), abs=1e-12)
+    rows = StateRows(X[train], WEIGHT[train] / WEIGHT[train].sum())
+    found, _ = join_counts(parts(9, WEIGHT), SCOPES)
+    assert fit_summary.mean_log_likelihood(network, found, 1e9) == pytest.approx(
+        fit_summary.mean_log_likelihood(network, rows, 1e9), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(("seen", "expected"), [(1, -np.inf), (0, np.log(0.5))], ids=["of a row", "of no row"])
 def test_a_factor_of_zero_counts_where_a_row_is(seen, expected):
-    block = Block(np.array([[0], [seen]], dtype=np.uint8), np.zeros(2, dtype=np.uint8))
-    found, _ = counts([tally(block, ())], ())
-    assert found.log_potential(build([2], [((0,), np.array([0.5, 0.0]))])) == pytest.approx(expected)
+    block = StateBlock(np.array([[0], [seen]], dtype=np.uint8), np.zeros(2, dtype=np.uint8))
+    found, _ = join_counts([tally_block(block, ())], ())
+    assert found.log_potential(build_network([2], [((0,), np.array([0.5, 0.0]))])) == pytest.approx(expected)
 
 
 def test_growing_moves_no_count():
-    part = grown(parts(50, None)[0], STATES, SCOPES)
+    part = expand_tally(parts(50, None)[0], STATES, SCOPES)
     assert part.table.shape == (9, 9)
     assert np.array_equal(np.diag(part.table)[2:6], [*np.bincount(X[:50, 1][SPLIT[:50] == 0]), 0, 0])
     assert part.table.sum() == 9 * part.rows
@@ -71,8 +75,8 @@ def test_growing_moves_no_count():
 
 def test_sums_do_not_depend_on_how_many_parts_come_at_a_time():
     weight = RANDOM.random(90)
-    whole = added(parts(8, weight), SCOPES)
-    tables = added(iter(parts(8, weight)), SCOPES)
+    whole = add_all(parts(8, weight), SCOPES)
+    tables = add_all(iter(parts(8, weight)), SCOPES)
     assert np.array_equal(whole.table, tables.table)
     assert np.array_equal(whole.cells, tables.cells)
 
@@ -81,13 +85,13 @@ def test_sums_do_not_depend_on_how_many_parts_come_at_a_time():
     ("rows", "columns", "size", "units"), [(1, 3, 1, 1), (64 * 4096, 256, 1, 64), (64 * 4096 + 1, 9, 2, 33), (10**7, 784, 256, 10)]
 )
 def test_units_are_few(rows, columns, size, units):
-    layout = Layout(rows, columns)
+    layout = UnitLayout(rows, columns)
     assert (layout.size, layout.units) == (size, units)
 
 
 def test_nothing_to_learn_from_is_told():
-    block = Block(X[:5], np.ones(5, dtype=np.uint8))
+    block = StateBlock(X[:5], np.ones(5, dtype=np.uint8))
     with pytest.raises(DataError, match="the training part has no rows"):
-        counts([tally(block, ())], ())
+        join_counts([tally_block(block, ())], ())
     with pytest.raises(DataError, match="the training rows have a total weight of zero"):
-        counts([tally(Block(X[:5], np.zeros(5, dtype=np.uint8), np.zeros(5)), ())], ())
+        join_counts([tally_block(StateBlock(X[:5], np.zeros(5, dtype=np.uint8), np.zeros(5)), ())], ())

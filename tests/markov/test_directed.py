@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 from small_networks import weights
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
 from herdcli.markov.formats import bif
-from herdcli.markov.learning import directed, scores, sparse
-from herdcli.markov.learning.directed import Cases
-from herdcli.markov.learning.expectation import ExpectationMaximisation
-from herdcli.markov.learning.hill_climbing import HillClimbing, reachable
+from herdcli.markov.learning import bayesian_networks, family_scores, l1_selection
+from herdcli.markov.learning.bayesian_network_em import ExpectationMaximisation
+from herdcli.markov.learning.bayesian_networks import WeightedCases
+from herdcli.markov.learning.hill_climbing import HillClimbing, reachability
 from herdcli.markov.model import dag
 
 STATES = np.array([2, 3, 2, 2])
 CHAIN = ((), (0,), (0, 1), (2,))
 
 
-def rows(seed: int, count: int = 400, missing: float = 0.0) -> Cases:
+def rows(seed: int, count: int = 400, missing: float = 0.0) -> WeightedCases:
     """Rows of four variables that depend on each other, some values taken away."""
     random = np.random.default_rng(seed)
     a = random.random(count) < 0.4
@@ -31,13 +31,13 @@ def rows(seed: int, count: int = 400, missing: float = 0.0) -> Cases:
     d = random.random(count) < 0.2 + 0.6 * c
     x = np.column_stack([a, b, c, d]).astype(np.int64)
     x[random.random(x.shape) < missing] = -1
-    return Cases(x, random.integers(1, 3, count).astype(np.float64), STATES)
+    return WeightedCases(x, random.integers(1, 3, count).astype(np.float64), STATES)
 
 
 def fitted(cases, parents, **more):
     asked = {"smoothing": 0.0, "tolerance": 1e-10, "iterations": 300} | more
     method = ExpectationMaximisation(cases, parents, **asked)
-    state = solve(method)
+    state = run_algorithm(method)
     return method, state, method.tables_of(state.tables)
 
 
@@ -54,12 +54,12 @@ def test_complete_rows_give_the_closed_form_in_one_step(smoothing):
 
 def test_complete_rows_are_counted_whatever_the_treewidth():
     random = np.random.default_rng(6)
-    cases = Cases(random.integers(0, 2, (50, 60)), np.ones(50), np.full(60, 2))
+    cases = WeightedCases(random.integers(0, 2, (50, 60)), np.ones(50), np.full(60, 2))
     parents = tuple(tuple(sorted(random.choice(j, min(j, 5), replace=False).tolist())) for j in range(60))
     method, state, tables = fitted(cases, parents, smoothing=1.0, iterations=1)
     found, likelihood = method.expected(tables)
     assert state.step == 1
-    assert all((part == directed.counts(cases, scope)).all() for part, scope in zip(found, method.scopes, strict=True))
+    assert all((part == bayesian_networks.case_counts(cases, scope)).all() for part, scope in zip(found, method.scopes, strict=True))
     by_row = sum(math.log(tables[j][tuple(row[i] for i in scope)]) for row in cases.x.tolist() for j, scope in enumerate(method.scopes))
     assert likelihood == pytest.approx(by_row, rel=1e-12)
 
@@ -77,13 +77,13 @@ def test_counts_are_of_rows_that_have_the_whole_scope():
     for row, weight in zip(cases.x.tolist(), cases.weight, strict=True):
         if row[1] >= 0 and row[3] >= 0:
             found[row[1], row[3]] += weight
-    assert (directed.counts(cases, (1, 3)) == found).all()
-    assert directed.counts(cases, ()) == cases.weight.sum()
+    assert (bayesian_networks.case_counts(cases, (1, 3)) == found).all()
+    assert bayesian_networks.case_counts(cases, ()) == cases.weight.sum()
 
 
 def test_states_of_the_parents_that_no_row_has_are_uniform_without_smoothing():
-    assert directed.table(np.array([[0.0, 0.0], [1.0, 3.0]]), 0.0).tolist() == [[0.5, 0.5], [0.25, 0.75]]
-    assert directed.table(np.array([[0.0, 0.0], [1.0, 3.0]]), 4.0).tolist() == [[0.5, 0.5], [2 / 6, 4 / 6]]
+    assert bayesian_networks.conditional_table(np.array([[0.0, 0.0], [1.0, 3.0]]), 0.0).tolist() == [[0.5, 0.5], [0.25, 0.75]]
+    assert bayesian_networks.conditional_table(np.array([[0.0, 0.0], [1.0, 3.0]]), 4.0).tolist() == [[0.5, 0.5], [2 / 6, 4 / 6]]
 
 
 def test_expected_counts_are_those_of_a_loop_over_completions():
@@ -91,7 +91,7 @@ def test_expected_counts_are_those_of_a_loop_over_completions():
     method = ExpectationMaximisation(cases, CHAIN, smoothing=1.0, tolerance=1e-9, iterations=5)
     tables = method.tables_of(method.init().tables)
     found, likelihood = method.expected(tables)
-    joint = weights(directed.network(CHAIN, tables, STATES, None, None))
+    joint = weights(bayesian_networks.bayesian_network(CHAIN, tables, STATES, None, None))
     truth, total = [np.zeros(part.shape) for part in tables], 0.0
     for row, weight in zip(cases.x, cases.weight, strict=True):
         fits = {x: p for x, p in joint.items() if all(v in (-1, y) for v, y in zip(row, x, strict=True))}
@@ -118,7 +118,7 @@ def test_em_never_loses(hidden, smoothing):
 
 def test_em_of_one_variable_with_gaps_is_the_share_of_those_that_are_there():
     x = np.array([[0, 1], [1, -1], [0, 0], [1, 1], [-1, 1], [0, -1]])
-    _, _, tables = fitted(Cases(x, np.ones(6), np.array([2, 2])), ((), ()), tolerance=1e-13)
+    _, _, tables = fitted(WeightedCases(x, np.ones(6), np.array([2, 2])), ((), ()), tolerance=1e-13)
     assert tables[0].tolist() == pytest.approx([3 / 5, 2 / 5], abs=1e-6)
     assert tables[1].tolist() == pytest.approx([1 / 4, 3 / 4], abs=1e-6)
 
@@ -126,11 +126,11 @@ def test_em_of_one_variable_with_gaps_is_the_share_of_those_that_are_there():
 def test_bic_is_the_likelihood_less_half_a_log_for_each_free_parameter():
     cases = rows(3, 100)
     n = cases.weight.sum()
-    found = directed.counts(cases, (0, 2))
+    found = bayesian_networks.case_counts(cases, (0, 2))
     by_hand = sum(found[a, c] * math.log(found[a, c] / found[a].sum()) for a in range(2) for c in range(2)) - 0.5 * math.log(n) * 2
-    assert scores.family(scores.Score(), cases, 2, (0,)) == pytest.approx(by_hand)
-    assert scores.family(scores.Score(), cases, 1, ()) == pytest.approx(
-        directed.family_likelihood(directed.counts(cases, (1,))) - math.log(n)
+    assert family_scores.score_family(family_scores.FamilyScore(), cases, 2, (0,)) == pytest.approx(by_hand)
+    assert family_scores.score_family(family_scores.FamilyScore(), cases, 1, ()) == pytest.approx(
+        bayesian_networks.family_log_likelihood(bayesian_networks.case_counts(cases, (1,))) - math.log(n)
     )
 
 
@@ -139,7 +139,7 @@ def every_graph(nodes: int):
     edges = [(i, j) for i in range(nodes) for j in range(nodes) if i != j]
     for kept in itertools.product([False, True], repeat=len(edges)):
         parents = [tuple(i for (i, k), on in zip(edges, kept, strict=True) if on and k == j) for j in range(nodes)]
-        if directed.acyclic(parents):
+        if bayesian_networks.is_acyclic(parents):
             yield tuple(parents)
 
 
@@ -155,37 +155,39 @@ def test_hill_climbing_ends_where_no_single_change_is_better():
         state = method.step(state)
     assert (np.diff(state.score)[:-1] > 0).all()
     found = method.result(state)
-    assert directed.acyclic(found)
+    assert bayesian_networks.is_acyclic(found)
     assert {frozenset((i, j)) for j, of in enumerate(found) for i in of} >= {frozenset((0, 1)), frozenset((2, 3))}
-    best = max(sum(scores.family(scores.Score(), cases, j, of) for j, of in enumerate(graph)) for graph in every_graph(4))
+    best = max(
+        sum(family_scores.score_family(family_scores.FamilyScore(), cases, j, of) for j, of in enumerate(graph)) for graph in every_graph(4)
+    )
     assert state.score[-1] == pytest.approx(best, abs=1e-6)
 
 
 def test_hill_climbing_keeps_to_the_most_parents():
-    assert max(map(len, solve(HillClimbing(rows(4, 1500), ((),) * 4, 1)))) == 1
+    assert max(map(len, run_algorithm(HillClimbing(rows(4, 1500), ((),) * 4, 1)))) == 1
 
 
 def test_reachability_is_that_of_powers():
     edge = np.random.default_rng(0).random((6, 6)) < 0.2
     truth = np.linalg.matrix_power((edge + np.eye(6)).astype(float), 6) @ edge > 0
-    assert (reachable(edge) == truth).all()
+    assert (reachability(edge) == truth).all()
 
 
 def test_a_tree_has_one_parent_but_for_its_root():
-    assert sorted(map(len, directed.tree(rows(5, 1000)))) == [0, 1, 1, 1]
-    assert directed.rooted([(0, 2), (1, 2)], 4) == ((), (2,), (0,), ())
+    assert sorted(map(len, bayesian_networks.chow_liu_tree(rows(5, 1000)))) == [0, 1, 1, 1]
+    assert bayesian_networks.root_tree([(0, 2), (1, 2)], 4) == ((), (2,), (0,), ())
 
 
 def test_structures_of_networks_are_read_back_from_bif():
     _, _, tables = fitted(rows(0), CHAIN, smoothing=1.0, iterations=1)
-    made = directed.network(CHAIN, tables, STATES, list("abcd"), None)
+    made = bayesian_networks.bayesian_network(CHAIN, tables, STATES, list("abcd"), None)
     again = bif.read_bif(bif.write_bif(made))
-    assert dag.parents_of(again) == CHAIN
+    assert dag.network_parents(again) == CHAIN
     assert again.table.tolist() == made.table.tolist()
 
 
 def test_rows_that_nothing_allows_are_told():
-    cases = Cases(np.array([[0, -1], [1, 0]]), np.ones(2), np.array([2, 2]))
+    cases = WeightedCases(np.array([[0, -1], [1, 0]]), np.ones(2), np.array([2, 2]))
     method = ExpectationMaximisation(cases, ((), (0,)), smoothing=0.0, tolerance=1e-9, iterations=5)
     with pytest.raises(DataError, match=r"impossible|no training row"):
         method.expected([np.array([0.0, 1.0]), np.full((2, 2), 0.5)])
@@ -198,7 +200,7 @@ def test_pgmpy_has_the_same_tables_and_bic():
     estimators = pytest.importorskip("pgmpy.estimators")
     model = getattr(models, "DiscreteBayesianNetwork", None) or models.BayesianNetwork
     cases = rows(6, 300)
-    cases = Cases(cases.x, np.ones(300), STATES)
+    cases = WeightedCases(cases.x, np.ones(300), STATES)
     names = list("abcd")
     frame = pd.DataFrame(cases.x, columns=names)
     graph = model([(names[i], names[j]) for j, of in enumerate(CHAIN) for i in of])
@@ -209,7 +211,9 @@ def test_pgmpy_has_the_same_tables_and_bic():
         theirs = factor.values.transpose([factor.variables.index(names[i]) for i in (*of, j)])
         np.testing.assert_allclose(tables[j], theirs, atol=1e-12)
     score = getattr(estimators, "BIC", None) or estimators.BicScore
-    assert score(frame).local_score("c", ["a", "b"]) == pytest.approx(scores.family(scores.Score(), cases, 2, (0, 1)), abs=1e-6)
+    assert score(frame).local_score("c", ["a", "b"]) == pytest.approx(
+        family_scores.score_family(family_scores.FamilyScore(), cases, 2, (0, 1)), abs=1e-6
+    )
 
 
 def loss(x, share, weight, offset, penalty, i):
@@ -231,7 +235,7 @@ def lattice_rows(count: int, seed: int):
 def test_regressions_meet_the_conditions_of_their_optimum():
     x, share = lattice_rows(800, 0), np.full(800, 1 / 800)
     penalty = 0.02
-    weight, offset = sparse.fit(x, share, penalty, np.zeros((6, 6)), np.zeros(6))
+    weight, offset = l1_selection.fit_regressions(x, share, penalty, np.zeros((6, 6)), np.zeros(6))
     residual = 1 / (1 + np.exp(-(x @ weight + offset))) - x
     slope = x.T @ (share[:, None] * residual)
     assert np.abs(share @ residual).max() < 1e-4
@@ -245,19 +249,19 @@ def test_regressions_meet_the_conditions_of_their_optimum():
 
 def test_the_path_begins_with_nothing_and_finds_the_ring():
     x, share = lattice_rows(1500, 1), np.full(1500, 1 / 1500)
-    made = sparse.path(x, share)
-    assert sparse.pairs(made.weight[0]) == []
+    made = l1_selection.penalty_path(x, share)
+    assert l1_selection.joined_pairs(made.weight[0]) == []
     assert np.abs(made.weight[1]).max() > 0
     ring = sorted((min(i, (i + 1) % 6), max(i, (i + 1) % 6)) for i in range(6))
-    assert sparse.pairs(made.weight[made.best]) == ring
-    share_of = solve(sparse.Halves(x, share, 10, 0, made.penalty[: made.best + 1]))
-    assert [tuple(pair) for pair in np.argwhere(np.triu(share_of >= sparse.CHOSEN, 1)).tolist()] == ring
+    assert l1_selection.joined_pairs(made.weight[made.best]) == ring
+    share_of = run_algorithm(l1_selection.StabilitySelection(x, share, 10, 0, made.penalty[: made.best + 1]))
+    assert [tuple(pair) for pair in np.argwhere(np.triu(share_of >= l1_selection.CHOSEN, 1)).tolist()] == ring
 
 
 def test_scikit_learn_has_the_same_regression():
     linear = pytest.importorskip("sklearn.linear_model")
     x, share = lattice_rows(500, 2), np.full(500, 1 / 500)
-    weight, offset = sparse.fit(x, share, 0.03, np.zeros((6, 6)), np.zeros(6))
+    weight, offset = l1_selection.fit_regressions(x, share, 0.03, np.zeros((6, 6)), np.zeros(6))
     others = [j for j in range(6) if j != 2]
     theirs = linear.LogisticRegression(penalty="l1", C=1 / (500 * 0.03), solver="saga", tol=1e-8, max_iter=20000).fit(x[:, others], x[:, 2])
     full = np.zeros((6, 6))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from herdcli.errors import DataError
-from herdcli.markov.formats import networks as formats
-from herdcli.markov.formats.evidence import EXPECTED, assignment, read_evidence, variable
-from herdcli.markov.model.naming import split_names
+from herdcli.markov.formats import network_formats as formats
+from herdcli.markov.formats.evidence import EXPECTED, find_variable, parse_assignment, read_evidence
+from herdcli.markov.model.variable_names import split_names
 
 NAMES = """network n {}
 variable "light on" { type discrete [ 2 ] { "true" "false" }; }
@@ -44,7 +44,7 @@ probability ( b ) { table 0.3 , 0.7 ; } probability ( 0 ) { table .2 .3 .5; }
     ],
 )
 def test_names_with_blanks_signs_and_quotes(text, expected):
-    network = formats.read(NAMES, "bif")
+    network = formats.read_network(NAMES, "bif")
     if expected is None:
         with pytest.raises(DataError) as caught:
             read_evidence(text, network)
@@ -68,7 +68,7 @@ def test_names_with_blanks_signs_and_quotes(text, expected):
 )  # fmt: skip
 def test_what_nearly_fits_is_suggested(text, message, hint):
     with pytest.raises(DataError) as caught:
-        read_evidence(text, formats.read(NAMES, "bif"))
+        read_evidence(text, formats.read_network(NAMES, "bif"))
     assert str(caught.value) == message
     assert caught.value.hint == hint
 
@@ -87,19 +87,19 @@ def test_what_nearly_fits_is_suggested(text, message, hint):
 )  # fmt: skip
 def test_numbers_that_could_be_names_are_noted(text, expected, notes):
     told: list[str] = []
-    assert read_evidence(text, formats.read(CODES, "bif"), told) == expected
+    assert read_evidence(text, formats.read_network(CODES, "bif"), told) == expected
     assert told == notes
 
 
 def test_pairs_of_the_command_line():
-    network = formats.read(NAMES, "bif")
-    assert assignment("light on=true", network, []) == (0, 0)
-    assert assignment('"a=b"=x=y', network, []) == (3, 1)
+    network = formats.read_network(NAMES, "bif")
+    assert parse_assignment("light on=true", network, []) == (0, 0)
+    assert parse_assignment('"a=b"=x=y', network, []) == (3, 1)
     with pytest.raises(DataError, match="'light' is not of the form NAME=STATE"):
-        assignment("light", network, [])
+        parse_assignment("light", network, [])
 
 
 def test_lists_of_names_may_have_quotes():
     assert split_names('a, "b, c" ,d') == ["a", "b, c", "d"]
     assert split_names("") == []
-    assert variable(formats.read(NAMES, "bif"), "light") == 4
+    assert find_variable(formats.read_network(NAMES, "bif"), "light") == 4

@@ -7,8 +7,8 @@ import pytest
 
 from herdcli.errors import DataError
 from herdcli.markov.formats import evidence, results
-from herdcli.markov.formats import networks as formats
-from herdcli.markov.model import generate, network
+from herdcli.markov.formats import network_formats as formats
+from herdcli.markov.model import network, random_networks
 
 UAI = "MARKOV\n2\n2 3\n2\n1 0\n2 0 1\n2\n .4 .6\n6\n1 2 3 4 5 6\n"
 FG = "# two\n2\n\n1\n3\n2\n2\n0 .4\n1 .6\n\n2\n7 3\n3 2\n5\n0 1\n1 2\n2 3\n4 5\n5 6\n"
@@ -21,14 +21,14 @@ probability ( sky | rain ) { (no) 0.1, 0.2, 0.7; (yes) 0.5, 0.25, 0.25; }
 
 
 def test_uai_runs_with_the_last_variable_fastest():
-    (_, unit), (scope, pair) = formats.read(UAI, "uai").factors()
+    (_, unit), (scope, pair) = formats.read_network(UAI, "uai").factors()
     assert scope == (0, 1)
     assert unit.tolist() == [0.4, 0.6]
     assert pair.tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
 def test_fg_runs_with_the_first_variable_fastest_and_leaves_zeros_and_labels_out():
-    read = formats.read(FG, "fg")
+    read = formats.read_network(FG, "fg")
     assert read.names == ["x3", "x7"]
     assert read.cardinality.tolist() == [2, 3]
     (_, pair) = list(read.factors())[1]
@@ -36,7 +36,7 @@ def test_fg_runs_with_the_first_variable_fastest_and_leaves_zeros_and_labels_out
 
 
 def test_bif_has_rows_by_the_states_of_the_parents():
-    read = formats.read(BIF, "bif")
+    read = formats.read_network(BIF, "bif")
     assert read.names == ["rain", "sky"]
     assert read.states == ["yes", "no", "<5", "5 to 12", "Asy/Patch"]
     scope, table = list(read.factors())[1]
@@ -46,15 +46,15 @@ def test_bif_has_rows_by_the_states_of_the_parents():
 
 def test_a_whole_bif_table_has_the_child_slowest():
     whole = BIF.replace("(no) 0.1, 0.2, 0.7; (yes) 0.5, 0.25, 0.25;", "table 0.5 0.1 0.25 0.2 0.25 0.7;")
-    assert np.array_equal(formats.read(whole, "bif").table, formats.read(BIF, "bif").table)
+    assert np.array_equal(formats.read_network(whole, "bif").table, formats.read_network(BIF, "bif").table)
     default = BIF.replace("(yes) 0.5", "default 0.5")
-    assert np.array_equal(formats.read(default, "bif").table, formats.read(BIF, "bif").table)
+    assert np.array_equal(formats.read_network(default, "bif").table, formats.read_network(BIF, "bif").table)
 
 
 def test_variables_may_have_one_state():
     bif = "network one {}\nvariable sun { type discrete [ 1 ] { up }; }\nprobability ( sun ) { default 1.0; }\n"
     for text, form in ((bif, "bif"), ("1\n\n1\n4\n1\n1\n0 1.0\n", "fg")):
-        read = formats.read(text, form)
+        read = formats.read_network(text, form)
         assert (read.cardinality.tolist(), read.table.tolist()) == ([1], [1.0])
 
 
@@ -62,10 +62,10 @@ def test_variables_may_have_one_state():
 def test_written_networks_read_back_the_same(form):
     random = np.random.default_rng(3)
     factors = [((1, 0, 2), random.random((3, 2, 2))), ((2,), random.random(2)), ((), np.array(0.7)), ((3,), np.array([0.0, 1.0]))]
-    given = network.build([2, 3, 2, 2, 2], factors) if form != "bif" else formats.read(BIF, "bif")
+    given = network.build_network([2, 3, 2, 2, 2], factors) if form != "bif" else formats.read_network(BIF, "bif")
     if form == "fg":
-        given = network.build([2, 3, 2, 2, 2], [*factors, ((4,), np.ones(2))])
-    read = formats.read(formats.write(given, form), form)
+        given = network.build_network([2, 3, 2, 2, 2], [*factors, ((4,), np.ones(2))])
+    read = formats.read_network(formats.write_network(given, form), form)
     for name in ("cardinality", "scope", "scope_offset", "table", "table_offset"):
         assert np.array_equal(getattr(read, name), getattr(given, name)), name
     assert read.states == given.states
@@ -73,7 +73,7 @@ def test_written_networks_read_back_the_same(form):
 
 def test_bif_holds_no_markov_network():
     with pytest.raises(DataError, match="is not a Bayesian network"):
-        formats.write(formats.read(UAI, "uai"), "bif")
+        formats.write_network(formats.read_network(UAI, "uai"), "bif")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_bif_holds_no_markov_network():
 )
 def test_bad_texts_are_told_where(form, text, message):
     with pytest.raises(DataError) as caught:
-        formats.read(text, form)
+        formats.read_network(text, form)
     assert str(caught.value) == message
 
 
@@ -115,11 +115,11 @@ def test_bad_texts_are_told_where(form, text, message):
     ],
 )  # fmt: skip
 def test_evidence_comes_in_three_layouts(text, expected):
-    assert evidence.read_evidence(text, formats.read(UAI, "uai")) == expected
+    assert evidence.read_evidence(text, formats.read_network(UAI, "uai")) == expected
 
 
 def test_evidence_may_use_names():
-    assert evidence.read_evidence("rain=no\nsky Asy/Patch\n", formats.read(BIF, "bif")) == {0: 1, 1: 2}
+    assert evidence.read_evidence("rain=no\nsky Asy/Patch\n", formats.read_network(BIF, "bif")) == {0: 1, 1: 2}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_evidence_may_use_names():
 )
 def test_bad_evidence(text, message):
     with pytest.raises(DataError) as caught:
-        evidence.read_evidence(text, formats.read(UAI, "uai"))
+        evidence.read_evidence(text, formats.read_network(UAI, "uai"))
     assert str(caught.value) == message
 
 
@@ -150,7 +150,7 @@ def test_marginals_read_back():
 
 
 def test_generated_weights_have_the_thesis_distributions():
-    made = generate.make("grid", rows=40, columns=40, sigma_w=2.0, sigma_b=0.5, observe="border", sigma_alpha=3.0, seed=4)
+    made = random_networks.generate("grid", rows=40, columns=40, sigma_w=2.0, sigma_b=0.5, observe="border", sigma_alpha=3.0, seed=4)
     units = np.array([np.log(table[1]) for scope, table in made.factors() if len(scope) == 1])
     pairs = [(scope, np.log(table[1, 1])) for scope, table in made.factors() if len(scope) == 2]
     incoming = np.zeros(1600)
@@ -167,7 +167,7 @@ def test_generated_weights_have_the_thesis_distributions():
 
 
 def test_trees_are_trees_and_leaves_are_their_ends():
-    made = generate.make("tree", nodes=30, observe="leaves", seed=1)
+    made = random_networks.generate("tree", nodes=30, observe="leaves", seed=1)
     edges = [scope for scope, _ in made.factors() if len(scope) == 2]
     assert len(edges) == 29
     joined = {0}
@@ -179,9 +179,9 @@ def test_trees_are_trees_and_leaves_are_their_ends():
 
 
 def test_bif_has_no_sign_for_quotes():
-    given = network.build([2], [((0,), np.array([0.5, 0.5]))], names=['5" pipe'], directed=True)
+    given = network.build_network([2], [((0,), np.array([0.5, 0.5]))], names=['5" pipe'], directed=True)
     with pytest.raises(DataError, match='the name 5" pipe has quotes in it, for which BIF has no sign'):
-        formats.write(given, "bif")
+        formats.write_network(given, "bif")
 
 
 @pytest.mark.parametrize(
@@ -195,13 +195,13 @@ def test_bif_has_no_sign_for_quotes():
 )
 def test_rows_that_are_no_distributions_are_found(rows, told):
     text = f"BAYES\n2\n2 2\n2\n1 0\n2 0 1\n\n2\n.5 .5\n4\n{rows}\n"
-    assert formats.unlike_distributions(formats.read(text, "uai")) == told
-    assert formats.unlike_distributions(formats.read(text.replace("BAYES", "MARKOV"), "uai")) is None
+    assert formats.conditional_violation(formats.read_network(text, "uai")) == told
+    assert formats.conditional_violation(formats.read_network(text.replace("BAYES", "MARKOV"), "uai")) is None
 
 
 def test_factors_of_one_variable_twice_are_no_bayesian_network():
     text = "BAYES\n2\n2 2\n2\n1 0\n1 0\n\n2\n.5 .5\n2\n.5 .5\n"
-    assert formats.unlike_distributions(formats.read(text, "uai")) == "factors 0 and 1 are both of x0"
+    assert formats.conditional_violation(formats.read_network(text, "uai")) == "factors 0 and 1 are both of x0"
 
 
 @pytest.mark.parametrize(
@@ -220,5 +220,5 @@ def test_factors_of_one_variable_twice_are_no_bayesian_network():
 )
 def test_numbers_that_an_artifact_does_not_hold_are_refused_in_text(text, told):
     with pytest.raises(DataError) as caught:
-        formats.read(text, "uai")
+        formats.read_network(text, "uai")
     assert str(caught.value) == told

@@ -10,21 +10,21 @@ from scipy.sparse import csr_matrix
 
 from herdcli import fast
 from herdcli.markov import algorithms
-from herdcli.markov.bethe import belief_optimization, newton, two_state
+from herdcli.markov.bethe import belief_optimization, binary_edges, newton_step
 from herdcli.markov.learning import cvm
 from herdcli.markov.learning import learners as learning
-from herdcli.markov.method import Settings
-from herdcli.markov.model import constraints, generate, network
-from herdcli.markov.model.constraints import Problem, Rows
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import constraints, network, random_networks
+from herdcli.markov.model.constraints import LearningProblem, StateRows
 
 TRIANGLE = [(0, 1), (1, 2), (0, 2)]
 
 
 def learner(algorithm, **settings):
     x = np.random.default_rng(0).integers(0, 2, (50, 3))
-    rows = Rows(x, np.full(50, 1 / 50))
-    given = Problem(np.full(3, 2), constraints.from_scopes(rows, np.full(3, 2), TRIANGLE, 1.0), rows=rows)
-    return learning.learner(given, learning.Settings(algorithm=algorithm, tolerance=1e-6, **settings))
+    rows = StateRows(x, np.full(50, 1 / 50))
+    given = LearningProblem(np.full(3, 2), constraints.clusters_from_scopes(rows, np.full(3, 2), TRIANGLE, 1.0), rows=rows)
+    return learning.make_learner(given, learning.LearningSettings(algorithm=algorithm, tolerance=1e-6, **settings))
 
 
 @pytest.mark.parametrize(("last", "inner"), [(None, 0.01), (0.5, 0.01), (0.05, 0.005), (1e-8, 1e-7)])
@@ -79,7 +79,9 @@ def test_damped_loopy_scaling_scales_all_clusters_before_each_propagation(monkey
 
 
 def test_scaling_by_propagation_settles_to_a_tenth_of_the_tolerance_and_says_where_it_does_not(monkeypatch):
-    given = network.observe(generate.make("grid", rows=2, columns=2, seed=1), {0: np.array([0.3, 0.7]), 3: np.array([0.6, 0.4])})
+    given = network.with_observed_marginals(
+        random_networks.generate("grid", rows=2, columns=2, seed=1), {0: np.array([0.3, 0.7]), 3: np.array([0.6, 0.4])}
+    )
     real, asked, told = fast.settle, [], {}
 
     def settle(order, segments, messages, arrays, fixed, target, inner, most, sweeps, scratch):
@@ -90,16 +92,18 @@ def test_scaling_by_propagation_settles_to_a_tenth_of_the_tolerance_and_says_whe
     monkeypatch.setattr(fast, "settle", settle)
     for reached, finite in ((0.0, True), (1.01e-4, False), (0.1 * 1e-3, True)):
         told["reached"] = reached
-        made = algorithms.method(given, Settings(algorithm="is-bp", tolerance=1e-3))
+        made = algorithms.make_method(given, InferenceSettings(algorithm="is-bp", tolerance=1e-3))
         state = made.step(made.init())
         assert np.isfinite(state.residual[-1]) == finite
     assert set(map(str, asked)) == {str((0.1 * 1e-3, 1000, [0, 8]))}
 
 
 def test_is_bp_scales_one_node_at_a_time_and_gis_bp_all_by_a_root():
-    given = network.observe(generate.make("grid", rows=2, columns=2, seed=1), {0: np.array([0.3, 0.7]), 3: np.array([0.6, 0.4])})
+    given = network.with_observed_marginals(
+        random_networks.generate("grid", rows=2, columns=2, seed=1), {0: np.array([0.3, 0.7]), 3: np.array([0.6, 0.4])}
+    )
     for name, power in (("is-bp", 1.0), ("gis-bp", 0.5)):
-        made = algorithms.method(given, Settings(algorithm=name, tolerance=1e-6))
+        made = algorithms.make_method(given, InferenceSettings(algorithm=name, tolerance=1e-6))
         state = made.init()
         for step in range(3):
             node, potential = made.beliefs(state).node.copy(), state.potential.copy()
@@ -118,7 +122,9 @@ def test_is_bp_scales_one_node_at_a_time_and_gis_bp_all_by_a_root():
 
 @pytest.mark.parametrize(("last", "enough"), [(None, 1e-4), (0.5, 0.5e-4), (1e-7, 1e-8)])
 def test_units_are_minimised_to_a_share_of_the_last_residual(last, enough, monkeypatch):
-    made = algorithms.method(generate.make("grid", rows=2, columns=2, seed=1), Settings(algorithm="belief-optimization", tolerance=1e-6))
+    made = algorithms.make_method(
+        random_networks.generate("grid", rows=2, columns=2, seed=1), InferenceSettings(algorithm="belief-optimization", tolerance=1e-6)
+    )
     asked = []
     monkeypatch.setattr(made, "_minimise", lambda logit, part, enough: asked.append(enough) or (7, 0.25))
     state = made.init()
@@ -131,8 +137,8 @@ def test_units_are_minimised_to_a_share_of_the_last_residual(last, enough, monke
 def test_belief_optimization_of_a_pair_ends_where_its_slope_vanishes():
     """logit q_i = b_i + log M_i with the pair belief of the odds ratio e^w: b_00 b_11 / (b_01 b_10) = e^w."""
     w, b = 2.0, np.array([-0.5, 0.8])
-    given = generate.from_weights(np.array([[0, 1]]), np.array([w]), b)
-    made = algorithms.method(given, Settings(algorithm="belief-optimization", tolerance=1e-12))
+    given = random_networks.network_from_weights(np.array([[0, 1]]), np.array([w]), b)
+    made = algorithms.make_method(given, InferenceSettings(algorithm="belief-optimization", tolerance=1e-12))
     state = made.init()
     np.testing.assert_array_equal(state.logit, 0.0)
     while not made.done(state):
@@ -155,15 +161,15 @@ def test_a_newton_step_is_damped_fourfold_until_the_curvature_is_positive(monkey
     graph = SimpleNamespace(nodes=2, cardinality=np.array([2, 2]))
     found = SimpleNamespace(node=np.full(4, 0.5))
     slope = np.array([0.01, -0.02])
-    monkeypatch.setattr(newton, "curvature", lambda *given: second)
-    monkeypatch.setattr(newton, "_slope", lambda *given: slope)
-    asked, real = [], newton.conjugate_gradients
+    monkeypatch.setattr(newton_step, "bethe_hessian", lambda *given: second)
+    monkeypatch.setattr(newton_step, "_gradient", lambda *given: slope)
+    asked, real = [], newton_step.conjugate_gradients
 
     def solved(matrix, diagonal, right, accuracy):
         asked.append((diagonal[0], accuracy))
         return real(matrix, diagonal, right, accuracy)
 
-    monkeypatch.setattr(newton, "conjugate_gradients", solved)
+    monkeypatch.setattr(newton_step, "conjugate_gradients", solved)
     none = np.zeros(0)
     for begin, shifts, accuracy, used in (
         (0.0, [0.0, 1e-3, 4e-3, 1.6e-2, 6.4e-2], 0.5, 0.01),
@@ -171,7 +177,7 @@ def test_a_newton_step_is_damped_fourfold_until_the_curvature_is_positive(monkey
         (0.1, [0.1], 1.0, 0.01),
     ):
         asked.clear()
-        node, shift = newton.proposal(graph, found, none, none, none, begin, accuracy, 10.0)
+        node, shift = newton_step.newton_proposal(graph, found, none, none, none, begin, accuracy, 10.0)
         np.testing.assert_allclose([each for each, _ in asked], [0.02 + each for each in shifts])
         assert {each for _, each in asked} == {used}
         assert shift == pytest.approx(shifts[-1])
@@ -179,10 +185,10 @@ def test_a_newton_step_is_damped_fourfold_until_the_curvature_is_positive(monkey
         change = 2 * np.array([-step[0], step[0], -step[1], step[1]])
         expected = (0.5 * np.exp(change)).reshape(2, 2)
         np.testing.assert_allclose(node, (expected / expected.sum(axis=1, keepdims=True)).ravel(), rtol=1e-6)
-    monkeypatch.setattr(newton, "conjugate_gradients", lambda *given: None)
-    assert newton.proposal(graph, found, none, none, none, 1.0, 1.0, 1.0) is None
+    monkeypatch.setattr(newton_step, "conjugate_gradients", lambda *given: None)
+    assert newton_step.newton_proposal(graph, found, none, none, none, 1.0, 1.0, 1.0) is None
     slope[0] = np.nan
-    assert newton.proposal(graph, found, none, none, none, 1.0, 1.0, 1.0) is None
+    assert newton_step.newton_proposal(graph, found, none, none, none, 1.0, 1.0, 1.0) is None
 
 
 def test_conjugate_gradients_stop_at_their_accuracy_in_the_preconditioned_norm():
@@ -191,25 +197,25 @@ def test_conjugate_gradients_stop_at_their_accuracy_in_the_preconditioned_norm()
     matrix, right = root @ root.T + 0.1 * np.eye(40), random.standard_normal(40)
     scale = np.diag(matrix)
     for accuracy in (0.3, 1e-2, 1e-6):
-        x = newton.conjugate_gradients(csr_matrix(matrix), scale, right, accuracy)
+        x = newton_step.conjugate_gradients(csr_matrix(matrix), scale, right, accuracy)
         left = right - matrix @ x
         assert left @ (left / scale) <= accuracy**2 * (right @ (right / scale)) * (1 + 1e-6)
         assert left @ (left / scale) > 0.01 * accuracy**2 * (right @ (right / scale)) or accuracy < 1e-3
-    assert not newton.conjugate_gradients(csr_matrix(matrix), scale, np.zeros(40), 0.1).any()
+    assert not newton_step.conjugate_gradients(csr_matrix(matrix), scale, np.zeros(40), 0.1).any()
 
 
 @pytest.mark.parametrize("seen", [False, True])
 def test_a_polished_step_squares_what_is_left(seen):
     """Newton's method on the logarithms of messages: from 10⁻³ off the fixed point to about its square."""
-    given = generate.make("grid", rows=3, columns=3, sigma_w=1.0, seed=1)
+    given = random_networks.generate("grid", rows=3, columns=3, sigma_w=1.0, seed=1)
     if seen:
-        given = network.observe(given, {0: np.array([0.3, 0.7]), 4: np.array([0.6, 0.4])})
-    made = algorithms.method(given, Settings(algorithm="loopy-is" if seen else "bp", schedule="sequential", tolerance=1e-14))
+        given = network.with_observed_marginals(given, {0: np.array([0.3, 0.7]), 4: np.array([0.6, 0.4])})
+    made = algorithms.make_method(given, InferenceSettings(algorithm="loopy-is" if seen else "bp", schedule="sequential", tolerance=1e-14))
     state = made.init()
     while not made.done(state):
         state = made.step(state)
     ratio = np.log(state.messages[1::2] / state.messages[0::2])
     away = ratio + 1e-3 * np.random.default_rng(0).standard_normal(len(ratio))
-    found = two_state.polished(made.graph, two_state.of_ratios(away), made.fixed, made.target)
+    found = binary_edges.polish_messages(made.graph, binary_edges.messages_from_ratios(away), made.fixed, made.target)
     assert np.abs(away - ratio).max() > 1e-3
     assert np.abs(np.log(found[1::2] / found[0::2]) - ratio).max() < 2e-5

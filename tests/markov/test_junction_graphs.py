@@ -14,16 +14,16 @@ from herdcli.errors import BadUsage
 from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.learning import cvm
 from herdcli.markov.learning import learners as learning
-from herdcli.markov.learning.learners import Settings
-from herdcli.markov.model import constraints, generate, network, structure
-from herdcli.markov.model.constraints import Problem, Rows
+from herdcli.markov.learning.learners import LearningSettings
+from herdcli.markov.model import constraints, network, random_networks, structure_selection
+from herdcli.markov.model.constraints import LearningProblem, StateRows
 
 _spec = importlib.util.spec_from_file_location("learning_cases", Path(__file__).with_name("learning_cases.py"))
 cases = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(cases)
 
 BINARY = np.full(6, 2)
-GRID = [tuple(edge) for edge in generate.grid_edges(2, 3).tolist()]
+GRID = [tuple(edge) for edge in random_networks.grid_edges(2, 3).tolist()]
 
 
 def holds_running_intersection(graph: cliques.CliqueGraph, nodes: int) -> bool:
@@ -32,28 +32,28 @@ def holds_running_intersection(graph: cliques.CliqueGraph, nodes: int) -> bool:
         own = [c for c, clique in enumerate(graph.cliques) if i in clique]
         edges = [(c, d) for c, d, scope in graph.separators if i in scope]
         parent = {c: c for c in own}
-        if len(edges) != len(own) - 1 or False in [cliques._join(parent, c, d) for c, d in edges]:
+        if len(edges) != len(own) - 1 or False in [cliques._union(parent, c, d) for c, d in edges]:
             return False
     return True
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_junction_trees_of_elimination_orders(seed):
-    given = generate.make("random", nodes=25, degree=3, seed=seed)
-    tree = junction_tree.plan(given, cliques.search(given, seed, 3).order)
-    graph, kept = cliques.junction(tree)
+    given = random_networks.generate("random", nodes=25, degree=3, seed=seed)
+    tree = junction_tree.plan_tree(given, cliques.search_orders(given, seed, 3).order)
+    graph, kept = cliques.junction_tree_from_order(tree)
     assert len(set(map(frozenset, graph.cliques))) == len(graph.cliques) == len(kept)
     assert not any(set(a) < set(b) for a in graph.cliques for b in graph.cliques)
     assert holds_running_intersection(graph, 25)
     assert all(set(scope) <= set(graph.cliques[c]) & set(graph.cliques[d]) for c, d, scope in graph.separators)
-    parts = len(cliques.roots(graph))
+    parts = len(cliques.tree_roots(graph))
     assert len(graph.separators) == len(graph.cliques) - parts
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_junction_graph_of_a_junction_trees_cliques_is_a_junction_tree(seed):
-    given = generate.make("random", nodes=25, degree=3, seed=seed)
-    tree, _ = cliques.junction(junction_tree.plan(given, cliques.search(given, seed, 3).order))
+    given = random_networks.generate("random", nodes=25, degree=3, seed=seed)
+    tree, _ = cliques.junction_tree_from_order(junction_tree.plan_tree(given, cliques.search_orders(given, seed, 3).order))
     graph = cliques.junction_graph(tree.cliques)
     assert graph.is_tree
     assert holds_running_intersection(graph, 25)
@@ -72,9 +72,9 @@ def test_any_cliques_make_a_junction_graph(size):
 
 
 def test_walks_around_a_tree_cross_each_separator_twice():
-    given = generate.make("random", nodes=30, degree=3, seed=9)
-    graph, _ = cliques.junction(junction_tree.plan(given, cliques.search(given, 0, 3).order))
-    sends = [e for root in cliques.roots(graph) for _, e, _ in cliques.depth_first(graph, root) if e >= 0]
+    given = random_networks.generate("random", nodes=30, degree=3, seed=9)
+    graph, _ = cliques.junction_tree_from_order(junction_tree.plan_tree(given, cliques.search_orders(given, 0, 3).order))
+    sends = [e for root in cliques.tree_roots(graph) for _, e, _ in cliques.walk_depth_first(graph, root) if e >= 0]
     assert sorted(sends) == list(range(2 * len(graph.separators)))
     assert len(sends) > 10
 
@@ -107,7 +107,7 @@ def test_cliques_of_a_junction_tree_are_exact(settings):
 def test_squares_of_a_strip_are_exact():
     """The plaquettes of a 2 × n lattice are the cliques of a junction tree."""
     given = cases.problem(cardinality=BINARY, scopes=GRID, shape=np.array([2, 3]))
-    learner = learning.learner(given, Settings(algorithm="cvm"))
+    learner = learning.make_learner(given, LearningSettings(algorithm="cvm"))
     assert learner.outer == [(0, 1, 3, 4), (1, 2, 4, 5)]
     assert [(scope, c) for (scope, _), c in zip(learner.inner, learner.weight, strict=True)] == [((1, 4), -1.0)]
     _, learned = cases.fit(given, "cvm", tolerance=1e-10)
@@ -116,8 +116,8 @@ def test_squares_of_a_strip_are_exact():
 
 def test_counting_numbers_sum_to_one_for_every_variable():
     random = np.random.default_rng(1)
-    outer = constraints.maximal([tuple(sorted(random.choice(10, 4, replace=False).tolist())) for _ in range(12)])
-    inner = cvm.kikuchi(outer)
+    outer = constraints.maximal_scopes([tuple(sorted(random.choice(10, 4, replace=False).tolist())) for _ in range(12)])
+    inner = cvm.kikuchi_regions(outer)
     assert any(c > 0 for *_, c in inner)
     for i in {i for scope in outer for i in scope}:
         assert sum(i in scope for scope in outer) + sum(c for scope, _, c in inner if i in scope) == 1
@@ -130,8 +130,8 @@ def test_the_double_loop_converges_its_entropy_never_falls_and_the_regions_agree
     monkeypatch.setattr(cvm, "INNER_SHARE", 1e-9)  # run every inner loop to its end
     scopes = [(i, (i + 1) % 8) for i in range(8)] + [(0, 3), (1, 5), (2, 6), (4, 7)]
     given = cases.problem(seed, scopes, cardinality=np.full(8, 2))
-    learner = learning.learner(given, Settings(max_clique=3, tolerance=1e-9, iterations=3000, **settings))
-    state = iterate.run(learner.step, learner.init(), steps=3000, until=learner.done)
+    learner = learning.make_learner(given, LearningSettings(max_clique=3, tolerance=1e-9, iterations=3000, **settings))
+    state = iterate.run_steps(learner.step, learner.init(), steps=3000, until=learner.done)
     assert learner.met(state)
     assert state.step > 4
     assert (np.diff(state.entropy) > -1e-7).all()
@@ -170,8 +170,8 @@ def test_damped_scaling_ends_where_propagation_of_strong_couplings_is_unstable(s
     random = np.random.default_rng(0)
     base = random.integers(0, 2, (60, 2))
     x = np.where(random.random((60, 10)) < 0.15, random.integers(0, 2, (60, 10)), base[:, np.arange(10) % 2])
-    rows, scopes = Rows(x, np.full(60, 1 / 60)), [(i, j) for i in range(10) for j in range(i + 2, 10, 2)]
-    given = Problem(np.full(10, 2), constraints.from_scopes(rows, np.full(10, 2), scopes, 1.0), rows=rows)
+    rows, scopes = StateRows(x, np.full(60, 1 / 60)), [(i, j) for i in range(10) for j in range(i + 2, 10, 2)]
+    given = LearningProblem(np.full(10, 2), constraints.clusters_from_scopes(rows, np.full(10, 2), scopes, 1.0), rows=rows)
     found = []
     for settings in ({"double_loop": True}, {"damping": 0.5}):
         _, learned = cases.fit(given, "loopy-is", max_clique=size, tolerance=1e-8, iterations=3000, **settings)
@@ -184,9 +184,9 @@ def test_a_base_that_has_the_marginals_of_each_clique_alone_is_not_taken_for_the
     """Of the circle 0, 1, 2, 3 the factor of 2 tilts its own cliques to the marginal given, and has yet to be heard of in those of 0."""
     pair, tilt = np.array([[0.4, 0.1], [0.1, 0.4]]), np.array([0.2, 0.8])
     circle = ((0, 1), (1, 2), (2, 3), (0, 3))
-    base = network.build(np.full(4, 2), [*((edge, pair) for edge in circle), ((2,), tilt)])
+    base = network.build_network(np.full(4, 2), [*((edge, pair) for edge in circle), ((2,), tilt)])
     clusters = [constraints.Cluster((0,), np.full(2, 0.5)), constraints.Cluster((2,), (pair * tilt).sum(axis=0) / (pair * tilt).sum())]
-    given, found = Problem(np.full(4, 2), clusters, base=base), []
+    given, found = LearningProblem(np.full(4, 2), clusters, base=base), []
     for settings in ({"double_loop": True}, {"damping": 0.5}):
         _, learned = cases.fit(given, "loopy-is", regions=circle, tolerance=1e-9, iterations=2000, **settings)
         assert learned.converged
@@ -196,8 +196,8 @@ def test_a_base_that_has_the_marginals_of_each_clique_alone_is_not_taken_for_the
 
 
 def test_cliques_grow_inside_the_junction_tree_by_information():
-    given = generate.make("random", nodes=20, degree=3.5, seed=2)
-    within, _ = cliques.junction(junction_tree.plan(given, cliques.search(given, 0, 4).order))
+    given = random_networks.generate("random", nodes=20, degree=3.5, seed=2)
+    within, _ = cliques.junction_tree_from_order(junction_tree.plan_tree(given, cliques.search_orders(given, 0, 4).order))
     widest = max(len(clique) for clique in within.cliques)
     assert widest >= 5
     random = np.random.default_rng(0)
@@ -207,13 +207,15 @@ def test_cliques_grow_inside_the_junction_tree_by_information():
     edges = [scope for scope, _ in given.factors() if len(scope) == 2]
     before = edges
     for size in range(3, widest):
-        grown = structure.grown_cliques(edges, within.cliques, information, size)
+        grown = structure_selection.grow_cliques(edges, within.cliques, information, size)
         assert max(map(len, grown)) <= size
         assert all(any(set(clique) <= set(other) for other in within.cliques) for clique in grown)
         assert all(any(set(edge) <= set(clique) for clique in grown) for edge in before)
         before = grown
-    assert set(map(frozenset, structure.grown_cliques(edges, within.cliques, information, widest))) == set(map(frozenset, within.cliques))
-    alone = structure.grown_cliques([(0, 1), (2, 3)], [(0, 1, 2, 3, 4)], information[:5, :5], 3)
+    assert set(map(frozenset, structure_selection.grow_cliques(edges, within.cliques, information, widest))) == set(
+        map(frozenset, within.cliques)
+    )
+    alone = structure_selection.grow_cliques([(0, 1), (2, 3)], [(0, 1, 2, 3, 4)], information[:5, :5], 3)
     choices = [(i, j, k) for i, j in ((0, 1), (2, 3)) for k in range(5) if k not in (i, j)]
     best = max(choices, key=lambda t: information[t[0], t[2]] + information[t[1], t[2]])
     assert tuple(sorted(best)) in alone
@@ -221,11 +223,13 @@ def test_cliques_grow_inside_the_junction_tree_by_information():
 
 def test_regions_that_hold_no_cluster_are_refused():
     with pytest.raises(BadUsage, match=r"cluster 0 \(0, 1\) is inside none of the --regions"):
-        learning.learner(cases.problem(scopes=[(0, 1)]), Settings(algorithm="cvm", regions=((2, 3),)))
+        learning.make_learner(cases.problem(scopes=[(0, 1)]), LearningSettings(algorithm="cvm", regions=((2, 3),)))
     with pytest.raises(BadUsage, match="--max-clique 2 is less than the 3 variables of the largest cluster"):
-        learning.learner(cases.problem(), Settings(algorithm="cvm", max_clique=2))
+        learning.make_learner(cases.problem(), LearningSettings(algorithm="cvm", max_clique=2))
 
 
 def test_pairs_of_all_variables_intersect_in_themselves_alone():
-    assert cvm.kikuchi([(0, 1), (2, 3)]) == []
-    assert cvm.kikuchi(list(itertools.combinations(range(3), 2))) == [((i,), [k for k in range(3) if k != 2 - i], -1) for i in range(3)]
+    assert cvm.kikuchi_regions([(0, 1), (2, 3)]) == []
+    assert cvm.kikuchi_regions(list(itertools.combinations(range(3), 2))) == [
+        ((i,), [k for k in range(3) if k != 2 - i], -1) for i in range(3)
+    ]

@@ -7,25 +7,25 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
-from herdcli.markov.bethe import lattice
-from herdcli.markov.method import Settings
-from herdcli.markov.model import beliefs, flat, generate, network
+from herdcli.markov.bethe import lattice_bp
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import beliefs, flat_marginals, network, random_networks
 
 
 def infer(given, **settings):
-    method = algorithms.method(given, Settings(algorithm="bp", tolerance=1e-12, **settings))
-    return method, solve(method)
+    method = algorithms.make_method(given, InferenceSettings(algorithm="bp", tolerance=1e-12, **settings))
+    return method, run_algorithm(method)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 6), (7, 1), (2, 2), (5, 4), (4, 5), (9, 8)])
 def test_beliefs_and_log_z_are_those_of_the_general_loop(rows, columns):
-    given = generate.make("grid", rows=rows, columns=columns, sigma_w=1.0, sigma_b=1.0, seed=rows)
+    given = random_networks.generate("grid", rows=rows, columns=columns, sigma_w=1.0, sigma_b=1.0, seed=rows)
     method, ours = infer(given, schedule="checkerboard")
     theirs = infer(given, schedule="residual")[1]
-    assert isinstance(method, lattice.LatticePropagation)
+    assert isinstance(method, lattice_bp.LatticePropagation)
     assert ours.attributes["converged"]
     assert np.abs(np.array(ours.nodes) - np.array(theirs.nodes)).max() < 1e-11
     assert abs(ours.attributes["log_z"] - theirs.attributes["log_z"]) < 1e-9
@@ -36,16 +36,16 @@ def test_beliefs_and_log_z_are_those_of_the_general_loop(rows, columns):
 
 def test_any_positive_tables_of_two_states_will_do():
     random = np.random.default_rng(0)
-    edges = [tuple(edge) for edge in generate.grid_edges(4, 5).tolist()]
+    edges = [tuple(edge) for edge in random_networks.grid_edges(4, 5).tolist()]
     factors = [(edge[::-1] if k % 3 else edge, np.exp(0.5 * random.standard_normal((2, 2)))) for k, edge in enumerate(edges)]
-    given = network.build([2] * 20, [*factors, ((), np.array(0.2)), ((3,), np.array([0.1, 0.7]))], shape=np.array([4, 5]))
+    given = network.build_network([2] * 20, [*factors, ((), np.array(0.2)), ((3,), np.array([0.1, 0.7]))], shape=np.array([4, 5]))
     ours, theirs = infer(given, schedule="checkerboard")[1], infer(given, schedule="residual")[1]
     assert np.abs(np.array(ours.nodes) - np.array(theirs.nodes)).max() < 1e-11
     assert abs(ours.attributes["log_z"] - theirs.attributes["log_z"]) < 1e-9
 
 
 def test_evidence_and_the_trace_of_every_sweep():
-    given = network.condition(generate.make("grid", rows=5, columns=6, sigma_w=1.0, seed=3), {0: 1, 8: 0, 9: 1, 29: 0})
+    given = network.condition_network(random_networks.generate("grid", rows=5, columns=6, sigma_w=1.0, seed=3), {0: 1, 8: 0, 9: 1, 29: 0})
     ours, theirs = infer(given, schedule="checkerboard")[1], infer(given, schedule="sequential")[1]
     assert [len(p) for p in ours.nodes] == given.cardinality.tolist()
     assert max(np.abs(p - q).max() for p, q in zip(ours.nodes, theirs.nodes, strict=True)) < 1e-11
@@ -58,18 +58,18 @@ def test_evidence_and_the_trace_of_every_sweep():
 
 
 def test_large_grids_take_it_by_themselves():
-    assert isinstance(infer(generate.make("grid", rows=40, columns=30), iterations=8)[0], lattice.LatticePropagation)
-    assert not isinstance(infer(generate.make("grid", rows=4, columns=3), iterations=8)[0], lattice.LatticePropagation)
-    strong = generate.make("grid", rows=40, columns=30, sigma_w=60.0)
-    assert not isinstance(infer(strong, iterations=1)[0], lattice.LatticePropagation)
+    assert isinstance(infer(random_networks.generate("grid", rows=40, columns=30), iterations=8)[0], lattice_bp.LatticePropagation)
+    assert not isinstance(infer(random_networks.generate("grid", rows=4, columns=3), iterations=8)[0], lattice_bp.LatticePropagation)
+    strong = random_networks.generate("grid", rows=40, columns=30, sigma_w=60.0)
+    assert not isinstance(infer(strong, iterations=1)[0], lattice_bp.LatticePropagation)
 
 
 def test_workers_and_bands_of_rows_change_nothing():
-    given = generate.make("grid", rows=300, columns=4, sigma_w=1.0, seed=4)
-    alone = algorithms.method(given, Settings(algorithm="bp", schedule="checkerboard", tolerance=1e-12))
+    given = random_networks.generate("grid", rows=300, columns=4, sigma_w=1.0, seed=4)
+    alone = algorithms.make_method(given, InferenceSettings(algorithm="bp", schedule="checkerboard", tolerance=1e-12))
     with ThreadPoolExecutor(3) as pool:
-        shared = algorithms.method(given, Settings(algorithm="bp", schedule="checkerboard", tolerance=1e-12), pool.map)
-        ours, theirs = solve(shared), solve(alone)
+        shared = algorithms.make_method(given, InferenceSettings(algorithm="bp", schedule="checkerboard", tolerance=1e-12), pool.map)
+        ours, theirs = run_algorithm(shared), run_algorithm(alone)
     assert len(shared.bands) == 3
     assert np.array_equal(ours.nodes.values, theirs.nodes.values)
     assert np.array_equal(ours.cliques.table, theirs.cliques.table)
@@ -77,30 +77,30 @@ def test_workers_and_bands_of_rows_change_nothing():
 
 
 def test_bands_of_rows_on_a_chain_are_exact():
-    given = generate.make("grid", rows=260, columns=1, sigma_w=1.0, seed=4)
+    given = random_networks.generate("grid", rows=260, columns=1, sigma_w=1.0, seed=4)
     ours = infer(given, schedule="checkerboard")[1]
-    known = solve(algorithms.method(given, Settings(orders=1)))
+    known = run_algorithm(algorithms.make_method(given, InferenceSettings(orders=1)))
     assert np.abs(ours.nodes.values - np.concatenate(known.nodes)).max() < 1e-11
     assert abs(ours.attributes["log_z"] - known.attributes["log_z"]) < 1e-9
 
 
 def test_marginals_of_variables_alone_are_the_same_ones():
-    given = generate.make("grid", rows=140, columns=3, sigma_w=1.0, seed=5)
+    given = random_networks.generate("grid", rows=140, columns=3, sigma_w=1.0, seed=5)
     whole, short = (infer(given, schedule="checkerboard", output_marginals=which)[1] for which in ("all", "nodes"))
     assert (len(whole.cliques), len(short.cliques)) == (140 * 2 + 139 * 3, 0)
     assert np.array_equal(whole.nodes.values, short.nodes.values)
     assert whole.attributes["log_z"] == short.attributes["log_z"]
     gap = whole.attributes.pop("consistency_gap")
-    reckoned = beliefs.assemble(given, {}, whole.nodes, whole.cliques, **whole.attributes).consistency_gap
+    reckoned = beliefs.assemble_beliefs(given, {}, whole.nodes, whole.cliques, **whole.attributes).consistency_gap
     assert abs(gap - reckoned) < 1e-15
     assert gap == short.attributes["consistency_gap"]
 
 
 def test_flat_results_are_read_like_lists():
-    pairs = flat.Cliques(np.array([2, 0, 1]), np.array([0, 2, 3]), np.arange(8.0), np.array([0, 6, 8]), np.array([3, 2, 2]))
+    pairs = flat_marginals.FlatCliques(np.array([2, 0, 1]), np.array([0, 2, 3]), np.arange(8.0), np.array([0, 6, 8]), np.array([3, 2, 2]))
     (first, table), (second, row) = list(pairs)
     assert (first, table.tolist(), second, row.tolist()) == ((2, 0), [[0, 1, 2], [3, 4, 5]], (1,), [6, 7])
-    nodes = flat.Marginals(np.arange(5.0), np.array([0, 2, 5]))
+    nodes = flat_marginals.FlatMarginals(np.arange(5.0), np.array([0, 2, 5]))
     assert [p.tolist() for p in nodes] == [[0, 1], [2, 3, 4]]
     assert nodes[-1].tolist() == [2, 3, 4]
     assert len(nodes[1:]) == 1
@@ -109,17 +109,20 @@ def test_flat_results_are_read_like_lists():
 def test_colours_go_round():
     for shape in ((1, 1), (3, 4), (4, 3), (5, 5)):
         values = np.random.default_rng(1).random(shape)
-        assert np.array_equal(lattice.from_colours(lattice.to_colours(values), shape[1]), values)
+        assert np.array_equal(lattice_bp.join_colours(lattice_bp.split_colours(values), shape[1]), values)
 
 
 def test_what_is_no_lattice_is_told():
-    grid = generate.make("grid", rows=4, columns=4)
+    grid = random_networks.generate("grid", rows=4, columns=4)
     cases = [
-        (generate.make("tree", nodes=9), "needs a network made as a grid"),
-        (network.observe(grid, {3: np.array([0.5, 0.5])}), "takes no observed marginals"),
-        (network.build([3] * 4, [], shape=np.array([2, 2])), "needs two-state variables"),
-        (network.build([2] * 4, [((0, 3), np.array([[1.0, 2.0], [2.0, 1.0]]))], shape=np.array([2, 2])), "needs neighbours on the grid"),
-        (generate.make("grid", rows=4, columns=4, sigma_w=150), "needs weights that sum to at most 300"),
+        (random_networks.generate("tree", nodes=9), "needs a network made as a grid"),
+        (network.with_observed_marginals(grid, {3: np.array([0.5, 0.5])}), "takes no observed marginals"),
+        (network.build_network([3] * 4, [], shape=np.array([2, 2])), "needs two-state variables"),
+        (
+            network.build_network([2] * 4, [((0, 3), np.array([[1.0, 2.0], [2.0, 1.0]]))], shape=np.array([2, 2])),
+            "needs neighbours on the grid",
+        ),
+        (random_networks.generate("grid", rows=4, columns=4, sigma_w=150), "needs weights that sum to at most 300"),
     ]
     for given, message in cases:
         with pytest.raises(BadUsage, match=f"--(schedule checkerboard|algorithm bp) {message}"):

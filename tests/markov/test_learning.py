@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.artifacts import load_checkpoint, save_checkpoint
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov.exact import cliques, enumeration
-from herdcli.markov.learning import fitted, induction, moments, tilting
-from herdcli.markov.learning import gradient as learning_gradient
+from herdcli.markov.learning import feature_tilting, fit_summary, given_moments, induction
+from herdcli.markov.learning import gradient_learning as learning_gradient
 from herdcli.markov.learning import learners as learning
-from herdcli.markov.learning.learners import Settings
-from herdcli.markov.model import constraints, generate, network, structure
-from herdcli.markov.model.constraints import Cluster, Problem
+from herdcli.markov.learning.learners import LearningSettings
+from herdcli.markov.model import constraints, network, random_networks, structure_selection
+from herdcli.markov.model.constraints import Cluster, LearningProblem
 
 _spec = importlib.util.spec_from_file_location("learning_cases", Path(__file__).with_name("learning_cases.py"))
 cases = importlib.util.module_from_spec(_spec)
@@ -49,7 +49,7 @@ def test_older_ways_reach_the_same_distribution(algorithm, settings):
 def test_propagations_a_sweep():
     """UPS-JT passes each separator twice a sweep; effective IPF passes all of them after each of |A| scalings."""
     given = cases.problem()
-    learner = learning.learner(given, Settings())
+    learner = learning.make_learner(given, LearningSettings())
     separators, clusters = len(learner.graph.separators), len(given.clusters)
     assert separators >= 2
     for algorithm, expected in (("ups-jt", 2 * separators), ("effective-ipf", clusters * separators), ("ipf", 0)):
@@ -61,10 +61,10 @@ def test_propagations_a_sweep():
 def test_every_cluster_is_right_when_ups_jt_scales_it():
     """The marginal that is scaled is that of the whole model: a sweep equals one of proportional fitting in the same order."""
     given = cases.problem()
-    learner = learning.learner(given, Settings())
+    learner = learning.make_learner(given, LearningSettings())
     order = [k for part in learner.program for k, other in part.tolist() if other < 0]
     assert sorted(order) == list(range(len(given.clusters)))
-    again = Problem(given.cardinality, [given.clusters[a] for a in order])
+    again = LearningProblem(given.cardinality, [given.clusters[a] for a in order])
     state = learner.step(learner.step(learner.init()))
     factors = learner.result(state).factors
     assert np.abs(cases.joint(given, factors) - cases.fitted_by_hand(again, 2)).max() < 1e-15
@@ -72,7 +72,7 @@ def test_every_cluster_is_right_when_ups_jt_scales_it():
 
 def test_least_divergence_from_a_base():
     random = np.random.default_rng(5)
-    base = network.build(cases.CARDINALITY, [((i, j), np.exp(random.standard_normal((cases.CARDINALITY[i], cases.CARDINALITY[j]))))
+    base = network.build_network(cases.CARDINALITY, [((i, j), np.exp(random.standard_normal((cases.CARDINALITY[i], cases.CARDINALITY[j]))))
                                              for i, j in [(0, 2), (2, 4), (1, 3)]])  # fmt: skip
     given = cases.problem(scopes=[(0, 1), (3, 4), (4, 5)], base=base)
     expected = cases.fitted_by_hand(given, 300)
@@ -80,21 +80,21 @@ def test_least_divergence_from_a_base():
     for algorithm in ("ups-jt", "effective-ipf", "ipf", "gradient"):
         _, learned = cases.fit(given, algorithm, tolerance=1e-10)
         assert np.abs(cases.joint(given, learned.factors) - expected).max() < 1e-9
-    small = network.build(cases.CARDINALITY, list(base.factors())[::2])  # pairs (0, 2) and (1, 3): the cliques are a tree
+    small = network.build_network(cases.CARDINALITY, list(base.factors())[::2])  # pairs (0, 2) and (1, 3): the cliques are a tree
     tree = cases.problem(scopes=[(0, 1), (3, 4)], base=small)
     for settings in ({"double_loop": True}, {"double_loop": False}):
         _, learned = cases.fit(tree, "loopy-is", tolerance=1e-10, **settings)
         assert np.abs(cases.joint(tree, learned.factors) - cases.fitted_by_hand(tree, 300)).max() < 1e-9
 
 
-def boltzmann_features(given: Problem) -> Problem:
+def boltzmann_features(given: LearningProblem) -> LearningProblem:
     """Two-state pairs as the features x_i, x_j and x_i x_j."""
     made = []
     for cluster in given.clusters:
         f = np.zeros((3, 2, 2))
         f[0, 1], f[1, :, 1], f[2, 1, 1] = 1, 1, 1
         made.append(Cluster(cluster.scope, f.reshape(3, -1) @ cluster.target.ravel(), f))
-    return Problem(given.cardinality, made, rows=given.rows)
+    return LearningProblem(given.cardinality, made, rows=given.rows)
 
 
 @pytest.mark.parametrize("algorithm", ["ups-jt", "effective-ipf", "ipf", "gradient"])
@@ -109,7 +109,7 @@ def test_features_that_say_as_much_as_marginals_give_the_same_model(algorithm):
 def test_a_feature_at_its_least_value_forbids_the_states_that_have_more(algorithm):
     """x_0 x_1 is never 1 and P(x_0 = 1) = 0.3: the largest entropy has 0.35, 0.35, 0.3, 0."""
     f = np.array([[[2.0, 2.0], [2.0, 3.0]], [[0.0, 0.0], [1.0, 1.0]]])
-    given = Problem(np.array([2, 2]), [Cluster((0, 1), np.array([2.0, 0.3]), f)])
+    given = LearningProblem(np.array([2, 2]), [Cluster((0, 1), np.array([2.0, 0.3]), f)])
     _, learned = cases.fit(given, algorithm, tolerance=1e-9)
     assert learned.converged
     np.testing.assert_allclose(cases.joint(given, learned.factors), [[0.35, 0.35], [0.3, 0.0]], atol=1e-8)
@@ -117,7 +117,7 @@ def test_a_feature_at_its_least_value_forbids_the_states_that_have_more(algorith
 
 @pytest.mark.parametrize("algorithm", ["gis", "iis"])
 def test_a_feature_that_never_varies_says_nothing(algorithm):
-    given = Problem(np.array([2, 2]), [Cluster((0, 1), np.array([3.0]), np.full((1, 2, 2), 3.0))])
+    given = LearningProblem(np.array([2, 2]), [Cluster((0, 1), np.array([3.0]), np.full((1, 2, 2), 3.0))])
     _, learned = cases.fit(given, algorithm)
     assert learned.converged
     np.testing.assert_array_equal(cases.joint(given, learned.factors), np.full((2, 2), 0.25))
@@ -136,7 +136,7 @@ def test_gradients_are_differences(kind, penalty):
     given = cases.problem(scopes=[(0, 1), (1, 2), (2, 3), (3, 0)])
     f = random.standard_normal((2, 2, 3))
     given.clusters.append(Cluster((4, 5), f.reshape(2, -1) @ given.rows.marginal((4, 5), (2, 3)).ravel(), f))
-    learner = kind(given, Settings(algorithm="gradient", penalty=penalty))
+    learner = kind(given, LearningSettings(algorithm="gradient", penalty=penalty))
     theta = 0.5 * random.standard_normal(len(learner.parameters.target))
     _, gradient = learner.objective(theta)
     for i in range(len(theta)):
@@ -148,7 +148,7 @@ def test_gradients_are_differences(kind, penalty):
 
 def test_pseudo_likelihood_is_the_sum_of_conditionals():
     given = cases.problem()
-    learner = learning.learner(given, Settings(algorithm="pseudo-likelihood"))
+    learner = learning.make_learner(given, LearningSettings(algorithm="pseudo-likelihood"))
     theta = np.random.default_rng(2).standard_normal(len(learner.parameters.target))
     p = cases.joint(given, learner.parameters.factors(theta))
     value = 0.0
@@ -160,11 +160,11 @@ def test_pseudo_likelihood_is_the_sum_of_conditionals():
 
 
 def test_pseudo_likelihood_is_consistent_and_chains_come_near():
-    truth = generate.make("grid", rows=2, columns=3, sigma_w=1.0, sigma_b=0.5, seed=4)
-    p = enumeration.init(truth).joint
-    rows = constraints.Rows(np.array(list(np.ndindex(*p.shape))), p.ravel())  # every state, with its probability
-    edges = [tuple(edge) for edge in generate.grid_edges(2, 3).tolist()]
-    given = Problem(np.full(6, 2), constraints.from_scopes(rows, np.full(6, 2), edges, 0.0), rows=rows)
+    truth = random_networks.generate("grid", rows=2, columns=3, sigma_w=1.0, sigma_b=0.5, seed=4)
+    p = enumeration.initial_joint(truth).joint
+    rows = constraints.StateRows(np.array(list(np.ndindex(*p.shape))), p.ravel())  # every state, with its probability
+    edges = [tuple(edge) for edge in random_networks.grid_edges(2, 3).tolist()]
+    given = LearningProblem(np.full(6, 2), constraints.clusters_from_scopes(rows, np.full(6, 2), edges, 0.0), rows=rows)
     for name, most in {"pseudo-likelihood": 1e-12, "gibbs": 0.005, "cd": 0.005}.items():
         settings = {} if name == "pseudo-likelihood" else {"expectations": name, "iterations": 200, "chains": 300, "learning_rate": 1.0}
         _, learned = cases.fit(given, "gradient" if settings else name, **settings)
@@ -178,10 +178,10 @@ def test_linear_response_is_right_to_second_order_in_the_weights():
     W, b = random.standard_normal(len(pairs)), 0.5 * random.standard_normal(6)
     errors = []
     for scale in (0.02, 0.04, 0.08, 0.16):
-        p = generate.from_weights(pairs, scale * W, b)
-        table = enumeration.init(p).joint
-        clusters = [Cluster(pair, enumeration.marginal(p, table, pair)) for pair in map(tuple, pairs.tolist())]
-        given = Problem(np.full(6, 2), clusters)
+        p = random_networks.network_from_weights(pairs, scale * W, b)
+        table = enumeration.initial_joint(p).joint
+        clusters = [Cluster(pair, enumeration.joint_marginal(p, table, pair)) for pair in map(tuple, pairs.tolist())]
+        given = LearningProblem(np.full(6, 2), clusters)
         _, learned = cases.fit(given, "linear-response")
         q = cases.joint(given, learned.factors)
         errors.append(math.sqrt(float((table * np.log(table / q)).sum())))
@@ -193,8 +193,8 @@ def test_linear_response_is_right_to_second_order_in_the_weights():
 def test_linear_response_refuses_what_has_no_inverse():
     x = np.zeros((10, 3), dtype=np.int64)
     x[5:, 1:] = 1
-    rows = constraints.Rows(x, np.full(10, 0.1))
-    given = Problem(np.full(3, 2), constraints.from_scopes(rows, np.full(3, 2), [(0, 1), (0, 2), (1, 2)], 0.0), rows=rows)
+    rows = constraints.StateRows(x, np.full(10, 0.1))
+    given = LearningProblem(np.full(3, 2), constraints.clusters_from_scopes(rows, np.full(3, 2), [(0, 1), (0, 2), (1, 2)], 0.0), rows=rows)
     with pytest.raises(DataError, match="x0 never changes, so its covariance has no inverse"):
         cases.fit(given, "linear-response")
     with pytest.raises(BadUsage, match="needs the marginals of all pairs"):
@@ -205,19 +205,19 @@ def test_the_likeliest_tree_and_its_closed_form():
     """P = Π p_ij / Π p_i^(d_i − 1), and no spanning tree has more information."""
     cardinality = cases.CARDINALITY[:5]
     rows = cases.sample(150, 4, cardinality)
-    pairs = constraints.pairs(rows, cardinality)
+    pairs = constraints.pair_tables(rows, cardinality)
     information = pairs.information()
     p01 = rows.marginal((0, 1), (2, 3))
     by_hand = float((p01 * np.log(p01 / np.outer(p01.sum(axis=1), p01.sum(axis=0)))).sum())
     assert abs(information[0, 1] - by_hand) < 1e-14
-    tree = structure.chow_liu(information)
+    tree = structure_selection.chow_liu(information)
     best = max(
         sum(information[i, j] for i, j in edges)
         for edges in itertools.combinations(itertools.combinations(range(5), 2), 4)
         if len(cliques.junction_graph(edges).separators) == 3 and {i for e in edges for i in e} == set(range(5))
     )
     assert abs(sum(information[i, j] for i, j in tree) - best) < 1e-12
-    given = Problem(cardinality, constraints.from_scopes(rows, cardinality, tree, 0.0), rows=rows)
+    given = LearningProblem(cardinality, constraints.clusters_from_scopes(rows, cardinality, tree, 0.0), rows=rows)
     _, learned = cases.fit(given)
     assert learned.iterations <= 2
     expected = np.ones(cardinality)
@@ -228,27 +228,29 @@ def test_the_likeliest_tree_and_its_closed_form():
         p = rows.marginal((i,), (cardinality[i],)) ** (1 - sum(i in edge for edge in tree))
         expected = expected * p.reshape([-1 if k == i else 1 for k in range(5)])
     assert np.abs(cases.joint(given, learned.factors) - expected).max() < 1e-14
-    likelihood = fitted.log_likelihood(given.network(learned.factors), rows, 1e9)
+    likelihood = fit_summary.mean_log_likelihood(given.network(learned.factors), rows, 1e9)
     entropies = [float(-(q[q > 0] * np.log(q[q > 0])).sum()) for q in (rows.marginal((i,), (cardinality[i],)) for i in range(5))]
     assert abs(likelihood - (best - sum(entropies))) < 1e-12
 
 
 def test_random_pairs_are_near_on_the_tree():
     path = [(i, i + 1) for i in range(29)]
-    found = structure.near_on_tree(30, path, 0.3, 4, seed=1)
+    found = structure_selection.add_near_pairs(30, path, 0.3, 4, seed=1)
     others = set(found) - set(path)
     assert set(path) <= set(found)
     assert {j - i for i, j in others} == {2, 3, 4}
     assert 10 < len(others) < 40  # of 81
-    assert structure.near_on_tree(30, path, 1.0, 4, seed=1) == sorted((i, j) for i in range(30) for j in range(i + 1, min(30, i + 5)))
+    assert structure_selection.add_near_pairs(30, path, 1.0, 4, seed=1) == sorted(
+        (i, j) for i in range(30) for j in range(i + 1, min(30, i + 5))
+    )
 
 
 def test_induction_adds_the_largest_gain_first_and_gains_what_it_says():
     cardinality = np.full(6, 2)
     rows = cases.sample(200, 8, cardinality)
-    pairs = constraints.pairs(rows, cardinality, 1.0)
-    start = Problem(cardinality, constraints.from_scopes(rows, cardinality, [], 1.0), rows=rows)
-    grown, added = solve(induction.Induction(start, pairs, 6, Settings(), 1.0, 1e9))
+    pairs = constraints.pair_tables(rows, cardinality, 1.0)
+    start = LearningProblem(cardinality, constraints.clusters_from_scopes(rows, cardinality, [], 1.0), rows=rows)
+    grown, added = run_algorithm(induction.Induction(start, pairs, 6, LearningSettings(), 1.0, 1e9))
     information = pairs.information()
     assert abs(added[0][2] - information.max()) < 1e-9
     assert information[added[0][:2]] == information.max()
@@ -257,8 +259,8 @@ def test_induction_adds_the_largest_gain_first_and_gains_what_it_says():
     after = cases.joint(grown, cases.fit(grown)[1].factors)
     gained = float((after * np.log(after / before)).sum())
     assert gained >= sum(gain for *_, gain in added) - 1e-9  # each gain is of one scaling, fitting anew adds to it
-    learner = learning.learner(grown, Settings(tolerance=1e-12))
-    state = iterate.run(learner.step, learner.init(), steps=100, until=learner.done)
+    learner = learning.make_learner(grown, LearningSettings(tolerance=1e-12))
+    state = iterate.run_steps(learner.step, learner.init(), steps=100, until=learner.done)
     table = induction.pair_marginals(learner, state)
     for i, j in [(0, 5), (1, 3)]:
         expected = after.sum(axis=tuple(k for k in range(6) if k not in (i, j)))
@@ -271,28 +273,30 @@ def test_tilting_gives_the_expectations():
     p[2] = q[2] = 0
     p, q = p / p.sum(), q / q.sum()
     f = random.standard_normal((3, 8))
-    ratio = tilting.tilt(p, f, f @ q)
+    ratio = feature_tilting.feature_tilt(p, f, f @ q)
     assert np.abs(f @ (p * ratio) - f @ q).max() < 1e-11
     logs = np.log(ratio[p > 0])
     A = np.column_stack([f[:, p > 0].T, np.ones(7)])
     assert np.abs(A @ np.linalg.lstsq(A, logs, rcond=None)[0] - logs).max() < 1e-10
-    assert tilting.tilt(p, f, f.max(axis=1) + 1) is None
+    assert feature_tilting.feature_tilt(p, f, f.max(axis=1) + 1) is None
 
 
 def test_marginals_that_contradict_zeros_are_refused():
     zero = np.array([[0.5, 0.0], [0.0, 0.5]])
-    given = Problem(np.full(2, 2), [Cluster((0, 1), zero)], base=generate.from_weights(np.array([[0, 1]]), np.zeros(1), np.zeros(2)))
+    given = LearningProblem(
+        np.full(2, 2), [Cluster((0, 1), zero)], base=random_networks.network_from_weights(np.array([[0, 1]]), np.zeros(1), np.zeros(2))
+    )
     assert cases.fit(given)[1].converged
-    base = network.build([2, 2], [((0, 1), np.array([[0.0, 1.0], [1.0, 0.0]]))])
+    base = network.build_network([2, 2], [((0, 1), np.array([[0.0, 1.0], [1.0, 0.0]]))])
     with pytest.raises(NegativeResult, match=r"cluster 0 \(x0, x1\) needs states that other clusters, or the base, forbid"):
-        cases.fit(Problem(np.full(2, 2), [Cluster((0, 1), zero)], base=base))
+        cases.fit(LearningProblem(np.full(2, 2), [Cluster((0, 1), zero)], base=base))
 
 
 @pytest.mark.parametrize("algorithm", ["ups-jt", "effective-ipf", "ipf", "loopy-is", "cvm"])
 def test_the_cluster_whose_states_the_base_forbids_is_named(algorithm):
     two, scopes = np.full(4, 2), [(0, 1), (1, 2), (2, 3), (0, 3)]
     for a, (i, j) in enumerate(scopes):
-        base = network.build(two, [((i, j), np.array([[1.0, 1.0], [1.0, 0.0]]))])
+        base = network.build_network(two, [((i, j), np.array([[1.0, 1.0], [1.0, 0.0]]))])
         with pytest.raises(NegativeResult, match=rf"no distribution has these marginals: cluster {a} \(x{i}, x{j}\) needs states"):
             cases.fit(cases.problem(cardinality=two, scopes=scopes, base=base), algorithm)
         if algorithm == "cvm":
@@ -304,7 +308,7 @@ def test_moments_text():
     text = """{"cardinality": [2, 2, 3], "names": ["a", "b", "c"],
       "clusters": [{"scope": ["a", "b"], "marginal": [0.4, 0.1, 0.1, 0.4]},
                    {"scope": [1, 2], "features": [0, 0, 0, 0, 0, 1], "expectations": 0.3}]}"""
-    given = constraints.check(moments.read(text))
+    given = constraints.check_problem(given_moments.read_moments(text))
     _, learned = cases.fit(given, tolerance=1e-13)
     p = cases.joint(given, learned.factors)
     assert abs(p[:, 1, 2].sum() - 0.3) < 1e-12
@@ -319,21 +323,21 @@ def test_moments_text():
 ])  # fmt: skip
 def test_resumed_runs_end_at_the_same_bits(algorithm, settings, tmp_path):
     given = cases.problem(scopes=[(0, 1), (1, 2), (2, 3), (3, 0)], rows=40)
-    chosen = Settings(algorithm=algorithm, tolerance=1e-300, iterations=6, **settings)
-    whole, begun, resumed = (learning.learner(given, chosen) for _ in range(3))
-    straight = iterate.run(whole.step, whole.init(), steps=6)
-    half = iterate.run(begun.step, begun.init(), steps=2)
+    chosen = LearningSettings(algorithm=algorithm, tolerance=1e-300, iterations=6, **settings)
+    whole, begun, resumed = (learning.make_learner(given, chosen) for _ in range(3))
+    straight = iterate.run_steps(whole.step, whole.init(), steps=6)
+    half = iterate.run_steps(begun.step, begun.init(), steps=2)
     path = str(tmp_path / "c")
     save_checkpoint(path, half, "digest")
-    ended = iterate.run(resumed.step, load_checkpoint(path, type(half), "digest"), steps=6)
+    ended = iterate.run_steps(resumed.step, load_checkpoint(path, type(half), "digest"), steps=6)
     assert all(np.array_equal(p, q) for p, q in zip(whole.result(straight).factors, resumed.result(ended).factors, strict=True))
 
 
 def test_marginals_of_pairs_are_counted_once_or_each_the_same():
     given = cases.sample(70, 2)
-    known = constraints.pairs(given, cases.CARDINALITY, 0.5)
+    known = constraints.pair_tables(given, cases.CARDINALITY, 0.5)
     scopes = [(0, 1), (3, 2), (4, 5)]
-    counted, read = (constraints.from_scopes(given, cases.CARDINALITY, scopes, 0.5, *more) for more in ((), (known,)))
+    counted, read = (constraints.clusters_from_scopes(given, cases.CARDINALITY, scopes, 0.5, *more) for more in ((), (known,)))
     assert [c.scope for c in counted] == [c.scope for c in read] == scopes
     assert all(np.abs(a.target - b.target).max() < 1e-15 for a, b in zip(counted, read, strict=True))
     assert np.abs(known.single()[:2] - given.marginal((0,), (2,), 0.5)).max() < 1e-15
@@ -341,7 +345,7 @@ def test_marginals_of_pairs_are_counted_once_or_each_the_same():
 
 def test_parameters_learned_from_chains_are_the_mean_of_the_second_half():
     """Of 7 updates the last 4: what the chains' burn-in gave is left out."""
-    settings = Settings(algorithm="gradient", expectations="pcd", iterations=7, chains=20, sweeps=1, learning_rate=0.5)
+    settings = LearningSettings(algorithm="gradient", expectations="pcd", iterations=7, chains=20, sweeps=1, learning_rate=0.5)
     learner = learning_gradient.SampledGradient(cases.problem(), settings)
     state, thetas = learner.init(), []
     for _ in range(7):
@@ -354,16 +358,16 @@ def test_parameters_learned_from_chains_are_the_mean_of_the_second_half():
 def test_a_fit_knows_its_rows_and_its_last_residual():
     given = cases.problem(rows=57)
     _, learned = cases.fit(given)
-    found = fitted.record(given, learned, "ups-jt")
+    found = fit_summary.fit_record(given, learned, "ups-jt")
     assert (found.rows, found.iterations, found.residual) == (57, learned.iterations, learned.residual[-1])
-    assert fitted.record(replace(given, rows=None), learned, "ups-jt").rows == 0
-    unstepped = fitted.record(given, replace(learned, residual=np.zeros(0)), "ups-jt")
+    assert fit_summary.fit_record(replace(given, rows=None), learned, "ups-jt").rows == 0
+    unstepped = fit_summary.fit_record(given, replace(learned, residual=np.zeros(0)), "ups-jt")
     assert unstepped.residual == 0.0
 
 
 def test_factors_of_linear_response_have_their_couplings_and_1_for_their_largest_entry():
     given = cases.problem(cardinality=np.full(4, 2), scopes=[(i, j) for j in range(4) for i in range(j)])
-    learner = learning.learner(given, learning.Settings(algorithm="linear-response"))
+    learner = learning.make_learner(given, learning.LearningSettings(algorithm="linear-response"))
     state = learner.step(learner.init())
     for cluster, table in zip(given.clusters, learner.result(state).factors, strict=True):
         assert table.max() == 1.0

@@ -11,18 +11,18 @@ import pytest
 from herdcli import iterate
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov import algorithms
-from herdcli.markov.exact import batch, cliques, enumeration
-from herdcli.markov.exact.batch import Batch
+from herdcli.markov.exact import cliques, enumeration, evidence_batch
+from herdcli.markov.exact.evidence_batch import EvidenceBatch
 from herdcli.markov.learning import learners
-from herdcli.markov.method import Settings
-from herdcli.markov.model import beliefs, constraints, generate, network, regions, structure
-from herdcli.markov.model.constraints import Problem, Rows
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import beliefs, constraints, network, random_networks, region_graphs, structure_selection
+from herdcli.markov.model.constraints import LearningProblem, StateRows
 from herdcli.markov.model.network import MOST_AXES
 
 
 def made(cardinality=(2, 3), scopes=((0,), (0, 1)), **more):
     cardinality = np.array(cardinality)
-    return network.build(cardinality, [(s, np.ones(cardinality[list(s)])) for s in scopes], **more)
+    return network.build_network(cardinality, [(s, np.ones(cardinality[list(s)])) for s in scopes], **more)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def made(cardinality=(2, 3), scopes=((0,), (0, 1)), **more):
     ids=lambda value: "",
 )
 def test_what_is_at_its_limits_is_a_network(value):
-    assert network.validate(value) is value
+    assert network.validate_network(value) is value
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_is_at_its_limits_is_a_network(value):
 )
 def test_what_is_beyond_its_limits_is_none(value, message):
     with pytest.raises(DataError, match=message):
-        network.validate(value)
+        network.validate_network(value)
 
 
 def test_evidence_and_likelihoods_of_states_that_there_are():
@@ -75,28 +75,28 @@ def test_evidence_and_likelihoods_of_states_that_there_are():
     for evidence, message in (({2: 0}, "names variable 2, there are 2"), ({-1: 0}, "names variable -1"),
                               ({1: 3}, "gives x1 the state 3, it has 3"), ({0: -1}, "gives x0 the state -1")):  # fmt: skip
         with pytest.raises(DataError, match=message):
-            network.condition(given, evidence)
-    held = network.condition(given, {1: 2})
+            network.condition_network(given, evidence)
+    held = network.condition_network(given, {1: 2})
     assert (held.cardinality.tolist(), network.states_before(held).tolist()) == ([2, 1], [2, 3])
-    assert network.states_before(network.condition(held, {0: 1})).tolist() == [2, 3]
-    weighed = network.weigh(given, {1: np.array([1.0, 2.0, 0.0])})
+    assert network.states_before(network.condition_network(held, {0: 1})).tolist() == [2, 3]
+    weighed = network.with_likelihoods(given, {1: np.array([1.0, 2.0, 0.0])})
     assert [scope for scope, _ in weighed.factors()] == [(0,), (0, 1), (1,)]
-    assert network.weigh(given, {}) is given
+    assert network.with_likelihoods(given, {}) is given
     with pytest.raises(DataError, match="factor 2 has 2 values, its scope has 3 states"):
-        network.weigh(given, {1: np.ones(2)})
+        network.with_likelihoods(given, {1: np.ones(2)})
     p = network.check_marginal(given, 0, np.array([0.5, 0.5 + 0.9e-6]))
     assert p.sum() == pytest.approx(1.0, abs=1e-15)
     with pytest.raises(DataError, match="the marginal of x0 has 3 values, the variable has 2 states"):
         network.check_marginal(given, 0, np.ones(3) / 3)
-    assert network.reduced(held, ((0, 1), np.ones((2, 1))))[0] == (0,)
+    assert network.reduce_factor(held, ((0, 1), np.ones((2, 1))))[0] == (0,)
 
 
 def test_regions_are_over_what_evidence_leaves():
-    given = network.condition(generate.make("grid", rows=2, columns=3), {1: 0, 5: 1})
-    found = regions.find(given, "edges")
+    given = network.condition_network(random_networks.generate("grid", rows=2, columns=3), {1: 0, 5: 1})
+    found = region_graphs.find_regions(given, "edges")
     assert found.outer == [(0, 3), (2,), (3, 4)]
     assert (found.inner, found.count, found.parents) == ([(3,)], [-1], [[0, 2]])
-    logs, constant = regions.tables(given, found)
+    logs, constant = region_graphs.region_log_tables(given, found)
     assert [table.shape for table in logs] == [(2, 2), (2,), (2, 2)]
     value = {0: 1, 2: 1, 3: 0, 4: 1}
     total = sum(table[tuple(value[i] for i in scope)] for table, scope in zip(logs, found.outer, strict=True)) + constant
@@ -105,33 +105,33 @@ def test_regions_are_over_what_evidence_leaves():
 
 
 def test_rows_of_evidence_are_states_or_none():
-    given = generate.make("grid", rows=2, columns=2)
+    given = random_networks.generate("grid", rows=2, columns=2)
     with pytest.raises(DataError, match="row 1 gives x2 the state 2, it has 0 to 1, or −1"):
-        Batch(given, [0, 2], np.array([[0, 1], [1, 2]]), orders=1, seed=0)
+        EvidenceBatch(given, [0, 2], np.array([[0, 1], [1, 2]]), orders=1, seed=0)
     with pytest.raises(DataError, match="row 0 gives x0 the state -2"):
-        Batch(given, [0], np.array([[-2]]), orders=1, seed=0)
-    hard = network.build([2, 2], [((0, 1), np.eye(2))])
-    batch = Batch(hard, [0, 1], np.array([[0, 0], [-1, 1], [0, 1]]), orders=1, seed=0)
+        EvidenceBatch(given, [0], np.array([[-2]]), orders=1, seed=0)
+    hard = network.build_network([2, 2], [((0, 1), np.eye(2))])
+    batch = EvidenceBatch(hard, [0, 1], np.array([[0, 0], [-1, 1], [0, 1]]), orders=1, seed=0)
     assert batch.step(batch.init()).log_z.tolist() == [0, 0, -np.inf]
-    assert Batch(hard, [0], np.array([[0]]), orders=1, seed=0).count == 1
+    assert EvidenceBatch(hard, [0], np.array([[0]]), orders=1, seed=0).count == 1
 
 
 def test_beliefs_are_divided_as_they_are_long():
-    good = beliefs.assemble(made((2, 2), ()), {}, [np.full(2, 0.5)] * 2, [((0, 1), np.full((2, 2), 0.25))])
+    good = beliefs.assemble_beliefs(made((2, 2), ()), {}, [np.full(2, 0.5)] * 2, [((0, 1), np.full((2, 2), 0.25))])
     good.validate()
-    beliefs.check(good, 2)
+    beliefs.require_same_variables(good, 2)
     with pytest.raises(DataError, match="has marginals of 2 variables, expected 3"):
-        beliefs.check(good, 3)
+        beliefs.require_same_variables(good, 3)
     for changes, message in (({"names": ["a"]}, "/names has 1 names for 2 variables"),
                              ({"clique_scope": np.array([0, 2])}, "/clique_scope"),
                              ({"node_offset": np.array([0, 2, 5])}, "node_offset")):  # fmt: skip
         with pytest.raises(DataError, match=message):
             replace(good, **changes).validate()
-    told = beliefs.certificate(2.5, True, 3, np.array([0.5, 0.1]), np.array([3.0, 2.5]), extra=7)
+    told = beliefs.convergence_attributes(2.5, True, 3, np.array([0.5, 0.1]), np.array([3.0, 2.5]), extra=7)
     assert (told["log_z"], told["free_energy"], told["residual"], told["iterations"], told["extra"]) == (-2.5, 2.5, 0.1, 3, 7)
-    assert beliefs.certificate(2.5, True, 0, np.empty(0), np.empty(0))["residual"] == 0.0
+    assert beliefs.convergence_attributes(2.5, True, 0, np.empty(0), np.empty(0))["residual"] == 0.0
     errors = [np.array([0.1, 0.1]), np.zeros(1)]
-    held = beliefs.assemble(made((2, 2), ()), {1: 1}, [np.array([0.25, 0.75]), np.ones(1)], [((0, 1), np.array([[0.25], [0.75]]))],
+    held = beliefs.assemble_beliefs(made((2, 2), ()), {1: 1}, [np.array([0.25, 0.75]), np.ones(1)], [((0, 1), np.array([[0.25], [0.75]]))],
                             standard_error=errors)  # fmt: skip
     assert held.node.tolist() == [0.25, 0.75, 0, 1]
     assert held.clique.tolist() == [0, 0.25, 0, 0.75]
@@ -139,8 +139,8 @@ def test_beliefs_are_divided_as_they_are_long():
 
 
 def test_variables_that_evidence_holds_are_no_part_of_a_joint_table(monkeypatch):
-    given = network.condition(generate.make("grid", rows=2, columns=3), {1: 0, 5: 1})
-    assert enumeration.shape(given) == (2, 2, 2, 2)
+    given = network.condition_network(random_networks.generate("grid", rows=2, columns=3), {1: 0, 5: 1})
+    assert enumeration.joint_shape(given) == (2, 2, 2, 2)
     monkeypatch.setattr(enumeration, "MOST_STATES", 16)
     joint = enumeration.log_joint(given)
     x = (1, 0, 1, 1)  # of variables 0, 2, 3 and 4
@@ -153,8 +153,10 @@ def test_variables_that_evidence_holds_are_no_part_of_a_joint_table(monkeypatch)
 
 def test_proportional_fitting_sweep_by_sweep():
     table = np.array([[0.4, 0.1], [0.2, 0.3]])
-    given = network.observe(network.build([2, 2], [((0, 1), table)]), {0: np.array([0.3, 0.7]), 1: np.array([0.6, 0.4])})
-    state = enumeration.init(given)
+    given = network.with_observed_marginals(
+        network.build_network([2, 2], [((0, 1), table)]), {0: np.array([0.3, 0.7]), 1: np.array([0.6, 0.4])}
+    )
+    state = enumeration.initial_joint(given)
     assert (state.step, len(state.residual)) == (0, 0)
     p = table.copy()
     for step in (1, 2):
@@ -162,28 +164,28 @@ def test_proportional_fitting_sweep_by_sweep():
         p *= (np.array([0.3, 0.7]) / p.sum(axis=1))[:, None]
         columns = np.abs(p.sum(axis=0) - [0.6, 0.4]).max()
         p *= np.array([0.6, 0.4]) / p.sum(axis=0)
-        state = enumeration.step(given, state)
+        state = enumeration.fitting_sweep(given, state)
         np.testing.assert_allclose(state.joint, p)
         assert (state.residual[-1], state.step) == (pytest.approx(max(rows, columns)), step)
-    method = algorithms.method(given, Settings(algorithm="enumerate", iterations=7))
+    method = algorithms.make_method(given, InferenceSettings(algorithm="enumerate", iterations=7))
     assert (method.steps, method.progress(method.init()).bound) == (7, 7)
     told = method.result(state).attributes
     assert told["scaling_updates"] == 2 * 2
     assert told["log_z"] == pytest.approx(float((p * np.log(table / p)).sum()))
-    plain = algorithms.method(network.observe(given, {}), Settings(algorithm="enumerate"))
+    plain = algorithms.make_method(network.with_observed_marginals(given, {}), InferenceSettings(algorithm="enumerate"))
     assert (plain.steps, plain.result(plain.init()).attributes["residual"]) == (0, 0.0)
-    wrong = network.observe(network.build([2], [((0,), np.array([1.0, 0.0]))]), {0: np.array([0.5, 0.5])})
+    wrong = network.with_observed_marginals(network.build_network([2], [((0,), np.array([1.0, 0.0]))]), {0: np.array([0.5, 0.5])})
     with pytest.raises(NegativeResult, match="the observed marginal of x0 gives probability to a state that is impossible"):
-        enumeration.step(wrong, enumeration.init(wrong))
+        enumeration.fitting_sweep(wrong, enumeration.initial_joint(wrong))
 
 
 def triangle(algorithm, **settings):
     """A learner of the pairs of three variables, and the problem."""
     x = np.random.default_rng(0).integers(0, 2, (50, 3))
     x[:20, 1], x[10:40, 2] = x[:20, 0], x[10:40, 1]
-    rows = Rows(x, np.full(50, 1 / 50))
-    given = Problem(np.full(3, 2), constraints.from_scopes(rows, np.full(3, 2), [(0, 1), (1, 2), (0, 2)], 1.0), rows=rows)
-    return learners.learner(given, learners.Settings(algorithm=algorithm, iterations=40, **settings)), given
+    rows = StateRows(x, np.full(50, 1 / 50))
+    given = LearningProblem(np.full(3, 2), constraints.clusters_from_scopes(rows, np.full(3, 2), [(0, 1), (1, 2), (0, 2)], 1.0), rows=rows)
+    return learners.make_learner(given, learners.LearningSettings(algorithm=algorithm, iterations=40, **settings)), given
 
 
 @pytest.mark.parametrize(("algorithm", "settings"), [("cvm", {}), ("loopy-is", {"double_loop": True})])
@@ -193,7 +195,7 @@ def test_the_entropy_of_regions_is_that_of_the_given_pairs_less_their_overlaps(a
     begun = learner.init()
     assert (begun.step, begun.counts.tolist(), len(begun.residual), len(begun.entropy)) == (0, [0, 0], 0, 0)
     assert learner.note == "3 outer regions of at most 2 variables, 3 inner ones"
-    state = iterate.run(learner.step, begun, until=learner.done)
+    state = iterate.run_steps(learner.step, begun, until=learner.done)
 
     def H(p):
         return -float((p * np.log(p)).sum())
@@ -220,7 +222,7 @@ def test_loopy_scaling_tells_of_its_graph_and_counts():
         triangle("loopy-is", regions=((0, 1), (1, 2)))
     kept, _ = triangle("cvm", regions=((0, 1, 2),))
     assert kept.note == "1 outer regions of at most 3 variables, 0 inner ones"
-    state = iterate.run(kept.step, kept.init(), until=kept.done)
+    state = iterate.run_steps(kept.step, kept.init(), until=kept.done)
     assert kept.met(state)
 
 
@@ -229,26 +231,26 @@ def test_cliques_grow_by_the_information_of_fresh_pairs_then_of_all():
     information = np.zeros((4, 4))
     for (i, j), value in {(0, 1): 5.0, (2, 3): 5.0, (0, 2): 0.3, (1, 2): 0.3, (0, 3): 0.5, (1, 3): 0.05}.items():
         information[i, j] = information[j, i] = value
-    grown = structure.grown_cliques([(0, 1), (2, 3)], [(0, 1, 2, 3)], information, 3)
+    grown = structure_selection.grow_cliques([(0, 1), (2, 3)], [(0, 1, 2, 3)], information, 3)
     # 0 into 23 gains 0.8, then the fresh pairs 12 and 13 are left: 2 or 3 into 01 gain 0.3 or 0.05
     assert grown == [(0, 1, 2), (0, 2, 3)]
-    assert structure.grown_cliques([(0, 1)], [(0, 1), (2, 3)], information, 2) == [(0, 1), (2, 3)]
-    assert structure.grown_cliques([(0, 1), (2, 3)], [(0, 1, 2, 3)], information, 2) == [(0, 1), (2, 3)]
+    assert structure_selection.grow_cliques([(0, 1)], [(0, 1), (2, 3)], information, 2) == [(0, 1), (2, 3)]
+    assert structure_selection.grow_cliques([(0, 1), (2, 3)], [(0, 1, 2, 3)], information, 2) == [(0, 1), (2, 3)]
 
 
 def test_tables_of_a_batch_have_two_axes_more_than_the_width(monkeypatch):
     """A clique of width + 1 variables, and the rows."""
-    chain = network.build([2] * 3, [((0, 1), np.ones((2, 2))), ((1, 2), np.ones((2, 2)))])
+    chain = network.build_network([2] * 3, [((0, 1), np.ones((2, 2))), ((1, 2), np.ones((2, 2)))])
     for most, possible in ((2, False), (3, True)):
-        monkeypatch.setattr(batch, "MOST_AXES", most)
-        tried = batch.Batch(chain, [0], np.array([[0]]), orders=1, seed=0)
+        monkeypatch.setattr(evidence_batch, "MOST_AXES", most)
+        tried = evidence_batch.EvidenceBatch(chain, [0], np.array([[0]]), orders=1, seed=0)
         assert (tried.width, tried.possible) == (1, possible)
 
 
 def test_an_elimination_of_variables_alone_costs_their_states():
-    found = cliques.search(network.build([2, 3, 4], [((1,), np.ones(3))]), 0, 3)
+    found = cliques.search_orders(network.build_network([2, 3, 4], [((1,), np.ones(3))]), 0, 3)
     assert (found.width, found.cells, found.largest, sorted(found.order)) == (0, 2 + 3 + 4, 4, [0, 1, 2])
-    pair = cliques.search(network.build([2, 3, 4], [((0, 2), np.ones((2, 4)))]), 0, 3)
+    pair = cliques.search_orders(network.build_network([2, 3, 4], [((0, 2), np.ones((2, 4)))]), 0, 3)
     assert (pair.width, pair.largest) == (1, 8)
     assert pair.cells in (3 + 8 + 4, 3 + 8 + 2)
 
@@ -261,7 +263,7 @@ def test_variables_that_add_no_edge_are_eliminated_first():
     cliques_of_five = [*itertools.combinations(range(5), 2), *itertools.combinations(range(5, 10), 2)]
     scopes = [*cliques_of_five, (4, 10), (5, 10)]
     for orders in (1, 4):  # the first order goes by edges, the second by neighbours
-        found = cliques.search(network.build([2] * 11, [(scope, np.ones((2, 2))) for scope in scopes]), 0, orders)
+        found = cliques.search_orders(network.build_network([2] * 11, [(scope, np.ones((2, 2))) for scope in scopes]), 0, orders)
         assert (found.cells, found.largest, found.width) == (2 * 60 + 10, 32, 4)
 
 
@@ -270,7 +272,7 @@ def test_pairs_that_are_in_a_clique_already_add_nothing():
     information = np.zeros((4, 4))
     for (i, j), value in {(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.7, (0, 3): 0.4, (1, 3): 0.3, (0, 2): 0.1}.items():
         information[i, j] = information[j, i] = value
-    grown = structure.grown_cliques([(0, 1), (1, 2), (2, 3)], [(0, 1, 2, 3)], information, 3)
+    grown = structure_selection.grow_cliques([(0, 1), (1, 2), (2, 3)], [(0, 1, 2, 3)], information, 3)
     assert set(grown) == {(0, 1, 3), (0, 1, 2), (1, 2, 3)}
 
 
@@ -286,11 +288,11 @@ def test_memory_of_cliques_counts_cells_and_their_maps():
 
 def test_junction_trees_of_all_three_ways_agree_on_a_chain_by_hand():
     tables = np.random.default_rng(0).random((3, 2, 2))
-    given = network.build([2] * 4, [((k, k + 1), tables[k]) for k in range(3)])
+    given = network.build_network([2] * 4, [((k, k + 1), tables[k]) for k in range(3)])
     z = (tables[0] @ tables[1] @ tables[2]).sum()
     for message_passing, orders in itertools.product(("hugin", "shafer-shenoy"), (1, 4)):
-        method = algorithms.method(given, Settings(message_passing=message_passing, orders=orders))
-        state = iterate.run(method.step, method.init(), until=method.done)
+        method = algorithms.make_method(given, InferenceSettings(message_passing=message_passing, orders=orders))
+        state = iterate.run_steps(method.step, method.init(), until=method.done)
         found = method.result(state)
         assert found.attributes["log_z"] == pytest.approx(np.log(z))
         assert (state.step, state.width, found.attributes["iterations"]) == (1, 1, 1)  # a forest cannot be improved

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
 from herdcli.markov import algorithms
-from herdcli.markov.method import Settings
-from herdcli.markov.model import generate, network
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import network, random_networks
 
 
 def infer(given, algorithm, **settings):
-    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    return solve(method)
+    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    return run_algorithm(method)
 
 
 def means(found):
@@ -36,7 +36,7 @@ def three_states(seed: int):
     random = np.random.default_rng(seed)
     cardinality = [2, 3, 4, 2, 3]
     scopes = [(0, 1), (1, 2), (2, 3, 4), (1,)]
-    return network.build(cardinality, [(scope, 0.1 + random.random([cardinality[i] for i in scope])) for scope in scopes])
+    return network.build_network(cardinality, [(scope, 0.1 + random.random([cardinality[i] for i in scope])) for scope in scopes])
 
 
 @pytest.mark.parametrize("algorithm", ["bp", "ups"])
@@ -50,13 +50,13 @@ def test_it_is_exact_on_trees(algorithm, seed):
 def loopy(kind: str, tilt: np.ndarray):
     """A lattice of two states, or a ring of three with a factor of three variables; log-potentials tilted by x·tilt."""
     if kind == "lattice":
-        made = generate.make("grid", rows=3, columns=3, sigma_w=1.0, seed=1)
+        made = random_networks.generate("grid", rows=3, columns=3, sigma_w=1.0, seed=1)
     else:
         random = np.random.default_rng(4)
         scopes = [(0, 1), (1, 2), (2, 3), (0, 3), (1, 3, 4)]
-        made = network.build([3] * 5, [(scope, np.exp(0.7 * random.standard_normal([3] * len(scope)))) for scope in scopes])
+        made = network.build_network([3] * 5, [(scope, np.exp(0.7 * random.standard_normal([3] * len(scope)))) for scope in scopes])
     extra = [((i,), np.exp(np.arange(n) * t)) for i, (n, t) in enumerate(zip(made.cardinality.tolist(), tilt, strict=True))]
-    return network.build(made.cardinality, [*made.factors(), *extra])
+    return network.build_network(made.cardinality, [*made.factors(), *extra])
 
 
 @pytest.mark.parametrize("algorithm", ["bp", "ups"])
@@ -72,10 +72,10 @@ def test_it_is_the_derivative_of_the_means(algorithm, kind):
 
 
 def test_what_is_held_or_observed_has_none():
-    given = network.condition(three_states(0), {1: 2})
+    given = network.condition_network(three_states(0), {1: 2})
     found = infer(given, "bp", tolerance=1e-13, linear_response=True).attributes["covariance"]
     assert np.allclose(found, exact_covariance(given), atol=1e-10)
-    observed = network.observe(three_states(0), {1: np.array([0.2, 0.3, 0.5])})
+    observed = network.with_observed_marginals(three_states(0), {1: np.array([0.2, 0.3, 0.5])})
     found = infer(observed, "ups", tolerance=1e-13, linear_response=True).attributes["covariance"]
     assert not found[1].any()
     assert found[2, 3] == found[3, 2] != 0
@@ -83,8 +83,8 @@ def test_what_is_held_or_observed_has_none():
 
 
 def test_where_it_cannot_be_had():
-    copy = network.build([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), np.array([[1.0, 2.0], [2.0, 1.0]]))])
+    copy = network.build_network([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), np.array([[1.0, 2.0], [2.0, 1.0]]))])
     with pytest.raises(DataError, match="factors tie variables to each other by zeros, so that there is no linear response"):
         infer(copy, "bp", linear_response=True)
     with pytest.raises(BadUsage, match="--schedule checkerboard gives no linear response"):
-        infer(generate.make("grid"), "bp", schedule="checkerboard", linear_response=True)
+        infer(random_networks.generate("grid"), "bp", schedule="checkerboard", linear_response=True)

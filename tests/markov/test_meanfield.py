@@ -7,16 +7,16 @@ import pytest
 from scipy.optimize import minimize
 
 from herdcli import iterate
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
-from herdcli.markov.method import Settings
-from herdcli.markov.model import boltzmann, generate, network
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import boltzmann, network, random_networks
 
 
 def infer(given, algorithm, **settings):
-    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    state = iterate.run(method.step, method.init(), until=method.done)
+    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    state = iterate.run_steps(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
 
@@ -28,14 +28,14 @@ def machine(scale: float, seed: int = 0):
     """A fully connected machine of six units with weights of size `scale`."""
     random = np.random.default_rng(seed)
     edges = np.array([(i, j) for i in range(6) for j in range(i + 1, 6)])
-    return generate.from_weights(edges, scale * random.standard_normal(len(edges)), random.standard_normal(6))
+    return random_networks.network_from_weights(edges, scale * random.standard_normal(len(edges)), random.standard_normal(6))
 
 
 def test_weights_say_what_the_factors_say():
     random = np.random.default_rng(1)
     factors = [((0, 1), random.random((2, 2))), ((1, 0), random.random((2, 2))), ((2,), random.random(2)), ((1, 2), random.random((2, 2)))]
-    given = network.build([2, 2, 2], [*factors, ((), np.array(0.3))])
-    found = boltzmann.boltzmann(given, "tap")
+    given = network.build_network([2, 2, 2], [*factors, ((), np.array(0.3))])
+    found = boltzmann.boltzmann_machine(given, "tap")
     for x in np.ndindex(2, 2, 2):
         exact = sum(np.log(table[tuple(x[i] for i in scope)]) for scope, table in given.factors())
         v = np.array(x, dtype=float)
@@ -44,12 +44,12 @@ def test_weights_say_what_the_factors_say():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mean_field_bounds_log_z_and_its_free_energy_never_rises(seed):
-    given = generate.make("grid", rows=4, columns=4, sigma_w=2.0, seed=seed)
+    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=2.0, seed=seed)
     state, found = infer(given, "mean-field", tolerance=1e-12)
     assert found.attributes["converged"]
     assert found.attributes["log_z"] < infer(given, "enumerate")[1].attributes["log_z"]
     assert np.diff(state.free_energy).max() < 1e-12
-    W, b = boltzmann.boltzmann(given, "tap").W, boltzmann.boltzmann(given, "tap").b
+    W, b = boltzmann.boltzmann_machine(given, "tap").W, boltzmann.boltzmann_machine(given, "tap").b
     assert np.allclose(state.mean, 1 / (1 + np.exp(-(W @ state.mean + b))), atol=1e-10)
 
 
@@ -68,12 +68,15 @@ def test_errors_fall_with_the_order_of_plefka_s_expansion(algorithm, order):
 @pytest.mark.parametrize("algorithm", ["mean-field", "tap"])
 def test_linear_response_is_the_derivative_of_the_means(algorithm):
     random = np.random.default_rng(2)
-    edges = generate.grid_edges(2, 3)
+    edges = random_networks.grid_edges(2, 3)
     W, b, step = 0.7 * random.standard_normal(len(edges)), random.standard_normal(6), 1e-5
-    covariance = infer(generate.from_weights(edges, W, b), algorithm, tolerance=1e-14, linear_response=True)[1].attributes["covariance"]
+    covariance = infer(random_networks.network_from_weights(edges, W, b), algorithm, tolerance=1e-14, linear_response=True)[1].attributes[
+        "covariance"
+    ]
     for j in range(6):
         up, down = (
-            means(infer(generate.from_weights(edges, W, b + sign * step * np.eye(6)[j]), algorithm, tolerance=1e-14)[1]) for sign in (1, -1)
+            means(infer(random_networks.network_from_weights(edges, W, b + sign * step * np.eye(6)[j]), algorithm, tolerance=1e-14)[1])
+            for sign in (1, -1)
         )
         assert np.allclose(covariance[:, j], (up - down) / (2 * step), atol=1e-8)
 
@@ -90,14 +93,14 @@ def test_linear_response_is_near_the_exact_covariances_of_weak_couplings():
 
 @pytest.mark.parametrize("algorithm", ["mean-field", "tap", "gibbs"])
 def test_evidence_is_conditioning(algorithm):
-    given = network.condition(machine(0.3), {2: 1, 4: 0})
+    given = network.condition_network(machine(0.3), {2: 1, 4: 0})
     exact, found = infer(given, "enumerate")[1], infer(given, algorithm, sweeps=4000, tolerance=1e-12)[1]
     assert [len(p) for p in found.nodes] == [2, 2, 1, 2, 1, 2]
     assert np.abs(means(exact) - means(found)).max() < (0.02 if algorithm != "tap" else 2e-3)
 
 
 def test_gibbs_is_within_its_standard_errors():
-    given = generate.make("grid", rows=4, columns=4, sigma_w=1.0, seed=3)
+    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=1.0, seed=3)
     exact, found = infer(given, "enumerate")[1], infer(given, "gibbs", sweeps=4000)[1]
     errors = np.array([p[-1] for p in found.attributes["standard_error"]])
     z = (means(found) - means(exact)) / errors
@@ -110,35 +113,39 @@ def test_gibbs_is_within_its_standard_errors():
 
 def test_chains_that_stay_apart_are_told():
     edges = np.array([[0, 1], [1, 2], [2, 0]])
-    stuck = generate.from_weights(edges, np.full(3, 40.0), np.full(3, -40.0))
+    stuck = random_networks.network_from_weights(edges, np.full(3, 40.0), np.full(3, -40.0))
     found = infer(stuck, "gibbs", sweeps=200, burn_in=10, chains=6)[1]
     assert not found.attributes["converged"]
     assert found.attributes["residual"] > 0.5
 
 
 def test_networks_that_are_no_boltzmann_machines_are_refused():
-    three = network.build([2, 2, 2], [((0, 1, 2), np.ones((2, 2, 2)))])
+    three = network.build_network([2, 2, 2], [((0, 1, 2), np.ones((2, 2, 2)))])
     with pytest.raises(BadUsage, match="--algorithm tap is for pairs, factor 0 has 3 variables"):
         infer(three, "tap")
     with pytest.raises(BadUsage, match="--algorithm tap is for two-state variables, x1 has 3"):
-        infer(network.build([2, 3], []), "tap")
+        infer(network.build_network([2, 3], []), "tap")
     with pytest.raises(BadUsage, match="--algorithm tap is for positive factors, factor 0 has a zero"):
-        infer(network.build([2], [((0,), np.array([0.0, 1.0]))]), "tap")
+        infer(network.build_network([2], [((0,), np.array([0.0, 1.0]))]), "tap")
 
 
 def test_auto_is_exact_where_it_fits_and_ends_with_ups():
-    small = generate.make("grid", rows=4, columns=4)
-    assert algorithms.exactly(small, Settings(), 10**9).name == "junction-tree"
-    assert "table cells would take 2^" in algorithms.exactly(small, Settings(), 100).why
-    observed = network.observe(small, {0: np.array([0.5, 0.5])})
-    assert algorithms.exactly(observed, Settings(), 10**9).name == "junction-tree"
-    assert "table cells would take 2^" in algorithms.exactly(observed, Settings(), 100).why
+    small = random_networks.generate("grid", rows=4, columns=4)
+    assert algorithms.choose_exact(small, InferenceSettings(), 10**9).name == "junction-tree"
+    assert "table cells would take 2^" in algorithms.choose_exact(small, InferenceSettings(), 100).why
+    observed = network.with_observed_marginals(small, {0: np.array([0.5, 0.5])})
+    assert algorithms.choose_exact(observed, InferenceSettings(), 10**9).name == "junction-tree"
+    assert "table cells would take 2^" in algorithms.choose_exact(observed, InferenceSettings(), 100).why
 
 
 def test_tap_says_where_its_expansion_does_not_hold():
-    weak, strong = (algorithms.method(generate.make("grid", rows=6, columns=6, sigma_w=w, seed=2), Settings(algorithm="tap", damping=0.5))
-                    for w in (0.3, 8.0))  # fmt: skip
-    told = [solve(each).warning for each in (weak, strong)]
+    weak, strong = (
+        algorithms.make_method(
+            random_networks.generate("grid", rows=6, columns=6, sigma_w=w, seed=2), InferenceSettings(algorithm="tap", damping=0.5)
+        )
+        for w in (0.3, 8.0)
+    )
+    told = [run_algorithm(each).warning for each in (weak, strong)]
     assert told[0] == ""
     assert told[1].startswith("tap is outside Plefka's range: ")
     state = strong.init()
@@ -151,7 +158,9 @@ def test_tap_says_where_its_expansion_does_not_hold():
 
 def test_taps_free_energy_of_a_pair_in_closed_form():
     w, bias, m = 1.3, np.array([0.4, -0.7]), np.array([0.3, 0.6])
-    method = algorithms.method(generate.from_weights(np.array([[0, 1]]), np.array([w]), bias), Settings(algorithm="tap"))
+    method = algorithms.make_method(
+        random_networks.network_from_weights(np.array([[0, 1]]), np.array([w]), bias), InferenceSettings(algorithm="tap")
+    )
     v = m * (1 - m)
     entropy = -float(np.sum(m * np.log(m) + (1 - m) * np.log(1 - m)))
     # Plefka's third term is −½ w² v_0 v_1 of each pair, thus −¼ of the sum over both orders of it (Teh 2003, 2.43)
@@ -160,8 +169,8 @@ def test_taps_free_energy_of_a_pair_in_closed_form():
 
 def test_taps_fixed_points_are_stationary_points_of_its_free_energy():
     given = machine(0.6)
-    method = algorithms.method(given, Settings(algorithm="tap", tolerance=1e-13))
-    m = iterate.run(method.step, method.init(), until=method.done).mean
+    method = algorithms.make_method(given, InferenceSettings(algorithm="tap", tolerance=1e-13))
+    m = iterate.run_steps(method.step, method.init(), until=method.done).mean
     for i in range(len(m)):
         step = np.zeros(len(m))
         step[i] = 1e-5
@@ -172,8 +181,8 @@ def test_taps_fixed_points_are_stationary_points_of_its_free_energy():
 @pytest.mark.parametrize("seed", range(3))
 def test_observed_means_are_constraints_on_the_free_energy(algorithm, seed):
     """Against a general minimiser over the hidden means; the bound is below that of all distributions with these marginals."""
-    given = network.observe(machine(0.4, seed), {1: np.array([0.8, 0.2]), 4: np.array([0.35, 0.65])})
-    method = algorithms.method(given, Settings(algorithm=algorithm))
+    given = network.with_observed_marginals(machine(0.4, seed), {1: np.array([0.8, 0.2]), 4: np.array([0.35, 0.65])})
+    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm))
     state, found = infer(given, algorithm, tolerance=1e-13)
     m = means(found)
     assert found.attributes["converged"]
@@ -198,7 +207,7 @@ def test_observed_means_are_constraints_on_the_free_energy(algorithm, seed):
 def test_tap_is_nearer_than_mean_field_with_observed_marginals():
     errors = {"mean-field": [], "tap": []}
     for seed in range(6):
-        given = network.observe(machine(0.15, seed), {0: np.array([0.3, 0.7]), 3: np.array([0.9, 0.1])})
+        given = network.with_observed_marginals(machine(0.15, seed), {0: np.array([0.3, 0.7]), 3: np.array([0.9, 0.1])})
         exact = means(infer(given, "enumerate", tolerance=1e-13)[1])
         for algorithm, told in errors.items():
             told.append(np.abs(means(infer(given, algorithm, tolerance=1e-12)[1]) - exact).max())
@@ -208,8 +217,8 @@ def test_tap_is_nearer_than_mean_field_with_observed_marginals():
 def test_scaling_with_mean_field_inside_does_not_converge_and_the_constrained_minimum_is_found():
     """Teh (2003), sec. 5.5: weight 5, biases −2.5, means 0.3 of both units."""
     weight, target = 5.0, 0.3
-    given = generate.from_weights(np.array([[0, 1]]), np.array([weight]), np.array([-2.5, -2.5]))
-    both = network.observe(given, {0: np.array([0.7, 0.3]), 1: np.array([0.7, 0.3])})
+    given = random_networks.network_from_weights(np.array([[0, 1]]), np.array([weight]), np.array([-2.5, -2.5]))
+    both = network.with_observed_marginals(given, {0: np.array([0.7, 0.3]), 1: np.array([0.7, 0.3])})
     _, found = infer(both, "mean-field", tolerance=1e-12)
     np.testing.assert_allclose(means(found), target)
     m = target
@@ -230,9 +239,9 @@ def test_scaling_with_mean_field_inside_does_not_converge_and_the_constrained_mi
 
 def test_observed_means_of_certainty_are_evidence_and_respond_to_nothing():
     given = machine(0.3)
-    sure = network.observe(given, {2: np.array([0.0, 1.0])})
+    sure = network.with_observed_marginals(given, {2: np.array([0.0, 1.0])})
     _, found = infer(sure, "mean-field", tolerance=1e-13, linear_response=True)
-    _, other = infer(network.condition(given, {2: 1}), "mean-field", tolerance=1e-13)
+    _, other = infer(network.condition_network(given, {2: 1}), "mean-field", tolerance=1e-13)
     np.testing.assert_allclose(means(found)[[0, 1, 3, 4, 5]], means(other)[[0, 1, 3, 4, 5]], atol=1e-10)
     assert found.attributes["log_z"] == pytest.approx(other.attributes["log_z"], abs=1e-10)
     assert not found.attributes["covariance"][2].any()
@@ -240,8 +249,8 @@ def test_observed_means_of_certainty_are_evidence_and_respond_to_nothing():
 
 def test_linear_response_of_observed_units_is_that_of_their_multipliers():
     """Finite differences in the biases of the network that the multipliers make, whose unconstrained solution this is."""
-    given = network.observe(machine(0.3), {1: np.array([0.6, 0.4])})
-    method = algorithms.method(given, Settings(algorithm="mean-field"))
+    given = network.with_observed_marginals(machine(0.3), {1: np.array([0.6, 0.4])})
+    method = algorithms.make_method(given, InferenceSettings(algorithm="mean-field"))
     state, found = infer(given, "mean-field", tolerance=1e-14, linear_response=True)
     m, W = state.mean, method.machine.W.toarray()
     b = np.log(m / (1 - m)) - W @ m
@@ -250,7 +259,8 @@ def test_linear_response_of_observed_units_is_that_of_their_multipliers():
     h, slopes = 1e-5, np.empty((6, 6))
     for j in range(6):
         up, down = (
-            infer(generate.from_weights(edges, weights, b + s * h * np.eye(6)[j]), "mean-field", tolerance=1e-14)[0].mean for s in (1, -1)
+            infer(random_networks.network_from_weights(edges, weights, b + s * h * np.eye(6)[j]), "mean-field", tolerance=1e-14)[0].mean
+            for s in (1, -1)
         )
         slopes[:, j] = (up - down) / (2 * h)
     np.testing.assert_allclose(found.attributes["covariance"], slopes, atol=1e-7)

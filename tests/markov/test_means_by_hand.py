@@ -11,28 +11,28 @@ from scipy.special import expit, logit
 from herdcli import iterate
 from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
-from herdcli.markov.mean import mean_field, structured
-from herdcli.markov.method import Settings
+from herdcli.markov.mean import mean_field, structured_mean_field
+from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model import boltzmann as machines
-from herdcli.markov.model import generate, pairwise
-from herdcli.markov.model.convergence import rhat
+from herdcli.markov.model import pairwise, random_networks
+from herdcli.markov.model.chain_convergence import split_rhat
 from herdcli.rng import Stream, generator
 
 GRID = {"rows": 3, "columns": 3, "sigma_w": 1.5, "seed": 2}
 
 
 def method(algorithm, given=None, **settings):
-    given = generate.make("grid", **GRID) if given is None else given
-    return algorithms.method(given, Settings(algorithm=algorithm, **settings))
+    given = random_networks.generate("grid", **GRID) if given is None else given
+    return algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
 
 
 def walked(made, steps):
-    return iterate.run(made.step, made.init(), steps=steps)
+    return iterate.run_steps(made.step, made.init(), steps=steps)
 
 
 def boltzmann(given):
     """W, b and the constant, which test_meanfield.py holds to the factors."""
-    found = machines.boltzmann(given, "tap")
+    found = machines.boltzmann_machine(given, "tap")
     return found.W.toarray(), found.b, found.constant
 
 
@@ -46,7 +46,7 @@ def colouring(W):
 
 
 def test_gibbs_sampling_written_out_unit_by_unit():
-    given = generate.make("grid", **GRID)
+    given = random_networks.generate("grid", **GRID)
     settings = {"sweeps": 5, "burn_in": 4, "chains": 3, "annealing": 2, "seed": 6}
     made = method("gibbs", given, **settings)
     W, b, _ = boltzmann(given)
@@ -110,11 +110,11 @@ def test_scale_reduction_of_units_that_never_moved(half, last):
     on = np.array([[half] * 4, [half, 0, half, 0], last]) / half
     m = np.array(last) / half
     mixed = np.sqrt((half - 1) / half + m.var(ddof=1) / ((m * (1 - m)).mean() * half / (half - 1)))
-    assert rhat(on, half).tolist() == [1.0, np.inf, pytest.approx(mixed)]
+    assert split_rhat(on, half).tolist() == [1.0, np.inf, pytest.approx(mixed)]
 
 
 def test_mean_field_and_tap_written_out_unit_by_unit():
-    given = generate.make("grid", **GRID)
+    given = random_networks.generate("grid", **GRID)
     W, b, constant = boltzmann(given)
     for name in ("mean-field", "tap"):
         made = method(name, given, damping=0.25)
@@ -149,19 +149,19 @@ def test_mean_field_and_tap_written_out_unit_by_unit():
 
 def test_roots_far_from_one_half_are_found():
     field, reaction = np.array([0.0, 20.0, -30.0, 3.0, -700.0]), np.array([0.0, 5.0, 5.0, 1e6, 0.0])
-    m = mean_field._solve(field, reaction, np.full(5, 0.5))
+    m = mean_field._solve_mean(field, reaction, np.full(5, 0.5))
     t = logit(m[:4])
     np.testing.assert_allclose(t - field[:4] - 0.5 * (1 - 2 * m[:4]) * reaction[:4], 0.0, atol=1e-6)
     assert m[4] == pytest.approx(0.0, abs=1e-300)
-    assert mean_field._solve(np.zeros(1), np.zeros(1), np.zeros(1)).tolist() == [0.5]
+    assert mean_field._solve_mean(np.zeros(1), np.zeros(1), np.zeros(1)).tolist() == [0.5]
 
 
 def test_strong_edges_are_kept_and_no_edge_is_cut_inside_a_tree():
     """A triangle 0-1-2 with a tail 3: the strongest of the triangle joins two; a third would have two edges to them."""
     weights = {(0, 1): 1.0, (1, 2): -3.0, (0, 2): 2.0, (2, 3): 0.5}
-    given = generate.from_weights(np.array(list(weights)), np.array(list(weights.values())), np.zeros(4))
-    graph = pairwise.reduce(given)
-    tree, kept = structured.partition(graph)
+    given = random_networks.network_from_weights(np.array(list(weights)), np.array(list(weights.values())), np.zeros(4))
+    graph = pairwise.reduce_to_pairwise(given)
+    tree, kept = structured_mean_field.partition_into_trees(graph)
     edges = [tuple(sorted((int(graph.tail[2 * e]), int(graph.head[2 * e])))) for e in range(graph.edges)]
     assert {edge for edge, keep in zip(edges, kept, strict=True) if keep} == {(1, 2), (2, 3)}
     assert tree[1] == tree[2] == tree[3] != tree[0]

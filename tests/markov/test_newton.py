@@ -11,11 +11,11 @@ import pytest
 from herdcli import fast, iterate
 from herdcli.markov import algorithms
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe import newton
-from herdcli.markov.bethe.curvature import curvature
-from herdcli.markov.formats import networks as formats
-from herdcli.markov.method import Settings
-from herdcli.markov.model import generate, network, pairwise
+from herdcli.markov.bethe import newton_step
+from herdcli.markov.bethe.bethe_hessian import bethe_hessian
+from herdcli.markov.formats import network_formats as formats
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import network, pairwise, random_networks
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = (Path(os.environ.get("HERD_DATA", "none")), ROOT.parent / "shared" / "data")
@@ -24,21 +24,21 @@ COMPILED = pytest.mark.skipif(fast.kernels() == "python", reason="too long witho
 
 
 def run(given, **settings):
-    method = algorithms.method(given, Settings(algorithm="ups", **settings))
-    state = iterate.run(method.step, method.init(), until=method.done)
+    method = algorithms.make_method(given, InferenceSettings(algorithm="ups", **settings))
+    state = iterate.run_steps(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
 
 def random_lattice(states: int, scale: float, seed: int):
     random = np.random.default_rng(seed)
-    edges = generate.grid_edges(6, 6).tolist()
-    return network.build([states] * 36, [(tuple(edge), np.exp(scale * random.standard_normal((states, states)))) for edge in edges])
+    edges = random_networks.grid_edges(6, 6).tolist()
+    return network.build_network([states] * 36, [(tuple(edge), np.exp(scale * random.standard_normal((states, states)))) for edge in edges])
 
 
 @pytest.mark.skipif(FOLDER is None, reason="the reference networks are not here")
 @pytest.mark.parametrize("name", ["Grids_11.uai", "Grids_13.uai"])
 def test_the_strongest_grids_converge(name):
-    state, found = run(formats.read((FOLDER / name).read_text(), "uai"), tolerance=1e-9)
+    state, found = run(formats.read_network((FOLDER / name).read_text(), "uai"), tolerance=1e-9)
     assert found.attributes["converged"]
     assert state.step < 60
     assert np.diff(state.free_energy).max() < 1e-8 * abs(state.free_energy[-1])
@@ -51,18 +51,18 @@ def test_few_iterations_to_a_fixed_point_of_propagation(states, scale):
     state, found = run(given, tolerance=1e-9)
     assert found.attributes["converged"]
     assert state.step < 60
-    graph = pairwise.reduce(given)
+    graph = pairwise.reduce_to_pairwise(given)
     once, fixed, target = state.messages.copy(), *graph.fixed_marginals({})
     order = np.arange(2 * graph.edges, dtype=np.int32)
     change, bad = fast.update_messages(order, state.messages, once, graph.arrays, fixed, target, 0.0, False, graph.scratch())
     assert bad == -1
     assert change < 2e-9
-    assert bethe.gap(graph, bethe.beliefs(graph, state.messages, fixed, target)) < 1e-7
+    assert bethe.consistency_gap(graph, bethe.beliefs(graph, state.messages, fixed, target)) < 1e-7
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_hidden_marginals_move_and_observed_ones_stay(seed):
-    given = generate.make("grid", rows=6, columns=6, sigma_w=5.0, observe="border", sigma_alpha=2.0, seed=seed)
+    given = random_networks.generate("grid", rows=6, columns=6, sigma_w=5.0, observe="border", sigma_alpha=2.0, seed=seed)
     state, found = run(given, tolerance=1e-10)
     assert found.attributes["converged"]
     assert state.step < 60
@@ -71,7 +71,7 @@ def test_hidden_marginals_move_and_observed_ones_stay(seed):
 
 
 def test_evidence_leaves_two_state_variables_in_closed_form():
-    given = network.condition(generate.make("grid", rows=6, columns=6, sigma_w=4.0, seed=3), {0: 1, 14: 0, 15: 1})
+    given = network.condition_network(random_networks.generate("grid", rows=6, columns=6, sigma_w=4.0, seed=3), {0: 1, 14: 0, 15: 1})
     found = run(given, tolerance=1e-10)[1]
     assert found.attributes["converged"]
     assert [len(p) for p in found.nodes] == given.cardinality.tolist()
@@ -83,7 +83,7 @@ def test_evidence_leaves_two_state_variables_in_closed_form():
 def test_curvature_is_the_derivative_of_the_slope(states):
     """Differences of the slope between two iterations that clamp everything at nearby marginals."""
     given = random_lattice(states, 0.7, seed=1)
-    graph = pairwise.reduce(given)
+    graph = pairwise.reduce_to_pairwise(given)
     random = np.random.default_rng(0)
     fixed, every = np.ones(graph.nodes, dtype=np.uint8), np.arange(graph.nodes)
     free = np.zeros(graph.nodes, dtype=np.uint8)
@@ -93,8 +93,8 @@ def test_curvature_is_the_derivative_of_the_slope(states):
         order, ends = np.arange(2 * graph.edges, dtype=np.int32), 2 * np.arange(graph.edges + 1, dtype=np.int64)
         fast.settle(order, ends, messages, graph.arrays, fixed, node, 1e-14, 3000, sweeps, graph.scratch())
         found = bethe.beliefs(graph, messages, fixed, node)
-        second = curvature(graph, found, free)
-        return newton._slope(graph, found, messages, every, second.index, second.reference), second
+        second = bethe_hessian(graph, found, free)
+        return newton_step._gradient(graph, found, messages, every, second.index, second.reference), second
 
     weight = 0.5 + random.random(int(graph.node_offset[-1]))
     owner = np.repeat(every, graph.cardinality)
@@ -115,6 +115,6 @@ def test_conjugate_gradients_solve_and_see_negative_curvature():
     random = np.random.default_rng(2)
     root = random.standard_normal((30, 30))
     matrix, right = root @ root.T + np.eye(30), random.standard_normal(30)
-    found = newton.conjugate_gradients(csr_matrix(matrix), np.diag(matrix), right, 1e-12)
+    found = newton_step.conjugate_gradients(csr_matrix(matrix), np.diag(matrix), right, 1e-12)
     assert np.allclose(matrix @ found, right, atol=1e-8)
-    assert newton.conjugate_gradients(csr_matrix(matrix - 30 * np.eye(30)), np.ones(30), right, 1e-12) is None
+    assert newton_step.conjugate_gradients(csr_matrix(matrix - 30 * np.eye(30)), np.ones(30), right, 1e-12) is None

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from herdcli.errors import DataError
-from herdcli.markov.formats import names as beside
-from herdcli.markov.formats import networks as formats
+from herdcli.markov.formats import names_file as beside
+from herdcli.markov.formats import network_formats as formats
 from herdcli.markov.model import network as model
 
 SIZES = {"a": 3, "b": 4, "c": 2}
@@ -19,7 +19,7 @@ def drawn(seed: int = 0, names: tuple[str, str, str] = ("a", "b", "c"), states: 
     tables = [random.dirichlet(np.ones(3)), random.dirichlet(np.ones(4)), random.dirichlet(np.ones(2), (3, 4))]
     states = states or ["x", "y", "z", "p", "q", "r", "s", "u", "v"]
     factors = zip([(0,), (1,), (0, 1, 2)], tables, strict=True)
-    return model.build([3, 4, 2], factors, names=list(names), states=states, directed=True)
+    return model.build_network([3, 4, 2], factors, names=list(names), states=states, directed=True)
 
 
 def tables(read: model.Network) -> dict[tuple[str, ...], np.ndarray]:
@@ -30,7 +30,7 @@ def tables(read: model.Network) -> dict[tuple[str, ...], np.ndarray]:
 @pytest.mark.parametrize("form", ["bif", "xmlbif", "net", "xdsl", "dsl"])
 def test_a_network_comes_back_the_same(form):
     given = drawn()
-    read = formats.read(formats.write(given, form), form)
+    read = formats.read_network(formats.write_network(given, form), form)
     assert read.directed
     assert sorted(read.names) == ["a", "b", "c"]
     assert {name: read.states_of(i) for i, name in enumerate(read.names)} == {name: given.states_of(i) for i, name in enumerate("abc")}
@@ -44,7 +44,7 @@ STATES = ["<5", "5-10", "> 10, high", "1", "0", "a=b", "ja", "true", "fal\\se"]
 
 @pytest.mark.parametrize("form", ["xmlbif", "net", "xdsl"])
 def test_any_name_comes_back(form):
-    read = formats.read(formats.write(drawn(names=AWKWARD, states=STATES), form), form)
+    read = formats.read_network(formats.write_network(drawn(names=AWKWARD, states=STATES), form), form)
     assert tuple(read.names) == AWKWARD
     assert read.states == STATES
 
@@ -52,8 +52,8 @@ def test_any_name_comes_back(form):
 @pytest.mark.parametrize("form", ["uai", "fg", "dsl"])
 def test_names_that_a_format_cannot_hold_are_kept_beside_it(form):
     given, labels = drawn(names=AWKWARD, states=STATES), formats.FORMATS[form].labels
-    assert beside.are_lost(given, labels)
-    read = beside.read_names(beside.write_names(given, labels), formats.read(formats.write(given, form), form))
+    assert beside.loses_names(given, labels)
+    read = beside.read_names(beside.write_names(given, labels), formats.read_network(formats.write_network(given, form), form))
     assert sorted(read.names) == sorted(AWKWARD)
     for scope, table in tables(given).items():
         assert np.array_equal(tables(read)[scope], table)
@@ -63,7 +63,7 @@ def test_names_that_a_format_cannot_hold_are_kept_beside_it(form):
 
 
 def test_identifiers_lose_no_names_in_dsl():
-    assert not beside.are_lost(drawn(), "identifiers")
+    assert not beside.loses_names(drawn(), "identifiers")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_identifiers_lose_no_names_in_dsl():
 )
 def test_names_of_another_network_are_refused(text, message):
     with pytest.raises(DataError) as caught:
-        beside.read_names(text, formats.read(formats.write(drawn(), "uai"), "uai"))
+        beside.read_names(text, formats.read_network(formats.write_network(drawn(), "uai"), "uai"))
     assert str(caught.value) == message
 
 
@@ -157,7 +157,7 @@ PROBABILITY ( c | a, b ) { (x, p) .1, .9; (x, q) .2 .8; (x, r) .3 .7; (y, p) .4 
     ],
 )  # fmt: skip
 def test_files_of_other_programs(form, text):
-    read = formats.read(text, form)
+    read = formats.read_network(text, form)
     if form == "uai":
         read = beside.read_names('{"variables": [{"name": "a"}, {"name": "c"}, {"name": "b"}]}', read)
     scope, table = next((scope, table) for scope, table in tables(read).items() if scope[-1] == "c")
@@ -207,7 +207,7 @@ LAUGHS = (
 )  # fmt: skip
 def test_bad_files_are_refused_with_the_reason(form, text, message):
     with pytest.raises(DataError) as caught:
-        formats.read(text, form)
+        formats.read_network(text, form)
     assert str(caught.value) == message
 
 
@@ -216,17 +216,17 @@ NAN_BIF = UPPER_BIF.replace("(y, q) .5 .5", "(y, q) NaN NaN").replace("(x, q) .2
 
 def test_rows_of_nan_are_refused_as_that_or_made_uniform():
     with pytest.raises(DataError) as caught:
-        formats.read(NAN_BIF, "bif")
+        formats.read_network(NAN_BIF, "bif")
     assert str(caught.value) == "the table of c has NaN in 2 of its 6 rows, the first for a=x, b=q"
     assert (
         caught.value.hint
         == "bnlearn writes NaN for states of the parents that its data lack; --missing-rows uniform (ups-infer, network) fills these rows"
     )
     notes: list[str] = []
-    read = formats.read(NAN_BIF, "bif", missing_rows="uniform", notes=notes)
+    read = formats.read_network(NAN_BIF, "bif", missing_rows="uniform", notes=notes)
     assert notes == ["2 rows of NaN in 1 table replaced by uniform distributions"]
     assert tables(read)["a", "b", "c"][..., 0].tolist() == [[0.1, 0.5, 0.3], [0.4, 0.5, 0.6]]
     with pytest.raises(DataError, match="the table of c has NaN beside numbers in one row"):
-        formats.read(NAN_BIF.replace("NaN NaN", "NaN .5"), "bif", missing_rows="uniform")
+        formats.read_network(NAN_BIF.replace("NaN NaN", "NaN .5"), "bif", missing_rows="uniform")
     with pytest.raises(DataError, match="the table of a has NaN in its only row"):
-        formats.read(UPPER_BIF.replace("TABLE .3 .7", "TABLE NaN NaN"), "bif")
+        formats.read_network(UPPER_BIF.replace("TABLE .3 .7", "TABLE NaN NaN"), "bif")

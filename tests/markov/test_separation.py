@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from herdcli.markov.model import dag, generate, network
-from herdcli.markov.query import asked
-from herdcli.markov.query.description import contraction_bound, dependent, describe
+from herdcli.markov.model import dag, network, random_networks
+from herdcli.markov.query import query_parsing
+from herdcli.markov.query.graph_description import dependent_variables, describe_graph, treewidth_lower_bound
 
 
 def random_network(seed: int, count: int = 5) -> tuple[network.Network, np.ndarray]:
@@ -22,7 +22,7 @@ def random_network(seed: int, count: int = 5) -> tuple[network.Network, np.ndarr
         table = random.dirichlet([1, 1], [2] * len(parents))
         factors.append(((*parents, i), table))
         joint = joint * table.reshape([2 if j in (*parents, i) else 1 for j in range(count)])
-    return network.build([2] * count, factors, directed=True), joint
+    return network.build_network([2] * count, factors, directed=True), joint
 
 
 def independent(joint: np.ndarray, i: int, j: int, given: tuple[int, ...]) -> bool:
@@ -39,27 +39,29 @@ def test_separated_variables_are_those_that_are_independent(seed):
     for size in range(4):
         for known in itertools.combinations(range(5), size):
             for i in set(range(5)) - set(known):
-                trails = dependent(given, i, list(known))
+                trails = dependent_variables(given, i, list(known))
                 for j in set(range(5)) - {i, *known}:
                     assert (j in trails) != independent(joint, i, j, known)
 
 
 def test_trails_are_shortest_and_pass_colliders_that_are_known():
     parents = ((), (), (0, 1), (2,))  # 0 → 2 ← 1, 2 → 3
-    assert dag.trails(parents, 0, []) == {2: [0, 2], 3: [0, 2, 3]}
-    assert dag.trails(parents, 0, [3]) == {2: [0, 2], 1: [0, 2, 1]}
-    assert dag.trails(parents, 0, [2]) == {1: [0, 2, 1]}
+    assert dag.active_trails(parents, 0, []) == {2: [0, 2], 3: [0, 2, 3]}
+    assert dag.active_trails(parents, 0, [3]) == {2: [0, 2], 1: [0, 2, 1]}
+    assert dag.active_trails(parents, 0, [2]) == {1: [0, 2, 1]}
 
 
 def test_without_directions_paths_go_around_what_is_known():
-    grid = generate.make("grid", rows=3, columns=3, seed=0)
-    assert sorted(dependent(grid, 0, [1, 3])) == []
-    assert dependent(grid, 0, [1, 4])[8] == [0, 3, 6, 7, 8]
+    grid = random_networks.generate("grid", rows=3, columns=3, seed=0)
+    assert sorted(dependent_variables(grid, 0, [1, 3])) == []
+    assert dependent_variables(grid, 0, [1, 4])[8] == [0, 3, 6, 7, 8]
 
 
 def test_blankets_and_ancestors():
-    given = network.build([2] * 4, [((0,), np.ones(2)), ((1,), np.ones(2)), ((0, 1, 2), np.ones(8)), ((2, 3), np.ones(4))], directed=True)
-    found = describe(given, 4, 0)
+    given = network.build_network(
+        [2] * 4, [((0,), np.ones(2)), ((1,), np.ones(2)), ((0, 1, 2), np.ones(8)), ((2, 3), np.ones(4))], directed=True
+    )
+    found = describe_graph(given, 4, 0)
     assert found.parents == ((), (), (0, 1), (2,))
     assert [found.blanket(i) for i in range(4)] == [[1, 2], [0, 2], [0, 1, 3], [2]]
     assert (found.ancestors(3), found.descendants(0)) == ([0, 1, 2], [2, 3])
@@ -68,28 +70,28 @@ def test_blankets_and_ancestors():
 
 @pytest.mark.parametrize("size", [3, 5])
 def test_bounds_of_treewidth_hold(size):
-    found = describe(generate.make("grid", rows=size, columns=size, seed=0), 8, 0)
+    found = describe_graph(random_networks.generate("grid", rows=size, columns=size, seed=0), 8, 0)
     assert found.least <= size <= found.most <= size + 1
     complete = [set(range(size)) - {i} for i in range(size)]
-    assert contraction_bound(complete) == size - 1
+    assert treewidth_lower_bound(complete) == size - 1
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("dsep:a,b", asked.Query("dsep", ("a", "b"))),
-        ('dsep:"a,b", c|d,"e|f"', asked.Query("dsep", ("a,b", "c"), given=("d", "e|f"))),
-        ("independent:a|b,c", asked.Query("independent", ("a",), given=("b", "c"))),
-        ('joint:"light on","a,b"', asked.Query("joint", ("light on", "a,b"))),
-        ('sensitivity:"a=b"="c=d"', asked.Query("sensitivity", ("a=b",), "c=d")),
-        ("sensitivity:a=x", asked.Query("sensitivity", ("a",), "x")),
+        ("dsep:a,b", query_parsing.Query("dsep", ("a", "b"))),
+        ('dsep:"a,b", c|d,"e|f"', query_parsing.Query("dsep", ("a,b", "c"), given=("d", "e|f"))),
+        ("independent:a|b,c", query_parsing.Query("independent", ("a",), given=("b", "c"))),
+        ('joint:"light on","a,b"', query_parsing.Query("joint", ("light on", "a,b"))),
+        ('sensitivity:"a=b"="c=d"', query_parsing.Query("sensitivity", ("a=b",), "c=d")),
+        ("sensitivity:a=x", query_parsing.Query("sensitivity", ("a",), "x")),
     ],
 )
 def test_queries_of_graphs_and_quoted_names(text, expected):
-    assert asked.parse(text) == expected
+    assert query_parsing.parse_query(text) == expected
 
 
 @pytest.mark.parametrize("text", ["dsep:a", "dsep:a,b,c", "independent:a,b", "independent:|a", "dsep"])
 def test_queries_that_are_none(text):
     with pytest.raises(ValueError, match="is none of"):
-        asked.parse(text)
+        query_parsing.parse_query(text)

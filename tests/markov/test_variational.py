@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from inference import mean_error, run
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
-from herdcli.markov.bethe import two_state
-from herdcli.markov.mean import structured
-from herdcli.markov.method import Settings
-from herdcli.markov.model import generate, network, pairwise
+from herdcli.markov.bethe import binary_edges
+from herdcli.markov.mean import structured_mean_field
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model import network, pairwise, random_networks
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_structured_mean_field_bounds_log_z_and_is_nearer_than_mean_field(seed):
-    given = generate.make("grid", rows=4, columns=4, sigma_w=1.5, seed=seed)
+    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=1.5, seed=seed)
     state, found = run(given, "structured-mean-field", tolerance=1e-12)
     exact, naive = run(given, "enumerate")[1], run(given, "mean-field", tolerance=1e-12)[1]
     assert found.attributes["converged"]
@@ -30,14 +30,16 @@ def ring(cardinality=(3, 2, 4, 3), seed: int = 0):
     random = np.random.default_rng(seed)
     n = len(cardinality)
     scopes = [(i, (i + 1) % n) for i in range(n)]
-    return network.build(cardinality, [(scope, np.exp(random.standard_normal([cardinality[i] for i in scope]))) for scope in scopes])
+    return network.build_network(
+        cardinality, [(scope, np.exp(random.standard_normal([cardinality[i] for i in scope]))) for scope in scopes]
+    )
 
 
 def test_its_bound_is_the_variational_free_energy_of_its_beliefs():
     """On a ring one edge is cut on each side of a kept path and a node: E_Q log(Q/Π f) over the joint table of Q."""
     given = ring()
-    method = algorithms.method(given, Settings(algorithm="structured-mean-field", tolerance=1e-13))
-    found = solve(method)
+    method = algorithms.make_method(given, InferenceSettings(algorithm="structured-mean-field", tolerance=1e-13))
+    found = run_algorithm(method)
     q = np.ones(given.cardinality)
     seen = np.zeros(4, dtype=bool)
     pairs = {scope: p for scope, p in found.cliques if scope not in method.cut_ends}
@@ -58,15 +60,15 @@ def test_its_bound_is_the_variational_free_energy_of_its_beliefs():
 
 
 def test_it_is_exact_where_nothing_is_cut():
-    given = generate.make("tree", nodes=12, sigma_w=3.0, seed=2)
+    given = random_networks.generate("tree", nodes=12, sigma_w=3.0, seed=2)
     found, exact = run(given, "structured-mean-field", tolerance=1e-12)[1], run(given, "enumerate")[1]
     assert mean_error(found, exact) < 1e-13
     assert abs(found.attributes["log_z"] - exact.attributes["log_z"]) < 1e-11
 
 
 def test_kept_edges_are_strong_and_trees_have_no_other_edge():
-    graph = pairwise.reduce(generate.make("random", nodes=40, degree=4.0, seed=1))
-    tree, kept = structured.partition(graph)
+    graph = pairwise.reduce_to_pairwise(random_networks.generate("random", nodes=40, degree=4.0, seed=1))
+    tree, kept = structured_mean_field.partition_into_trees(graph)
     inside = tree[graph.tail[::2]] == tree[graph.head[::2]]
     assert np.array_equal(inside, kept)
     assert kept.sum() == 40 - (tree.max() + 1)
@@ -77,7 +79,7 @@ def test_kept_edges_are_strong_and_trees_have_no_other_edge():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_belief_optimization_finds_the_bethe_minimum(seed):
-    given = generate.make("grid", rows=5, columns=4, sigma_w=2.0, seed=seed)
+    given = random_networks.generate("grid", rows=5, columns=4, sigma_w=2.0, seed=seed)
     state, found = run(given, "belief-optimization", tolerance=1e-11, iterations=5000)
     theirs = run(given, "bp", tolerance=1e-13)[1]
     assert found.attributes["converged"]
@@ -89,35 +91,35 @@ def test_belief_optimization_finds_the_bethe_minimum(seed):
 
 
 def test_belief_optimization_under_evidence_and_on_single_units():
-    given = network.condition(generate.make("grid", rows=3, columns=3, sigma_w=4.0, seed=1), {4: 1})
+    given = network.condition_network(random_networks.generate("grid", rows=3, columns=3, sigma_w=4.0, seed=1), {4: 1})
     ours, theirs = run(given, "belief-optimization", iterations=3000)[1], run(given, "ups")[1]
     assert abs(ours.attributes["log_z"] - theirs.attributes["log_z"]) < 1e-7
-    alone = run(network.build([2, 2], [((0,), np.array([1.0, 3.0]))]), "belief-optimization")[1]
+    alone = run(network.build_network([2, 2], [((0,), np.array([1.0, 3.0]))]), "belief-optimization")[1]
     assert np.allclose(alone.nodes, [[0.25, 0.75], [0.5, 0.5]])
 
 
 @pytest.mark.parametrize("weight", [0.0, 3.0, -3.0, 50.0, -50.0])
 def test_pairs_in_closed_form(weight):
-    given = generate.from_weights(np.array([[0, 1]]), np.array([weight]), np.zeros(2))
-    graph = pairwise.reduce(given)
+    given = random_networks.network_from_weights(np.array([[0, 1]]), np.array([weight]), np.zeros(2))
+    graph = pairwise.reduce_to_pairwise(given)
     for q0, q1 in ((0.3, 0.6), (0.9, 0.2), (0.5, 0.5), (1e-9, 1 - 1e-9)):
         node = np.array([1 - q0, q0, 1 - q1, q1])
-        tables = two_state.logs(graph)
-        (p,) = two_state.nearest(graph, tables, node)[1]
+        tables = binary_edges.edge_log_tables(graph)
+        (p,) = binary_edges.bouncing_messages(graph, tables, node)[1]
         assert np.allclose([p[0] + p[1], p[2] + p[3], p[0] + p[2]], [1 - q0, q0, 1 - q1], rtol=1e-12)
         assert abs(np.log(p) @ [1, -1, -1, 1] - weight) < 1e-6
         if 0.1 < q0 < 0.95 and abs(weight) < 10:
             inverse = np.linalg.inv(np.array([[q0 * (1 - q0), p[3] - q0 * q1], [p[3] - q0 * q1, q1 * (1 - q1)]]))
-            first, second, mixed = (part[0] for part in two_state.second_derivatives(p[None]))
+            first, second, mixed = (part[0] for part in binary_edges.edge_second_derivatives(p[None]))
             assert np.allclose([[first, mixed], [mixed, second]], inverse, rtol=1e-9)
 
 
 def test_wrong_uses():
-    three = network.build([2, 2, 2], [((0, 1, 2), np.ones((2, 2, 2)))])
+    three = network.build_network([2, 2, 2], [((0, 1, 2), np.ones((2, 2, 2)))])
     with pytest.raises(BadUsage, match="--algorithm structured-mean-field is for pairs, a factor has 3 variables"):
         run(three, "structured-mean-field")
     with pytest.raises(BadUsage, match="--algorithm belief-optimization is for pairs, factor 0 has 3 variables"):
         run(three, "belief-optimization")
-    loop = network.build([2] * 3, [((0, 1), np.eye(2)), ((1, 2), np.eye(2)), ((0, 2), np.eye(2))])
+    loop = network.build_network([2] * 3, [((0, 1), np.eye(2)), ((1, 2), np.eye(2)), ((0, 2), np.eye(2))])
     with pytest.raises(BadUsage, match="--algorithm structured-mean-field cuts the edge of x1 and x2, which has a zero"):
         run(loop, "structured-mean-field")

@@ -9,12 +9,12 @@ from herdcli.numerics import lbfgs
 
 
 def run(function, x, steps):
-    now = lbfgs.begin(function, x)
+    now = lbfgs.initial_state(function, x)
     values = [now.value]
     for _ in range(steps):
         if now.stuck or np.abs(now.gradient).max() < 1e-9:
             break
-        now = lbfgs.descend(function, now)
+        now = lbfgs.lbfgs_step(function, now)
         values.append(now.value)
     return now, values
 
@@ -56,13 +56,13 @@ def test_the_two_loops_are_the_product_of_the_updates():
             left = np.eye(6) - np.outer(s, y) / (s @ y)
             inverse = left @ inverse @ left.T + np.outer(s, s) / (s @ y)
     g = random.standard_normal(6)
-    np.testing.assert_allclose(lbfgs.apply_inverse(g, moves, changes, lambda q: first @ q), inverse @ g, rtol=1e-10)
+    np.testing.assert_allclose(lbfgs.apply_inverse_hessian(g, moves, changes, lambda q: first @ q), inverse @ g, rtol=1e-10)
     flat = np.vstack([moves, np.eye(6)[0]]), np.vstack([changes, np.eye(6)[1]])  # s·y = 0: passed over too
     np.testing.assert_array_equal(
-        lbfgs.apply_inverse(g, *flat, lambda q: first @ q), lbfgs.apply_inverse(g, moves, changes, lambda q: first @ q)
+        lbfgs.apply_inverse_hessian(g, *flat, lambda q: first @ q), lbfgs.apply_inverse_hessian(g, moves, changes, lambda q: first @ q)
     )
     square = [item.reshape(-1, 2, 3) for item in (moves, changes)]
-    found = lbfgs.apply_inverse(g.reshape(2, 3), *square, lambda q: (first @ q.ravel()).reshape(2, 3))
+    found = lbfgs.apply_inverse_hessian(g.reshape(2, 3), *square, lambda q: (first @ q.ravel()).reshape(2, 3))
     np.testing.assert_allclose(found.ravel(), inverse @ g, rtol=1e-10)
 
 
@@ -75,8 +75,8 @@ def test_the_first_step_is_as_long_as_the_gradient_allows():
             seen.append(x.copy())
             return float(scale * x.sum() + 0.01 * x @ x), scale + 0.02 * x
 
-        now = lbfgs.begin(linear, np.zeros(2))
-        lbfgs.descend(linear, now)
+        now = lbfgs.initial_state(linear, np.zeros(2))
+        lbfgs.lbfgs_step(linear, now)
         np.testing.assert_allclose(seen[1], -length * scale, rtol=1e-12)
         np.testing.assert_allclose(seen[2], 2 * seen[1], rtol=1e-12)
 
@@ -85,9 +85,9 @@ def test_steps_meet_the_weak_wolfe_conditions():
     def function(x):
         return float(rosen(x)), rosen_der(x)
 
-    now = lbfgs.begin(function, np.array([-1.2, 1.0, 0.5]))
+    now = lbfgs.initial_state(function, np.array([-1.2, 1.0, 0.5]))
     for _ in range(25):
-        then = lbfgs.descend(function, now)
+        then = lbfgs.lbfgs_step(function, now)
         move = then.x - now.x
         assert then.value <= now.value + 1e-4 * move @ now.gradient
         assert move @ then.gradient >= 0.9 * move @ now.gradient
@@ -107,15 +107,15 @@ def test_a_line_that_is_too_long_is_halved_between_its_ends():
             [1.0 - 2e3 * max(0.0, -float(x[0]) - 0.3)]
         )
 
-    now = lbfgs.descend(function, lbfgs.begin(function, np.zeros(1)))
+    now = lbfgs.lbfgs_step(function, lbfgs.initial_state(function, np.zeros(1)))
     assert lengths[1:4] == [1.0, 0.5, 0.25]
     assert not now.stuck
 
 
 def test_where_nothing_descends_it_is_stuck():
     """A gradient that points the wrong way: no length lowers the value."""
-    begun = lbfgs.Minimum(np.zeros(2), 1.0, np.ones(2), np.empty((0, 2)), np.empty((0, 2)))
-    now = lbfgs.descend(lambda x: (float(x @ x) + 1.0, np.ones(2) - 3 * x), begun)
+    begun = lbfgs.LBFGSState(np.zeros(2), 1.0, np.ones(2), np.empty((0, 2)), np.empty((0, 2)))
+    now = lbfgs.lbfgs_step(lambda x: (float(x @ x) + 1.0, np.ones(2) - 3 * x), begun)
     assert now.stuck
     np.testing.assert_array_equal(now.x, np.zeros(2))
     assert now.value == 1.0
@@ -137,7 +137,7 @@ def test_a_fall_of_less_than_a_ten_thousandth_of_the_slope_is_too_little():
     """From 0 at slope 1: of length 1 a fall of 10⁻⁴ is asked for, of ½ half of it, where the line has turned upwards steeply."""
     for first, second, places in ((-0.5e-4, -0.6e-4, [-1.0, -0.5]), (-0.5e-4, -0.4e-4, [-1.0, -0.5, -0.25]), (-1.1e-4, 0.0, [-1.0])):
         function, seen = along({-1.0: (first, -2.0), -0.5: (second, -2.0)})
-        lbfgs.descend(function, lbfgs.Minimum(np.zeros(1), 0.0, np.ones(1), np.empty((0, 1)), np.empty((0, 1))))
+        lbfgs.lbfgs_step(function, lbfgs.LBFGSState(np.zeros(1), 0.0, np.ones(1), np.empty((0, 1)), np.empty((0, 1))))
         assert seen == places
 
 
@@ -150,17 +150,17 @@ def test_later_steps_try_newtons_length_first():
         seen.append(x.copy())
         return 0.5 * float(x @ A @ x), A @ x
 
-    now = lbfgs.descend(function, lbfgs.begin(function, random.normal(size=5)))
+    now = lbfgs.lbfgs_step(function, lbfgs.initial_state(function, random.normal(size=5)))
     seen.clear()
     scale = float(now.moves[-1] @ now.changes[-1]) / float(now.changes[-1] @ now.changes[-1])
-    expected = now.x - lbfgs.apply_inverse(now.gradient, now.moves, now.changes, lambda q: scale * q)
-    lbfgs.descend(function, now)
+    expected = now.x - lbfgs.apply_inverse_hessian(now.gradient, now.moves, now.changes, lambda q: scale * q)
+    lbfgs.lbfgs_step(function, now)
     np.testing.assert_allclose(seen[0], expected, rtol=1e-12)
 
 
 def test_where_rounding_raises_the_value_slopes_decide():
     """½ x² about 10⁸, whose falls are smaller than its last digit: the minimum's value comes out a digit too high, and it is found."""
-    begun = lbfgs.begin(lambda x: (1e8, x.copy()), np.array([1e-5]))
-    now = lbfgs.descend(lambda x: (float(np.nextafter(1e8, 2e8)), x.copy()), begun)
+    begun = lbfgs.initial_state(lambda x: (1e8, x.copy()), np.array([1e-5]))
+    now = lbfgs.lbfgs_step(lambda x: (float(np.nextafter(1e8, 2e8)), x.copy()), begun)
     assert not now.stuck
     np.testing.assert_array_equal(now.x, [0.0])

@@ -9,13 +9,13 @@ import pytest
 
 from herdcli.errors import DataError
 from herdcli.online import coverage
-from herdcli.online.blocks import from_rows
-from herdcli.online.coverage import ALPHA, RATE, Coverage, follow, quantile_place, threshold
-from herdcli.online.learner import Learner
+from herdcli.online.block_sources import MemorySource
+from herdcli.online.coverage import ALPHA, RATE, Coverage, adapt_thresholds, quantile_rank, set_threshold
+from herdcli.online.example_blocks import block_from_rows
+from herdcli.online.learner import OnlineLearner
 from herdcli.online.model import Settings
-from herdcli.online.predict import scorer
-from herdcli.online.sets import members, settled
-from herdcli.online.source import Memory
+from herdcli.online.prediction import make_scorer
+from herdcli.online.prediction_sets import calibrate_sets, set_members
 
 
 def tally(level: float) -> np.ndarray:
@@ -36,7 +36,7 @@ STREAMS = {
 def test_the_long_run_coverage_is_within_the_proven_bound(name, level, rate):
     for T in (50, 400, 3_000):
         own = STREAMS[name](np.arange(T), np.random.default_rng(0))
-        bounds, _ = follow(tally(level), np.zeros(0), own, rate)
+        bounds, _ = adapt_thresholds(tally(level), np.zeros(0), own, rate)
         alpha = 1.0 - level
         assert abs(np.mean(own > bounds) - alpha) <= (max(alpha, 1 - alpha) + rate) / (rate * T) + 1e-12
 
@@ -47,7 +47,7 @@ def test_an_adversary_cannot_break_the_bound():
     score, rate = 0.0, 0.02
     for _ in range(T):
         before = count.copy()
-        bound, after = follow(count, recent, np.array([score]), rate)
+        bound, after = adapt_thresholds(count, recent, np.array([score]), rate)
         wrong += bool(score > bound[0])
         recent = after
         assert -rate <= count[ALPHA] <= 1 + rate
@@ -59,7 +59,7 @@ def test_an_adversary_cannot_break_the_bound():
 def test_thresholds_are_order_statistics_of_the_scores_of_late(monkeypatch):
     monkeypatch.setattr(coverage, "RECENT", 40)
     own = np.random.default_rng(1).standard_normal(300).round(1)  # with ties
-    bounds, recent = follow(tally(0.8), np.zeros(0), own, 0.03)
+    bounds, recent = adapt_thresholds(tally(0.8), np.zeros(0), own, 0.03)
     assert np.array_equal(recent, own[-40:])
     alpha = 0.2
     for t, score in enumerate(own):
@@ -71,11 +71,11 @@ def test_thresholds_are_order_statistics_of_the_scores_of_late(monkeypatch):
 
 def test_the_threshold_of_a_calibration_set_is_the_exact_one():
     scores = np.random.default_rng(2).permutation(np.arange(1.0, 100.0))
-    assert threshold(scores, 0.1) == 90.0  # ⌈100 · 0.9⌉
-    assert threshold(scores, 0.01) == 99.0
-    assert threshold(scores, 0.009) == np.inf
-    assert threshold(np.zeros(0), 0.1) == np.inf
-    assert [quantile_place(9, alpha) for alpha in (-0.1, 0.0, 0.1, 1.0, 1.2)] == [10, 10, 9, 0, 0]
+    assert set_threshold(scores, 0.1) == 90.0  # ⌈100 · 0.9⌉
+    assert set_threshold(scores, 0.01) == 99.0
+    assert set_threshold(scores, 0.009) == np.inf
+    assert set_threshold(np.zeros(0), 0.1) == np.inf
+    assert [quantile_rank(9, alpha) for alpha in (-0.1, 0.0, 0.1, 1.0, 1.2)] == [10, 10, 9, 0, 0]
 
 
 def stream(rows: int, seed: int, drift: bool, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +91,7 @@ def stream(rows: int, seed: int, drift: bool, classes: int = 3) -> tuple[np.ndar
 
 def learned(X, y, classes, level=0.9, rows=1_000, task="classification"):
     settings = Settings(algorithm="arow", C=1.0, bias=True, task=task, loss="squared" if task == "regression" else "squared-hinge")
-    learner = Learner(settings, Memory(X, y, rows=rows), classes, X.shape[1] + 1, coverage=level)
+    learner = OnlineLearner(settings, MemorySource(X, y, rows=rows), classes, X.shape[1] + 1, coverage=level)
     state = learner.init()
     while not learner.done(state):
         state = learner.step(state)
@@ -107,9 +107,9 @@ def test_a_stream_whose_labels_turn_round_is_covered_in_the_long_run(level):
     assert 1.0 <= found.mean_size(numbers=False) <= 3.0
     # a fixed quantile of the first half, by comparison, falls below in the second
     first = learned(X[:2_000], y[:2_000], 3, level)
-    fixed = settled(first)
-    score, variance = scorer(fixed)(from_rows(X, y, slice(2_000, 4_000)))
-    assert members(score, variance, fixed.coverage.threshold)[np.arange(2_000), y[2_000:]].mean() < level - 0.2
+    fixed = calibrate_sets(first)
+    score, variance = make_scorer(fixed)(block_from_rows(X, y, slice(2_000, 4_000)))
+    assert set_members(score, variance, fixed.coverage.threshold)[np.arange(2_000), y[2_000:]].mean() < level - 0.2
 
 
 def test_blocks_make_no_difference():
@@ -125,11 +125,11 @@ def test_sets_of_exchangeable_rows_cover_what_was_asked_for():
     for seed in range(60):
         X, y = stream(n + tests + 300, seed, drift=False)
         model = learned(X[:300], y[:300], 3, level)
-        score, variance = scorer(model)(from_rows(X, y, slice(300, None)))
+        score, variance = make_scorer(model)(block_from_rows(X, y, slice(300, None)))
         held = type(model.holdout)(score[:n], variance[:n], y[300 : 300 + n], np.ones(n, dtype=np.uint8))
-        bound = settled(replace(model, holdout=held)).coverage
+        bound = calibrate_sets(replace(model, holdout=held)).coverage
         assert bound.calibrated == n
-        found.append(members(score[n:], variance[n:], bound.threshold)[np.arange(tests), y[300 + n :]].mean())
+        found.append(set_members(score[n:], variance[n:], bound.threshold)[np.arange(tests), y[300 + n :]].mean())
     # coverage of a split is Beta(180, 20) distributed, and that of its test rows Binomial about it
     deviation = np.sqrt(0.9 * 0.1 * (1 / (n + 2) + 1 / tests) / 60)
     assert abs(np.mean(found) - 0.9) < 4 * deviation
@@ -139,7 +139,7 @@ def test_numbers_have_intervals():
     random = np.random.default_rng(5)
     X = random.standard_normal((3_000, 3))
     y = X @ np.array([1.0, -2.0, 0.5]) + random.standard_normal(3_000) * np.where(np.arange(3_000) < 1_500, 1.0, 3.0)
-    made = settled(learned(X, y, 2, task="regression"))
+    made = calibrate_sets(learned(X, y, 2, task="regression"))
     found = made.coverage
     assert abs(found.reached - 0.9) <= 0.905 / (RATE * 3_000)
     assert 2 * 1.645 < found.mean_size(numbers=True) < 2 * 3 * 1.645 * 1.2

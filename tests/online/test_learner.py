@@ -11,11 +11,11 @@ from scipy.sparse import csr_matrix
 
 from herdcli import algorithm, fast
 from herdcli.errors import DataError
-from herdcli.online import exchange, kernel, learner
+from herdcli.online import kernel_learner, learner, state_conversion
+from herdcli.online.block_sources import MemorySource
 from herdcli.online.model import Classifier, Settings
-from herdcli.online.predict import scorer, winners
-from herdcli.online.source import Memory
-from herdcli.online.updates import diagonal_update, full_update
+from herdcli.online.prediction import make_scorer, predicted_classes
+from herdcli.online.reference_updates import diagonal_update, full_update
 
 
 @pytest.fixture(params=["python", "cython"])
@@ -36,13 +36,13 @@ def blobs(classes: int = 2, count: int = 300, width: int = 8, seed: int = 0) -> 
     return random.standard_normal((classes, width))[y] + 0.7 * random.standard_normal((count, width)), y
 
 
-def task(settings: Settings, X: np.ndarray, y: np.ndarray, model: Classifier | None = None, rows: int = 64) -> learner.Learner:
-    source = Memory(X, y, passes=settings.passes, shuffle=settings.shuffle, seed=settings.seed, rows=rows)
-    return learner.Learner(settings, source, int(y.max()) + 1, X.shape[1] + 1, model=model)
+def task(settings: Settings, X: np.ndarray, y: np.ndarray, model: Classifier | None = None, rows: int = 64) -> learner.OnlineLearner:
+    source = MemorySource(X, y, passes=settings.passes, shuffle=settings.shuffle, seed=settings.seed, rows=rows)
+    return learner.OnlineLearner(settings, source, int(y.max()) + 1, X.shape[1] + 1, model=model)
 
 
 def fit(settings: Settings, X: np.ndarray, y: np.ndarray, model: Classifier | None = None, rows: int = 64) -> Classifier:
-    return algorithm.solve(task(settings, X, y, model, rows))
+    return algorithm.run_algorithm(task(settings, X, y, model, rows))
 
 
 def same(a: Classifier, b: Classifier) -> bool:
@@ -96,7 +96,7 @@ def test_a_bias_is_a_feature_that_is_always_one(kernels, covariance, scaling):
     for x, label in zip(seen, np.where(y > 0, 1.0, -1.0), strict=True):
         mu, s = update(mu, s, x, label, settings)
     for columns in (1, 9):
-        model = algorithm.solve(learner.Learner(settings, Memory(X, y, rows=64), 2, columns))
+        model = algorithm.run_algorithm(learner.OnlineLearner(settings, MemorySource(X, y, rows=64), 2, columns))
         assert np.allclose(model.mean[0], mu, rtol=1e-7, atol=1e-10)
         assert np.allclose((model.variance if covariance == "diagonal" else model.covariance)[0], s, rtol=1e-7, atol=1e-10)
 
@@ -198,8 +198,8 @@ def test_kernel_form_of_a_linear_kernel_is_the_primal_full_form():
     for name in ("nherd", "arow", "cw"):
         full = fit(Settings(algorithm=name, covariance="full", C=0.4, passes=2), X, y)
         dual = fit(Settings(algorithm=name, kernel="linear", C=0.4, passes=2), X, y)
-        block = Memory(X, y).block(0).block
-        for ours, theirs in zip(scorer(dual)(block), scorer(full)(block), strict=True):
+        block = MemorySource(X, y).block(0).block
+        for ours, theirs in zip(make_scorer(dual)(block), make_scorer(full)(block), strict=True):
             assert np.allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
@@ -217,7 +217,9 @@ def test_a_gaussian_kernel_learns_what_no_line_can():
     y = (X[:, 0] * X[:, 1] > 0).astype(np.int64)
     errors = {
         kernel: np.mean(
-            winners(scorer(fit(Settings(kernel=kernel, width=0.4), X[:300], y[:300]))(Memory(X[300:], y[300:]).block(0).block)[0])
+            predicted_classes(
+                make_scorer(fit(Settings(kernel=kernel, width=0.4), X[:300], y[:300]))(MemorySource(X[300:], y[300:]).block(0).block)[0]
+            )
             != y[300:]
         )
         for kernel in ("linear", "gaussian")
@@ -241,11 +243,11 @@ def test_block_size_does_not_matter(settings):
 def test_label_noise_has_its_rate_and_never_keeps_the_label():
     settings = Settings(label_noise=0.3, seed=2)
     label = np.random.default_rng(1).integers(0, 5, 20_000).astype(np.int32)
-    found = learner.noisy(label, 5, settings, 0)
+    found = learner.add_label_noise(label, 5, settings, 0)
     assert np.mean(found != label) == pytest.approx(0.3, abs=0.02)
     assert np.bincount(found, minlength=5).min() > 3500
-    assert np.array_equal(found, learner.noisy(label, 5, settings, 0))
-    assert not np.array_equal(found, learner.noisy(label, 5, settings, 1))
+    assert np.array_equal(found, learner.add_label_noise(label, 5, settings, 0))
+    assert not np.array_equal(found, learner.add_label_noise(label, 5, settings, 1))
 
 
 def test_progressive_error_is_told_at_powers_of_two(kernels):
@@ -277,7 +279,7 @@ def test_a_weight_multiplies_C(kernels, covariance):
     mu, s = np.zeros(8), np.ones(8) if covariance == "diagonal" else np.eye(8)
     for x, label, w in zip(X, np.where(y > 0, 1.0, -1.0), weight, strict=True):
         mu, s = (diagonal_update if covariance == "diagonal" else full_update)(mu, s, x, label, replace(settings, C=0.4 * w))
-    model = algorithm.solve(learner.Learner(settings, Memory(X, y, weight=weight, rows=64), 2, 9))
+    model = algorithm.run_algorithm(learner.OnlineLearner(settings, MemorySource(X, y, weight=weight, rows=64), 2, 9))
     assert np.allclose(model.mean[0], mu, rtol=1e-7, atol=1e-10)
     assert np.allclose((model.variance if covariance == "diagonal" else model.covariance)[0], s, rtol=1e-7, atol=1e-10)
 
@@ -310,7 +312,7 @@ def test_a_stream_whose_features_come_one_after_the_other_has_the_model_of_one_t
     X[np.arange(len(X))[:, None] // 20 < np.arange(12)] = 0.0  # feature k from row 20 k on
     rows = csr_matrix(X)
     told = fit(settings, rows, y, rows=7)
-    found = algorithm.solve(learner.Learner(settings, Memory(rows, y, rows=7), 3))
+    found = algorithm.run_algorithm(learner.OnlineLearner(settings, MemorySource(rows, y, rows=7), 3))
     assert found.columns == 12 + settings.bias
     for name in ("mean", "variance", "covariance", "seen", "size"):
         ours, theirs = getattr(found, name), getattr(told, name)
@@ -327,7 +329,7 @@ def test_a_polynomial_kernel_is_the_full_form_on_its_monomials():
     monomials = np.column_stack([np.ones(len(X)), np.sqrt(2) * X, X**2, np.sqrt(2) * X[:, i] * X[:, j]])
     dual = fit(Settings(kernel="polynomial", degree=2, C=0.4, passes=2), X, y)
     primal = fit(Settings(covariance="full", C=0.4, passes=2), monomials, y)
-    ours, theirs = scorer(dual)(Memory(X, y).block(0).block), scorer(primal)(Memory(monomials, y).block(0).block)
+    ours, theirs = make_scorer(dual)(MemorySource(X, y).block(0).block), make_scorer(primal)(MemorySource(monomials, y).block(0).block)
     for a, b in zip(ours, theirs, strict=True):
         assert np.allclose(a, b, rtol=1e-6, atol=1e-8)
     support = dual.machines[0].support
@@ -343,12 +345,12 @@ def test_kernels_are_their_formulas_and_room_grows_by_half():
         (Settings(kernel="polynomial", degree=3), (1 + A @ B.T) ** 3),
         (Settings(kernel="linear"), A @ B.T),
     ):
-        np.testing.assert_allclose(kernel.kernel_matrix(settings, A, B), expected, rtol=1e-12)
-    assert [kernel.room_for(count) for count in (0, 15, 16, 23, 24, 36)] == [16, 16, 24, 24, 36, 54]
-    machine = kernel.Growing(learner.Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 3))), 3)
+        np.testing.assert_allclose(kernel_learner.kernel_matrix(settings, A, B), expected, rtol=1e-12)
+    assert [kernel_learner.capacity_for(count) for count in (0, 15, 16, 23, 24, 36)] == [16, 16, 24, 24, 36, 54]
+    machine = kernel_learner.GrowingMachine(learner.Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 3))), 3)
     assert [machine.add(x) for x in A] == [0, 1, 2, 3]
     for x in (A[2], A[2] + 1e-3, B[0]):
-        values = kernel.kernel_matrix(Settings(kernel="linear"), machine.support[:4], x[None])[:, 0]
+        values = kernel_learner.kernel_matrix(Settings(kernel="linear"), machine.support[:4], x[None])[:, 0]
         assert machine.place(x, values, float(x @ x)) == (2 if x is A[2] or (x == A[2]).all() else None)
 
 
@@ -363,7 +365,7 @@ def test_kernels_are_their_formulas_and_room_grows_by_half():
     ],
 )
 def test_how_many_weights_one_full_covariance_is_of(settings, classes, wide):
-    made = learner.Learner(settings, Memory(np.zeros((2, 8)), np.zeros(2)), classes, 9)
+    made = learner.OnlineLearner(settings, MemorySource(np.zeros((2, 8)), np.zeros(2)), classes, 9)
     assert (made.wide, made.features, made.count) == (wide, 8, 1 if classes == 2 else 3)
     assert made.top == (classes == 3 and settings.multiclass == "top-1")
     assert replace(made, columns=1).features == 1
@@ -377,7 +379,7 @@ def test_features_that_a_model_never_met_have_mean_nought_and_variance_one(setti
     X, y = blobs(classes=3, width=4)
     model = fit(replace(settings, bias=bias), X, y)
     wide = np.column_stack([X[:5], np.arange(5.0)[:, None] * [3.0, -0.5]])
-    known, more = (scorer(model)(Memory(rows, y[:5]).block(0).block) for rows in (X[:5], wide))
+    known, more = (make_scorer(model)(MemorySource(rows, y[:5]).block(0).block) for rows in (X[:5], wide))
     np.testing.assert_allclose(more[0], known[0], rtol=1e-12)
     np.testing.assert_allclose(more[1], known[1] + np.square(wide[:, 4:]).sum(axis=1)[:, None], rtol=1e-12)
 
@@ -392,9 +394,9 @@ def test_features_that_never_occur_have_weights_where_their_number_is_known(sett
 
 def test_one_class_is_refused():
     X, y = blobs()
-    run = learner.Learner(Settings(), Memory(X, np.zeros(len(y), dtype=int)), 2, labels=SimpleNamespace(names=["no", "yes"]))
+    run = learner.OnlineLearner(Settings(), MemorySource(X, np.zeros(len(y), dtype=int)), 2, labels=SimpleNamespace(names=["no", "yes"]))
     with pytest.raises(DataError, match="every example has label no; a classifier needs at least two classes"):
-        algorithm.solve(run)
+        algorithm.run_algorithm(run)
 
 
 def test_always_update_shrinks_on_every_example():
@@ -412,8 +414,8 @@ def test_one_example_of_a_class_is_enough():
 
 def test_a_table_is_used_up_to_the_last_row_that_was_touched():
     table = np.stack([np.zeros((6, 2)), np.ones((6, 2))], axis=1)
-    assert exchange._used(table) == 2
+    assert state_conversion._used_rows(table) == 2
     table[3, 1, 0] = 0.5
-    assert exchange._used(table) == 4
+    assert state_conversion._used_rows(table) == 4
     table[4, 0, 1] = -1.0
-    assert exchange._used(table) == 5
+    assert state_conversion._used_rows(table) == 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.online.parse import Reader
-from herdcli.online.tag_text import LabelSets, SetReader, names_of
-from herdcli.online.tags import best_threshold, grown
+from herdcli.online.multilabel_text import LabelSetEncoder, LabelSetReader, parse_labels
+from herdcli.online.tags import best_threshold, grow_weights
+from herdcli.online.text_parser import BlockReader
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -28,7 +28,7 @@ def test_few_examples_say_nothing_of_a_threshold():
 
 
 def test_new_labels_and_features_begin_with_mean_0_and_variance_1():
-    wide = grown(np.full((1, 2, 2), 5.0), 2, 3)
+    wide = grow_weights(np.full((1, 2, 2), 5.0), 2, 3)
     assert np.array_equal(wide[0], [[5, 5], [5, 5], [0, 1]])
     assert np.array_equal(wide[1], [[0, 1]] * 3)
 
@@ -42,12 +42,12 @@ def test_new_labels_and_features_begin_with_mean_0_and_variance_1():
     ],
 )
 def test_lines_begin_with_any_number_of_labels(vw, text, sets):
-    labels = LabelSets()
-    (block,) = SetReader.of(Reader("t", vw, bits=8 if vw else 0), labels).blocks([text])
+    labels = LabelSetEncoder()
+    (block,) = LabelSetReader.of(BlockReader("t", vw, bits=8 if vw else 0), labels).blocks([text])
     assert [{labels.names[k] for k in np.flatnonzero(row)} for row in block.label] == sets
 
 
 def test_names_of_numbers_are_one_name():
-    assert names_of("1.0,01,a b") == ["1", "1", "a b"]
+    assert parse_labels("1.0,01,a b") == ["1", "1", "a b"]
     with pytest.raises(ValueError, match=",1"):
-        names_of(",1")
+        parse_labels(",1")

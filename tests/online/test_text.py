@@ -8,23 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdcli.errors import DataError
-from herdcli.online.blocks import Block, as_scaled, from_rows, joined, prepared
-from herdcli.online.labels import Labels, check_classes, listed, spelled
-from herdcli.online.parse import Reader
-from herdcli.online.source import Text, gathered
+from herdcli.online.block_sources import TextSource, gather_blocks
+from herdcli.online.class_labels import LabelEncoder, check_classes, format_label, format_labels
+from herdcli.online.example_blocks import ExampleBlock, apply_scales, block_from_rows, join_blocks, prepare_block
+from herdcli.online.text_parser import BlockReader
 
 TEXT = b"+1 1:0.5 7:2\n-1 3:1e-3\n\n# nothing\n+1\n-1 2:4 9:1\n"
 
 
-def read(text: bytes, cut: int = 1 << 20, **options) -> list[Block]:
-    reader = Reader("x.svm", options.pop("vw", False), **options)
+def read(text: bytes, cut: int = 1 << 20, **options) -> list[ExampleBlock]:
+    reader = BlockReader("x.svm", options.pop("vw", False), **options)
     return list(reader.blocks(text[k : k + cut] for k in range(0, len(text), cut)))
 
 
 @given(st.integers(1, len(TEXT)))
 @settings(max_examples=40, deadline=None)
 def test_pieces_do_not_matter(cut):
-    whole, parts = gathered(read(TEXT)), gathered(read(TEXT, cut))
+    whole, parts = gather_blocks(read(TEXT)), gather_blocks(read(TEXT, cut))
     assert np.array_equal(whole[0].toarray(), parts[0].toarray())
     assert whole[1].tolist() == parts[1].tolist() == [1, -1, 1, -1]
     assert whole[0].shape == (4, 9)
@@ -68,7 +68,7 @@ def test_a_wrong_line_of_vowpal_wabbit_is_named(line, message):
 
 def test_wrong_lines_are_passed_over_up_to_a_number():
     text = b"1 1:1\nbad\n-1 2:1\nworse 1:1\n1 3:1\n"
-    reader = Reader("x.svm", False, skip_bad=2)
+    reader = BlockReader("x.svm", False, skip_bad=2)
     blocks = list(reader.blocks([text]))
     assert [block.rows for block in blocks] == [3]
     assert blocks[0].index.tolist() == [1, 2, 3]
@@ -89,22 +89,22 @@ def test_wrong_lines_are_passed_over_up_to_a_number():
     ],
 )
 def test_labels_become_classes(blocks, names, classes):
-    labels = Labels()
+    labels = LabelEncoder()
     assert [labels.indices(np.array(block, dtype=float), "x").tolist() for block in blocks] == classes
     assert labels.names == names
 
 
 def test_labels_that_were_not_declared_are_refused():
-    labels = Labels(["-1", "1"])
+    labels = LabelEncoder(["-1", "1"])
     labels.indices(np.array([1.0, -1.0]), "x")
     with pytest.raises(DataError, match="label 2 is not one of the classes -1, 1"):
         labels.indices(np.array([1.0, 2.0]), "x")
-    late = Labels()
+    late = LabelEncoder()
     late.indices(np.array([1.0, 2.0, 3.0]), "x")
     with pytest.raises(DataError, match=r"label 7 did not occur among the first examples \(1, 2, 3\)"):
         late.indices(np.array([7.0]), "x")
     with pytest.raises(DataError, match="the labels of the first examples are 3 and 8"):
-        Labels().indices(np.array([3.0, 8.0]), "x")
+        LabelEncoder().indices(np.array([3.0, 8.0]), "x")
 
 
 def test_classes_are_limited_and_listed():
@@ -114,14 +114,14 @@ def test_classes_are_limited_and_listed():
     with pytest.raises(DataError, match=r"label 2\.5 is not a class"):
         check_classes([1.0, 2.5, 3.5], "x", 9)
     names = [str(k) for k in range(11)]
-    assert listed(names[:10]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
-    assert listed(names) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (11 in all)"
-    assert [spelled(label) for label in (1.0, -1.0, 2.5, float("nan"))] == ["1", "-1", "2.5", "?"]
+    assert format_labels(names[:10]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
+    assert format_labels(names) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (11 in all)"
+    assert [format_label(label) for label in (1.0, -1.0, 2.5, float("nan"))] == ["1", "-1", "2.5", "?"]
     with pytest.raises(DataError, match="class 'a' is not a number, and labels in text files are numbers"):
-        Labels(["a", "b"])
+        LabelEncoder(["a", "b"])
     with pytest.raises(DataError, match="class 'inf' is not a number"):
-        Labels(["1", "inf"])
-    given = Labels(["3", "-1", "7"])  # in the order that was declared
+        LabelEncoder(["1", "inf"])
+    given = LabelEncoder(["3", "-1", "7"])  # in the order that was declared
     assert given.indices(np.array([7.0, 3.0, -1.0]), "x").tolist() == [2, 0, 1]
     for strange in (8.0, -2.0, 5.0):
         with pytest.raises(DataError, match=f"label {strange:g} is not one of the classes 3, -1, 7"):
@@ -129,53 +129,53 @@ def test_classes_are_limited_and_listed():
 
 
 def test_a_stream_of_one_label_settles_by_the_first_other_one():
-    labels = Labels()
+    labels = LabelEncoder()
     assert labels.indices(np.array([1.0, 1.0]), "x").tolist() == [1, 1]
     assert labels.names == ["?", "1"]
     with pytest.raises(DataError, match=r"label 2 did not occur among the first examples \(1\)"):
         labels.indices(np.array([2.0]), "x")
     assert labels.indices(np.array([0.0, 1.0]), "x").tolist() == [0, 1]
     for first, names in ((-1.0, ["-1", "1"]), (0.0, ["0", "1"])):
-        one = Labels()
+        one = LabelEncoder()
         assert one.indices(np.array([first]), "x").tolist() == [0]
         assert one.names == names
     with pytest.raises(DataError, match="the labels of the first examples are 2"):
-        Labels().indices(np.array([2.0, 2.0]), "x")
+        LabelEncoder().indices(np.array([2.0, 2.0]), "x")
 
 
 def test_blocks_as_dense_rows_within_a_width_and_joined():
     X = np.array([[1.0, 0, 2], [0, 0, 0], [0, 5, -3]])
-    block = from_rows(X, np.array([1, 0, 1]), slice(0, 3), np.array([1.0, 2, 3]))
+    block = block_from_rows(X, np.array([1, 0, 1]), slice(0, 3), np.array([1.0, 2, 3]))
     assert (block.rows, block.width) == (3, 4)
     np.testing.assert_array_equal(block.dense(4), np.column_stack([np.zeros(3), X]))
     np.testing.assert_array_equal(block.dense(3), np.column_stack([np.zeros(3), X[:, :2]]))
     cut = block.within(3)
     assert (cut.pointer.tolist(), cut.index.tolist(), cut.value.tolist()) == ([0, 1, 1, 2], [1, 2], [1.0, 5.0])
     assert block.within(4) is block
-    plain = from_rows(X, np.array([1, 0, 1]), slice(1, 3))
-    both = joined([block, plain])
+    plain = block_from_rows(X, np.array([1, 0, 1]), slice(1, 3))
+    both = join_blocks([block, plain])
     assert both.pointer.tolist() == [0, 2, 2, 4, 4, 6]
     np.testing.assert_array_equal(both.dense(4)[:, 1:], np.concatenate([X, X[1:]]))
     assert (both.weight.tolist(), both.label.tolist()) == ([1, 2, 3, 1, 1], [1, 0, 1, 0, 1])
-    assert joined([plain, plain]).weight is None
-    none = Block(np.zeros(2, dtype=np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(1))
+    assert join_blocks([plain, plain]).weight is None
+    none = ExampleBlock(np.zeros(2, dtype=np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(1))
     assert none.width == 1
-    assert prepared(none, normalize=True, bias=False).value.size == 0
+    assert prepare_block(none, normalize=True, bias=False).value.size == 0
 
 
 def test_features_over_their_mean_sizes_and_the_sign_of_those_never_met():
-    block = from_rows(np.array([[4.0, -6.0, 0.0, 5.0], [0.0, 0.0, -2.0, 0.0]]), np.array([1, 0]), slice(0, 2))
+    block = block_from_rows(np.array([[4.0, -6.0, 0.0, 5.0], [0.0, 0.0, -2.0, 0.0]]), np.array([1, 0]), slice(0, 2))
     sizes = np.array([[0.0, 0.0], [2.0, 4.0], [1.0, 12.0], [0.0, 0.0]])
-    seen = as_scaled(block, sizes)
+    seen = apply_scales(block, sizes)
     assert seen.value.tolist() == [2.0, -0.5, 1.0, -1.0]
 
 
 def test_a_pass_over_text_can_be_taken_up_at_any_block():
     text = b"".join(b"%d %d:1\n" % (1 - 2 * (n % 2), n + 1) for n in range(50))
-    reader = Reader("x.svm", False)
+    reader = BlockReader("x.svm", False)
 
-    def source() -> Text:
-        return Text(lambda: [text], reader, Labels(), passes=2, rows=8)
+    def source() -> TextSource:
+        return TextSource(lambda: [text], reader, LabelEncoder(), passes=2, rows=8)
 
     whole = source()
     batches = [whole.block(k) for k in range(14)]
@@ -189,8 +189,8 @@ def test_a_pass_over_text_can_be_taken_up_at_any_block():
 def test_blocks_that_are_lent_hold_what_copies_hold():
     lines = [b"%d %d:%d\n" % (1 - 2 * (n % 2), n % 7 + 1, n) if n % 9 else b"wrong\n" for n in range(1, 60)]
     pieces = [b"".join(lines[k : k + 13]) for k in range(0, len(lines), 13)]
-    kept = gathered(Reader("x.svm", False, skip_bad=9).blocks(pieces))
-    source = Text(lambda: pieces, Reader("x.svm", False, skip_bad=9), Labels(), rows=5)
+    kept = gather_blocks(BlockReader("x.svm", False, skip_bad=9).blocks(pieces))
+    source = TextSource(lambda: pieces, BlockReader("x.svm", False, skip_bad=9), LabelEncoder(), rows=5)
     values, labels, step = [], [], 0
     while batch := source.block(step):
         values.append(batch.block.value.copy())
@@ -202,16 +202,16 @@ def test_blocks_that_are_lent_hold_what_copies_hold():
 
 
 def test_rows_are_scaled_and_get_a_bias():
-    block = from_rows(np.array([[3.0, 0.0, 4.0], [0.0, 0.0, 0.0]]), np.array([1, 0]), slice(0, 2))
-    made = prepared(block, normalize=True, bias=True)
+    block = block_from_rows(np.array([[3.0, 0.0, 4.0], [0.0, 0.0, 0.0]]), np.array([1, 0]), slice(0, 2))
+    made = prepare_block(block, normalize=True, bias=True)
     assert made.pointer.tolist() == [0, 3, 4]
     assert made.index.tolist() == [0, 1, 3, 0]
     assert np.allclose(made.value, [1.0, 0.6, 0.8, 1.0])
 
 
 def test_an_example_of_zeros_alone_stays_so():
-    block = Block(np.array([0, 1, 3]), np.array([2, 0, 1], dtype=np.int32), np.array([0.0, 3.0, 4.0]), np.zeros(2))
-    np.testing.assert_allclose(prepared(block, normalize=True, bias=False).value, [0.0, 0.6, 0.8])
+    block = ExampleBlock(np.array([0, 1, 3]), np.array([2, 0, 1], dtype=np.int32), np.array([0.0, 3.0, 4.0]), np.zeros(2))
+    np.testing.assert_allclose(prepare_block(block, normalize=True, bias=False).value, [0.0, 0.6, 0.8])
 
 
 def test_columns_of_a_hash_keep_their_first_name():
@@ -222,12 +222,12 @@ def test_columns_of_a_hash_keep_their_first_name():
 
 def test_columns_are_hashed_into_as_many_as_there_are_bits():
     line = b"".join(b" w%d" % k for k in range(200))
-    (block,) = Reader("x.vw", True, bits=3).blocks([b"1 |a" + line + b"\n"])
+    (block,) = BlockReader("x.vw", True, bits=3).blocks([b"1 |a" + line + b"\n"])
     assert set(block.index.tolist()) == set(range(1, 9))
 
 
 def test_weights_are_kept_where_one_of_them_is_not_one():
-    (plain,) = Reader("x.vw", True, bits=3).blocks([b"1 |a b\n-1 |a c\n"])
-    (weighed,) = Reader("x.vw", True, bits=3).blocks([b"1 |a b\n-1 2.5 |a c\n"])
+    (plain,) = BlockReader("x.vw", True, bits=3).blocks([b"1 |a b\n-1 |a c\n"])
+    (weighed,) = BlockReader("x.vw", True, bits=3).blocks([b"1 |a b\n-1 2.5 |a c\n"])
     assert plain.weight is None
     assert weighed.weight.tolist() == [1.0, 2.5]

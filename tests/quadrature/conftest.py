@@ -6,46 +6,46 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
-from herdcli.algorithm import solve
-from herdcli.quadrature import closed_form, problems, rules, selection
-from herdcli.quadrature.kernels import Gaussian
-from herdcli.quadrature.points import evaluator
-from herdcli.quadrature.space import Space
-from herdcli.quadrature.targets import Rows, Uniform
+from herdcli.algorithm import run_algorithm
+from herdcli.quadrature import closed_form_embeddings, rules, selection, selection_problem
+from herdcli.quadrature.candidate_space import CandidateSpace
+from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature.point_sums import make_evaluator
+from herdcli.quadrature.targets import RowTarget, UniformTarget
 
 
 def _space_of(kernel, target, candidates):
     """A space with a closed-form target, or rows by the kernel matrix itself."""
-    if isinstance(target, Rows):
+    if isinstance(target, RowTarget):
 
         def mean(x):
             return kernel.matrix(x, target.X) @ target.weights
 
         norm = float(target.weights @ kernel.matrix(target.X, target.X) @ target.weights)
     else:
-        mean, norm = closed_form.embedding(kernel, target)
-    points = evaluator(kernel, candidates)
-    return Space(kernel, candidates, mean(candidates), norm, kernel.diagonal(candidates), points, mean)
+        mean, norm = closed_form_embeddings.closed_form_embedding(kernel, target)
+    points = make_evaluator(kernel, candidates)
+    return CandidateSpace(kernel, candidates, mean(candidates), norm, kernel.diagonal(candidates), points, mean)
 
 
 def _run_rule(space, target, count, **settings):
     """The state of a rule of `rules` after `count` atoms."""
-    problem = rules.Problem(space, target, rules.Settings(**settings))
-    return iterate.run(lambda now: rules.step(problem, now), rules.init(problem, count), steps=count)
+    problem = rules.SequenceProblem(space, target, rules.RuleSettings(**settings))
+    return iterate.run_steps(lambda now: rules.greedy_step(problem, now), rules.initial_state(problem, count), steps=count)
 
 
 def _select(X, count, *, rule="herding", refine=0, kernel=None, weights=None, map=map, **more):
     """The result of a whole run over rows."""
     weights = np.full(len(X), 1.0 / len(X)) if weights is None else weights
-    settings = problems.Settings(rules.Settings(rule, **more), refine)
-    group = problems.Group(Rows(X, weights), None, count)
-    problem = problems.Problem(kernel or Gaussian(1.5), (group,), settings)
-    return solve(selection.Selection(problem, map)).done[0]
+    settings = selection_problem.SelectionSettings(rules.RuleSettings(rule, **more), refine)
+    group = selection_problem.SelectionGroup(RowTarget(X, weights), None, count)
+    problem = selection_problem.SelectionProblem(kernel or GaussianKernel(1.5), (group,), settings)
+    return run_algorithm(selection.AtomSelection(problem, map)).done[0]
 
 
 def _interval(count):
     """i/count, i = 0 … count − 1, as rows, and the uniform law on [0, 1]."""
-    return (np.arange(count) / count)[:, None], Uniform(np.zeros(1), np.ones(1))
+    return (np.arange(count) / count)[:, None], UniformTarget(np.zeros(1), np.ones(1))
 
 
 def _mmd(kernel, target_X, target_w, atoms, w):

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.quadrature import approximation, assemble, fourier, nystrom, problems, rules, selection, sums
-from herdcli.quadrature.kernel_names import parse
-from herdcli.quadrature.kernels import Gaussian
-from herdcli.quadrature.targets import Rows
+from herdcli.quadrature import approximation, embedding_sums, nystrom, random_fourier, result_assembly, rules, selection, selection_problem
+from herdcli.quadrature.kernel_parsing import parse_kernel
+from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature.targets import RowTarget
 
 ROWS, COLUMNS = 240, 3
 
@@ -31,14 +31,18 @@ def data(seed, heavy=False):
 
 
 def problem_of(X, weights, text, *, kernel=None, count=12, seed=0, rule="herding", **more):
-    settings = problems.Settings(rules.Settings(rule, seed=seed), embedding=approximation.parse(text), **more)
-    return problems.Problem(kernel or Gaussian(1.5), (problems.Group(Rows(X, weights), None, count),), settings)
+    settings = selection_problem.SelectionSettings(
+        rules.RuleSettings(rule, seed=seed), embedding=approximation.parse_embedding(text), **more
+    )
+    return selection_problem.SelectionProblem(
+        kernel or GaussianKernel(1.5), (selection_problem.SelectionGroup(RowTarget(X, weights), None, count),), settings
+    )
 
 
 def plan_of(problem):
     """The plan of the one group, and its complete sums."""
-    plan, states = sums.plan(problem, problem.groups[0], 0), []
-    for which, (steps, _) in enumerate(problems.sum_sizes(problem, problem.groups[0])):
+    plan, states = embedding_sums.embedding_plan(problem, problem.groups[0], 0), []
+    for which, (steps, _) in enumerate(selection_problem.sum_sizes(problem, problem.groups[0])):
         part = plan.sums(which, states)
         assert part.steps == steps
         state = part.init()
@@ -49,7 +53,7 @@ def plan_of(problem):
 
 
 def run(problem, map=map):
-    return solve(selection.Selection(problem, map)).done[0]
+    return run_algorithm(selection.AtomSelection(problem, map)).done[0]
 
 
 @pytest.mark.parametrize("text", ["nystrom:30", "sample:50", "fourier:60"])
@@ -58,13 +62,13 @@ def run(problem, map=map):
 )
 def test_no_trial_exceeds_its_bound(text, name, heavy, mmd):
     """The MMD to μ̃ that a run reports, beside that to μ by the kernel matrices."""
-    kernel, figures = parse(name), []
+    kernel, figures = parse_kernel(name), []
     for seed in range(9):
         X, weights = data(seed, heavy)
         problem = problem_of(X, weights, text, kernel=kernel, seed=seed)
         found = run(problem)
         truth = mmd(kernel, X, weights, found.atoms, found.weight)
-        figures.append((abs(truth - found.mmd[-1]), found.added.to_mmd(float(found.mmd[-1]), found.weight)))
+        figures.append((abs(truth - found.mmd[-1]), found.added.mmd_bound(float(found.mmd[-1]), found.weight)))
     assert all(0 < error <= bound for error, bound in figures)
 
 
@@ -72,7 +76,7 @@ def test_no_trial_exceeds_its_bound(text, name, heavy, mmd):
 def test_elements_of_the_space_are_as_near_as_their_bound_says(seed):
     """‖μ − μ̃‖² = μ'w − 2 μ̃'w + ‖μ̃‖² at the rows, for all atoms at once."""
     X, weights = data(seed, heavy=seed % 2 == 1)
-    gram = Gaussian(1.5).matrix(X, X)
+    gram = GaussianKernel(1.5).matrix(X, X)
     for text in ("nystrom:30", "sample:50"):
         plan, states = plan_of(problem_of(X, weights, text, seed=seed))
         found = plan.found(states)
@@ -82,7 +86,7 @@ def test_elements_of_the_space_are_as_near_as_their_bound_says(seed):
 
 
 def test_fourier_features_are_within_their_bounds_at_every_candidate():
-    kernel = parse("gaussian:1*laplace:3")
+    kernel = parse_kernel("gaussian:1*laplace:3")
     for seed in range(20):
         X, weights = data(seed)
         plan, states = plan_of(problem_of(X, weights, "fourier:80", kernel=kernel, seed=seed))
@@ -98,7 +102,7 @@ def test_nystrom_is_the_projection_on_the_landmarks(monkeypatch):
     monkeypatch.setattr(nystrom, "JITTER", 1e-14)
     problem = problem_of(X, weights, "nystrom:25")
     plan, states = plan_of(problem)
-    found, gram = plan.found(states), Gaussian(1.5).matrix(X, X)
+    found, gram = plan.found(states), GaussianKernel(1.5).matrix(X, X)
     chosen = np.flatnonzero((plan.problem.landmarks[:, None] == X).all(axis=2).any(axis=0))
     assert len(chosen) == 25
     assert weights[chosen].all()
@@ -106,7 +110,7 @@ def test_nystrom_is_the_projection_on_the_landmarks(monkeypatch):
     np.testing.assert_allclose(found.mean, expected, atol=1e-9)
     distance = np.sqrt(weights @ gram @ weights - expected @ weights)
     assert found.added.distance == pytest.approx(distance, rel=1e-4)
-    monkeypatch.setattr(nystrom, "block_rows", lambda landmarks: 40)
+    monkeypatch.setattr(nystrom, "rows_per_block", lambda landmarks: 40)
     assert distance < plan_of(problem)[0].found(plan_of(problem)[1]).added.distance < 10 * distance
 
 
@@ -121,7 +125,7 @@ def test_a_sample_is_the_mean_of_its_draws():
     X, weights = data(5)
     plan, states = plan_of(problem_of(X, weights, "sample:60"))
     found = plan.found(states)
-    np.testing.assert_allclose(found.mean, Gaussian(1.5).matrix(X, plan.drawn).mean(axis=1), atol=1e-14)
+    np.testing.assert_allclose(found.mean, GaussianKernel(1.5).matrix(X, plan.drawn).mean(axis=1), atol=1e-14)
     assert found.added.distance == pytest.approx(np.sqrt(1 / 60) + np.sqrt(2 * np.log(1000) / 120))  # k(x, x) = 1, k > 0
 
 
@@ -131,10 +135,10 @@ COMPOSITES = ["gaussian:1*laplace:2", "0.3*gaussian:1+0.7*matern12:2", "2*gaussi
 
 @pytest.mark.parametrize("name", KERNELS + COMPOSITES)
 def test_frequencies_have_the_kernel_as_their_characteristic_function(name):
-    kernel, count = parse(name), 20_000
-    drawn = fourier.frequencies(kernel, np.random.default_rng(1), count, 2)
+    kernel, count = parse_kernel(name), 20_000
+    drawn = random_fourier.sample_frequencies(kernel, np.random.default_rng(1), count, 2)
     apart = np.array([[0.0, 0.0], [0.3, -0.2], [1.0, 0.5], [-2.0, 1.0]])
-    scale = fourier.amplitude(kernel)
+    scale = random_fourier.kernel_amplitude(kernel)
     assert scale == pytest.approx(kernel.diagonal(apart)[0])
     np.testing.assert_allclose(
         scale * np.cos(apart @ drawn.T).mean(axis=1), kernel.matrix(apart, np.zeros((1, 2)))[:, 0], atol=0.025 * scale
@@ -144,21 +148,21 @@ def test_frequencies_have_the_kernel_as_their_characteristic_function(name):
 @pytest.mark.parametrize("name", ["energy", "linear", "hamming:2", "gaussian:1*energy", "bernoulli:1", "-1*gaussian:1"])
 def test_kernels_without_a_spectral_density_are_refused(name):
     with pytest.raises(BadUsage, match="has no spectral density"):
-        fourier.amplitude(parse(name))
+        random_fourier.kernel_amplitude(parse_kernel(name))
 
 
 @pytest.mark.parametrize("text", ["nystrom:30", "sample:50", "fourier:60"])
 def test_a_run_resumed_after_any_step_ends_alike(text, monkeypatch):
     """In small blocks; and neither workers nor what is kept between steps changes a bit."""
-    for module, name, value in ((nystrom, "BLOCKS", 1), (fourier, "BLOCK", 1200), (fourier, "BLOCKS", 2)):
+    for module, name, value in ((nystrom, "BLOCKS", 1), (random_fourier, "BLOCK", 1200), (random_fourier, "BLOCKS", 2)):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(nystrom, "block_rows", lambda landmarks: 100)
+    monkeypatch.setattr(nystrom, "rows_per_block", lambda landmarks: 100)
     problem = problem_of(*data(1), text)
     whole = run(problem)
-    state, total = selection.Selection(problem).init(), selection.Selection(problem).steps
+    state, total = selection.AtomSelection(problem).init(), selection.AtomSelection(problem).steps
     steps = 0
     while state.step < total:
-        state, steps = selection.Selection(problem).step(copy.deepcopy(state)), steps + 1
+        state, steps = selection.AtomSelection(problem).step(copy.deepcopy(state)), steps + 1
     assert steps == total
     with ThreadPoolExecutor(3) as pool:
         spread = run(problem, pool.map)
@@ -182,7 +186,7 @@ def test_few_rows_or_pairs_are_exact():
     X, weights = data(4)
     exact = run(problem_of(X, weights, "exact"))
     some = problem_of(X, weights, "nystrom:30")
-    few = replace(some.settings, embedding=approximation.Approximation("nystrom", 30, by_cost=True))
+    few = replace(some.settings, embedding=approximation.EmbeddingApproximation("nystrom", 30, by_cost=True))
     for problem in (problem_of(X, weights, "nystrom:240"), problem_of(X, weights, "sample:500"), replace(some, settings=few)):
         found = run(problem)
         np.testing.assert_array_equal(found.mmd, exact.mmd)
@@ -193,8 +197,10 @@ def test_few_rows_or_pairs_are_exact():
 def test_samples_carry_the_bound(mmd):
     X, weights = data(6)
     problem = problem_of(X, weights, "nystrom:30")
-    value = assemble.samples(problem, solve(selection.Selection(problem)), [None], kind="simplex", projected=False, scale=np.ones(3))
-    truth = mmd(Gaussian(1.5), X, weights, value.x, value.weight)
+    value = result_assembly.samples_artifact(
+        problem, run_algorithm(selection.AtomSelection(problem)), [None], kind="simplex", projected=False, scale=np.ones(3)
+    )
+    truth = mmd(GaussianKernel(1.5), X, weights, value.x, value.weight)
     assert abs(truth - value.summary.mmd[0]) <= value.summary.embedding_error[0] == value.state[0].added.distance
     assert value.embedding == "nystrom:30"
 
@@ -202,11 +208,11 @@ def test_samples_carry_the_bound(mmd):
 @pytest.mark.parametrize("text", ["nystrom", "nystrom:1", "nystrom:x", "fourier:-3", "median", "sample:2.5"])
 def test_other_texts_are_refused(text):
     with pytest.raises(ValueError, match="is none of exact, sample:N"):
-        approximation.parse(text)
+        approximation.parse_embedding(text)
 
 
 def test_of_a_square_off_by_little_the_root_is_off_by_its_derivative():
     added = approximation.Added(uniform=0.01, norm=0.02)
-    assert added.to_mmd(0.5, np.array([0.5, 0.5])) == pytest.approx(0.04 / 0.5)
-    assert added.to_mmd(0.0, np.array([1.0])) == pytest.approx(0.2)
-    assert added.to_mmd(0.5, np.array([2.0, -1.0])) == pytest.approx(0.08 / 0.5)
+    assert added.mmd_bound(0.5, np.array([0.5, 0.5])) == pytest.approx(0.04 / 0.5)
+    assert added.mmd_bound(0.0, np.array([1.0])) == pytest.approx(0.2)
+    assert added.mmd_bound(0.5, np.array([2.0, -1.0])) == pytest.approx(0.08 / 0.5)

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from herdcli.quadrature import cholesky, facility, halving, support, thinning
-from herdcli.quadrature.blocks import Columns, between
-from herdcli.quadrature.kernels import Gaussian, Matern, Polynomial
-from herdcli.quadrature.points import evaluator
+from herdcli.quadrature import facility_location, kernel_halving, kernel_thinning, pivoted_cholesky, support_points
+from herdcli.quadrature.kernel_blocks import KernelColumns, kernel_matrix
+from herdcli.quadrature.kernels import GaussianKernel, MaternKernel, PolynomialKernel
+from herdcli.quadrature.point_sums import make_evaluator
 
 X = np.random.default_rng(5).standard_normal((64, 3))
-KERNEL = Gaussian(1.5)
+KERNEL = GaussianKernel(1.5)
 K = KERNEL.matrix(X, X)
 EVEN = np.full(64, 1 / 64)
 
@@ -29,17 +29,17 @@ def space_of(kernel, rows, weights=None):
         embedding=gram @ w,
         norm=float(w @ gram @ w),
         diagonal=np.diag(gram).copy(),
-        points=evaluator(kernel, rows),
+        points=make_evaluator(kernel, rows),
     )
 
 
 def thinned(rule="kernel-thinning", count=8, seed=0, rows=X, weights=None):
     """The problem, its first state, and the state after all rounds."""
     w = np.full(len(rows), 1 / len(rows)) if weights is None else weights
-    problem = thinning.Problem(space_of(KERNEL, rows, w), w, rule, count, seed)
-    first, state = thinning.init(problem), thinning.init(problem)
+    problem = kernel_thinning.ThinningProblem(space_of(KERNEL, rows, w), w, rule, count, seed)
+    first, state = kernel_thinning.initial_state(problem), kernel_thinning.initial_state(problem)
     while state.round < len(problem.rounds):
-        state = thinning.step(problem, state)
+        state = kernel_thinning.thinning_step(problem, state)
     return problem, first, state
 
 
@@ -61,11 +61,11 @@ def by_definition(gram, order, uniforms, level):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_first_round_is_the_papers_halving(seed, monkeypatch):
     """By blocks of 16 rows, whose differences come from tiles, and as the definition has it."""
-    monkeypatch.setattr(halving, "BLOCK", 16)
+    monkeypatch.setattr(kernel_halving, "BLOCK", 16)
     problem, first, _ = thinned(seed=seed)
-    state = thinning.init(problem)
+    state = kernel_thinning.initial_state(problem)
     while state.round == 0:
-        state = thinning.step(problem, state)
+        state = kernel_thinning.thinning_step(problem, state)
     half, deviation, largest = by_definition(K, first.order, problem.uniforms(0, 32), problem.rounds[0].level)
     np.testing.assert_array_equal(state.order[:32], half)
     slope = math.sqrt(problem.rounds[0].level)
@@ -73,18 +73,25 @@ def test_the_first_round_is_the_papers_halving(seed, monkeypatch):
 
 
 def test_an_exchange_has_the_papers_probability_and_expectation():
-    assert [halving.exchanges(alpha, 2.0) for alpha in (-3.0, -2.0, 0.0, 1.0, 2.0, 5.0)] == [1.0, 1.0, 0.5, 0.25, 0.0, 0.0]
-    assert halving.threshold(0.25, 0.0, 8.0) == 0.25
-    assert halving.threshold(0.25, 4.0, 9.0) == 3.0
-    assert halving.grown(0.25, 0.0, 0.25) == 0.25
-    assert halving.grown(1.0, 4.0, 8.0) == pytest.approx(4 + 1 + (1 - 16) * 4 / 64)
-    assert halving.grown(1.0, 16.0, 8.0) == 16.0  # would fall, and never does
-    assert halving.level(0.5) == pytest.approx(2 * math.log(4))
+    assert [kernel_halving.exchange_probability(alpha, 2.0) for alpha in (-3.0, -2.0, 0.0, 1.0, 2.0, 5.0)] == [
+        1.0,
+        1.0,
+        0.5,
+        0.25,
+        0.0,
+        0.0,
+    ]
+    assert kernel_halving.exchange_threshold(0.25, 0.0, 8.0) == 0.25
+    assert kernel_halving.exchange_threshold(0.25, 4.0, 9.0) == 3.0
+    assert kernel_halving.grow_variance(0.25, 0.0, 0.25) == 0.25
+    assert kernel_halving.grow_variance(1.0, 4.0, 8.0) == pytest.approx(4 + 1 + (1 - 16) * 4 / 64)
+    assert kernel_halving.grow_variance(1.0, 16.0, 8.0) == 16.0  # would fall, and never does
+    assert kernel_halving.failure_level(0.5) == pytest.approx(2 * math.log(4))
     # Four rows: the second pair's expected sign is −α/a towards the side that lowers the difference, whatever the first pair did.
     gram = K[:4, :4]
     for first in (0.0, 1.0):
         levels = (np.arange(1000) + 0.5) / 1000
-        found = np.array([halving.signs(gram, np.zeros(4), np.array([first, u]), 0.0, 6.0)[0] for u in levels])
+        found = np.array([kernel_halving.pair_signs(gram, np.zeros(4), np.array([first, u]), 0.0, 6.0)[0] for u in levels])
         f = found[0, 0] * gram[0] + found[0, 1] * gram[1]
         square = gram[0, 0] + gram[1, 1] - 2 * gram[0, 1]
         other = gram[2, 2] + gram[3, 3] - 2 * gram[2, 3]
@@ -94,7 +101,7 @@ def test_an_exchange_has_the_papers_probability_and_expectation():
 
 
 def test_equal_rows_part_and_change_nothing():
-    signs, variance = halving.signs(np.ones((4, 4)), np.zeros(4), np.zeros(2), 0.0, 6.0)
+    signs, variance = kernel_halving.pair_signs(np.ones((4, 4)), np.zeros(4), np.zeros(2), 0.0, 6.0)
     assert signs.tolist() == [-1.0, 1.0, -1.0, 1.0]
     assert variance == 0.0
 
@@ -115,7 +122,7 @@ def test_halves_are_nearer_than_those_of_coins():
 @pytest.mark.parametrize("rule", ["kernel-thinning", "compress++"])
 @pytest.mark.parametrize(("n", "count"), [(64, 8), (1797, 100), (1797, 1000), (5000, 7), (60_000, 30), (60_000, 1000), (10, 10), (5, 9)])
 def test_rounds_leave_the_count_and_share_half_of_the_failure(rule, n, count):
-    rounds, total = thinning.rounds_of(rule, n, count)
+    rounds, total = kernel_thinning.thinning_rounds(rule, n, count)
     power = total // count
     assert total == count * power
     assert power & (power - 1) == 0
@@ -130,13 +137,16 @@ def test_rounds_leave_the_count_and_share_half_of_the_failure(rule, n, count):
         size //= 2 if one.single else 1
     left = size if not rounds or rounds[-1].single else rounds[-1].length // 2
     assert left == count
-    assert path == pytest.approx(thinning.FAILURE / 2 if rounds else 0.0)
-    assert thinning.total_steps(rule, n, count) >= len(rounds) + 1
+    assert path == pytest.approx(kernel_thinning.FAILURE / 2 if rounds else 0.0)
+    assert kernel_thinning.total_steps(rule, n, count) >= len(rounds) + 1
 
 
 def test_compression_is_near_linear():
     """Kernel values of 4 times the rows: 16 times for thinning, far fewer for compress++."""
-    growth = {rule: thinning.values(rule, 1 << 20, 64) / thinning.values(rule, 1 << 18, 64) for rule in ("kernel-thinning", "compress++")}
+    growth = {
+        rule: kernel_thinning.kernel_value_count(rule, 1 << 20, 64) / kernel_thinning.kernel_value_count(rule, 1 << 18, 64)
+        for rule in ("kernel-thinning", "compress++")
+    }
     assert growth["kernel-thinning"] == pytest.approx(16, rel=0.01)
     assert growth["compress++"] < 5
 
@@ -144,7 +154,7 @@ def test_compression_is_near_linear():
 def test_coresets_of_thinning_are_all_rows_and_the_best_is_chosen():
     problem, first, state = thinned()
     assert sorted(state.order) == sorted(first.order) == list(range(64))
-    done = thinning.step(problem, state)
+    done = kernel_thinning.thinning_step(problem, state)
     mu, norm = K.mean(axis=0), K.mean()
     sets = [*state.order.reshape(-1, 8), first.order[::8]]
     mmd = [K[np.ix_(s, s)].mean() - 2 * mu[s].mean() + norm for s in sets]
@@ -166,7 +176,7 @@ def test_a_systematic_sample_has_each_row_as_often_as_its_weight():
     random = np.random.default_rng(0)
     weights = random.random(30)
     weights /= weights.sum()
-    counts = np.array([np.bincount(thinning.drawn(weights, 80, random), minlength=30) for _ in range(400)])
+    counts = np.array([np.bincount(kernel_thinning.systematic_sample(weights, 80, random), minlength=30) for _ in range(400)])
     assert (np.abs(counts - 80 * weights) < 1).all()
     np.testing.assert_allclose(counts.mean(axis=0), 80 * weights, atol=0.15)
 
@@ -174,12 +184,12 @@ def test_a_systematic_sample_has_each_row_as_often_as_its_weight():
 def chosen(pivots, monkeypatch, rows=X, kernel=KERNEL, weights=None):
     """The state after these pivots."""
     taken = iter(pivots)
-    monkeypatch.setattr(cholesky, "pivot", lambda *_: next(taken))
+    monkeypatch.setattr(pivoted_cholesky, "sample_pivot", lambda *_: next(taken))
     w = np.full(len(rows), 1 / len(rows)) if weights is None else weights
-    problem = cholesky.Problem(space_of(kernel, rows, w), w, len(pivots))
-    state = cholesky.init(problem)
+    problem = pivoted_cholesky.CholeskyProblem(space_of(kernel, rows, w), w, len(pivots))
+    state = pivoted_cholesky.initial_state(problem)
     for _ in pivots:
-        state = cholesky.step(problem, state)
+        state = pivoted_cholesky.cholesky_step(problem, state)
     return state
 
 
@@ -201,12 +211,12 @@ def test_weights_are_optimal_and_the_trace_their_distance(monkeypatch):
         best = np.linalg.solve(K[np.ix_(S, S)], K[S] @ weights)
         distance = best @ K[np.ix_(S, S)] @ best - 2 * best @ K[S] @ weights + weights @ K @ weights
         assert state.mmd[t - 1] == pytest.approx(math.sqrt(distance), abs=1e-13)
-    np.testing.assert_allclose(cholesky.weights(state), best, atol=1e-12)
+    np.testing.assert_allclose(pivoted_cholesky.atom_weights(state), best, atol=1e-12)
 
 
 def test_the_first_pivot_leaves_the_expected_trace(monkeypatch):
     """Over all pivots with their probability k(s, s)/tr K the trace left is tr K − tr K²/tr K (Chen et al. 2025)."""
-    kernel = Polynomial(2, 1.0)
+    kernel = PolynomialKernel(2, 1.0)
     rows = X[:12]
     gram = kernel.matrix(rows, rows)
     left = [chosen([s], monkeypatch, rows, kernel).residual.sum() for s in range(12)]
@@ -217,19 +227,19 @@ def test_the_first_pivot_leaves_the_expected_trace(monkeypatch):
 def test_pivots_have_the_residuals_distribution():
     weights, residual = np.array([1.0, 2.0, 0.0, 1.0, 3.0]), np.array([2.0, 0.5, 9.0, 0.0, 1.0])
     levels = (np.arange(600) + 0.5) / 600
-    counts = np.bincount([cholesky.pivot(weights, residual, level) for level in levels], minlength=5)
+    counts = np.bincount([pivoted_cholesky.sample_pivot(weights, residual, level) for level in levels], minlength=5)
     np.testing.assert_array_equal(counts, [200, 100, 0, 0, 300])
-    assert cholesky.pivot(weights, residual, math.nextafter(1.0, 0.0)) == 4
-    assert cholesky.pivot(weights[:4], residual[:4], math.nextafter(1.0, 0.0)) == 1
-    assert cholesky.pivot(weights, np.zeros(5), 0.5) == -1
+    assert pivoted_cholesky.sample_pivot(weights, residual, math.nextafter(1.0, 0.0)) == 4
+    assert pivoted_cholesky.sample_pivot(weights[:4], residual[:4], math.nextafter(1.0, 0.0)) == 1
+    assert pivoted_cholesky.sample_pivot(weights, np.zeros(5), 0.5) == -1
 
 
 def test_few_distinct_rows_end_the_factor():
     rows = np.repeat(X[:5], 4, axis=0)
-    problem = cholesky.Problem(space_of(KERNEL, rows), np.full(20, 0.05), 9)
-    state = cholesky.init(problem)
+    problem = pivoted_cholesky.CholeskyProblem(space_of(KERNEL, rows), np.full(20, 0.05), 9)
+    state = pivoted_cholesky.initial_state(problem)
     while not state.ended:
-        state = cholesky.step(problem, state)
+        state = pivoted_cholesky.cholesky_step(problem, state)
     assert (state.step, state.ended) == (5, "rounding")
     assert len({i // 4 for i in state.index[:5].tolist()}) == 5
     assert state.mmd[4] < 1e-7
@@ -246,10 +256,10 @@ def energy(points, rows, weights):
 @pytest.mark.parametrize("seed", range(3))
 def test_every_movement_lowers_the_energy_distance(seed):
     weights = np.random.default_rng(seed).random(64)
-    problem = support.Problem(X, weights / weights.sum(), 7, seed)
-    points, found = support.init(problem).points, []
+    problem = support_points.SupportProblem(X, weights / weights.sum(), 7, seed)
+    points, found = support_points.initial_state(problem).points, []
     for _ in range(12):
-        moved, stated = support.movement(problem, points)
+        moved, stated = support_points.move_points(problem, points)
         assert stated == pytest.approx(energy(points, X, problem.weights), abs=1e-10)
         found.append(stated)
         points = moved
@@ -258,26 +268,26 @@ def test_every_movement_lowers_the_energy_distance(seed):
 
 def test_one_support_point_is_the_median():
     rows = np.array([[0.0], [1.0], [10.0], [11.0], [2.0]])
-    problem = support.Problem(rows, np.full(5, 0.2), 1)
-    state = support.init(problem)
+    problem = support_points.SupportProblem(rows, np.full(5, 0.2), 1)
+    state = support_points.initial_state(problem)
     while not state.ended:
-        state = support.step(problem, state)
+        state = support_points.support_step(problem, state)
     assert state.index.tolist() == [4]
-    assert len(state.energy) == state.step <= support.ITERATIONS
+    assert len(state.energy) == state.step <= support_points.ITERATIONS
 
 
 def test_nearest_rows_are_taken_once():
     rows = np.array([[0.0], [1.0], [5.0]])
-    found = support.nearest(support.Problem(rows, np.full(3, 1 / 3), 3), np.array([[0.2], [0.1], [0.4]]))
+    found = support_points.assign_nearest(support_points.SupportProblem(rows, np.full(3, 1 / 3), 3), np.array([[0.2], [0.1], [0.4]]))
     assert found.tolist() == [0, 1, 2]
 
 
 def located(count, rows=X, weights=None, kernel=KERNEL):
     w = np.full(len(rows), 1 / len(rows)) if weights is None else weights
-    problem = facility.Problem(Columns(kernel, rows, evaluator(kernel, rows)), w, count)
-    state = facility.init(problem)
+    problem = facility_location.FacilityProblem(KernelColumns(kernel, rows, make_evaluator(kernel, rows)), w, count)
+    state = facility_location.initial_state(problem)
     while not state.ended:
-        state = facility.step(problem, state)
+        state = facility_location.facility_step(problem, state)
     return state
 
 
@@ -285,9 +295,9 @@ def covered(gram, weights, S):
     return float(weights @ np.maximum(gram[:, list(S)], 0).max(axis=1))
 
 
-@pytest.mark.parametrize("kernel", [KERNEL, Matern(3, 1.0), Polynomial()])
+@pytest.mark.parametrize("kernel", [KERNEL, MaternKernel(3, 1.0), PolynomialKernel()])
 def test_lazy_bounds_choose_what_all_gains_would(kernel, monkeypatch):
-    monkeypatch.setattr(facility, "BLOCK", 3 * 64)
+    monkeypatch.setattr(facility_location, "BLOCK", 3 * 64)
     weights = np.random.default_rng(2).random(64)
     weights /= weights.sum()
     gram, plain = kernel.matrix(X, X), []
@@ -307,7 +317,9 @@ def test_the_greedy_choice_is_within_its_bound_of_the_best():
 
 def test_blocks_of_many_columns_are_the_kernel_values():
     rows = np.random.default_rng(0).standard_normal((20, 40))
-    kernel = Gaussian(5.0)
-    np.testing.assert_allclose(between(kernel, rows[:7], rows), kernel.matrix(rows[:7], rows), rtol=1e-12)
-    np.testing.assert_allclose(Columns(kernel, rows, evaluator(kernel, rows)).of(rows[:7]), kernel.matrix(rows[:7], rows), rtol=1e-12)
-    assert between(kernel, rows, rows).max() <= 1.0
+    kernel = GaussianKernel(5.0)
+    np.testing.assert_allclose(kernel_matrix(kernel, rows[:7], rows), kernel.matrix(rows[:7], rows), rtol=1e-12)
+    np.testing.assert_allclose(
+        KernelColumns(kernel, rows, make_evaluator(kernel, rows)).of(rows[:7]), kernel.matrix(rows[:7], rows), rtol=1e-12
+    )
+    assert kernel_matrix(kernel, rows, rows).max() <= 1.0

@@ -7,63 +7,67 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import (
     active_set,
-    assemble,
-    embedding,
-    grouping,
-    kernel_names,
+    input_preparation,
+    kernel_parsing,
+    kernel_sums,
     min_norm_point,
-    preparation,
-    problems,
+    result_assembly,
+    row_groups,
     rules,
     selection,
+    selection_problem,
     simplex,
-    swap,
+    swap_refinement,
 )
-from herdcli.quadrature.kernels import Bernoulli, Features, Gaussian, Polynomial
-from herdcli.quadrature.points import by_moments
+from herdcli.quadrature.kernels import BernoulliKernel, FeatureKernel, GaussianKernel, PolynomialKernel
+from herdcli.quadrature.point_sums import depends_on_moments
 from herdcli.quadrature.samples import Continuation, Samples
-from herdcli.quadrature.targets import Moments, Rows, Uniform
+from herdcli.quadrature.targets import MomentTarget, RowTarget, UniformTarget
 from herdcli.rng import Stream, generator
 
 X = np.random.default_rng(3).standard_normal((60, 2))
-KERNEL = Gaussian(1.2)
+KERNEL = GaussianKernel(1.2)
 
 
-def equal(X: np.ndarray) -> Rows:
-    return Rows(X, np.full(len(X), 1 / len(X)))
+def equal(X: np.ndarray) -> RowTarget:
+    return RowTarget(X, np.full(len(X), 1 / len(X)))
 
 
-def made(*groups: problems.Group, kernel: object = KERNEL, refine: int = 0, norm: int = 0, **rule: object) -> problems.Problem:
-    return problems.Problem(kernel, groups, problems.Settings(rules.Settings(**rule), refine, norm=norm))
+def made(
+    *groups: selection_problem.SelectionGroup, kernel: object = KERNEL, refine: int = 0, norm: int = 0, **rule: object
+) -> selection_problem.SelectionProblem:
+    return selection_problem.SelectionProblem(
+        kernel, groups, selection_problem.SelectionSettings(rules.RuleSettings(**rule), refine, norm=norm)
+    )
 
 
 def test_weights_of_rows_sum_to_one_and_bad_ones_are_refused() -> None:
-    np.testing.assert_array_equal(grouping.weighted(X, None, None, None).weights, np.full(60, 1 / 60))
-    found = grouping.weighted(X[:2], np.array([0, 4]), None, None)
+    np.testing.assert_array_equal(row_groups.weigh_rows(X, None, None, None).weights, np.full(60, 1 / 60))
+    found = row_groups.weigh_rows(X[:2], np.array([0, 4]), None, None)
     assert found.weights.tolist() == [0.0, 1.0]
     with pytest.raises(DataError, match="needs at least two rows and has one"):
-        grouping.weighted(X[:1], None, None, None)
+        row_groups.weigh_rows(X[:1], None, None, None)
     for bad in ([-1.0, 2.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]):
         with pytest.raises(DataError, match="weights of rows must be finite, not negative and not all 0"):
-            grouping.weighted(X[:2], np.array(bad), None, None)
+            row_groups.weigh_rows(X[:2], np.array(bad), None, None)
 
 
 def test_labels_are_numbered_in_order_and_named() -> None:
-    group, names = grouping.labels(np.array([2.5, -1.0, 2.5]), None)
+    group, names = row_groups.group_numbers(np.array([2.5, -1.0, 2.5]), None)
     assert (group.tolist(), names) == ([1, 0, 1], ["-1", "2.5"])
-    group, names = grouping.labels(np.array([2, 0, 2]), ["a", "b", "c"])
+    group, names = row_groups.group_numbers(np.array([2, 0, 2]), ["a", "b", "c"])
     assert (group.tolist(), names) == ([1, 0, 1], ["a", "c"])
 
 
 @pytest.mark.parametrize("scattered", [False, True])
 def test_groups_of_labels_are_distributions_of_their_own(scattered: bool) -> None:
     group = np.array([0, 1, 0, 1, 1, 0]) if scattered else np.array([0, 0, 0, 1, 1, 1])
-    given = grouping.weighted(X[:6].copy(), np.arange(6.0), group, ["a", "b"])
-    found, rows = grouping.of_rows(given, None, np.array([2.0, 4.0]), 5, polish=True)
+    given = row_groups.weigh_rows(X[:6].copy(), np.arange(6.0), group, ["a", "b"])
+    found, rows = row_groups.groups_of_rows(given, None, np.array([2.0, 4.0]), 5, polish=True)
     for g in range(2):
         own = np.flatnonzero(group == g)
         np.testing.assert_array_equal(rows[g], own)
@@ -76,37 +80,37 @@ def test_groups_of_labels_are_distributions_of_their_own(scattered: bool) -> Non
         np.testing.assert_array_equal(found[g].polish.high, high)
         np.testing.assert_allclose(found[g].polish.spacing, (high - low) / np.sqrt(3))
     with pytest.raises(DataError, match="the rows of group a have no weight"):
-        grouping.of_rows(replace(given, weights=(group == 1) / 3.0), None, np.ones(2), 1, polish=False)
+        row_groups.groups_of_rows(replace(given, weights=(group == 1) / 3.0), None, np.ones(2), 1, polish=False)
 
 
 def test_rows_with_other_candidates_are_one_group() -> None:
-    given = grouping.weighted(X[:7].copy(), np.array([1.0, 1, 0, 0, 2, 2, 4]), None, None)
+    given = row_groups.weigh_rows(X[:7].copy(), np.array([1.0, 1, 0, 0, 2, 2, 4]), None, None)
     np.testing.assert_array_equal(given.given, [1.0, 1, 0, 0, 2, 2, 4])
     points = np.zeros((4, 2))
-    (whole,), none = grouping.of_rows(given, points, np.ones(2), 3, polish=True)
+    (whole,), none = row_groups.groups_of_rows(given, points, np.ones(2), 3, polish=True)
     assert (none, whole.candidates is points, len(whole.target.X)) == ([None], True, 7)
     np.testing.assert_allclose(whole.polish.spacing, np.ptp(X[:7], axis=0) / 2)
 
 
 def test_closed_forms_have_their_own_columns() -> None:
-    target = Uniform(np.zeros(1), np.full(1, 3.0))
+    target = UniformTarget(np.zeros(1), np.full(1, 3.0))
     with pytest.raises(BadUsage, match="--scale goes with --target rows"):
-        grouping.of_closed_form(target, None, np.array([2.0]), 4, polish=False)
-    plain = grouping.of_closed_form(target, None, np.ones(1), 4, polish=True)
+        row_groups.group_of_closed_form(target, None, np.array([2.0]), 4, polish=False)
+    plain = row_groups.group_of_closed_form(target, None, np.ones(1), 4, polish=True)
     assert (plain.polish, plain.points.shape, plain.count) == (None, (0, 1), 4)
-    searched = grouping.of_closed_form(target, np.zeros((6, 1)), np.ones(1), 4, polish=True)
+    searched = row_groups.group_of_closed_form(target, np.zeros((6, 1)), np.ones(1), 4, polish=True)
     assert (searched.polish.low, searched.polish.high, searched.polish.spacing) == (0.0, 3.0, 0.5)
 
 
 @pytest.mark.parametrize("norm", [0, 12])
 def test_a_run_has_the_steps_that_it_says(norm: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With candidates apart from the rows: sums at these, sums at rows or draws, then atoms; small tiles make several steps."""
-    monkeypatch.setattr(embedding.GaussianPlan, "size", (16, 16))
-    monkeypatch.setattr(embedding, "TILES_PER_STEP", 4)
-    problem = made(problems.Group(equal(X), X[:20].copy(), 7), norm=norm)
-    chosen = selection.Selection(problem)
+    monkeypatch.setattr(kernel_sums.GaussianTiles, "size", (16, 16))
+    monkeypatch.setattr(kernel_sums, "TILES_PER_STEP", 4)
+    problem = made(selection_problem.SelectionGroup(equal(X), X[:20].copy(), 7), norm=norm)
+    chosen = selection.AtomSelection(problem)
     expected = 2 + (4 if not norm else 1)  # strips of 16 points, one a step
-    assert problems.lengths(problem, problem.groups[0]) == (expected, 7, 0)
+    assert selection_problem.phase_lengths(problem, problem.groups[0]) == (expected, 7, 0)
     assert chosen.steps == expected + 7
     state, steps, shares = chosen.init(), 0, []
     while not chosen.done(state):
@@ -122,101 +126,114 @@ def test_a_run_has_the_steps_that_it_says(norm: int, monkeypatch: pytest.MonkeyP
 
 
 def test_runs_without_candidates_have_even_steps() -> None:
-    problem = made(problems.Group(Uniform(np.zeros(1), np.ones(1)), None, 4), kernel=Bernoulli(1), rule="sobol")
-    chosen = selection.Selection(problem)
+    problem = made(
+        selection_problem.SelectionGroup(UniformTarget(np.zeros(1), np.ones(1)), None, 4), kernel=BernoulliKernel(1), rule="sobol"
+    )
+    chosen = selection.AtomSelection(problem)
     state, shares = chosen.init(), []
     while not chosen.done(state):
         shares.append(chosen.progress(state).share)
         state = chosen.step(state)
     np.testing.assert_allclose(shares, [0, 0.25, 0.5, 0.75])
     assert (state.done[0].index == -1).all()
-    value = assemble.samples(problem, state, [None], kind="rule", projected=False, scale=np.ones(1))
+    value = result_assembly.samples_artifact(problem, state, [None], kind="rule", projected=False, scale=np.ones(1))
     assert value.summary.rows.tolist() == [0]
     assert value.summary.floor[0] == pytest.approx(np.sqrt(1 / 12 / 4))  # of four draws; k(x, x) = 1/12, ‖μ‖² = 0
     assert (
-        rules.init(rules.Problem(chosen.space(problem.groups[0], chosen.init()), problem.groups[0].target, problem.settings.rule), 3).index
+        rules.initial_state(
+            rules.SequenceProblem(chosen.space(problem.groups[0], chosen.init()), problem.groups[0].target, problem.settings.rule), 3
+        ).index
         == -1
     ).all()
 
 
 def test_draws_of_rows_are_those_of_their_stream_and_unit() -> None:
-    groups = tuple(problems.Group(equal(X[:30] + g), None, 5) for g in range(2))
-    state = solve(selection.Selection(made(*groups, rule="random", seed=4)))
+    groups = tuple(selection_problem.SelectionGroup(equal(X[:30] + g), None, 5) for g in range(2))
+    state = run_algorithm(selection.AtomSelection(made(*groups, rule="random", seed=4)))
     for g, result in enumerate(state.done):
         expected = [groups[g].target.draw(generator(4, Stream.ATOMS, unit=g, step=t), 1)[0] for t in range(5)]
         np.testing.assert_array_equal(result.index, expected)
         np.testing.assert_array_equal(result.atoms, X[:30][expected] + g)
         np.testing.assert_allclose(result.weight, 0.2)
-    drawn = solve(selection.Selection(made(problems.Group(equal(X), X[:4].copy(), 3), rule="random", seed=4))).done[0]
+    drawn = run_algorithm(
+        selection.AtomSelection(made(selection_problem.SelectionGroup(equal(X), X[:4].copy(), 3), rule="random", seed=4))
+    ).done[0]
     assert (drawn.index == -1).all()
     np.testing.assert_array_equal(drawn.atoms[2], X[equal(X).draw(generator(4, Stream.ATOMS, step=2), 1)[0]])
 
 
 def test_strips_and_steps_of_sums_by_hand() -> None:
-    assert [embedding.strips_per_step((256, 8192), rows) for rows in (1, 8192, 8193, 8192 * 64, 8192 * 65)] == [64, 64, 32, 1, 1]
-    assert [embedding.count_steps(KERNEL, points, 100) for points in (1, 256 * 64, 256 * 64 + 1)] == [1, 1, 2]
-    assert embedding.count_steps(Polynomial(3, 1.0), 256, 4096 * 64) == 1
-    assert embedding.count_steps(Polynomial(3, 1.0), 257, 4096 * 64) == 2
+    assert [kernel_sums.strips_per_step((256, 8192), rows) for rows in (1, 8192, 8193, 8192 * 64, 8192 * 65)] == [64, 64, 32, 1, 1]
+    assert [kernel_sums.count_steps(KERNEL, points, 100) for points in (1, 256 * 64, 256 * 64 + 1)] == [1, 1, 2]
+    assert kernel_sums.count_steps(PolynomialKernel(3, 1.0), 256, 4096 * 64) == 1
+    assert kernel_sums.count_steps(PolynomialKernel(3, 1.0), 257, 4096 * 64) == 2
 
 
 def test_lengths_of_the_phases_of_every_rule() -> None:
-    group = problems.Group(equal(X), None, 6)
+    group = selection_problem.SelectionGroup(equal(X), None, 6)
     for rule, steps in (("herding", 6), ("random", 6), ("min-norm-point", 160), ("away", 300), ("bpcg", 300)):
-        assert problems.lengths(made(group, rule=rule, refine=3), group) == (1, steps, 18)
-    features = made(group, kernel=Features())
-    assert problems.lengths(features, group)[0] == 0
-    assert by_moments(Polynomial(2, 1.0))
-    assert not by_moments(Polynomial(3, 1.0))
-    assert by_moments(kernel_names.parse("linear+2"))
-    assert not by_moments(kernel_names.parse("linear+gaussian:1"))
-    assert not by_moments(kernel_names.parse("linear*linear"))
+        assert selection_problem.phase_lengths(made(group, rule=rule, refine=3), group) == (1, steps, 18)
+    features = made(group, kernel=FeatureKernel())
+    assert selection_problem.phase_lengths(features, group)[0] == 0
+    assert depends_on_moments(PolynomialKernel(2, 1.0))
+    assert not depends_on_moments(PolynomialKernel(3, 1.0))
+    assert depends_on_moments(kernel_parsing.parse_kernel("linear+2"))
+    assert not depends_on_moments(kernel_parsing.parse_kernel("linear+gaussian:1"))
+    assert not depends_on_moments(kernel_parsing.parse_kernel("linear*linear"))
     started = replace(group, start=Continuation(np.zeros(60)))
-    assert problems.norm_sizes(made(started), started) == []
-    apart = problems.Group(equal(X), X[:9].copy(), 6)
-    assert problems.norm_sizes(made(apart), apart) == [(9, 60), (60, 60)]
-    assert problems.norm_sizes(made(apart, norm=5), apart) == [(9, 60), (5, 60)]
-    assert problems.norm_sizes(made(group, norm=5), group) == [(60, 60)]
-    told = [problems.is_estimated(each, norm) for each, norm in ((apart, 0), (apart, 1), (group, 5), (replace(apart, target=box()), 5))]
+    assert selection_problem.norm_sizes(made(started), started) == []
+    apart = selection_problem.SelectionGroup(equal(X), X[:9].copy(), 6)
+    assert selection_problem.norm_sizes(made(apart), apart) == [(9, 60), (60, 60)]
+    assert selection_problem.norm_sizes(made(apart, norm=5), apart) == [(9, 60), (5, 60)]
+    assert selection_problem.norm_sizes(made(group, norm=5), group) == [(60, 60)]
+    told = [
+        selection_problem.is_estimated(each, norm) for each, norm in ((apart, 0), (apart, 1), (group, 5), (replace(apart, target=box()), 5))
+    ]
     assert told == [False, True, False, False]
 
 
-def box() -> Uniform:
-    return Uniform(np.zeros(2), np.ones(2))
+def box() -> UniformTarget:
+    return UniformTarget(np.zeros(2), np.ones(2))
 
 
 def test_a_run_goes_on_among_the_candidates_it_chose_from() -> None:
     """Candidate 0, the first atom, is looked at as all others are."""
-    problem = made(problems.Group(equal(X), None, 4), init="zero")
-    state = solve(selection.Selection(problem))
+    problem = made(selection_problem.SelectionGroup(equal(X), None, 4), init="zero")
+    state = run_algorithm(selection.AtomSelection(problem))
     assert state.done[0].index[0] == 0
-    value = assemble.samples(problem, state, [None], kind="rule", projected=False, scale=np.ones(2))
+    value = result_assembly.samples_artifact(problem, state, [None], kind="rule", projected=False, scale=np.ones(2))
     given = value, "herding", value.kernel, np.ones(2)
-    assert problems.continued(list(problem.groups), *given)[0].start is value.state[0]
+    assert selection_problem.continue_groups(list(problem.groups), *given)[0].start is value.state[0]
     other = X.copy()
     other[0] += 1.0
     with pytest.raises(BadUsage, match="not among the candidates"):
-        problems.continued([problems.Group(equal(other), None, 4)], *given)
+        selection_problem.continue_groups([selection_problem.SelectionGroup(equal(other), None, 4)], *given)
 
 
 def test_parts_of_groups_and_their_numbers() -> None:
-    groups = tuple(problems.Group(equal(X[part]), None, 3) for part in (slice(0, 20), slice(20, 40), slice(40, 60)))
+    groups = tuple(selection_problem.SelectionGroup(equal(X[part]), None, 3) for part in (slice(0, 20), slice(20, 40), slice(40, 60)))
     problem = made(*groups, rule="random")
     assert problem.runs == 3
     assert problem.part([0, 1, 2]) is problem
     part = problem.part([2, 0]).part([0])
     assert (part.number(0), part.groups[0].target.X is groups[2].target.X) == (2, True)
-    whole = solve(selection.Selection(problem)).done[2]
-    np.testing.assert_array_equal(solve(selection.Selection(part)).done[0].index, whole.index)
+    whole = run_algorithm(selection.AtomSelection(problem)).done[2]
+    np.testing.assert_array_equal(run_algorithm(selection.AtomSelection(part)).done[0].index, whole.index)
 
 
 @pytest.mark.parametrize(
     ("state", "place", "good", "bad"),
     [
         (rules.State(1, 0, 0, 0, *np.zeros((1, 2), int), np.zeros((2, 1)), *np.zeros((4, 2)), np.zeros(3)), "index", (-1, 2), (-2, 3)),
-        (swap.State(0, 0, 0, 0, 0, np.zeros(2, int), np.zeros((2, 1)), np.zeros(2), np.zeros(3), np.zeros(1)), "index", (-1, 2), (-2, 3)),
+        (
+            swap_refinement.SwapState(0, 0, 0, 0, 0, np.zeros(2, int), np.zeros((2, 1)), np.zeros(2), np.zeros(3), np.zeros(1)),
+            "index",
+            (-1, 2),
+            (-2, 3),
+        ),
         (active_set.State(0, 2, "", np.zeros(2, int), *np.zeros((3, 2)), np.zeros(3)), "index", (0, 2), (-1, 3)),
         (
-            min_norm_point.State(0, simplex.empty(2, 1.0), "", 0, *np.zeros((2, 2)), np.zeros(3), np.zeros(1, int)),
+            min_norm_point.State(0, simplex.empty_hull(2, 1.0), "", 0, *np.zeros((2, 2)), np.zeros(3), np.zeros(1, int)),
             "refused",
             (0, 2),
             (-1, 3),
@@ -250,7 +267,7 @@ def test_counts_of_a_state_are_within_its_room() -> None:
     for size in (0, 3):
         with pytest.raises(DataError, match="atoms in use and room for 2"):
             replace(active, size=size).validate()
-    hull = simplex.empty(3, 1.0)
+    hull = simplex.empty_hull(3, 1.0)
     held = min_norm_point.State(0, hull, "", 0, *np.zeros((2, 2)), np.zeros(3), np.zeros(0, int))
     for size, good in ((0, False), (1, True), (2, True), (3, False)):
         hull.size = size
@@ -259,7 +276,7 @@ def test_counts_of_a_state_are_within_its_room() -> None:
         else:
             with pytest.raises(DataError, match="atoms in use and room for 2"):
                 held.validate()
-    at = problems.State(3, 0, "rule", 1, [], None, None, None, None, [])
+    at = selection_problem.SelectionState(3, 0, "rule", 1, [], None, None, None, None, [])
     at.validate()
     replace(at, begun=3).validate()
     replace(at, begun=0).validate()
@@ -270,10 +287,10 @@ def test_counts_of_a_state_are_within_its_room() -> None:
 
 def test_figures_of_every_group_are_its_own(mmd: object) -> None:
     parts = [np.arange(0, 25), np.arange(25, 60)]
-    problem = made(*(problems.Group(equal(X[part]), None, 5 + 2 * g) for g, part in enumerate(parts)))
-    state, scale = solve(selection.Selection(problem)), np.array([2.0, 3.0])
+    problem = made(*(selection_problem.SelectionGroup(equal(X[part]), None, 5 + 2 * g) for g, part in enumerate(parts)))
+    state, scale = run_algorithm(selection.AtomSelection(problem)), np.array([2.0, 3.0])
     made_with = {"kind": "simplex", "projected": True, "scale": scale, "feature_names": ["u", "v"]}
-    value = assemble.samples(problem, state, parts, names=["a", "b"], **made_with)
+    value = result_assembly.samples_artifact(problem, state, parts, names=["a", "b"], **made_with)
     value.validate()
     assert (value.groups, value.group.tolist()) == (2, [0] * 5 + [1] * 7)
     np.testing.assert_array_equal(value.x, X[value.index] * scale)
@@ -298,7 +315,7 @@ def test_figures_of_every_group_are_its_own(mmd: object) -> None:
         assert value.projected.count[kept][[0, -1]].tolist() == [1, 5 + 2 * g]
         assert value.projected.mmd[kept][-1] == pytest.approx(summary.mmd[g], abs=1e-9)
     assert (summary.extra, summary.norm_error, value.passes) == (None, None, None)
-    apart = assemble.together(assemble.one_by_one(problem, state, parts, ["a", "b"], **made_with))
+    apart = result_assembly.join_groups(result_assembly.group_artifacts(problem, state, parts, ["a", "b"], **made_with))
     for name in ("x", "index", "weight", "mmd", "group", "group_names", "feature_names"):
         np.testing.assert_array_equal(getattr(apart, name), getattr(value, name))
     for name in ("group", "count", "mmd"):
@@ -307,26 +324,30 @@ def test_figures_of_every_group_are_its_own(mmd: object) -> None:
         np.testing.assert_array_equal(getattr(apart.summary, name), getattr(value.summary, name))
     assert len(apart.state) == len(value.state) == 2
     np.testing.assert_array_equal(value.scale, scale)
-    assert assemble.samples(problem, state, parts, names=["a", "b"], **(made_with | {"scale": np.ones(2)})).scale is None
-    bare = assemble.samples(problem, state, parts, names=["a", "b"], keep_state=False, **(made_with | {"kind": "rule", "projected": False}))
+    assert result_assembly.samples_artifact(problem, state, parts, names=["a", "b"], **(made_with | {"scale": np.ones(2)})).scale is None
+    bare = result_assembly.samples_artifact(
+        problem, state, parts, names=["a", "b"], keep_state=False, **(made_with | {"kind": "rule", "projected": False})
+    )
     assert (bare.state, bare.projected) == (None, None)
     np.testing.assert_allclose(bare.weight, np.repeat([1 / 5, 1 / 7], [5, 7]))
 
 
 @pytest.mark.parametrize("pairs", [False, True])
 def test_moments_are_kept_of_one_group_of_few_columns(pairs: bool) -> None:
-    units = preparation.cube(3)
-    target = Rows(units, np.arange(8) / 28)
-    problem = made(problems.Group(target, None, 3), kernel=Features(pairs))
-    value = assemble.samples(problem, solve(selection.Selection(problem)), [None], kind="rule", projected=False, scale=np.ones(3))
+    units = input_preparation.hypercube_states(3)
+    target = RowTarget(units, np.arange(8) / 28)
+    problem = made(selection_problem.SelectionGroup(target, None, 3), kernel=FeatureKernel(pairs))
+    value = result_assembly.samples_artifact(
+        problem, run_algorithm(selection.AtomSelection(problem)), [None], kind="rule", projected=False, scale=np.ones(3)
+    )
     mean = target.weights @ units
     second = [target.weights @ (units[:, i] * units[:, j]) for i, j in ((0, 1), (0, 2), (1, 2))]
     np.testing.assert_allclose(value.moment, [*mean, *second] if pairs else mean, atol=1e-15)
-    assert assemble._moment(replace(problem, groups=problem.groups * 2)) is None
-    assert assemble._moment(replace(problem, kernel=KERNEL)) is None
+    assert result_assembly._feature_moment(replace(problem, groups=problem.groups * 2)) is None
+    assert result_assembly._feature_moment(replace(problem, kernel=KERNEL)) is None
     for units_of, kept in ((20, True), (21, False)):
-        wide = made(problems.Group(Moments(np.zeros(units_of), None), None, 3), kernel=Features())
-        assert (assemble._moment(wide) is not None) == kept
+        wide = made(selection_problem.SelectionGroup(MomentTarget(np.zeros(units_of), None), None, 3), kernel=FeatureKernel())
+        assert (result_assembly._feature_moment(wide) is not None) == kept
 
 
 @pytest.mark.parametrize(

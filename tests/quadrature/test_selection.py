@@ -8,28 +8,28 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.quadrature import assemble, embedding, problems, rule_table, rules, selection
-from herdcli.quadrature.kernels import Gaussian
-from herdcli.quadrature.targets import Rows
+from herdcli.quadrature import kernel_sums, result_assembly, rule_table, rules, selection, selection_problem
+from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature.targets import RowTarget
 
 
 def problem_of(X, counts, *, rule="herding", refine=0, candidates=None, start=None, norm=0, **more):
     parts = np.array_split(np.arange(len(X)), len(counts))
-    settings = problems.Settings(rules.Settings(rule, **more), refine, norm=norm)
+    settings = selection_problem.SelectionSettings(rules.RuleSettings(rule, **more), refine, norm=norm)
     groups = tuple(
-        problems.Group(Rows(X[part].copy(), np.full(len(part), 1.0 / len(part))), candidates, count, start=start)
+        selection_problem.SelectionGroup(RowTarget(X[part].copy(), np.full(len(part), 1.0 / len(part))), candidates, count, start=start)
         for part, count in zip(parts, counts, strict=True)
     )
-    return problems.Problem(Gaussian(1.5), groups, settings)
+    return selection_problem.SelectionProblem(GaussianKernel(1.5), groups, settings)
 
 
 DIRECT = [name for name, entry in rule_table.TABLE.items() if "extend" not in entry.reads]
 
 
 def run(problem, map=map):
-    return solve(selection.Selection(problem, map))
+    return run_algorithm(selection.AtomSelection(problem, map))
 
 
 @pytest.mark.parametrize("rule", ["herding", "line-search", "random", "away", "pairwise", "bpcg", "min-norm-point", *DIRECT])
@@ -37,10 +37,10 @@ def test_a_run_resumed_after_any_step_ends_alike(rows, rule):
     """Every step by a new Selection, from a deep copy of the state: nothing outside the state matters."""
     problem = problem_of(rows, (6, 5), rule=rule, refine=2 if rule in rule_table.reading("refine") else 0)
     whole = run(problem)
-    state = selection.Selection(problem).init()
-    total, steps = selection.Selection(problem).steps, 0
+    state = selection.AtomSelection(problem).init()
+    total, steps = selection.AtomSelection(problem).steps, 0
     while state.step < total:
-        state = selection.Selection(problem).step(copy.deepcopy(state))
+        state = selection.AtomSelection(problem).step(copy.deepcopy(state))
         steps += 1
     assert steps > 8
     for mine, theirs in zip(state.done, whole.done, strict=True):
@@ -74,16 +74,16 @@ def test_going_on_equals_an_uninterrupted_run(rows, rule):
 
 def test_samples_of_another_run_are_refused(rows):
     problem = problem_of(rows, (8,))
-    value = assemble.samples(problem, run(problem), [None], kind="rule", projected=False, scale=np.ones(3))
+    value = result_assembly.samples_artifact(problem, run(problem), [None], kind="rule", projected=False, scale=np.ones(3))
     groups, kernel = list(problem.groups), value.kernel
-    assert problems.continued(groups, value, "herding", kernel, np.ones(3))[0].start is not None
+    assert selection_problem.continue_groups(groups, value, "herding", kernel, np.ones(3))[0].start is not None
     with pytest.raises(BadUsage, match="not of line-search"):
-        problems.continued(groups, value, "line-search", kernel, np.ones(3))
+        selection_problem.continue_groups(groups, value, "line-search", kernel, np.ones(3))
     other = problem_of(rows[::-1], (8,))
     with pytest.raises(BadUsage, match="not among the candidates"):
-        problems.continued(list(other.groups), value, "herding", kernel, np.ones(3))
+        selection_problem.continue_groups(list(other.groups), value, "herding", kernel, np.ones(3))
     with pytest.raises(BadUsage, match="chose from 200 candidates, there are 150"):
-        problems.continued(list(problem_of(rows[:150], (8,)).groups), value, "herding", kernel, np.ones(3))
+        selection_problem.continue_groups(list(problem_of(rows[:150], (8,)).groups), value, "herding", kernel, np.ones(3))
 
 
 def test_candidates_apart_from_the_rows(rows, mmd):
@@ -91,18 +91,20 @@ def test_candidates_apart_from_the_rows(rows, mmd):
     candidates = random.standard_normal((70, 3))
     result = run(problem_of(rows, (15,), candidates=candidates)).done[0]
     np.testing.assert_array_equal(result.atoms, candidates[result.index])
-    assert result.mmd[-1] == pytest.approx(mmd(Gaussian(1.5), rows, np.full(200, 1 / 200), result.atoms, np.full(15, 1 / 15)), abs=1e-12)
+    assert result.mmd[-1] == pytest.approx(
+        mmd(GaussianKernel(1.5), rows, np.full(200, 1 / 200), result.atoms, np.full(15, 1 / 15)), abs=1e-12
+    )
 
 
 def test_an_estimated_norm_leaves_out_the_pairs_of_rows(rows, monkeypatch):
     done = []
-    made = embedding.problem
+    made = kernel_sums.embedding_problem
 
     def counted(kernel, points, *more, **options):
         done.append(len(points))
         return made(kernel, points, *more, **options)
 
-    monkeypatch.setattr(embedding, "problem", counted)
+    monkeypatch.setattr(kernel_sums, "embedding_problem", counted)
     exact = run(problem_of(rows, (8,), candidates=rows[:20].copy())).done[0]
     assert done == [20, 200]
     estimated = run(problem_of(rows, (8,), candidates=rows[:20].copy(), norm=15)).done[0]
@@ -134,10 +136,10 @@ def test_going_on_with_an_estimated_norm_equals_one_run(rows):
     for name in ("index", "mmd", "norm", "norm_error"):
         np.testing.assert_array_equal(getattr(more, name), getattr(whole, name))
     problem = problem_of(rows, (5,), **made)
-    value = assemble.samples(problem, few, [None], kind="rule", projected=False, scale=np.ones(3))
+    value = result_assembly.samples_artifact(problem, few, [None], kind="rule", projected=False, scale=np.ones(3))
     assert value.summary.norm_error[0] == few.done[0].norm_error
     with pytest.raises(BadUsage, match="is estimated, or is to be, but not both"):
-        problems.continued(list(problem.groups), value, "herding", value.kernel, np.ones(3))
+        selection_problem.continue_groups(list(problem.groups), value, "herding", value.kernel, np.ones(3))
 
 
 def test_refined_atoms_carry_their_own_trace(rows, mmd):
@@ -146,26 +148,26 @@ def test_refined_atoms_carry_their_own_trace(rows, mmd):
     assert result.passes[0] > result.passes[-1]
     assert result.mmd[-1] == pytest.approx(result.passes[-1], abs=1e-13)
     for t in (1, 5, 10):
-        expected = mmd(Gaussian(1.5), rows, np.full(200, 1 / 200), result.atoms[:t], np.full(t, 1 / t))
+        expected = mmd(GaussianKernel(1.5), rows, np.full(200, 1 / 200), result.atoms[:t], np.full(t, 1 / t))
         assert result.mmd[t - 1] == pytest.approx(expected, abs=1e-12)
 
 
 def test_floor_is_the_error_of_as_many_draws(rows):
     problem = problem_of(rows, (10,))
-    value = assemble.samples(problem, run(problem), [None], kind="simplex", projected=True, scale=np.ones(3))
-    K = Gaussian(1.5).matrix(rows, rows)
+    value = result_assembly.samples_artifact(problem, run(problem), [None], kind="simplex", projected=True, scale=np.ones(3))
+    K = GaussianKernel(1.5).matrix(rows, rows)
     assert value.summary.floor[0] == pytest.approx(np.sqrt((1 - K.mean()) / 200), rel=1e-12)
     assert value.summary.effective[0] == pytest.approx(1 / np.sum(value.weight**2))
     assert value.projected.mmd[-1] == pytest.approx(value.summary.mmd[0], abs=1e-10)
 
 
 def test_estimate_grows_with_the_rows_not_with_their_square():
-    small, large = (selection.Selection(problem_of(np.zeros((n, 10)), (100,))).memory() for n in (10_000, 1_000_000))
+    small, large = (selection.AtomSelection(problem_of(np.zeros((n, 10)), (100,))).memory() for n in (10_000, 1_000_000))
     assert 60 * (small - (32 << 20)) < large < 101 * small
 
 
 def test_progress_shows_the_distance_reached(rows):
-    chosen = selection.Selection(problem_of(rows, (6, 5), refine=2))
+    chosen = selection.AtomSelection(problem_of(rows, (6, 5), refine=2))
     state, figures = chosen.init(), []
     while not chosen.done(state):
         figures.append(chosen.progress(state).figure)
@@ -178,7 +180,7 @@ def test_progress_shows_the_distance_reached(rows):
 
 
 def test_progress_of_an_estimated_norm_is_a_bound(rows):
-    chosen = selection.Selection(problem_of(rows, (5,), candidates=rows[:50], norm=100))
+    chosen = selection.AtomSelection(problem_of(rows, (5,), candidates=rows[:50], norm=100))
     state, bounds = chosen.init(), []
     while not chosen.done(state):
         bounds += [float(chosen.progress(state).figure[6:])] if "≤" in chosen.progress(state).figure else []
@@ -208,8 +210,8 @@ def test_estimated_norms_of_groups_are_means_over_pairs_of_their_rows(rows):
 
 
 def test_swaps_are_as_much_work_as_columns_of_the_candidates(rows):
-    chosen = selection.Selection(problem_of(rows, (6,), refine=2, candidates=rows[:50]))
-    sums, rule, swaps = problems.lengths(chosen.problem, chosen.problem.groups[0])
+    chosen = selection.AtomSelection(problem_of(rows, (6,), refine=2, candidates=rows[:50]))
+    sums, rule, swaps = selection_problem.phase_lengths(chosen.problem, chosen.problem.groups[0])
     assert (rule, swaps > 0) == (6, True)
     before = chosen._share(sums)
     np.testing.assert_allclose((chosen._share(sums + 6) - before) / 6, (1 - before) / (6 + swaps), rtol=1e-9)

@@ -8,21 +8,21 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import closed_form, kernel_names, preparation, sobol
-from herdcli.quadrature.closed_form import embedding
-from herdcli.quadrature.targets import Mixture, Rows, Trigonometric, Uniform, signs
+from herdcli.quadrature import closed_form_embeddings, input_preparation, kernel_parsing, sobol_sequence
+from herdcli.quadrature.closed_form_embeddings import closed_form_embedding
+from herdcli.quadrature.targets import MixtureTarget, RowTarget, TrigonometricTarget, UniformTarget, sign_target
 
-BOX = Uniform(np.array([-0.5]), np.array([1.7]))
-UNIT = Uniform(np.zeros(1), np.ones(1))
-MIXTURE = Mixture(np.array([0.3, 0.7]), np.array([[-1.0], [2.0]]), np.array([[[0.3]], [[1.4]]]))
-WAVES = Trigonometric(np.array([0.3, -1.0, 0.4]), np.array([0.5, 0.2, 0.9]))
+BOX = UniformTarget(np.array([-0.5]), np.array([1.7]))
+UNIT = UniformTarget(np.zeros(1), np.ones(1))
+MIXTURE = MixtureTarget(np.array([0.3, 0.7]), np.array([[-1.0], [2.0]]), np.array([[[0.3]], [[1.4]]]))
+WAVES = TrigonometricTarget(np.array([0.3, -1.0, 0.4]), np.array([0.5, 0.2, 0.9]))
 
 
 def density(target):
     """The density and its support, written down independently."""
-    if isinstance(target, Uniform):
+    if isinstance(target, UniformTarget):
         return lambda y: 1 / float(target.high[0] - target.low[0]), float(target.low[0]), float(target.high[0])
-    if isinstance(target, Trigonometric):
+    if isinstance(target, TrigonometricTarget):
         i = np.arange(1, 4)
         norm = 0.5 * (np.sum(target.a**2) + np.sum(target.b**2))
         return lambda y: float(target.a @ np.cos(2 * np.pi * i * y) + target.b @ np.sin(2 * np.pi * i * y)) ** 2 / norm, 0.0, 1.0
@@ -42,8 +42,8 @@ PAIRS = [
 
 @pytest.mark.parametrize(("text", "target"), PAIRS, ids=[f"{text}-{target.name}" for text, target in PAIRS])
 def test_closed_forms_are_the_integrals(text, target):
-    kernel = kernel_names.parse(text)
-    mean, norm = embedding(kernel, target)
+    kernel = kernel_parsing.parse_kernel(text)
+    mean, norm = closed_form_embedding(kernel, target)
     p, low, high = density(target)
     inside = np.array([low + 0.13, 0.3, 0.9])
     outside = np.array([low - 0.7, high + 0.2]) if text[:5] not in ("berno",) else np.array([])
@@ -63,10 +63,10 @@ def test_closed_forms_are_the_integrals(text, target):
 def test_gaussian_embedding_in_three_columns():
     random = np.random.default_rng(0)
     A = random.standard_normal((3, 3))
-    target = Mixture(np.array([0.4, 0.6]), random.standard_normal((2, 3)), np.stack([A @ A.T + np.eye(3), np.eye(3)]))
-    mean, norm = embedding(kernel_names.parse("gaussian:1.2"), target)
+    target = MixtureTarget(np.array([0.4, 0.6]), random.standard_normal((2, 3)), np.stack([A @ A.T + np.eye(3), np.eye(3)]))
+    mean, norm = closed_form_embedding(kernel_parsing.parse_kernel("gaussian:1.2"), target)
     X = target.sample(random, 20000)
-    K = kernel_names.parse("gaussian:1.2").matrix(X[:200], X)
+    K = kernel_parsing.parse_kernel("gaussian:1.2").matrix(X[:200], X)
     assert np.abs(mean(X[:200]) - K.mean(axis=1)).max() < 0.02
     assert norm == pytest.approx(mean(X).mean(), abs=0.005)
     np.testing.assert_allclose(X.mean(axis=0), target.moments()[0], atol=0.06)
@@ -74,16 +74,18 @@ def test_gaussian_embedding_in_three_columns():
 
 
 def test_what_has_no_closed_form_is_refused():
-    wide, mixed = Uniform(np.zeros(2), np.ones(2)), Mixture(np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
+    wide, mixed = UniformTarget(np.zeros(2), np.ones(2)), MixtureTarget(np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
     for text, target in [("energy", wide), ("matern12:1", wide), ("matern32:1", wide), ("energy", mixed), ("laplace:1", mixed)]:
         with pytest.raises(BadUsage, match="no closed form"):
-            embedding(kernel_names.parse(text), target)
+            closed_form_embedding(kernel_parsing.parse_kernel(text), target)
     for text, target in [("rational-quadratic:1", BOX), ("matern32:1", MIXTURE), ("gaussian:1*gaussian:2", BOX), ("gaussian:1", WAVES)]:
         with pytest.raises(BadUsage, match="no closed form"):
-            embedding(kernel_names.parse(text), target)
+            closed_form_embedding(kernel_parsing.parse_kernel(text), target)
 
 
-@pytest.mark.parametrize("target", [BOX, MIXTURE, WAVES, preparation.gaussian(1.0, 0.8, 1)], ids=lambda target: target.name)
+@pytest.mark.parametrize(
+    "target", [BOX, MIXTURE, WAVES, input_preparation.independent_gaussian(1.0, 0.8, 1)], ids=lambda target: target.name
+)
 def test_quantiles_invert_the_distribution_function(target):
     u = np.array([0.01, 0.2, 0.5, 0.77, 0.99])[:, None]
     p, low, _ = density(target)
@@ -92,61 +94,61 @@ def test_quantiles_invert_the_distribution_function(target):
 
 
 def test_quantiles_of_weighted_rows():
-    target = Rows(np.array([[3.0], [1.0], [2.0]]), np.array([0.5, 0.2, 0.3]))
+    target = RowTarget(np.array([[3.0], [1.0], [2.0]]), np.array([0.5, 0.2, 0.3]))
     np.testing.assert_array_equal(target.quantile(np.array([[0.0], [0.19], [0.21], [0.49], [0.51], [0.999]]))[:, 0], [1, 1, 2, 2, 3, 3])
 
 
 def test_signs_have_orthant_moments():
     """P(x_i = x_j = 1) = 1/4 + asin(ρ)/2π, against ρ = ½, whose orthant mass is 1/3, and draws."""
-    target = signs(np.array([[4.0, 1.0], [1.0, 1.0]]))
+    target = sign_target(np.array([[4.0, 1.0], [1.0, 1.0]]))
     both_positive = 0.25 * (1.0 + target.second[0, 1])
     assert both_positive == pytest.approx(1 / 3, abs=1e-15)
     X = target.sample(np.random.default_rng(0), 40000)
     assert ((X == 1).all(axis=1)).mean() == pytest.approx(1 / 3, abs=0.01)
     with pytest.raises(DataError, match="negative eigenvalue"):
-        signs(np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]]))
+        sign_target(np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]]))
 
 
 def test_sobol_is_the_sequence_of_joe_and_kuo():
     qmc = pytest.importorskip("scipy.stats").qmc
     expected = qmc.Sobol(64, scramble=False, bits=52).random(256)
-    np.testing.assert_array_equal(sobol.points(256, 64), expected)
-    np.testing.assert_array_equal(sobol.points(56, 64, start=200), expected[200:])
+    np.testing.assert_array_equal(sobol_sequence.sobol_points(256, 64), expected)
+    np.testing.assert_array_equal(sobol_sequence.sobol_points(56, 64, start=200), expected[200:])
     with pytest.raises(BadUsage, match="64"):
-        sobol.points(1, 65)
+        sobol_sequence.sobol_points(1, 65)
 
 
 def test_mixture_tables_are_read_by_their_names():
-    full = preparation.mixture(
+    full = input_preparation.mixture_from_rows(
         np.array([[2.0, 0.0, 1.0, 4.0, 1.0, 1.0, 9.0]]), ["weight", "mean1", "mean2", "cov11", "cov12", "cov21", "cov22"]
     )
     np.testing.assert_array_equal(full.covariances[0], [[4, 1], [1, 9]])
-    plain = preparation.mixture(np.array([[1.0, 0.0, 2.0], [3.0, 1.0, 1.0]]), None)
+    plain = input_preparation.mixture_from_rows(np.array([[1.0, 0.0, 2.0], [3.0, 1.0, 1.0]]), None)
     np.testing.assert_array_equal(plain.weights, [0.25, 0.75])
     np.testing.assert_array_equal(plain.covariances[:, 0, 0], [4, 1])
     with pytest.raises(DataError, match="above 0"):
-        preparation.mixture(np.array([[1.0, 0.0, 0.0]]), None)
+        input_preparation.mixture_from_rows(np.array([[1.0, 0.0, 0.0]]), None)
 
 
 def test_cube_counts_states_by_bits():
-    np.testing.assert_array_equal(preparation.cube(2), [[-1, -1], [1, -1], [-1, 1], [1, 1]])
+    np.testing.assert_array_equal(input_preparation.hypercube_states(2), [[-1, -1], [1, -1], [-1, 1], [1, 1]])
     with pytest.raises(BadUsage):
-        preparation.cube(21)
+        input_preparation.hypercube_states(21)
 
 
 def test_grid_leaves_out_the_upper_end():
-    box = Uniform(np.zeros(2), np.array([1.0, 2.0]))
-    np.testing.assert_array_equal(preparation.candidates("grid", 2, box, 0), [[0, 0], [0, 1], [0.5, 0], [0.5, 1]])
+    box = UniformTarget(np.zeros(2), np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(input_preparation.make_candidates("grid", 2, box, 0), [[0, 0], [0, 1], [0.5, 0], [0.5, 1]])
 
 
 def test_a_grid_has_its_number_of_points_a_column_and_a_most():
-    box = Uniform(np.array([0.0, -1.0]), np.array([1.0, 3.0]))
-    found = preparation.candidates("grid", 4, box, 0)
+    box = UniformTarget(np.array([0.0, -1.0]), np.array([1.0, 3.0]))
+    found = input_preparation.make_candidates("grid", 4, box, 0)
     np.testing.assert_allclose(found, [[a / 4, -1 + b] for a in range(4) for b in range(4)])
     with pytest.raises(BadUsage) as error:
-        preparation.candidates("grid", 8193, box, 0)
+        input_preparation.make_candidates("grid", 8193, box, 0)
     assert error.value.message == "grid:8193 in 2 columns is 6.71e+07 points"
-    np.testing.assert_allclose(preparation.candidates("sobol", 2, box, 0)[1], [0.5, 1.0])
+    np.testing.assert_allclose(input_preparation.make_candidates("sobol", 2, box, 0)[1], [0.5, 1.0])
 
 
 def test_a_trigonometric_density_is_the_squared_sum_and_its_quantiles_are_drawn():
@@ -161,8 +163,8 @@ def test_a_trigonometric_density_is_the_squared_sum_and_its_quantiles_are_drawn(
 
 
 def test_quantiles_of_signs_have_their_orthant_mass():
-    law = signs(np.array([[1.0, 0.6], [0.6, 2.0]]))
-    found = law.quantile(sobol.points(4096, 2))
+    law = sign_target(np.array([[1.0, 0.6], [0.6, 2.0]]))
+    found = law.quantile(sobol_sequence.sobol_points(4096, 2))
     assert set(found.ravel().tolist()) == {-1.0, 1.0}
     np.testing.assert_allclose(found.mean(axis=0), 0.0, atol=0.01)
     assert (found[:, 0] * found[:, 1]).mean() == pytest.approx(law.second[0, 1], abs=0.01)
@@ -174,4 +176,4 @@ def test_the_mean_of_an_exponential_of_a_distance_is_that_of_both_sides():
     """E e^{−|Z|/ℓ} = e^{s²/2 − zs} Φ(z − s) + e^{s²/2 + zs} Φ(−z − s), z = δ/σ and s = σ/ℓ, on both sides of where erfc is nearly 2."""
     z, s = np.array([0.0, 0.7, -3.0, 6.9, 7.1, 7.3, -7.3, -7.6, 9.0]), 0.1
     expected = np.exp(s**2 / 2 - z * s) * ndtr(z - s) + np.exp(s**2 / 2 + z * s) * ndtr(-z - s)
-    np.testing.assert_allclose(closed_form._mean_exponential(2.0 * z, np.full(9, 2.0), 20.0), expected, rtol=1e-13)
+    np.testing.assert_allclose(closed_form_embeddings._mean_exponential(2.0 * z, np.full(9, 2.0), 20.0), expected, rtol=1e-13)

@@ -11,7 +11,7 @@ import pytest
 from herdcli.errors import DataError
 from herdcli.numerics.scores import Scores
 from herdcli.rbm.model import RBM, Rows
-from herdcli.schema import check
+from herdcli.schema import check_arrays
 
 FIT: dict[str, Any] = {"algorithm": "cd", "steps": 1, "epochs": 1, "batch_size": 1, "learning_rate": 0.1, "momentum": 0.0}
 MODEL = RBM(
@@ -31,8 +31,8 @@ MODEL = RBM(
 
 
 def test_a_model_whose_parts_belong_together_is_accepted() -> None:
-    check(MODEL)
-    check(replace(MODEL, holdout=Rows(np.zeros((0, 3), np.int8), np.zeros(0, np.uint8)), scores=None))
+    check_arrays(MODEL)
+    check_arrays(replace(MODEL, holdout=Rows(np.zeros((0, 3), np.int8), np.zeros(0, np.uint8)), scores=None))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_model_whose_parts_belong_together_is_accepted() -> None:
 )
 def test_parts_that_do_not_belong_together_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(DataError) as found:
-        check(replace(MODEL, **changes), where="model.h5")
+        check_arrays(replace(MODEL, **changes), where="model.h5")
     assert (found.value.where, found.value.message) == ("model.h5", says)
 
 

@@ -9,12 +9,12 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import gammaln, logsumexp
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import annealing, enumeration, likelihood, proper
-from herdcli.rbm.gibbs import Sweeper
+from herdcli.rbm import annealed_importance, enumeration, likelihood, normalizability
+from herdcli.rbm.gibbs import GibbsSweeper
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 from herdcli.rng import Stream, generator
 
 FINITE = ("binary", "spin", "rate:3", "softmax:3")
@@ -31,12 +31,12 @@ def model(visible: str, hidden: str, shape: tuple[int, int] = (3, 3), *, scale: 
         W *= 0.6 / np.linalg.norm(W, 2)
     if visible == hidden == "poisson":
         W = -np.abs(W)
-    return Harmonium(W, random.normal(0, 0.5, D), random.normal(0, 0.5, K), family(visible), family(hidden))
+    return Harmonium(W, random.normal(0, 0.5, D), random.normal(0, 0.5, K), unit_family(visible), unit_family(hidden))
 
 
 def lattice(name: str, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (S, columns) of a layer and the log of the weight of each: all states, or enough of a grid to integrate over."""
-    units = family(name)
+    units = unit_family(name)
     if name == "gaussian":
         x = np.arange(-9, 9.01, 0.5)
         one, weight = x[:, None], -0.5 * x**2 - 0.5 * np.log(2 * np.pi) + np.log(0.5)
@@ -73,7 +73,7 @@ def joint(h: Harmonium) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", NAMES)
 def test_log_partition_mean_and_base_measure_belong_together(name: str) -> None:
     """A(a) is the log of the sum over values, its derivative the mean."""
-    units = family(name)
+    units = unit_family(name)
     natural = np.linspace(-1.5, 1.2, units.group * (4 if units.group > 1 else 9)).reshape(-1, units.group)
     values, weight = lattice(name, units.group)
     np.testing.assert_allclose(units.log_partition(natural)[:, 0], logsumexp(natural @ values.T + weight, axis=1), atol=1e-9)
@@ -86,14 +86,14 @@ def test_log_partition_mean_and_base_measure_belong_together(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_natural_parameters_have_the_mean_they_are_made_for(name: str) -> None:
-    units = family(name)
+    units = unit_family(name)
     mean = units.mean(np.linspace(-2, 2, 12)[None])
     np.testing.assert_allclose(units.mean(units.natural(mean)), mean, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_base_rates_are_finite_and_near_the_means_of_the_rows(name: str) -> None:
-    units, random = family(name), np.random.default_rng(0)
+    units, random = unit_family(name), np.random.default_rng(0)
     values, _ = lattice(name, units.group)
     rows = values[random.integers(0, min(len(values), 6), 2000)]
     rows = np.hstack([rows, np.tile(values[0], (2000, 1))])
@@ -110,7 +110,7 @@ def test_free_energies_and_log_z_are_sums_over_all_states(visible: str, hidden: 
     rows = [int(np.flatnonzero((v == row).all(axis=1))[0]) for row in inside[:60]]
     correction = 2 * np.log(0.5) if visible == "gaussian" else 0.0  # the spacing of the grid is no part of the density
     np.testing.assert_allclose(-h.free_energy(v[rows]), logsumexp(weight[rows], axis=1) - correction, atol=1e-8)
-    assert enumeration.enumerable(h)
+    assert enumeration.is_enumerable(h)
     assert enumeration.log_partition_exact(h) == pytest.approx(logsumexp(weight), abs=1e-8)
 
 
@@ -130,8 +130,8 @@ def test_a_rate_unit_is_exactly_its_replicated_binary_units(visible: int, hidden
         np.kron(h.W, np.ones((visible, hidden))),
         np.repeat(h.b, visible),
         np.repeat(h.c, hidden),
-        family("binary"),
-        family("binary"),
+        unit_family("binary"),
+        unit_family("binary"),
     )
     assert enumeration.log_partition_exact(h) == pytest.approx(enumeration.log_partition_exact(replicated), abs=1e-12)
     bits = np.array(list(itertools.product((0.0, 1.0), repeat=2 * visible)))
@@ -147,7 +147,7 @@ def test_a_rate_unit_is_exactly_its_replicated_binary_units(visible: int, hidden
 def test_the_gauge_map_of_binary_to_spin_visible_units_carries_log_z_and_likelihoods(hidden: str) -> None:
     """v = (1 + s)/2: W/2, b/2, and c gains half the column sums; log Z moves by Σ b/2."""
     h = model("binary", hidden, (4, 3), scale=1.0)
-    spins = Harmonium(h.W / 2, h.b / 2, h.c + h.W.sum(axis=0) / 2, family("spin"), h.hidden)
+    spins = Harmonium(h.W / 2, h.b / 2, h.c + h.W.sum(axis=0) / 2, unit_family("spin"), h.hidden)
     log_z, moved = enumeration.log_partition_exact(h), enumeration.log_partition_exact(spins)
     assert log_z == pytest.approx(moved + h.b.sum() / 2, abs=1e-12)
     v = np.array(list(itertools.product((0.0, 1.0), repeat=4)))
@@ -199,7 +199,7 @@ def test_goodness_of_fit_3_10_is_3_7() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_samples_and_means_are_the_familys(name: str) -> None:
-    units, n = family(name), 20_000
+    units, n = unit_family(name), 20_000
     bias = np.linspace(-1.5, 1.2, 12).astype(np.float32)
     natural, states = np.zeros((n, 12), dtype=np.float32), np.empty((n, 12), dtype=np.float32)
     units.layer().sample(natural, bias, states, generator(0, Stream.GIBBS), scale=0.5, beta=0.8)
@@ -222,18 +222,18 @@ def test_samples_and_means_are_the_familys(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_rows_are_no_rows(name: str) -> None:
     none = np.empty((0, 6), dtype=np.float32)
-    assert family(name).layer().fair_states((0, 6), generator(0, Stream.INITIAL)).shape == (0, 6)
-    family(name).layer().sample(none, np.zeros(6, np.float32), none.copy(), generator(0, Stream.GIBBS))
-    family(name).require(none)
-    assert family(name).summed_log_partition(none.copy()).shape == (0,)
-    assert family(name).mean(none).shape == (0, 6)
+    assert unit_family(name).layer().fair_states((0, 6), generator(0, Stream.INITIAL)).shape == (0, 6)
+    unit_family(name).layer().sample(none, np.zeros(6, np.float32), none.copy(), generator(0, Stream.GIBBS))
+    unit_family(name).require(none)
+    assert unit_family(name).summed_log_partition(none.copy()).shape == (0,)
+    assert unit_family(name).mean(none).shape == (0, 6)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fair_states_are_drawn_at_natural_parameter_0(name: str) -> None:
-    states = family(name).layer().fair_states((4000, 6), generator(0, Stream.INITIAL))
+    states = unit_family(name).layer().fair_states((4000, 6), generator(0, Stream.INITIAL))
     assert states.dtype == np.float32
-    expected = family(name).mean(np.zeros((1, 6)))[0]
+    expected = unit_family(name).mean(np.zeros((1, 6)))[0]
     np.testing.assert_allclose(states.mean(axis=0), expected, atol=5 * np.sqrt(states.var(axis=0).max() / 4000))
 
 
@@ -244,7 +244,7 @@ def test_sweeps_leave_the_models_own_distribution_in_place(visible: str, hidden:
     """From fair states, 40 sweeps of 20 000 chains reach the first two moments of p(v) as summed over the lattice."""
     n, h = 20_000, model(visible, hidden, small_shape(visible, hidden))
     W, b, c = (part.astype(np.float32) for part in (h.W, h.b, h.c))
-    sweeper = Sweeper(W, b, c, h.visible.layer(), h.hidden.layer(), generator(0, Stream.SAMPLE))
+    sweeper = GibbsSweeper(W, b, c, h.visible.layer(), h.hidden.layer(), generator(0, Stream.SAMPLE))
     states = sweeper.hidden.fair_states((n, len(c)), generator(0, Stream.INITIAL))
     v, means, hidden_means = np.empty((n, len(b)), np.float32), np.empty((n, len(b)), np.float32), np.empty((n, len(c)), np.float32)
     for _ in range(40):
@@ -261,8 +261,8 @@ def test_sweeps_leave_the_models_own_distribution_in_place(visible: str, hidden:
 def test_annealing_agrees_with_the_sum(visible: str, hidden: str) -> None:
     h = model(visible, hidden, small_shape(visible, hidden))
     _, _, weight = joint(h)
-    problem = annealing.Problem((h,), (np.zeros(len(h.b)),), chains=400, temperatures=100)
-    (found,) = solve(annealing.Annealing(problem))
+    problem = annealed_importance.AnnealingProblem((h,), (np.zeros(len(h.b)),), chains=400, temperatures=100)
+    (found,) = run_algorithm(annealed_importance.Annealing(problem))
     assert found.log_partition == pytest.approx(logsumexp(weight), abs=5 * found.standard_error + 1e-6)
     assert found.standard_error < 0.1
 
@@ -282,7 +282,7 @@ def test_annealing_agrees_with_the_sum(visible: str, hidden: str) -> None:
 )
 def test_names_of_no_family_are_refused(name: str, says: str) -> None:
     with pytest.raises(BadUsage) as caught:
-        family(name)
+        unit_family(name)
     assert caught.value.message.startswith(says)
 
 
@@ -306,24 +306,24 @@ def test_names_of_no_family_are_refused(name: str, says: str) -> None:
 )
 def test_values_outside_a_familys_domain_are_named(name: str, rows: list[list[float]], says: str) -> None:
     with pytest.raises(DataError) as caught:
-        family(name).require(np.array(rows, dtype=np.float32))
+        unit_family(name).require(np.array(rows, dtype=np.float32))
     assert caught.value.message == says
 
 
 def test_values_inside_a_familys_domain_are_accepted() -> None:
     for name, rows in (("rate:4", [[0, 3.5]]), ("softmax:2", [[0.25, 0.75]]), ("poisson", [[0, 1e6]]), ("spin", [[-1, 1]])):
-        family(name).require(np.array(rows, dtype=np.float32))
+        unit_family(name).require(np.array(rows, dtype=np.float32))
 
 
 def test_models_that_are_not_normalisable_are_refused_with_the_reason() -> None:
     two = np.eye(2)
     with pytest.raises(DataError, match=r"largest singular value of the weights is 1\.5, gaussian layers need one below 1"):
-        enumeration.log_partition_exact(Harmonium(1.5 * two, np.zeros(2), np.zeros(2), family("gaussian"), family("gaussian")))
+        enumeration.log_partition_exact(Harmonium(1.5 * two, np.zeros(2), np.zeros(2), unit_family("gaussian"), unit_family("gaussian")))
     with pytest.raises(DataError, match=r"a weight is 0\.1, poisson layers need weights of at most 0"):
-        proper.require_proper(Harmonium(0.1 * two, np.zeros(2), np.zeros(2), family("poisson"), family("poisson")))
+        normalizability.require_proper(Harmonium(0.1 * two, np.zeros(2), np.zeros(2), unit_family("poisson"), unit_family("poisson")))
     with pytest.raises(BadUsage, match="poisson visible and gaussian hidden units have no normalisable distribution"):
-        proper.require_pair(family("poisson"), family("gaussian"))
-    proper.require_pair(family("gaussian"), family("gaussian"))
+        normalizability.require_pair(unit_family("poisson"), unit_family("gaussian"))
+    normalizability.require_pair(unit_family("gaussian"), unit_family("gaussian"))
 
 
 def test_projection_moves_weights_to_the_nearest_proper_ones() -> None:
@@ -331,19 +331,19 @@ def test_projection_moves_weights_to_the_nearest_proper_ones() -> None:
     W = random.normal(size=(6, 3))
     left, singular, right = np.linalg.svd(W, full_matrices=False)
     moved = W.copy()
-    proper.project(family("gaussian"), family("gaussian"), moved)
+    normalizability.project_weights(unit_family("gaussian"), unit_family("gaussian"), moved)
     np.testing.assert_allclose(moved, (left * np.minimum(singular, 0.999)) @ right, atol=1e-12)
     inside = 0.1 * W
-    proper.project(family("gaussian"), family("gaussian"), inside)
+    normalizability.project_weights(unit_family("gaussian"), unit_family("gaussian"), inside)
     np.testing.assert_array_equal(inside, 0.1 * W)
     one = np.diag([1.5, 0.1, 0.2])
-    proper.project(family("gaussian"), family("gaussian"), one)
+    normalizability.project_weights(unit_family("gaussian"), unit_family("gaussian"), one)
     np.testing.assert_allclose(one, np.diag([0.999, 0.1, 0.2]), atol=1e-12)
     counts = W.copy()
-    proper.project(family("poisson"), family("poisson"), counts)
+    normalizability.project_weights(unit_family("poisson"), unit_family("poisson"), counts)
     np.testing.assert_array_equal(counts, np.minimum(W, 0))
     free = W.copy()
-    proper.project(family("poisson"), family("binary"), free)
+    normalizability.project_weights(unit_family("poisson"), unit_family("binary"), free)
     np.testing.assert_array_equal(free, W)
 
 
@@ -355,7 +355,7 @@ def test_pseudo_likelihood_of_infinitely_many_values_is_refused() -> None:
 
 def test_layers_of_too_many_states_are_not_enumerated() -> None:
     h = model("rate:3", "rate:3", (13, 13))
-    assert not enumeration.enumerable(h)
+    assert not enumeration.is_enumerable(h)
     with pytest.raises(BadUsage, match=r"at most 2\^25 states; both layers have more"):
         enumeration.log_partition_exact(h)
 
@@ -375,11 +375,11 @@ def test_layers_of_too_many_states_are_not_enumerated() -> None:
     ],
 )
 def test_columns_scale_range_and_values_of_a_unit(name: str, group: int, scale: int, limits: object, values: object) -> None:
-    units = family(name)
+    units = unit_family(name)
     assert (units.name, units.group, units.scale, units.range) == (name, group, scale, limits)
     assert (None if units.support is None else units.support.tolist()) == values
-    assert family("rate:1000").scale == family("softmax:1000").group == 1000
-    assert family("rate:1").scale == 1
+    assert unit_family("rate:1000").scale == unit_family("softmax:1000").group == 1000
+    assert unit_family("rate:1").scale == 1
 
 
 def test_base_rates_are_smoothed_as_each_family_says() -> None:
@@ -392,14 +392,16 @@ def test_base_rates_are_smoothed_as_each_family_says() -> None:
         ("poisson", [0, 3, 4], 7.5 / 4),  # half a count in a row more
     ):
         rows = np.array(column, dtype=np.float32)[:, None]
-        np.testing.assert_allclose(family(name).mean(family(name).base_rate(rows)), [mean], rtol=1e-12, err_msg=name)
+        np.testing.assert_allclose(unit_family(name).mean(unit_family(name).base_rate(rows)), [mean], rtol=1e-12, err_msg=name)
     chosen = np.eye(3)[[0, 0, 0, 2]]
-    np.testing.assert_allclose(family("softmax:3").mean(family("softmax:3").base_rate(chosen)), np.array([4, 1, 2]) / 7, rtol=1e-12)
+    np.testing.assert_allclose(
+        unit_family("softmax:3").mean(unit_family("softmax:3").base_rate(chosen)), np.array([4, 1, 2]) / 7, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_layers_take_natural_parameters_as_they_are_unless_asked(name: str) -> None:
-    units = family(name)
+    units = unit_family(name)
     bias, natural = np.linspace(-0.5, 0.4, 6, dtype=np.float32), np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
     expected = units.mean(natural.astype(np.float64) + bias)
     for sampled in (False, True):
@@ -419,30 +421,30 @@ def test_layers_take_natural_parameters_as_they_are_unless_asked(name: str) -> N
 
 def test_rates_of_counts_end_at_e_to_the_20th() -> None:
     natural = np.array([[19.0, 21.0, 300.0]], dtype=np.float32)
-    family("poisson").layer().means(natural, np.zeros(3, dtype=np.float32))
+    unit_family("poisson").layer().means(natural, np.zeros(3, dtype=np.float32))
     np.testing.assert_allclose(natural, np.exp([[19.0, 20.0, 20.0]]), rtol=1e-5)
-    assert family("poisson").mean(np.array([699.0, 800.0])) == pytest.approx(np.exp([699.0, 700.0]))
+    assert unit_family("poisson").mean(np.array([699.0, 800.0])) == pytest.approx(np.exp([699.0, 700.0]))
 
 
 def test_proportions_of_one_of_k_columns_may_be_rounded() -> None:
-    family("softmax:2").require(np.array([[0.3, 0.70005]]))
+    unit_family("softmax:2").require(np.array([[0.3, 0.70005]]))
     with pytest.raises(DataError, match=r"columns 0 to 1 of row 7 sum to 1\.0002"):
-        family("softmax:2").require(np.array([[0.3, 0.7002]]), 7)
+        unit_family("softmax:2").require(np.array([[0.3, 0.7002]]), 7)
     with pytest.raises(DataError, match="columns 2 to 3 of row 0 sum to 1:"):
-        family("softmax:2").require(np.array([[0.0, 1.0, -0.5, 1.5]]))
+        unit_family("softmax:2").require(np.array([[0.0, 1.0, -0.5, 1.5]]))
 
 
 def test_entries_that_a_sparse_matrix_leaves_out_are_0() -> None:
     X = np.array([[0, 2, 0], [1, 0, 3], [0, 0, 0]])
     rows = csr_array(X)
     for name, expected in (("rate:3", np.log([3, 3, 1])), ("poisson", -np.log([2, 6, 1]))):  # n over x; 1/x!
-        family(name).require_rows(rows)
-        np.testing.assert_allclose(family(name).log_base_of_rows(rows), expected, atol=1e-12)
-        np.testing.assert_allclose(family(name).log_base_of_rows(X), expected, atol=1e-12)
-    assert family("spin").log_base_of_rows(X) == family("binary").log_base_of_rows(rows) == 0.0
-    family("binary").require_rows(csr_array(np.array([[0, 1], [0, 0]])))
-    family("spin").require_rows(csr_array(np.array([[-1, 1], [1, 1]])))
+        unit_family(name).require_rows(rows)
+        np.testing.assert_allclose(unit_family(name).log_base_of_rows(rows), expected, atol=1e-12)
+        np.testing.assert_allclose(unit_family(name).log_base_of_rows(X), expected, atol=1e-12)
+    assert unit_family("spin").log_base_of_rows(X) == unit_family("binary").log_base_of_rows(rows) == 0.0
+    unit_family("binary").require_rows(csr_array(np.array([[0, 1], [0, 0]])))
+    unit_family("spin").require_rows(csr_array(np.array([[-1, 1], [1, 1]])))
     with pytest.raises(DataError, match="values other than -1 and 1"):
-        family("spin").require_rows(csr_array(np.array([[-1, 1], [1, 0]])))
+        unit_family("spin").require_rows(csr_array(np.array([[-1, 1], [1, 0]])))
     with pytest.raises(DataError, match="values other than 0 and 1"):
-        family("binary").require_rows(csr_array(np.array([[0, 2]])))
+        unit_family("binary").require_rows(csr_array(np.array([[0, 2]])))

@@ -12,11 +12,11 @@ import pytest
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import enumeration, gradients, learning, likelihood
-from herdcli.rbm.gibbs import Sweeper
-from herdcli.rbm.learning import Problem, Settings, State
+from herdcli.rbm.gibbs import GibbsSweeper
+from herdcli.rbm.learning import LearningProblem, LearningState, Settings
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.phases import Scratch, contrastive
-from herdcli.rbm.units import family
+from herdcli.rbm.phases import PhaseScratch, contrastive_phases
+from herdcli.rbm.units import unit_family
 from herdcli.rng import Stream, generator
 
 FINITE = ("binary", "spin", "rate:3", "softmax:3")
@@ -24,7 +24,7 @@ PAIRS = [pair for pair in itertools.product((*FINITE, "gaussian", "poisson"), re
 PAIRS.append(("gaussian", "gaussian"))
 
 
-def sweeper(visible: str, hidden: str, *, scale: float = 0.4, seed: int = 0, shape: tuple[int, int] = (3, 3)) -> Sweeper:
+def sweeper(visible: str, hidden: str, *, scale: float = 0.4, seed: int = 0, shape: tuple[int, int] = (3, 3)) -> GibbsSweeper:
     """A small model in float32."""
     random = np.random.default_rng(seed)
     D, K = shape
@@ -32,26 +32,26 @@ def sweeper(visible: str, hidden: str, *, scale: float = 0.4, seed: int = 0, sha
     if visible == hidden == "gaussian":
         W *= 0.6 / np.linalg.norm(W, 2)
     parts = (W, random.normal(0, 0.5, D), random.normal(0, 0.5, K))
-    units = family(visible).layer(), family(hidden).layer()
-    return Sweeper(*(part.astype(np.float32) for part in parts), *units, generator(seed, Stream.GIBBS))
+    units = unit_family(visible).layer(), unit_family(hidden).layer()
+    return GibbsSweeper(*(part.astype(np.float32) for part in parts), *units, generator(seed, Stream.GIBBS))
 
 
-def harmonium(found: Sweeper, visible: str, hidden: str, change: tuple[str, tuple[int, ...], float] | None = None) -> Harmonium:
+def harmonium(found: GibbsSweeper, visible: str, hidden: str, change: tuple[str, tuple[int, ...], float] | None = None) -> Harmonium:
     """The model in float64, one parameter changed."""
     parts = {name: getattr(found, name).astype(np.float64) for name in ("W", "b", "c")}
     if change:
         parts[change[0]][change[1]] += change[2]
-    return Harmonium(parts["W"], parts["b"], parts["c"], family(visible), family(hidden))
+    return Harmonium(parts["W"], parts["b"], parts["c"], unit_family(visible), unit_family(hidden))
 
 
 def rows_of(name: str, count: int = 7, columns: int = 3, seed: int = 3) -> np.ndarray:
     """Rows in the values of a family, as learning takes them."""
-    units, random = family(name), np.random.default_rng(seed)
+    units, random = unit_family(name), np.random.default_rng(seed)
     states = units.layer().fair_states((count, columns), random)
     return states.astype(np.int8) if name in ("binary", "spin") else states
 
 
-def slopes(found: Sweeper, visible: str, hidden: str, objective: object) -> dict[str, np.ndarray]:
+def slopes(found: GibbsSweeper, visible: str, hidden: str, objective: object) -> dict[str, np.ndarray]:
     """Central differences of objective(model) with respect to every parameter."""
     step, result = 1e-4, {}
     for name in ("W", "b", "c"):
@@ -65,7 +65,7 @@ def slopes(found: Sweeper, visible: str, hidden: str, objective: object) -> dict
 @pytest.mark.parametrize(("visible", "hidden"), PAIRS)
 def test_the_exact_gradient_is_the_slope_of_the_mean_log_likelihood(visible: str, hidden: str) -> None:
     found, v = sweeper(visible, hidden), rows_of(visible)
-    sums = gradients.exact(found, family(visible), family(hidden), v)
+    sums = gradients.exact_gradient(found, unit_family(visible), unit_family(hidden), v)
 
     def objective(h: Harmonium) -> float:
         return float(likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)).mean())
@@ -87,7 +87,7 @@ def test_moments_add_up_over_blocks_of_states(visible: str, hidden: str, monkeyp
 @pytest.mark.parametrize(("visible", "hidden"), [pair for pair in PAIRS if pair[0] in FINITE])
 def test_the_gradient_of_pseudo_likelihood_is_its_slope(visible: str, hidden: str) -> None:
     found, v = sweeper(visible, hidden), rows_of(visible)
-    sums = gradients.pseudo(found, family(visible), family(hidden), v)
+    sums = gradients.pseudo_likelihood_gradient(found, unit_family(visible), unit_family(hidden), v)
 
     def objective(h: Harmonium) -> float:
         return float(likelihood.pseudo_likelihood(h, v).mean())
@@ -101,13 +101,13 @@ def test_the_bias_of_cd_vanishes_with_its_sweeps(visible: str, hidden: str) -> N
     """The mean of CD-k over 24 000 rows: far from the likelihood's gradient for k = 1, within the noise of it for k = 30."""
     found = sweeper(visible, hidden, scale=1.5 if visible == hidden else 0.9)
     v = np.tile(rows_of(visible, 6), (4000, 1))
-    exact = gradients.exact(found, family(visible), family(hidden), v.astype(np.float32)).W
+    exact = gradients.exact_gradient(found, unit_family(visible), unit_family(hidden), v.astype(np.float32)).W
     distance = {}
     for k in (1, 4, 30):
-        scratch = Scratch.of(len(v), 3, 3)
-        block = contrastive(found, v, k, len(v), scratch)
+        scratch = PhaseScratch.of(len(v), 3, 3)
+        block = contrastive_phases(found, v, k, len(v), scratch)
         distance[k] = np.abs(block.pairs(scratch) - exact).max()
-    noise = 5 * family(visible).scale * family(hidden).scale / np.sqrt(len(v))
+    noise = 5 * unit_family(visible).scale * unit_family(hidden).scale / np.sqrt(len(v))
     assert distance[1] > 1.3 * noise
     assert distance[4] < 0.7 * distance[1]
     assert distance[30] < noise
@@ -116,8 +116,8 @@ def test_the_bias_of_cd_vanishes_with_its_sweeps(visible: str, hidden: str) -> N
 @pytest.mark.parametrize("kind", ["visible", "both"])
 def test_mean_field_chains_are_means(kind: str) -> None:
     found, v = sweeper("rate:3", "rate:2", scale=0.8), rows_of("rate:3", 50)
-    scratch = Scratch.of(50, 3, 3)
-    block = contrastive(found, v, 2, 50, scratch, kind)
+    scratch = PhaseScratch.of(50, 3, 3)
+    block = contrastive_phases(found, v, 2, 50, scratch, kind)
     h = harmonium(found, "rate:3", "rate:2")
     if kind == "both":
         step = h.visible_means(h.hidden_means(v.astype(np.float64)))
@@ -133,7 +133,7 @@ def test_centering_is_the_gradient_of_the_centred_model() -> None:
     random = np.random.default_rng(0)
     v, h, fv, fh = random.random((9, 4)), random.random((9, 3)), random.random((11, 4)), random.random((11, 3))
     mu, lam = v.mean(axis=0).astype(np.float32), h.mean(axis=0).astype(np.float32)
-    sums = gradients.Sums(
+    sums = gradients.GradientSums(
         (v.T @ h / 9 - fv.T @ fh / 11).astype(np.float32),
         (v.mean(axis=0) - fv.mean(axis=0)).astype(np.float32),
         (h.mean(axis=0) - fh.mean(axis=0)).astype(np.float32),
@@ -142,7 +142,7 @@ def test_centering_is_the_gradient_of_the_centred_model() -> None:
     )
     W = (v - mu).T @ (h - lam) / 9 - (fv - mu).T @ (fh - lam) / 11
     expected = (W, sums.b - W @ lam, sums.c - W.T @ mu)
-    sums.c -= gradients.centre_pairs(sums.W, sums.b, sums.c.copy(), mu, lam)
+    sums.c -= gradients.uncentre_gradient(sums.W, sums.b, sums.c.copy(), mu, lam)
     for mine, theirs in zip((sums.W, sums.b, sums.c), expected, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-6)
 
@@ -150,10 +150,10 @@ def test_centering_is_the_gradient_of_the_centred_model() -> None:
 # learning -----------------------------------------------------------------------------------------
 
 
-def fit(problem: Problem, state: State | None = None, *, until: int | None = None, **options: object) -> State:
-    state = learning.Learning(problem).init() if state is None else state
-    while state.step < (learning.Learning(problem).steps if until is None else until):
-        state = learning.Learning(problem, **options).step(state)  # type: ignore[arg-type]
+def fit(problem: LearningProblem, state: LearningState | None = None, *, until: int | None = None, **options: object) -> LearningState:
+    state = learning.RBMLearning(problem).init() if state is None else state
+    while state.step < (learning.RBMLearning(problem).steps if until is None else until):
+        state = learning.RBMLearning(problem, **options).step(state)  # type: ignore[arg-type]
     return state
 
 
@@ -162,17 +162,17 @@ def test_centred_biases_take_back_what_new_weights_add_at_the_means(bias_rate: f
     rows = np.random.default_rng(0).integers(0, 11, (40, 12)).astype(np.float32)
     options = {"hidden": 5, "visible_units": "rate:10", "hidden_units": "rate:100", "momentum": 0.0, "learning_rate": 0.01}
     before, plain, centred = (
-        fit(Problem([rows], Settings(**options, bias_rate=bias_rate, centering=centering)), until=until)  # type: ignore[arg-type]
+        fit(LearningProblem([rows], Settings(**options, bias_rate=bias_rate, centering=centering)), until=until)  # type: ignore[arg-type]
         for centering, until in ((True, 0), (False, 1), (True, 1))
     )
-    problem = Problem([rows], Settings(**options, bias_rate=bias_rate))  # type: ignore[arg-type]
+    problem = LearningProblem([rows], Settings(**options, bias_rate=bias_rate))  # type: ignore[arg-type]
     moved, mu, lam = centred.W[0] - before.W[0], problem.visible_mean(0), centred.hidden_mean[0]
     np.testing.assert_allclose(centred.b[0] + moved @ lam, plain.b[0], atol=1e-5)
     np.testing.assert_allclose(centred.c[0] + mu @ moved, plain.c[0], atol=1e-5)
     assert np.abs(centred.b[0] - plain.b[0]).max() > 1e-4
 
 
-def of_state(problem: Problem, state: State) -> Harmonium:
+def of_state(problem: LearningProblem, state: LearningState) -> Harmonium:
     return Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
 
 
@@ -186,7 +186,7 @@ def correlated(name: str, count: int = 200) -> np.ndarray:
     if name == "binary":
         return on.astype(np.int8)
     if name.startswith("rate"):
-        return (on * family(name).scale * 0.8 + 0.1).astype(np.float32)
+        return (on * unit_family(name).scale * 0.8 + 0.1).astype(np.float32)
     if name == "softmax:2":
         return np.stack([on[:, :3], 1 - on[:, :3]], axis=2).reshape(count, 6).astype(np.float32)
     return (on * 3).astype(np.float32) if name == "poisson" else (2.0 * on - 1 + random.normal(size=on.shape)).astype(np.float32)
@@ -203,13 +203,13 @@ def test_every_algorithm_finds_the_common_cause(visible: str, hidden: str, algor
             Settings(visible_units=visible, algorithm=algorithm)
         return
     v = correlated(visible)
-    scales = family(visible).scale * family(hidden).scale
+    scales = unit_family(visible).scale * unit_family(hidden).scale
     rate = 0.02 * scales * {"gaussian": 0.3, "softmax:2": 5.0}.get(visible, 1.0)
     settings = Settings(2, algorithm, epochs=60, learning_rate=rate, visible_units=visible, hidden_units=hidden, batch_size=40)
-    problem = Problem([v], settings)
-    first = learning.Learning(problem).init()
+    problem = LearningProblem([v], settings)
+    first = learning.RBMLearning(problem).init()
     before, after = (of_state(problem, state) for state in (copy.deepcopy(first), fit(problem, first)))
-    values = family(visible).discrete(v)
+    values = unit_family(visible).discrete(v)
     fits = [likelihood.log_likelihood(h, values, enumeration.log_partition_exact(h)).mean() for h in (before, after)]
     assert fits[1] > fits[0] + (0.15 if visible == "softmax:2" else 0.5)  # nats; three units, not six
 
@@ -230,7 +230,7 @@ def test_gaussian_layers_learn_probabilistic_pca() -> None:
         visible_units="gaussian",
         hidden_units="gaussian",
     )
-    problem = Problem([v], settings)
+    problem = LearningProblem([v], settings)
     h = of_state(problem, fit(problem))
     values, vectors = np.linalg.eigh(np.cov(v.T, bias=True))
     leading = vectors[:, -2:]
@@ -243,35 +243,37 @@ def test_rates_are_those_of_proportions() -> None:
     v = rows_of("rate:4", 30)
     settings = Settings(3, "exact", epochs=1, batch_size=0, learning_rate=0.1, bias_rate=0.3, momentum=0.0, weight_decay=0.0)
     settings = Settings(**vars(settings) | {"visible_units": "rate:4", "hidden_units": "rate:5"})
-    problem = Problem([v], settings)
-    state = learning.Learning(problem).init()
-    found = Sweeper(state.W[0].copy(), state.b[0].copy(), state.c[0].copy(), *(family(n).layer() for n in ("rate:4", "rate:5")), None)  # type: ignore[arg-type]
-    sums = gradients.exact(found, family("rate:4"), family("rate:5"), v)
-    learning.Learning(problem).step(state)
+    problem = LearningProblem([v], settings)
+    state = learning.RBMLearning(problem).init()
+    found = GibbsSweeper(
+        state.W[0].copy(), state.b[0].copy(), state.c[0].copy(), *(unit_family(n).layer() for n in ("rate:4", "rate:5")), None
+    )  # type: ignore[arg-type]
+    sums = gradients.exact_gradient(found, unit_family("rate:4"), unit_family("rate:5"), v)
+    learning.RBMLearning(problem).step(state)
     np.testing.assert_allclose(state.W_velocity[0], 0.1 * sums.W / 20, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(state.b_velocity[0], 0.3 * sums.b / 4, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(state.c_velocity[0], 0.3 * sums.c / 5, rtol=1e-5, atol=1e-8)
 
 
 def test_first_weights_of_replicas_are_small() -> None:
-    problem = Problem([rows_of("rate:10", 5, 200)], Settings(100, visible_units="rate:10", hidden_units="rate:100", epochs=1))
-    assert learning.Learning(problem).init().W.std() == pytest.approx(0.01 / np.sqrt(1000), rel=0.05)
+    problem = LearningProblem([rows_of("rate:10", 5, 200)], Settings(100, visible_units="rate:10", hidden_units="rate:100", epochs=1))
+    assert learning.RBMLearning(problem).init().W.std() == pytest.approx(0.01 / np.sqrt(1000), rel=0.05)
 
 
 def test_fast_weights_decay_and_follow_the_gradient() -> None:
     settings = Settings(
         3, "fpcd", epochs=2, batch_size=20, fast_rate=0.2, fast_decay=0.5, momentum=0.0, weight_decay=0.0, rate_decay="none"
     )
-    problem = Problem([correlated("binary")], settings)
-    state = learning.Learning(problem).init()
+    problem = LearningProblem([correlated("binary")], settings)
+    state = learning.RBMLearning(problem).init()
     fast_weights = np.zeros_like(state.W)
     for _ in range(5):
         before = state.W.copy()
-        learning.Learning(problem).step(state)
+        learning.RBMLearning(problem).step(state)
         fast_weights = 0.5 * fast_weights + 0.2 * (state.W - before) / settings.learning_rate
         np.testing.assert_allclose(state.W_fast, fast_weights, atol=1e-5)
     assert np.abs(fast_weights).max() > 0.01
-    plain = Problem([correlated("binary")], Settings(**vars(settings) | {"algorithm": "pcd"}))
+    plain = LearningProblem([correlated("binary")], Settings(**vars(settings) | {"algorithm": "pcd"}))
     assert not np.array_equal(fit(problem, until=10).W, fit(plain, until=10).W)
 
 
@@ -285,8 +287,8 @@ def test_constraints_hold_after_every_step() -> None:
             lambda W: np.linalg.norm(W, 2) < 1,
         ),
     ):
-        problem = Problem([v], settings)
-        algorithm = learning.Learning(problem)
+        problem = LearningProblem([v], settings)
+        algorithm = learning.RBMLearning(problem)
         state = algorithm.init()
         while not algorithm.done(state):
             algorithm.step(state)
@@ -296,19 +298,19 @@ def test_constraints_hold_after_every_step() -> None:
 @pytest.mark.parametrize(("units", "value"), [("rate:4", 2.0), ("binary", 1.0)])
 def test_columns_of_one_value_keep_weights_of_0(units: str, value: float) -> None:
     v = np.hstack([correlated(units), np.full((200, 1), value, np.float32)])
-    problem = Problem([v], Settings(4, visible_units=units, epochs=5))
+    problem = LearningProblem([v], Settings(4, visible_units=units, epochs=5))
     assert problem.constant(0).tolist() == [False] * 6 + [True]
     state = fit(problem)
     assert (state.W[0, 6] == 0).all()
     assert np.abs(state.W[0, :6]).min() > 0
-    assert family(units).mean(state.b[0, 6:].astype(np.float64))[0] == pytest.approx(value, abs=0.2)
+    assert unit_family(units).mean(state.b[0, 6:].astype(np.float64))[0] == pytest.approx(value, abs=0.2)
 
 
 def test_sparsity_draws_hidden_units_to_the_target_and_l1_shrinks_weights() -> None:
     v = correlated("binary")
 
     def learned(**options: object) -> Harmonium:
-        problem = Problem([v], Settings(8, epochs=40, **options))  # type: ignore[arg-type]
+        problem = LearningProblem([v], Settings(8, epochs=40, **options))  # type: ignore[arg-type]
         return of_state(problem, fit(problem))
 
     plain, sparse, lean = learned(), learned(sparsity_target=0.05, sparsity_cost=1.0), learned(l1_decay=0.02)
@@ -330,7 +332,7 @@ VARIANTS = [
 def test_variants_resume_and_run_on_threads_and_kernels_to_the_same_bits(variant: dict[str, object]) -> None:
     settings = Settings(**{"hidden": 4, "epochs": 3, "batch_size": 30, "learning_rate": 0.02} | variant)  # type: ignore[arg-type]
     v = correlated(settings.visible_units)
-    problem = Problem([v, v[:90], v[50:]], settings)
+    problem = LearningProblem([v, v[:90], v[50:]], settings)
     whole = fit(problem)
     with ThreadPoolExecutor(3) as pool:
         others = [fit(problem, copy.deepcopy(fit(problem, until=cut))) for cut in (1, 8)] + [fit(problem, map=pool.map)]
@@ -349,11 +351,11 @@ def test_variants_resume_and_run_on_threads_and_kernels_to_the_same_bits(variant
 def test_weights_to_start_with() -> None:
     random = np.random.default_rng(0)
     start = random.normal(size=(6, 2)).astype(np.float32), np.ones(6, np.float32), np.zeros(2, np.float32)
-    state = learning.Learning(Problem([correlated("binary")], Settings(2), start=start)).init()
+    state = learning.RBMLearning(LearningProblem([correlated("binary")], Settings(2), start=start)).init()
     np.testing.assert_array_equal(state.W[0], start[0])
     np.testing.assert_array_equal(state.b[0], start[1])
     with pytest.raises(DataError, match=r"the first weights are \(6, 2\), expected \(6, 3\)"):
-        Problem([correlated("binary")], Settings(3), start=start)
+        LearningProblem([correlated("binary")], Settings(3), start=start)
 
 
 @pytest.mark.parametrize(
@@ -384,8 +386,8 @@ def test_one_update_with_penalties_differs_from_one_without_by_their_slopes(visi
     v[:, 4] = v[0, 4]  # a column that does not vary has no weights
 
     def updated(**options: object) -> np.ndarray:
-        problem = Problem([v], Settings(6, epochs=1, batch_size=0, learning_rate=0.3, visible_units=visible, **options))  # type: ignore[arg-type]
-        algorithm = learning.Learning(problem)
+        problem = LearningProblem([v], Settings(6, epochs=1, batch_size=0, learning_rate=0.3, visible_units=visible, **options))  # type: ignore[arg-type]
+        algorithm = learning.RBMLearning(problem)
         begun = algorithm.init()
         first.append(begun.W[0].astype(np.float64))
         return algorithm.step(begun).W[0].astype(np.float64)

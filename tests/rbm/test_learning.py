@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from herdcli import fast
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError, Diverged
-from herdcli.rbm import enumeration, learning, likelihood, minibatch, phases, updates
-from herdcli.rbm.learning import Problem, Settings, State
-from herdcli.rbm.minibatch import Statistics
+from herdcli.rbm import enumeration, learning, likelihood, minibatch_statistics, minibatch_update, phases
+from herdcli.rbm.learning import LearningProblem, LearningState, Settings
+from herdcli.rbm.learning_problem import SPARE
+from herdcli.rbm.minibatch_statistics import BatchStatistics
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.problem import SPARE
-from herdcli.rbm.units import family
-from herdcli.rbm.units.two_state import uniform_words
+from herdcli.rbm.units import unit_family
+from herdcli.rbm.units.two_state import uniform_uint16
 from herdcli.rng import Stream, generator
 
 PARTS = ("W", "b", "c", "W_velocity", "b_velocity", "c_velocity", "trace", "chain")
@@ -47,14 +47,14 @@ def rows(n: int, D: int, *, units: str = "binary", seed: int = 0) -> np.ndarray:
     return on.astype(np.uint8) if units == "binary" else np.where(on, 1, -1).astype(np.int8)
 
 
-def fit(problem: Problem, state: State | None = None, *, until: int | None = None, **options: object) -> State:
-    state = learning.Learning(problem).init() if state is None else state
-    while state.step < (learning.Learning(problem).steps if until is None else until):
-        state = learning.Learning(problem, **options).step(state)  # type: ignore[arg-type]
+def fit(problem: LearningProblem, state: LearningState | None = None, *, until: int | None = None, **options: object) -> LearningState:
+    state = learning.RBMLearning(problem).init() if state is None else state
+    while state.step < (learning.RBMLearning(problem).steps if until is None else until):
+        state = learning.RBMLearning(problem, **options).step(state)  # type: ignore[arg-type]
     return state
 
 
-def assert_same(one: State, two: State) -> None:
+def assert_same(one: LearningState, two: LearningState) -> None:
     assert one.step == two.step
     for part in PARTS:
         first, second = getattr(one, part), getattr(two, part)
@@ -79,14 +79,14 @@ def exact_gradient(h: Harmonium, v: np.ndarray) -> np.ndarray:
     return v.T @ h.hidden_means(v) / len(v) - (states * p[:, None]).T @ h.hidden_means(states)
 
 
-def strong_model(problem: Problem) -> tuple[State, Harmonium]:
+def strong_model(problem: LearningProblem) -> tuple[LearningState, Harmonium]:
     """A state whose chains mix slowly enough that CD-1 is clearly biased."""
-    state, random = learning.Learning(problem).init(), np.random.default_rng(7)
+    state, random = learning.RBMLearning(problem).init(), np.random.default_rng(7)
     state.W[0] = random.normal(0, 1.0, state.W[0].shape)
     state.b[0], state.c[0] = random.normal(0, 0.5, state.b[0].shape), random.normal(0, 0.5, state.c[0].shape)
     settings = problem.settings
     parts = (state.W[0].astype(np.float64), state.b[0].astype(np.float64), state.c[0].astype(np.float64))
-    return state, Harmonium(*parts, family(settings.visible_units), family(settings.hidden_units))
+    return state, Harmonium(*parts, unit_family(settings.visible_units), unit_family(settings.hidden_units))
 
 
 @pytest.mark.parametrize(("visible", "hidden"), MIXES)
@@ -96,9 +96,9 @@ def test_cd_approaches_the_exact_gradient_as_k_grows(kernels: str, visible: str,
     distance = {}
     for k in (1, 40):
         settings = Settings(3, steps=k, epochs=1, batch_size=0, learning_rate=1, momentum=0, weight_decay=0)
-        problem = Problem([data], replace(settings, visible_units=visible, hidden_units=hidden))
+        problem = LearningProblem([data], replace(settings, visible_units=visible, hidden_units=hidden))
         state, model = strong_model(problem)
-        state = learning.Learning(problem).step(state)
+        state = learning.RBMLearning(problem).step(state)
         distance[k] = np.abs(state.W_velocity[0] - exact_gradient(model, data)).max()
     deviation = 0.5 if visible == hidden == "binary" else 1.0  # at most, of a product of two units
     noise = deviation * np.sqrt(2 / n)
@@ -109,10 +109,10 @@ def test_persistent_chains_reach_the_exact_gradient_over_steps(kernels: str) -> 
     """With a rate too small to move the model, one sweep a step: the statistics become the model's own."""
     n, T = 20_000, 50
     settings = Settings(3, algorithm="pcd", chains=n, epochs=T, batch_size=0, learning_rate=1e-9, momentum=0, weight_decay=0)
-    problem = Problem([rows(500, 4)], settings)
+    problem = LearningProblem([rows(500, 4)], settings)
     state, model = strong_model(problem)
     exact = exact_gradient(model, problem.rows[0])
-    state = learning.Learning(problem).step(state)
+    state = learning.RBMLearning(problem).step(state)
     at_first = np.abs(state.W_velocity[0] / 1e-9 - exact).max()
     state = fit(problem, state)
     at_last = np.abs(state.W_velocity[0] / (1e-9 / T) - exact).max()
@@ -122,11 +122,11 @@ def test_persistent_chains_reach_the_exact_gradient_over_steps(kernels: str) -> 
 def test_learning_raises_the_exact_likelihood(kernels: str) -> None:
     data = rows(400, 10)
     for algorithm in ("cd", "pcd"):
-        problem = Problem([data], Settings(6, algorithm=algorithm, epochs=30))
+        problem = LearningProblem([data], Settings(6, algorithm=algorithm, epochs=30))
         scores = []
-        for state in (learning.Learning(problem).init(), fit(problem)):
+        for state in (learning.RBMLearning(problem).init(), fit(problem)):
             parts = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
-            model = Harmonium(*parts, family("binary"), family("binary"))
+            model = Harmonium(*parts, unit_family("binary"), unit_family("binary"))
             scores.append(likelihood.log_likelihood(model, data, enumeration.log_partition_exact(model)).mean())
         assert scores[1] > scores[0] + 1
 
@@ -139,9 +139,9 @@ def logistic(x: np.ndarray) -> np.ndarray:
 
 
 class Plain:
-    """The docstring of `learning`, one model, float64, no blocks, no sparse products, nothing in place."""
+    """The docstring of `learning_settings`, one model, float64, no blocks, no sparse products, nothing in place."""
 
-    def __init__(self, problem: Problem, state: State) -> None:
+    def __init__(self, problem: LearningProblem, state: LearningState) -> None:
         self.settings, self.rows, self.chains = problem.settings, problem.rows[0], problem.chains
         self.theta = [getattr(state, part)[0].astype(np.float64) for part in "Wbc"]
         self.velocity = [np.zeros_like(part) for part in self.theta]
@@ -149,11 +149,11 @@ class Plain:
         self.error = np.zeros(self.settings.epochs)
 
     def conditional(self, natural: np.ndarray, units: str, draws: np.random.Generator | None) -> tuple[np.ndarray, np.ndarray]:
-        low, high = family(units).states
+        low, high = unit_family(units).states
         p = logistic((high - low) * natural)
         states = np.zeros_like(p)
         if draws is not None:
-            words = uniform_words(draws, len(p), p.shape[1] + 1).astype(np.float64)
+            words = uniform_uint16(draws, len(p), p.shape[1] + 1).astype(np.float64)
             states = np.where(words[:, :-1] + words[:, -1:] / 2**16 < 2**16 * p, high, low)
         return low + (high - low) * p, states
 
@@ -205,11 +205,11 @@ CASES = [
 @pytest.mark.parametrize("settings", CASES, ids=range(len(CASES)))
 def test_learning_follows_a_plain_program(kernels: str, settings: Settings, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     multiply_by_entries(monkeypatch, sparse)
-    problem = Problem([rows(47, 12, units=settings.visible_units)], settings)
-    state = learning.Learning(problem).init()
+    problem = LearningProblem([rows(47, 12, units=settings.visible_units)], settings)
+    state = learning.RBMLearning(problem).init()
     plain = Plain(problem, copy.deepcopy(state))
-    for t in range(learning.Learning(problem).steps):
-        learning.Learning(problem).step(state)
+    for t in range(learning.RBMLearning(problem).steps):
+        learning.RBMLearning(problem).step(state)
         plain.step(t)
         for mine, theirs in zip((state.W, state.b, state.c), plain.theta, strict=True):
             np.testing.assert_allclose(mine[0], theirs, rtol=0, atol=2e-5)
@@ -225,11 +225,11 @@ def test_statistics_add_up_over_blocks_of_rows(kernels: str, algorithm: str, mon
     settings = Settings(4, algorithm=algorithm, chains=70 * (algorithm == "pcd"), epochs=1, batch_size=0, momentum=0, learning_rate=1)
     updates = []
     for block in (1000, 32):
-        monkeypatch.setattr("herdcli.rbm.minibatch.BLOCK", block)
-        problem = Problem([rows(100, 6)], settings)
-        state = learning.Learning(problem).init()
+        monkeypatch.setattr("herdcli.rbm.minibatch_statistics.BLOCK", block)
+        problem = LearningProblem([rows(100, 6)], settings)
+        state = learning.RBMLearning(problem).init()
         state.W[:], state.c[:], state.b[:] = 0, 0.5, [-100, 100, -100, 100, -100, 100]
-        learning.Learning(problem).step(state)
+        learning.RBMLearning(problem).step(state)
         updates.append(state)
     for part in ("W_velocity", "b_velocity", "c_velocity", "trace"):
         np.testing.assert_allclose(getattr(updates[0], part), getattr(updates[1], part), rtol=1e-5, atol=1e-6)
@@ -247,8 +247,8 @@ def test_only_matrices_with_few_entries_are_multiplied_by_their_entries(kernels:
         product(sparse, *others)
 
     monkeypatch.setattr(fast, "add_sparse_product", spy)
-    problem = Problem([rows(300, 40)], Settings(30, epochs=20, batch_size=99))
-    learning.Learning(problem).step(state := learning.Learning(problem).init())
+    problem = LearningProblem([rows(300, 40)], Settings(30, epochs=20, batch_size=99))
+    learning.RBMLearning(problem).step(state := learning.RBMLearning(problem).init())
     assert shares == []
     fit(problem, state)
     assert len(shares) > 0
@@ -269,7 +269,7 @@ def test_twins_learn_the_same_bits(settings: Settings, monkeypatch: pytest.Monke
         results = []
         for name in ("python", "cython"):
             fast.use(name)
-            results.append(fit(Problem(SEVERAL, settings)))
+            results.append(fit(LearningProblem(SEVERAL, settings)))
         fast.use(before)
         assert_same(*results)
 
@@ -277,28 +277,28 @@ def test_twins_learn_the_same_bits(settings: Settings, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("algorithm", ["cd", "pcd"])
 def test_threads_and_order_of_the_models_change_nothing(kernels: str, algorithm: str) -> None:
     settings = Settings(8, epochs=5, batch_size=10, algorithm=algorithm)
-    alone = fit(Problem(SEVERAL, settings))
+    alone = fit(LearningProblem(SEVERAL, settings))
     with ThreadPoolExecutor(3) as pool:
-        assert_same(alone, fit(Problem(SEVERAL, settings), map=pool.map))
-    assert_same(alone, fit(Problem(SEVERAL, settings), map=lambda work, models: [work(model) for model in reversed(models)]))
+        assert_same(alone, fit(LearningProblem(SEVERAL, settings), map=pool.map))
+    assert_same(alone, fit(LearningProblem(SEVERAL, settings), map=lambda work, models: [work(model) for model in reversed(models)]))
 
 
 @pytest.mark.parametrize("algorithm", ["cd", "pcd"])
 @pytest.mark.parametrize("cut", [1, 5, 6, 7, 13])
 def test_a_resumed_fit_ends_where_an_uninterrupted_one_ends(kernels: str, algorithm: str, cut: int) -> None:
     settings = Settings(8, epochs=4, batch_size=10, algorithm=algorithm, steps=2)
-    saved = copy.deepcopy(fit(Problem(SEVERAL, settings), until=cut))
-    assert saved.step == cut < learning.Learning(Problem(SEVERAL, settings)).steps
-    assert_same(fit(Problem(SEVERAL, settings)), fit(Problem(SEVERAL, settings), saved))
+    saved = copy.deepcopy(fit(LearningProblem(SEVERAL, settings), until=cut))
+    assert saved.step == cut < learning.RBMLearning(LearningProblem(SEVERAL, settings)).steps
+    assert_same(fit(LearningProblem(SEVERAL, settings)), fit(LearningProblem(SEVERAL, settings), saved))
 
 
 def test_a_model_does_not_depend_on_its_neighbours_and_rests_when_it_is_done(kernels: str) -> None:
     settings = Settings(8, epochs=4, batch_size=10)
-    together, other = fit(Problem(SEVERAL, settings)), fit(Problem([SEVERAL[0][:5], SEVERAL[1]], settings))
+    together, other = fit(LearningProblem(SEVERAL, settings)), fit(LearningProblem([SEVERAL[0][:5], SEVERAL[1]], settings))
     assert np.array_equal(together.W[1], other.W[1])
-    problem = Problem(SEVERAL, settings)
+    problem = LearningProblem(SEVERAL, settings)
     assert [problem.batches(m) for m in range(3)] == [6, 2, 4]
-    assert learning.Learning(problem).steps == 24
+    assert learning.RBMLearning(problem).steps == 24
     state = fit(problem, until=8)
     assert np.array_equal(state.W[1], together.W[1])
     assert not np.array_equal(state.W[2], together.W[2])
@@ -312,7 +312,7 @@ def test_threads_share_the_blocks_of_one_model_and_change_nothing(
 ) -> None:
     multiply_by_entries(monkeypatch, sparse)
     options = {"centering": True, "l1_decay": 1e-3, "sparsity_target": 0.2, "chains": 0 if algorithm == "cd" else chains}
-    problem = Problem([rows(620, 9)], Settings(8, algorithm, epochs=2, batch_size=batch, **options))  # type: ignore[arg-type]
+    problem = LearningProblem([rows(620, 9)], Settings(8, algorithm, epochs=2, batch_size=batch, **options))  # type: ignore[arg-type]
     alone = fit(problem)
     with ThreadPoolExecutor(3) as pool:
         assert_same(alone, fit(problem, map=pool.map))
@@ -321,7 +321,7 @@ def test_threads_share_the_blocks_of_one_model_and_change_nothing(
 
 @pytest.mark.parametrize(("rows_", "chains"), [(99, 99), (100, 100), (7, 131), (512, 20), (1200, 700), (1, 513)])
 def test_blocks_take_every_row_and_chain_once_in_places_of_their_own(rows_: int, chains: int) -> None:
-    groups = minibatch.cut(rows_, chains)
+    groups = minibatch_statistics.split_minibatch(rows_, chains)
     parts = [part for group in groups for part in group]
     assert [part.number for part in parts] == list(range(len(parts)))
     for name, total in (("rows", rows_), ("chains", chains)):
@@ -333,26 +333,26 @@ def test_blocks_take_every_row_and_chain_once_in_places_of_their_own(rows_: int,
             assert (part.both.stop - part.both.start, part.once.stop - part.once.start) == (n + m, max(n, m))
         ends = [(part.both.stop, part.once.stop) for part in group]
         assert [(part.both.start, part.once.start) for part in group] == [(0, 0), *ends[:-1]]
-        assert ends[-1][0] <= 2 * minibatch.BLOCK
-        assert ends[-1][1] <= minibatch.BLOCK + SPARE
+        assert ends[-1][0] <= 2 * minibatch_statistics.BLOCK
+        assert ends[-1][1] <= minibatch_statistics.BLOCK + SPARE
     assert (len(parts) > 1) == (max(rows_, chains) >= 100)
 
 
 def test_the_seed_decides(kernels: str) -> None:
-    first, second = (fit(Problem([SEVERAL[0]], Settings(8, epochs=1, seed=seed))) for seed in (1, 2))
+    first, second = (fit(LearningProblem([SEVERAL[0]], Settings(8, epochs=1, seed=seed))) for seed in (1, 2))
     assert not np.array_equal(first.W, second.W)
 
 
 def test_minibatches_are_a_partition_of_every_epoch_in_nearly_equal_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = Problem([rows(47, 3)], Settings(2, epochs=2, batch_size=10))
+    problem = LearningProblem([rows(47, 3)], Settings(2, epochs=2, batch_size=10))
     seen: list[np.ndarray] = []
-    original = updates.statistics
+    original = minibatch_update.batch_statistics
 
-    def spy(problem: Problem, state: State, m: int, order: np.ndarray, step: int, **options: Any) -> Statistics:
+    def spy(problem: LearningProblem, state: LearningState, m: int, order: np.ndarray, step: int, **options: Any) -> BatchStatistics:
         seen.append(order.copy())
         return original(problem, state, m, order, step, **options)
 
-    monkeypatch.setattr(updates, "statistics", spy)
+    monkeypatch.setattr(minibatch_update, "batch_statistics", spy)
     fit(problem)
     assert [len(part) for part in seen] == [9, 9, 10, 9, 10] * 2
     epochs = np.concatenate(seen[:5]), np.concatenate(seen[5:])
@@ -364,14 +364,14 @@ def test_minibatches_are_a_partition_of_every_epoch_in_nearly_equal_parts(monkey
 def test_first_visible_means_are_the_datas_with_a_row_of_each_value(units: str) -> None:
     data = rows(98, 5, units=units)
     data[:, 0] = data.max()
-    state = learning.Learning(Problem([data], Settings(3, visible_units=units))).init()
-    expected = (data.sum(axis=0, dtype=np.int64) + sum(family(units).states)) / 100
-    np.testing.assert_allclose(family(units).mean(state.b[0].astype(np.float64)), expected, atol=1e-6)
+    state = learning.RBMLearning(LearningProblem([data], Settings(3, visible_units=units))).init()
+    expected = (data.sum(axis=0, dtype=np.int64) + sum(unit_family(units).states)) / 100
+    np.testing.assert_allclose(unit_family(units).mean(state.b[0].astype(np.float64)), expected, atol=1e-6)
     assert np.isfinite(state.b).all()
 
 
 def test_first_weights_are_normal_with_deviation_one_in_a_hundred() -> None:
-    state = learning.Learning(Problem([rows(10, 50), rows(10, 50)], Settings(200))).init()
+    state = learning.RBMLearning(LearningProblem([rows(10, 50), rows(10, 50)], Settings(200))).init()
     assert state.W.std() == pytest.approx(0.01, rel=0.05)
     assert abs(state.W.mean()) < 5 * 0.01 / np.sqrt(state.W.size)
     assert not np.array_equal(state.W[0], state.W[1])
@@ -379,7 +379,7 @@ def test_first_weights_are_normal_with_deviation_one_in_a_hundred() -> None:
 
 def test_chains_are_as_many_as_asked_for_or_as_the_batch() -> None:
     def chains(**options: object) -> tuple[int, ...]:
-        state = learning.Learning(Problem(SEVERAL, Settings(8, **options))).init()  # type: ignore[arg-type]
+        state = learning.RBMLearning(LearningProblem(SEVERAL, Settings(8, **options))).init()  # type: ignore[arg-type]
         return () if state.chain is None else state.chain.shape
 
     assert chains(algorithm="pcd", chains=7, batch_size=10) == (3, 7, 8)
@@ -393,18 +393,18 @@ def test_chains_are_as_many_as_asked_for_or_as_the_batch() -> None:
 
 @pytest.mark.parametrize("algorithm", ["cd", "pcd"])
 def test_divergence_names_model_epoch_and_remedy(kernels: str, algorithm: str) -> None:
-    problem = Problem(SEVERAL, Settings(8, epochs=20, learning_rate=1e5, algorithm=algorithm))
+    problem = LearningProblem(SEVERAL, Settings(8, epochs=20, learning_rate=1e5, algorithm=algorithm))
     with pytest.raises(Diverged, match=r"model 0 diverged in epoch \d+") as caught:
         fit(problem)
     assert caught.value.hint == "lower the learning rate (it is 100000)"
 
 
 def test_parameters_that_are_not_finite_are_divergence(kernels: str) -> None:
-    problem = Problem([SEVERAL[0]], Settings(8))
-    state = learning.Learning(problem).init()
+    problem = LearningProblem([SEVERAL[0]], Settings(8))
+    state = learning.RBMLearning(problem).init()
     state.W_velocity[0, 0, 0] = np.nan
     with pytest.raises(Diverged, match="the model diverged in epoch 1"):
-        learning.Learning(problem).step(state)
+        learning.RBMLearning(problem).step(state)
 
 
 @pytest.mark.parametrize(
@@ -442,12 +442,12 @@ def test_settings_out_of_range_are_refused(bad: dict[str, object]) -> None:
 )
 def test_rows_that_cannot_be_learned_are_refused(bad: list[np.ndarray], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        Problem(bad, Settings(2))
+        LearningProblem(bad, Settings(2))
 
 
 def test_a_zero_is_not_a_spin() -> None:
     with pytest.raises(DataError, match="values other than -1 and 1"):
-        Problem([np.array([[-1, 0, 1]], dtype=np.int8)], Settings(2, visible_units="spin"))
+        LearningProblem([np.array([[-1, 0, 1]], dtype=np.int8)], Settings(2, visible_units="spin"))
 
 
 @pytest.mark.parametrize("algorithm", ["pcd", "pt"])
@@ -458,11 +458,11 @@ def test_persistent_chains_learn_the_same_from_sparse_products(monkeypatch: pyte
     settings = Settings(hidden=9, algorithm=algorithm, chains=chains, epochs=2, batch_size=120, learning_rate=0.01, initial_scale=0.001)
     monkeypatch.setattr(phases, "WORTH", 0)
     seen = []
-    real = phases.Block.add
-    monkeypatch.setattr(phases.Block, "add", lambda self, *rest, **named: (seen.append(self.sparse), real(self, *rest, **named))[1])
-    sparse = solve(learning.Learning(Problem([X], settings)))
+    real = phases.PhaseBlock.add
+    monkeypatch.setattr(phases.PhaseBlock, "add", lambda self, *rest, **named: (seen.append(self.sparse), real(self, *rest, **named))[1])
+    sparse = run_algorithm(learning.RBMLearning(LearningProblem([X], settings)))
     assert any(seen)
     monkeypatch.setattr(phases, "WORTH", 2**62)
-    dense = solve(learning.Learning(Problem([X], settings)))
+    dense = run_algorithm(learning.RBMLearning(LearningProblem([X], settings)))
     np.testing.assert_allclose(sparse.W, dense.W, rtol=0, atol=1e-5)
     np.testing.assert_allclose(sparse.b, dense.b, rtol=0, atol=1e-5)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from herdcli import schema
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import learning, matching, pairs
+from herdcli.rbm import learning, pair_similarity, pairs
 from herdcli.rbm.settings import Settings
 
 QUICK = replace(pairs.DEFAULTS, hidden=5, epochs=3, batch_size=4, learning_rate=0.01, bias_rate=0.02, hidden_units="rate:20")
@@ -27,7 +27,7 @@ def faces():
 
 
 def learned(problem):
-    return solve(learning.Learning(problem))
+    return run_algorithm(learning.RBMLearning(problem))
 
 
 def test_every_two_images_of_a_person_are_a_pair_in_both_orders(faces):
@@ -46,14 +46,14 @@ def test_a_person_with_one_image_is_refused(faces):
 def test_pairs_are_learned_as_the_rows_they_stand_for(faces):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
-    problem, varies = pairs.problem(images, index, QUICK)
+    problem, varies = pairs.pair_problem(images, index, QUICK)
     assert varies.all()
     rows = np.hstack([images[index[:, 0]], images[index[:, 1]]])
     np.testing.assert_array_equal(problem.rows[0][:], rows)
-    one, two = learned(problem), learned(learning.Problem([rows], QUICK))
+    one, two = learned(problem), learned(learning.LearningProblem([rows], QUICK))
     for name in ("W", "b", "c", "trace"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-    model = pairs.assemble(problem, one, varies, images, index, np.zeros(9, dtype=np.uint8))
+    model = pairs.assemble_pair_rbm(problem, one, varies, images, index, np.zeros(9, dtype=np.uint8))
     np.testing.assert_array_equal(np.vstack([model.W1, model.W2]), one.W[0])
     np.testing.assert_array_equal(model.harmonium().b, one.b[0])
 
@@ -69,8 +69,8 @@ def test_pixels_that_never_vary_have_no_weights_and_change_nothing(faces, units)
     fixed = np.isin(np.arange(15), (0, 6, 14))
     made = []
     for X in (wide, images):
-        problem, varies = pairs.problem(X, index, settings)
-        made.append(pairs.assemble(problem, learned(problem), varies, X, index, np.zeros(9, dtype=np.uint8)))
+        problem, varies = pairs.pair_problem(X, index, settings)
+        made.append(pairs.assemble_pair_rbm(problem, learned(problem), varies, X, index, np.zeros(9, dtype=np.uint8)))
     constant = fixed.copy()
     constant[~fixed] = np.ptp(images[:6], axis=0) == 0
     for name in ("W1", "W2"):
@@ -78,16 +78,19 @@ def test_pixels_that_never_vary_have_no_weights_and_change_nothing(faces, units)
         assert getattr(made[0], name)[~constant].all()
         np.testing.assert_array_equal(getattr(made[0], name)[~fixed], getattr(made[1], name))
     assert np.isfinite(made[0].b1).all()
-    scores = [matching.similarity(model, *(matching.totals(model, X) for _ in "pg")) for model, X in zip(made, (wide, images), strict=True)]
+    scores = [
+        pair_similarity.pair_similarity(model, *(pair_similarity.hidden_totals(model, X) for _ in "pg"))
+        for model, X in zip(made, (wide, images), strict=True)
+    ]
     np.testing.assert_allclose(*scores, atol=1e-9)
 
 
 def test_a_step_is_that_of_centred_units(faces):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
-    problem, _ = pairs.problem(images, index, replace(QUICK, momentum=0.0))
-    state, plain, before = (learning.Learning(problem).init() for _ in range(3))
-    state, plain = pairs.PairLearning(problem).step(state), learning.Learning(problem).step(plain)
+    problem, _ = pairs.pair_problem(images, index, replace(QUICK, momentum=0.0))
+    state, plain, before = (learning.RBMLearning(problem).init() for _ in range(3))
+    state, plain = pairs.PairLearning(problem).step(state), learning.RBMLearning(problem).step(plain)
     mean, half = images[index].mean(axis=0).ravel(), np.full(5, 10.0)  # rate:20 units half on
     G_b, G_c = (plain.b[0] - before.b[0]) * 10 / 0.02, (plain.c[0] - before.c[0]) * 20 / 0.02
     centred = plain.W[0] - 0.01 / 200 * (np.outer(G_b, half) + np.outer(mean, G_c))
@@ -101,8 +104,8 @@ def test_a_step_is_that_of_centred_units(faces):
 def test_mean_inputs_move_with_the_biases_own_gradients_alone_whatever_the_momentum(faces):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
-    problem, _ = pairs.problem(images, index, replace(QUICK, non_negative=True, rate_decay="linear"))
-    mean, state = images[index].mean(axis=0).ravel(), learning.Learning(problem).init()
+    problem, _ = pairs.pair_problem(images, index, replace(QUICK, non_negative=True, rate_decay="linear"))
+    mean, state = images[index].mean(axis=0).ravel(), learning.RBMLearning(problem).init()
     for _ in range(5):
         W, c = state.W[0].copy(), state.c[0].copy()
         state = pairs.PairLearning(problem).step(state)
@@ -113,18 +116,18 @@ def test_mean_inputs_move_with_the_biases_own_gradients_alone_whatever_the_momen
 
 
 def test_epochs_are_as_many_as_have_two_thousand_batches():
-    assert pairs.epochs(1000, 100) == 200
-    assert pairs.epochs(1001, 100) == 182
-    assert pairs.epochs(30, 0) == 2000
+    assert pairs.default_epochs(1000, 100) == 200
+    assert pairs.default_epochs(1001, 100) == 182
+    assert pairs.default_epochs(30, 0) == 2000
 
 
 def test_what_pairs_cannot_be_made_of_is_refused(faces):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
     with pytest.raises(DataError, match=r"^no pixel varies among the images to train on$"):
-        pairs.problem(np.ones_like(images), index, QUICK)
+        pairs.pair_problem(np.ones_like(images), index, QUICK)
     with pytest.raises(BadUsage, match=r"^pixels of pairs are units of one column, softmax:3 units have more$"):
-        pairs.problem(images, index, replace(QUICK, visible_units="softmax:3"))
+        pairs.pair_problem(images, index, replace(QUICK, visible_units="softmax:3"))
 
 
 @pytest.mark.parametrize(
@@ -133,13 +136,13 @@ def test_what_pairs_cannot_be_made_of_is_refused(faces):
 def test_an_edited_model_that_makes_no_sense_is_refused(faces, field, value, says):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
-    problem, varies = pairs.problem(images, index, QUICK)
-    model = pairs.assemble(problem, learning.Learning(problem).init(), varies, images, index, np.zeros(9, dtype=np.uint8))
-    schema.check(model)
+    problem, varies = pairs.pair_problem(images, index, QUICK)
+    model = pairs.assemble_pair_rbm(problem, learning.RBMLearning(problem).init(), varies, images, index, np.zeros(9, dtype=np.uint8))
+    schema.check_arrays(model)
     edited = getattr(model, field).copy()
     edited[0] = value
     with pytest.raises(DataError, match=f"^{says}"):
-        schema.check(replace(model, **{field: edited}))
+        schema.check_arrays(replace(model, **{field: edited}))
 
 
 def test_the_defaults_are_those_of_the_thesis():
@@ -153,6 +156,6 @@ def test_the_spread_is_that_of_the_pixels_of_all_pairs():
     """Rows count as often as they stand in a pair; of rate units in proportions."""
     X = np.random.default_rng(0).integers(0, 5, (6, 4)).astype(np.float32)
     chosen = np.array([[0, 1], [1, 0], [1, 4], [4, 1]])
-    given = pairs.Problem([pairs.Pairs(X, chosen)], pairs.Settings(visible_units="rate:4"))
+    given = pairs.LearningProblem([pairs.PairRows(X, chosen)], pairs.Settings(visible_units="rate:4"))
     seen = X[chosen.ravel()]
-    assert pairs._spread(given) == pytest.approx(((seen - seen.mean(axis=0)) ** 2).mean() / 16)
+    assert pairs._mean_variance(given) == pytest.approx(((seen - seen.mean(axis=0)) ** 2).mean() / 16)

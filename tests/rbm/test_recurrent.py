@@ -6,27 +6,27 @@ import itertools
 
 import numpy as np
 import pytest
-from recurrent import OFFSETS, PAIRS, bouncing, exact_likelihoods, held, laid, model, rows
+from recurrent_models import OFFSETS, PAIRS, bouncing, exact_likelihoods, held, laid, model, rows
 
 from herdcli import fast
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.gibbs import Sweeper
-from herdcli.rbm.gradients import exact as exact_gradient
+from herdcli.rbm.gibbs import GibbsSweeper
+from herdcli.rbm.gradients import exact_gradient as exact_gradient
 from herdcli.rbm.likelihood import log_likelihood, pseudo_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.recurrent import exact, gradients, likelihood
-from herdcli.rbm.recurrent.learning import Learning, Pieces, Problem
-from herdcli.rbm.recurrent.model import NAMES, Before, Driven, Parameters, Recurrent, Steps, drive
-from herdcli.rbm.recurrent.settings import Settings, fitted
-from herdcli.rbm.units import family
+from herdcli.rbm.recurrent import exact_sums, gradients, likelihood
+from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem, SequencePieces
+from herdcli.rbm.recurrent.model import NAMES, DrivenSteps, Parameters, RecurrentModel, SequenceHistory, TimeOrder, run_through_time
+from herdcli.rbm.recurrent.settings import RecurrentSettings, fill_defaults
+from herdcli.rbm.units import unit_family
 
 # The model --------------------------------------------------------------------------------------------------------
 
 
 def test_rows_of_ragged_sequences_in_the_order_of_time():
-    steps = Steps.of(OFFSETS)
+    steps = TimeOrder.of(OFFSETS)
     assert steps.chosen.tolist() == [4, 0, 3, 5, 1, 6, 2, 7, 8]
     assert steps.bounds.tolist() == [0, 3, 5, 7, 8, 9]
     assert steps.ranks.tolist() == [2, 0, 1]
@@ -74,9 +74,9 @@ def test_without_links_it_is_an_rbm():
     m, v = model("binary", "binary", 4, 3, links=0.0), rows("binary", 9, 4)
     h = Harmonium(m.p.W, m.p.b, m.p.c, m.visible, m.hidden)
     np.testing.assert_allclose(exact_likelihoods(m, v, OFFSETS), log_likelihood(h, v, log_partition_exact(h)), atol=1e-12)
-    found = gradient(m, v, Before.nothing(3, 3))
+    found = gradient(m, v, SequenceHistory.nothing(3, 3))
     W, b, c = (part.astype(np.float32) for part in (m.p.W, m.p.b, m.p.c))
-    sweeper = Sweeper(W, b, c, m.visible.layer(), m.hidden.layer(), np.random.default_rng())
+    sweeper = GibbsSweeper(W, b, c, m.visible.layer(), m.hidden.layer(), np.random.default_rng())
     own = exact_gradient(sweeper, m.visible, m.hidden, v.astype(np.float32))
     for name in ("W", "b", "c"):
         np.testing.assert_allclose(getattr(found, name), getattr(own, name), atol=1e-6)
@@ -85,31 +85,31 @@ def test_without_links_it_is_an_rbm():
 # The gradient -----------------------------------------------------------------------------------------------------
 
 
-def gradient(m: Recurrent, v: np.ndarray, before: Before) -> Parameters:
-    steps = Steps.of(OFFSETS)
+def gradient(m: RecurrentModel, v: np.ndarray, before: SequenceHistory) -> Parameters:
+    steps = TimeOrder.of(OFFSETS)
     ordered, ranked = v[steps.chosen], before.taken(steps.ranks)
-    driven = drive(m.p, steps, ordered, ranked, m.hidden.mean)
-    return gradients.through_time(m.p, steps, ordered, ranked, driven, gradients.exact(m, driven, ordered), m.hidden)
+    driven = run_through_time(m.p, steps, ordered, ranked, m.hidden.mean)
+    return gradients.backpropagate_through_time(m.p, steps, ordered, ranked, driven, gradients.exact_phases(m, driven, ordered), m.hidden)
 
 
 @pytest.mark.parametrize(("visible", "hidden", "D", "K"), PAIRS)
 def test_gradient_through_time_is_that_of_finite_differences(visible, hidden, D, K):
     """Of the exact log-likelihood of ragged sequences, one of which goes on from a state."""
     m, v = model(visible, hidden, D, K), rows(visible, 9, D)
-    require_finite_differences(m, v, Before(np.random.default_rng(2).random((3, K)), np.array([True, False, True])), NAMES)
+    require_finite_differences(m, v, SequenceHistory(np.random.default_rng(2).random((3, K)), np.array([True, False, True])), NAMES)
 
 
 @pytest.mark.parametrize("begins", [[False, True, False], [False, False, False]])
 def test_first_biases_are_moved_by_the_sequences_that_begin(begins):
     m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
-    require_finite_differences(m, v, Before(np.random.default_rng(2).random((3, 4)), np.array(begins)), ["b_first", "c_first"])
+    require_finite_differences(m, v, SequenceHistory(np.random.default_rng(2).random((3, 4)), np.array(begins)), ["b_first", "c_first"])
 
 
-def require_finite_differences(m: Recurrent, v: np.ndarray, before: Before, names) -> None:
+def require_finite_differences(m: RecurrentModel, v: np.ndarray, before: SequenceHistory, names) -> None:
     found = gradient(m, v, before)
 
     def mean() -> float:
-        driven = m.driven(v, Steps.of(OFFSETS), before)
+        driven = m.driven(v, TimeOrder.of(OFFSETS), before)
         return float(likelihood.log_likelihoods(m, v, driven).mean())
 
     for name in names:
@@ -127,7 +127,7 @@ def require_finite_differences(m: Recurrent, v: np.ndarray, before: Before, name
 
 @pytest.mark.parametrize("units", ["binary", "spin", "rate:4", "softmax:3", "gaussian", "poisson"])
 def test_slopes_are_those_of_the_means(units):
-    random, kind = np.random.default_rng(3), family(units)
+    random, kind = np.random.default_rng(3), unit_family(units)
     a, change = random.standard_normal((5, 6)), random.standard_normal((5, 6))
     found = (kind.mean(a + 1e-6 * change) - kind.mean(a - 1e-6 * change)) / 2e-6
     np.testing.assert_allclose(kind.slope(kind.mean(a), change), found, atol=1e-8)
@@ -138,11 +138,11 @@ def test_contrastive_divergence_approaches_the_gradient_as_k_grows():
     m, v = model("binary", "binary", 3, 2), rows("binary", 9, 3)
     m.p.W[...] *= 3.0
     driven = held(v, OFFSETS).driven(m)
-    own = exact.expectations(m, driven)
-    many = Driven(*(np.repeat(part, 4000, axis=0).astype(np.float32) for part in (driven.r, driven.b, driven.c)))
+    own = exact_sums.step_expectations(m, driven)
+    many = DrivenSteps(*(np.repeat(part, 4000, axis=0).astype(np.float32) for part in (driven.r, driven.b, driven.c)))
     p, V, gaps = m.p.each(lambda part: part.astype(np.float32)), np.repeat(v, 4000, axis=0).astype(np.float32), []
     for k in (1, 30):
-        found = gradients.contrastive(p, many, V, (m.visible.layer(), m.hidden.layer()), k, np.random.Generator(np.random.Philox(5)))
+        found = gradients.contrastive_phases(p, many, V, (m.visible.layer(), m.hidden.layer()), k, np.random.Generator(np.random.Philox(5)))
         gaps.append(np.abs(found.b.reshape(9, 4000, 3).mean(axis=1) - (v - own.visible)).max())
         pairs = V.T @ many.r - (V - found.b).T @ (many.r - found.c)
         np.testing.assert_allclose(found.W / len(V), pairs / len(V), atol=1e-3)
@@ -166,29 +166,29 @@ def test_contrastive_divergence_approaches_the_gradient_as_k_grows():
 def test_log_z_of_each_step_is_that_of_its_harmonium(visible, hidden, D, K):
     """On either side, and beyond the states that are in memory at once."""
     m, random = model(visible, hidden, D, K), np.random.default_rng(4)
-    driven = Driven(random.random((3, K)), random.standard_normal((3, D)), random.standard_normal((3, K)))
+    driven = DrivenSteps(random.random((3, K)), random.standard_normal((3, D)), random.standard_normal((3, K)))
     own = [log_partition_exact(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden)) for t in range(3)]
-    np.testing.assert_allclose(exact.log_partitions(m, driven), own, rtol=1e-12)
+    np.testing.assert_allclose(exact_sums.log_partitions(m, driven), own, rtol=1e-12)
 
 
 def test_products_of_large_exponentials_become_sums_of_logarithms():
     m = model("binary", "binary", 40, 6)
     m.p.W[...] *= 40.0
-    driven = Driven(np.zeros((2, 6)), np.full((2, 40), 30.0), np.zeros((2, 6)))
+    driven = DrivenSteps(np.zeros((2, 6)), np.full((2, 40), 30.0), np.zeros((2, 6)))
     own = [log_partition_exact(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden)) for t in range(2)]
-    np.testing.assert_allclose(exact.log_partitions(m, driven), own, rtol=1e-12)
+    np.testing.assert_allclose(exact_sums.log_partitions(m, driven), own, rtol=1e-12)
 
 
 def test_what_is_too_large_to_be_summed_is_refused():
     m = model("gaussian", "binary", 3, 21)
-    driven = Driven(np.zeros((1, 21)), np.zeros((1, 3)), np.zeros((1, 21)))
+    driven = DrivenSteps(np.zeros((1, 21)), np.zeros((1, 3)), np.zeros((1, 21)))
     with pytest.raises(BadUsage, match=r"enumerates a layer of at most 2\^20 states; this model is 3 × 21"):
-        exact.log_partitions(m, driven)
+        exact_sums.log_partitions(m, driven)
     with pytest.raises(BadUsage, match=r"at most 2\^16 states at every step"):
-        exact.expectations(m, driven)
+        exact_sums.step_expectations(m, driven)
 
 
-@pytest.mark.parametrize(("visible", "hidden", "D", "K"), [pair for pair in PAIRS if family(pair[0]).support is not None])
+@pytest.mark.parametrize(("visible", "hidden", "D", "K"), [pair for pair in PAIRS if unit_family(pair[0]).support is not None])
 def test_pseudo_likelihoods_are_those_of_each_step_s_harmonium(visible, hidden, D, K):
     m, v = model(visible, hidden, D, K), rows(visible, 9, D)
     driven = held(v, OFFSETS).driven(m)
@@ -199,23 +199,23 @@ def test_pseudo_likelihoods_are_those_of_each_step_s_harmonium(visible, hidden, 
 # Learning ---------------------------------------------------------------------------------------------------------
 
 
-def fit(settings: Settings, seed: int = 0, valid: bool = True) -> tuple[Recurrent, Problem]:
+def fit(settings: RecurrentSettings, seed: int = 0, valid: bool = True) -> tuple[RecurrentModel, RecurrentProblem]:
     v, offsets = laid(bouncing(30, 20, 6, seed))
     other = laid(bouncing(8, 20, 6, seed + 100)) if valid else None
-    problem = Problem(v, offsets, settings, None if other is None else held(*other))
-    state = solve(Learning(problem))
-    return Recurrent(state.now.float64(), problem.visible, problem.hidden), problem
+    problem = RecurrentProblem(v, offsets, settings, None if other is None else held(*other))
+    state = run_algorithm(RecurrentLearning(problem))
+    return RecurrentModel(state.now.float64(), problem.visible, problem.hidden), problem
 
 
-def judged(m: Recurrent) -> float:
+def judged(m: RecurrentModel) -> float:
     return float(exact_likelihoods(m, *laid(bouncing(10, 20, 6, 77))).mean())
 
 
 @pytest.mark.parametrize("algorithm", ["cd", "exact"])
 def test_memory_helps_where_no_row_says_what_comes_next(algorithm):
     """A unit that bounces over six places: rows one by one have at most their entropy, −log 6 = −1.79; links have −(log 12)/20 to reach."""
-    settings = Settings(hidden=6, learning_rate=0.5, epochs=40, algorithm=algorithm, validate_every=10)
-    alone, _ = fit(Settings(**vars(settings) | {"links": "none"}))
+    settings = RecurrentSettings(hidden=6, learning_rate=0.5, epochs=40, algorithm=algorithm, validate_every=10)
+    alone, _ = fit(RecurrentSettings(**vars(settings) | {"links": "none"}))
     linked, _ = fit(settings)
     assert judged(alone) < -np.log(6)
     assert judged(linked) > -np.log(6) + 0.6
@@ -225,9 +225,9 @@ def test_reconstruction_errors_of_counts_are_those_of_their_shares():
     """Without weights every row is expected to be 3 σ(b), before the first update."""
     v, settings = (
         rows("rate:3", 9, 4),
-        Settings(hidden=2, algorithm="exact", epochs=1, batch_size=0, initial_scale=0.0, visible_units="rate:3"),
+        RecurrentSettings(hidden=2, algorithm="exact", epochs=1, batch_size=0, initial_scale=0.0, visible_units="rate:3"),
     )
-    learning = Learning(Problem(v.astype(np.int8), OFFSETS, settings, None))
+    learning = RecurrentLearning(RecurrentProblem(v.astype(np.int8), OFFSETS, settings, None))
     begun = learning.init()
     b = begun.now.b.astype(np.float64)
     expected = np.mean((v / 3 - 1 / (1 + np.exp(-b))) ** 2)
@@ -236,7 +236,7 @@ def test_reconstruction_errors_of_counts_are_those_of_their_shares():
     assert begun.step == 1
 
 
-def plain(problem: Problem, algorithm: Learning) -> dict[str, np.ndarray]:
+def plain(problem: RecurrentProblem, algorithm: RecurrentLearning) -> dict[str, np.ndarray]:
     """The same run as a plain program: piece by piece, row by row, sums over all states, slopes by finite differences, float64."""
     settings, visible, hidden = problem.settings, problem.visible, problem.hidden
     state = algorithm.init()
@@ -293,21 +293,23 @@ def test_learning_follows_a_plain_program(visible, hidden):
     """Batches of pieces, states handed on, rates that fall, momentum, decay, proportions of counts."""
     v, offsets = rows(visible, 11, 2, seed=6), np.array([0, 3, 9, 11])
     units = {"visible_units": visible, "hidden_units": hidden}
-    settings = Settings(
+    settings = RecurrentSettings(
         hidden=2, algorithm="exact", epochs=3, batch_size=2, window=4, learning_rate=0.3, weight_decay=0.05, seed=3, **units
     )
-    problem = Problem(v, offsets, settings)
-    algorithm = Learning(problem)
+    problem = RecurrentProblem(v, offsets, settings)
+    algorithm = RecurrentLearning(problem)
     assert len(problem.pieces) == 4
-    found = solve(algorithm).now
+    found = run_algorithm(algorithm).now
     for name, part in plain(problem, algorithm).items():
         np.testing.assert_allclose(getattr(found, name), part, atol=2e-5, err_msg=name)
 
 
 def test_a_run_begins_at_base_rates_and_small_weights():
     v = rows("rate:4", 600, 30)
-    problem = Problem(v, np.array([0, 600]), Settings(hidden=40, visible_units="rate:4", hidden_units="rate:9", initial_scale=0.6))
-    now = Learning(problem).init().now
+    problem = RecurrentProblem(
+        v, np.array([0, 600]), RecurrentSettings(hidden=40, visible_units="rate:4", hidden_units="rate:9", initial_scale=0.6)
+    )
+    now = RecurrentLearning(problem).init().now
     np.testing.assert_allclose(now.b, problem.visible.base_rate(v), rtol=1e-6)
     assert [float(part.std()) for part in (now.W, now.U, now.V)] == pytest.approx([0.1] * 3, rel=0.1)  # 0.6/√(4 · 9)
     assert not any(getattr(now, name).any() for name in ("c", "b_first", "c_first"))
@@ -315,18 +317,20 @@ def test_a_run_begins_at_base_rates_and_small_weights():
 
 def test_the_trace_is_the_error_of_proportions():
     v = rows("rate:4", 12, 3)
-    settings = Settings(hidden=2, visible_units="rate:4", algorithm="exact", epochs=1, batch_size=0)
-    problem = Problem(v, np.array([0, 5, 12]), settings)
-    algorithm = Learning(problem)
-    m = Recurrent(algorithm.init().now.float64(), problem.visible, problem.hidden)
+    settings = RecurrentSettings(hidden=2, visible_units="rate:4", algorithm="exact", epochs=1, batch_size=0)
+    problem = RecurrentProblem(v, np.array([0, 5, 12]), settings)
+    algorithm = RecurrentLearning(problem)
+    m = RecurrentModel(algorithm.init().now.float64(), problem.visible, problem.hidden)
     driven = held(v, problem.offsets).driven(m)
     shown = m.visible.mean(driven.r @ m.p.W.T + driven.b)
-    assert solve(algorithm).trace[0] == pytest.approx(np.square((v - shown) / 4).mean(), rel=1e-5)
+    assert run_algorithm(algorithm).trace[0] == pytest.approx(np.square((v - shown) / 4).mean(), rel=1e-5)
 
 
 def test_held_out_sequences_are_looked_at_after_the_last_epoch_too():
     v, offsets = laid(bouncing(3, 8, 4))
-    found = solve(Learning(Problem(v, offsets, Settings(hidden=2, epochs=7, validate_every=3), held(v, offsets))))
+    found = run_algorithm(
+        RecurrentLearning(RecurrentProblem(v, offsets, RecurrentSettings(hidden=2, epochs=7, validate_every=3), held(v, offsets)))
+    )
     assert found.figures.shape == (3,)
     assert np.isfinite(found.figures).all()
     assert found.best_epoch == (3, 6, 7)[int(np.argmax(found.figures))]
@@ -335,29 +339,33 @@ def test_held_out_sequences_are_looked_at_after_the_last_epoch_too():
 def test_patience_counts_looks():
     v, offsets = laid(bouncing(5, 12, 4))
     random = np.random.default_rng(0).integers(0, 2, (12, 4)).astype(np.int8)
-    settings = Settings(hidden=4, epochs=60, learning_rate=1.0, patience=2, validate_every=3)
-    found = solve(Learning(Problem(v, offsets, settings, held(random, np.array([0, 12])))))
+    settings = RecurrentSettings(hidden=4, epochs=60, learning_rate=1.0, patience=2, validate_every=3)
+    found = run_algorithm(RecurrentLearning(RecurrentProblem(v, offsets, settings, held(random, np.array([0, 12])))))
     assert found.stopped == found.best_epoch + 6
 
 
 def test_means_of_real_columns_may_be_large():
     v = (5000 + np.random.default_rng(0).standard_normal((40, 2))).astype(np.float32)
-    now = solve(Learning(Problem(v, np.array([0, 40]), Settings(hidden=2, epochs=2, learning_rate=1e-4, visible_units="gaussian")))).now
+    now = run_algorithm(
+        RecurrentLearning(
+            RecurrentProblem(v, np.array([0, 40]), RecurrentSettings(hidden=2, epochs=2, learning_rate=1e-4, visible_units="gaussian"))
+        )
+    ).now
     np.testing.assert_allclose(now.b, 5000, atol=5)
 
 
 def test_columns_of_one_value_have_no_weights():
     v, offsets = laid(bouncing(5, 12, 4))
     v[:, 2] = 1
-    now = solve(Learning(Problem(v, offsets, Settings(hidden=2, epochs=2)))).now
+    now = run_algorithm(RecurrentLearning(RecurrentProblem(v, offsets, RecurrentSettings(hidden=2, epochs=2)))).now
     assert not now.W[2].any()
     assert not now.V[:, 2].any()
     assert now.W[[0, 1, 3]].all()
 
 
 def test_links_that_are_not_asked_for_stay_zero():
-    hidden, _ = fit(Settings(hidden=3, epochs=2, links="hidden"))
-    none, _ = fit(Settings(hidden=3, epochs=2, links="none"))
+    hidden, _ = fit(RecurrentSettings(hidden=3, epochs=2, links="hidden"))
+    none, _ = fit(RecurrentSettings(hidden=3, epochs=2, links="none"))
     assert not hidden.p.V.any()
     assert hidden.p.U.any()
     assert not any(getattr(none.p, name).any() for name in ("U", "V", "b_first", "c_first"))
@@ -370,14 +378,14 @@ def test_both_kernels_learn_the_same_bytes():
             if name == "cython" and before != "cython":
                 pytest.skip("the compiled loops are not there")
             fast.use(name)
-            found.append(fit(Settings(hidden=3, epochs=2))[0].p)
+            found.append(fit(RecurrentSettings(hidden=3, epochs=2))[0].p)
     finally:
         fast.use(before)
     assert all((getattr(found[0], name) == getattr(found[1], name)).all() for name in NAMES)
 
 
 def test_a_long_sequence_is_learned_in_pieces_that_hand_their_states_on():
-    pieces = Pieces.of(np.array([0, 7, 9, 19]), 4)
+    pieces = SequencePieces.of(np.array([0, 7, 9, 19]), 4)
     assert pieces.begin.tolist() == [0, 3, 7, 9, 12, 15]
     assert pieces.end.tolist() == [3, 7, 9, 12, 15, 19]
     assert pieces.first.tolist() == [True, False, True, True, False, False]
@@ -386,11 +394,11 @@ def test_a_long_sequence_is_learned_in_pieces_that_hand_their_states_on():
     assert offsets.tolist() == [0, 3, 6]
 
     v, offsets = laid(bouncing(3, 19, 6))
-    problem = Problem(v, offsets, Settings(hidden=3, window=5, batch_size=2, learning_rate=1e-9))
-    algorithm = Learning(problem)
+    problem = RecurrentProblem(v, offsets, RecurrentSettings(hidden=3, window=5, batch_size=2, learning_rate=1e-9))
+    algorithm = RecurrentLearning(problem)
     state = algorithm.init()
     first = state.carried.copy()
-    states = held(v, offsets).driven(Recurrent(state.now.float64(), problem.visible, problem.hidden)).r
+    states = held(v, offsets).driven(RecurrentModel(state.now.float64(), problem.visible, problem.hidden)).r
     later = ~problem.pieces.first
     np.testing.assert_allclose(first[later], states[problem.pieces.begin[later] - 1], atol=1e-6)
     for _ in range(problem.batches):
@@ -401,12 +409,14 @@ def test_a_long_sequence_is_learned_in_pieces_that_hand_their_states_on():
 
 def test_a_run_that_goes_on_from_a_state_ends_in_the_same_bytes():
     v, offsets = laid(bouncing(5, 12, 4))
-    algorithm = Learning(Problem(v, offsets, Settings(hidden=2, epochs=4, window=5), held(*laid(bouncing(2, 12, 4, 9)))))
-    whole = solve(algorithm)
+    algorithm = RecurrentLearning(
+        RecurrentProblem(v, offsets, RecurrentSettings(hidden=2, epochs=4, window=5), held(*laid(bouncing(2, 12, 4, 9))))
+    )
+    whole = run_algorithm(algorithm)
     state = algorithm.init()
     for _ in range(algorithm.steps // 2):
         state = algorithm.step(state)
-    rest = solve(Learning(algorithm.problem), state)
+    rest = run_algorithm(RecurrentLearning(algorithm.problem), state)
     assert all((getattr(whole.now, name) == getattr(rest.now, name)).all() for name in NAMES)
     assert (whole.figures == rest.figures).all()
 
@@ -414,8 +424,8 @@ def test_a_run_that_goes_on_from_a_state_ends_in_the_same_bytes():
 def test_the_best_epoch_is_kept_and_patience_ends_a_run():
     v, offsets = laid(bouncing(5, 12, 4))
     random = np.random.default_rng(0).integers(0, 2, (12, 4)).astype(np.int8)  # nothing like what is learned from
-    settings = Settings(hidden=4, epochs=60, learning_rate=1.0, patience=3)
-    state = solve(Learning(Problem(v, offsets, settings, held(random, np.array([0, 12])))))
+    settings = RecurrentSettings(hidden=4, epochs=60, learning_rate=1.0, patience=3)
+    state = run_algorithm(RecurrentLearning(RecurrentProblem(v, offsets, settings, held(random, np.array([0, 12])))))
     assert 0 < state.stopped < 60
     assert state.best_epoch == state.stopped - 3
     assert np.nanargmax(state.figures) + 1 == state.best_epoch
@@ -426,7 +436,11 @@ def test_the_best_epoch_is_kept_and_patience_ends_a_run():
 def test_a_rate_that_is_too_high_is_told():
     v, offsets = laid([10 * np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)])
     with pytest.raises(Diverged, match=r"diverged in epoch \d+: parameters beyond 1000"):
-        solve(Learning(Problem(v, offsets, Settings(hidden=3, learning_rate=50.0, visible_units="gaussian", window=5))))
+        run_algorithm(
+            RecurrentLearning(
+                RecurrentProblem(v, offsets, RecurrentSettings(hidden=3, learning_rate=50.0, visible_units="gaussian", window=5))
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -443,20 +457,20 @@ def test_a_rate_that_is_too_high_is_told():
 )
 def test_settings_that_make_no_sense(wrong, said):
     with pytest.raises(BadUsage, match=said):
-        Settings(**wrong)
+        RecurrentSettings(**wrong)
 
 
 def test_rates_suit_the_units_and_looks_the_epochs():
-    assert fitted(Settings(), ()).learning_rate == 0.2
-    assert fitted(Settings(visible_units="spin", hidden_units="spin"), ()).learning_rate == 0.2 / 16
-    assert fitted(Settings(visible_units="gaussian"), ()).learning_rate == 0.05
-    assert fitted(Settings(learning_rate=0.3), {"learning_rate"}).learning_rate == 0.3
-    assert fitted(Settings(epochs=50), ()).validate_every == 3
-    assert fitted(Settings(epochs=50, patience=2), ()).validate_every == 1
+    assert fill_defaults(RecurrentSettings(), ()).learning_rate == 0.2
+    assert fill_defaults(RecurrentSettings(visible_units="spin", hidden_units="spin"), ()).learning_rate == 0.2 / 16
+    assert fill_defaults(RecurrentSettings(visible_units="gaussian"), ()).learning_rate == 0.05
+    assert fill_defaults(RecurrentSettings(learning_rate=0.3), {"learning_rate"}).learning_rate == 0.3
+    assert fill_defaults(RecurrentSettings(epochs=50), ()).validate_every == 3
+    assert fill_defaults(RecurrentSettings(epochs=50, patience=2), ()).validate_every == 1
 
 
 def test_values_that_no_unit_takes():
     with pytest.raises(DataError, match="values other than 0 and 1"):
-        Problem(np.array([[2.0]]), np.array([0, 1]), Settings())
+        RecurrentProblem(np.array([[2.0]]), np.array([0, 1]), RecurrentSettings())
     with pytest.raises(BadUsage, match="exact gradient enumerates"):
-        Problem(np.zeros((4, 30)), np.array([0, 4]), Settings(hidden=20, algorithm="exact"))
+        RecurrentProblem(np.zeros((4, 30)), np.array([0, 4]), RecurrentSettings(hidden=20, algorithm="exact"))

@@ -6,31 +6,33 @@ import itertools
 
 import numpy as np
 import pytest
-from recurrent import OFFSETS, bouncing, exact_likelihoods, held, laid, model, rows
+from recurrent_models import OFFSETS, bouncing, exact_likelihoods, held, laid, model, rows
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
 from herdcli.evaluation import recurrent as evaluation
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.rbm.recurrent import exact, likelihood
-from herdcli.rbm.recurrent.artifacts import held_out, made, states_after
-from herdcli.rbm.recurrent.chains import Drawing
-from herdcli.rbm.recurrent.learning import Learning, Problem
-from herdcli.rbm.recurrent.likelihood import Held
-from herdcli.rbm.recurrent.model import Before, Driven
-from herdcli.rbm.recurrent.settings import Settings
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.rbm.recurrent import exact_sums, likelihood
+from herdcli.rbm.recurrent.artifacts import heldout_sequences, recurrent_artifact, states_after
+from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling
+from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem
+from herdcli.rbm.recurrent.likelihood import EvaluationSequences
+from herdcli.rbm.recurrent.model import DrivenSteps, SequenceHistory
+from herdcli.rbm.recurrent.settings import RecurrentSettings
 
 
 def test_expected_rows_are_those_of_all_states_and_chains_come_near_them():
     m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
     given = held(v, OFFSETS)
     driven = given.driven(m)
-    found = likelihood.predictions(m, given, driven, np.arange(9), 0)
+    found = likelihood.expected_rows(m, given, driven, np.arange(9), 0)
     V = np.array(list(itertools.product((0, 1), repeat=3)), dtype=float)
     for t in range(9):
-        weight = np.exp(m.unnormalised(V, Driven(*(np.tile(part[t], (8, 1)) for part in (driven.r, driven.b, driven.c)))))
+        weight = np.exp(
+            m.unnormalised_log_probability(V, DrivenSteps(*(np.tile(part[t], (8, 1)) for part in (driven.r, driven.b, driven.c))))
+        )
         np.testing.assert_allclose(found[t], weight @ V / weight.sum(), atol=1e-12)
-    drawn = likelihood.sampled(m, driven, v, 0)
+    drawn = likelihood.sampled_expectations(m, driven, v, 0)
     assert np.abs(drawn - found).max() < 0.1
     assert np.abs(drawn - found).mean() < 0.03
 
@@ -40,8 +42,8 @@ def test_rows_under_links_that_say_the_same_at_every_step(of):
     m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
     given = held(v, OFFSETS)
     driven = given.driven(m)
-    asked = evaluation.Likelihood(0.0, 0.0, of, True)
-    found = evaluation.unlinked(m, given, driven, asked, EvaluationSettings(), map)
+    asked = evaluation.LikelihoodEstimate(0.0, 0.0, of, True)
+    found = evaluation.unlinked_log_likelihood(m, given, driven, asked, EvaluationSettings(), map)
     b, c = driven.b.copy(), driven.c.copy()
     later = [1, 2, 5, 6, 7, 8]
     b[later], c[later] = b[later].mean(axis=0), c[later].mean(axis=0)
@@ -56,17 +58,17 @@ def test_rows_under_links_that_say_the_same_at_every_step(of):
 
 def test_links_that_say_nothing_make_no_difference():
     m, v = model("binary", "binary", 3, 4, links=0.0), rows("binary", 9, 3)
-    driven, whole = held(v, OFFSETS).driven(m), evaluation.Likelihood(0.0, 0.0, np.arange(9), True)
-    found = evaluation.unlinked(m, held(v, OFFSETS), driven, whole, EvaluationSettings(), map)
+    driven, whole = held(v, OFFSETS).driven(m), evaluation.LikelihoodEstimate(0.0, 0.0, np.arange(9), True)
+    found = evaluation.unlinked_log_likelihood(m, held(v, OFFSETS), driven, whole, EvaluationSettings(), map)
     assert found == pytest.approx(exact_likelihoods(m, v, OFFSETS).mean(), abs=1e-12)
     alone = held(v, np.arange(10))  # no row has one before it
-    assert evaluation.unlinked(m, alone, alone.driven(m), whole, EvaluationSettings(), map) == whole.mean
+    assert evaluation.unlinked_log_likelihood(m, alone, alone.driven(m), whole, EvaluationSettings(), map) == whole.mean
 
 
 def test_new_sequences_have_the_probabilities_of_the_model():
     """All sequences of two rows of two units: counts of 20,000 drawn ones beside their probabilities."""
     m = model("binary", "binary", 2, 3, links=1.5)
-    X = solve(Drawing(m, 20_000, 2, 30, seed=1)).reshape(-1, 4)
+    X = run_algorithm(SequenceSampling(m, 20_000, 2, 30, seed=1)).reshape(-1, 4)
     every = np.array(list(itertools.product((0, 1), repeat=4)), dtype=float)
     log_p = exact_likelihoods(m, every.reshape(-1, 2), np.arange(0, 33, 2)).reshape(-1, 2).sum(axis=1)
     counts = (X[:, None] == every).all(axis=2).sum(axis=0)
@@ -77,8 +79,10 @@ def test_new_sequences_have_the_probabilities_of_the_model():
 def test_sequences_that_go_on_begin_in_the_state_they_are_given():
     m, v = model("binary", "binary", 3, 4, links=2.0), rows("binary", 9, 3)
     state, last = states_after(m, v, OFFSETS)
-    X = solve(Drawing(m, 6000, 1, 30, seed=1, state_before=np.repeat(state, 2000, axis=0), row_before=np.repeat(last, 2000, axis=0)))
-    own = exact.expectations(m, Driven(state, m.p.b + state @ m.p.V, m.p.c + state @ m.p.U)).visible
+    X = run_algorithm(
+        SequenceSampling(m, 6000, 1, 30, seed=1, state_before=np.repeat(state, 2000, axis=0), row_before=np.repeat(last, 2000, axis=0))
+    )
+    own = exact_sums.step_expectations(m, DrivenSteps(state, m.p.b + state @ m.p.V, m.p.c + state @ m.p.U)).visible
     np.testing.assert_allclose(X.reshape(3, 2000, 3).mean(axis=1), own, atol=0.05)
 
 
@@ -87,12 +91,12 @@ def test_chains_of_rows_to_come_begin_at_the_row_before():
     m = model("binary", "binary", 4, 4, links=0.0)
     m.p.W[...], m.p.b[...], m.p.c[...] = 30.0, -60.0, -60.0
     last = np.repeat([[1.0] * 4, [0.0] * 4], 10, axis=0)
-    X = solve(Drawing(m, 20, 3, 1, state_before=np.zeros((20, 4)), row_before=last))
+    X = run_algorithm(SequenceSampling(m, 20, 3, 1, state_before=np.zeros((20, 4)), row_before=last))
     assert (last[:, None] == X).all()
 
 
 def test_means_are_drawn_in_place_of_states():
-    X = solve(Drawing(model("binary", "binary", 3, 4), 5, 4, 3, means=True))
+    X = run_algorithm(SequenceSampling(model("binary", "binary", 3, 4), 5, 4, 3, means=True))
     assert ((X > 0) & (X < 1)).all()
 
 
@@ -103,25 +107,25 @@ def test_the_row_before_each():
 def test_real_rows_of_many_states_are_looked_at_by_their_expectations():
     m, v = model("gaussian", "binary", 3, 13, links=0.1), rows("gaussian", 9, 3)
     given = held(v, OFFSETS)
-    own = exact.expectations(m, given.driven(m)).visible
-    assert likelihood.criterion(m, given, 0) == pytest.approx(-np.square(v - own).mean(), rel=0.2)
+    own = exact_sums.step_expectations(m, given.driven(m)).visible
+    assert likelihood.validation_criterion(m, given, 0) == pytest.approx(-np.square(v - own).mean(), rel=0.2)
 
 
 def test_pieces_held_out_begin_in_the_state_that_the_rows_before_lead_to():
     m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
     counted = np.array([0, 1, 1, 1, 0, 0, 0, 1, 1], dtype=bool)
-    kept = held_out(m, Held(v, OFFSETS, counted))
+    kept = heldout_sequences(m, EvaluationSequences(v, OFFSETS, counted))
     assert kept.offsets.tolist() == [0, 2, 3, 5]
     assert kept.begins.tolist() == [0, 1, 0]
-    apart = Held(kept.X, kept.offsets, np.ones(5, dtype=bool), Before(kept.state, kept.begins.astype(bool)))
+    apart = EvaluationSequences(kept.X, kept.offsets, np.ones(5, dtype=bool), SequenceHistory(kept.state, kept.begins.astype(bool)))
     found = likelihood.log_likelihoods(m, kept.X, apart.driven(m))
     np.testing.assert_allclose(found, exact_likelihoods(m, v, OFFSETS)[counted], atol=1e-12)
 
 
 def artifact(**settings: object):
     v, offsets = laid(bouncing(6, 10, 4))
-    problem = Problem(v, offsets, Settings(hidden=3, epochs=2, **settings))
-    return made(problem, solve(Learning(problem)), held(*laid(bouncing(3, 10, 4, 5))))
+    problem = RecurrentProblem(v, offsets, RecurrentSettings(hidden=3, epochs=2, **settings))
+    return recurrent_artifact(problem, run_algorithm(RecurrentLearning(problem)), held(*laid(bouncing(3, 10, 4, 5))))
 
 
 def test_parts_that_do_not_belong_together_are_refused():

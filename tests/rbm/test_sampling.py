@@ -10,29 +10,33 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.rbm import annealing, enumeration, likelihood, sampling
+from herdcli.rbm import annealed_importance, enumeration, likelihood, sampling
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 
 
 def model(visible: str, hidden: str, shape: tuple[int, int] = (3, 2), scale: float = 0.8) -> Harmonium:
     random = np.random.default_rng(4)
     D, K = shape
-    return Harmonium(random.normal(0, scale, shape), random.normal(0, 0.5, D), random.normal(0, 0.5, K), family(visible), family(hidden))
+    return Harmonium(
+        random.normal(0, scale, shape), random.normal(0, 0.5, D), random.normal(0, 0.5, K), unit_family(visible), unit_family(hidden)
+    )
 
 
-def run(problem: sampling.Problem, state: sampling.State | None = None, until: int | None = None) -> sampling.State:
-    algorithm = sampling.Sampling(problem)
-    return iterate.run(algorithm.step, algorithm.init() if state is None else state, steps=algorithm.steps if until is None else until)
+def run(problem: sampling.SamplingProblem, state: sampling.SamplingState | None = None, until: int | None = None) -> sampling.SamplingState:
+    algorithm = sampling.BlockGibbsSampling(problem)
+    return iterate.run_steps(
+        algorithm.step, algorithm.init() if state is None else state, steps=algorithm.steps if until is None else until
+    )
 
 
 @pytest.mark.parametrize(("chains", "thin"), [(0, 1), (2000, 10)])
 def test_samples_have_the_models_distribution(chains: int, thin: int) -> None:
     h, count = model("spin", "rate:3"), 20_000
-    problem = sampling.Problem((h,), count, chains=chains, burn_in=50, thin=thin)
-    (rows,) = solve(sampling.Sampling(problem)).rows
+    problem = sampling.SamplingProblem((h,), count, chains=chains, burn_in=50, thin=thin)
+    (rows,) = run_algorithm(sampling.BlockGibbsSampling(problem)).rows
     assert rows.shape == (count, 3)
     v = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
     p = np.exp(likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)))
@@ -41,11 +45,13 @@ def test_samples_have_the_models_distribution(chains: int, thin: int) -> None:
 
 
 def test_rounds_of_few_chains_resume_where_they_stood() -> None:
-    problem = sampling.Problem((model("binary", "binary"), model("binary", "binary", scale=0.2)), 7, chains=3, burn_in=5, thin=4)
-    assert (problem.rounds, sampling.Sampling(problem).steps) == (3, 13)
+    problem = sampling.SamplingProblem((model("binary", "binary"), model("binary", "binary", scale=0.2)), 7, chains=3, burn_in=5, thin=4)
+    assert (problem.rounds, sampling.BlockGibbsSampling(problem).steps) == (3, 13)
     whole, half = run(problem), run(problem, until=6)
     resumed = run(problem, copy.deepcopy(half))
-    for ours, theirs in zip(sampling.Sampling(problem).result(whole).rows, sampling.Sampling(problem).result(resumed).rows, strict=True):
+    for ours, theirs in zip(
+        sampling.BlockGibbsSampling(problem).result(whole).rows, sampling.BlockGibbsSampling(problem).result(resumed).rows, strict=True
+    ):
         assert ours.shape == (7, 3)
         np.testing.assert_array_equal(ours, theirs)
 
@@ -53,8 +59,8 @@ def test_rounds_of_few_chains_resume_where_they_stood() -> None:
 def test_means_are_what_states_are_drawn_from() -> None:
     h = model("binary", "binary")
     drawn, means = (
-        solve(sampling.Sampling(problem)).rows[0]
-        for problem in (sampling.Problem((h,), 4000, burn_in=3), sampling.Problem((h,), 4000, burn_in=3, means=True))
+        run_algorithm(sampling.BlockGibbsSampling(problem)).rows[0]
+        for problem in (sampling.SamplingProblem((h,), 4000, burn_in=3), sampling.SamplingProblem((h,), 4000, burn_in=3, means=True))
     )
     assert set(np.unique(drawn)) == {0, 1}
     assert 0 < means.min() < means.max() < 1
@@ -63,9 +69,9 @@ def test_means_are_what_states_are_drawn_from() -> None:
 
 def test_rows_of_upper_layers_are_carried_down() -> None:
     top, below = model("rate:2", "binary", (3, 2)), model("binary", "rate:2", (5, 3))
-    problem = sampling.Problem((top,), 30, burn_in=5, below=(below,))
+    problem = sampling.SamplingProblem((top,), 30, burn_in=5, below=(below,))
     state = run(problem)
-    (rows,), (means,) = (sampling.Sampling(each).result(state).rows for each in (problem, replace(problem, means=True)))
+    (rows,), (means,) = (sampling.BlockGibbsSampling(each).result(state).rows for each in (problem, replace(problem, means=True)))
     np.testing.assert_allclose(means, below.visible_means(state.rows.reshape(-1, 3)[:30]), atol=1e-5)
     assert rows.shape == (30, 5)
     assert set(np.unique(rows)) == {0, 1}
@@ -74,15 +80,15 @@ def test_rows_of_upper_layers_are_carried_down() -> None:
 def test_chains_can_begin_at_rows() -> None:
     h = model("binary", "binary", scale=30.0)
     start = np.tile([1.0, 0.0, 1.0], (50, 1))
-    problem = sampling.Problem((h,), 50, burn_in=1, start=start)
+    problem = sampling.SamplingProblem((h,), 50, burn_in=1, start=start)
     expected = h.hidden_means(start).round()
-    np.testing.assert_allclose(sampling.Sampling(problem).init().hidden[0], expected, atol=0)
+    np.testing.assert_allclose(sampling.BlockGibbsSampling(problem).init().hidden[0], expected, atol=0)
 
 
 @pytest.mark.parametrize(("name", "least"), [("count", 1), ("burn_in", 1), ("thin", 1), ("chains", 0)])
 def test_numbers_below_the_least_are_refused(name: str, least: int) -> None:
     with pytest.raises(BadUsage, match=f"{name} must be at least {least}, not {least - 1}"):
-        sampling.Problem((model("binary", "binary"),), **{name: least - 1})
+        sampling.SamplingProblem((model("binary", "binary"),), **{name: least - 1})
 
 
 # annealing back -----------------------------------------------------------------------------------
@@ -92,9 +98,9 @@ def test_numbers_below_the_least_are_refused(name: str, least: int) -> None:
 def test_annealing_back_agrees_with_enumeration(visible: str, hidden: str) -> None:
     h = model(visible, hidden, (6, 5), scale=0.5 if hidden != "gaussian" else 0.2)
     exact = enumeration.log_partition_exact(h)
-    problem = annealing.Problem((h,), (np.zeros(6),), chains=300, temperatures=150)
-    (there,) = solve(annealing.Annealing(problem))
-    (returned,) = solve(annealing.Annealing(replace(problem, known=(np.zeros((0, 6)),))))
+    problem = annealed_importance.AnnealingProblem((h,), (np.zeros(6),), chains=300, temperatures=150)
+    (there,) = run_algorithm(annealed_importance.Annealing(problem))
+    (returned,) = run_algorithm(annealed_importance.Annealing(replace(problem, known=(np.zeros((0, 6)),))))
     for found in (there, returned):
         assert found.log_partition == pytest.approx(exact, abs=4 * found.standard_error)
         assert 0 < found.standard_error < 0.1
@@ -104,11 +110,11 @@ def test_with_few_temperatures_the_two_ways_err_to_opposite_sides() -> None:
     h = model("binary", "binary", (30, 15), scale=1.2)
     exact, sides = enumeration.log_partition_exact(h), []
     for seed in range(20):
-        problem = annealing.Problem((h,), (np.zeros(30),), chains=10, temperatures=4, seed=seed)
-        longer = annealing.Annealing(replace(problem, temperatures=100))
-        reached = iterate.run(longer.step, longer.init(), until=longer.done)
+        problem = annealed_importance.AnnealingProblem((h,), (np.zeros(30),), chains=10, temperatures=4, seed=seed)
+        longer = annealed_importance.Annealing(replace(problem, temperatures=100))
+        reached = iterate.run_steps(longer.step, longer.init(), until=longer.done)
         back = replace(problem, known=tuple(reached.values))  # begins at better samples than 4 temperatures give
-        (there,), (returned,) = solve(annealing.Annealing(problem)), solve(annealing.Annealing(back))
+        (there,), (returned,) = run_algorithm(annealed_importance.Annealing(problem)), run_algorithm(annealed_importance.Annealing(back))
         sides.append((there.log_partition, returned.log_partition))
     below, above = np.mean(sides, axis=0)
     assert below < exact - 0.3
@@ -117,10 +123,10 @@ def test_with_few_temperatures_the_two_ways_err_to_opposite_sides() -> None:
 
 def test_thinned_rows_are_every_so_many_of_all() -> None:
     h = model("binary", "binary")
-    every = run(sampling.Problem((h,), 10, chains=2, burn_in=4, thin=1)).rows
-    thinned = sampling.Problem((h,), 5, chains=2, burn_in=4, thin=2)
+    every = run(sampling.SamplingProblem((h,), 10, chains=2, burn_in=4, thin=1)).rows
+    thinned = sampling.SamplingProblem((h,), 5, chains=2, burn_in=4, thin=2)
     np.testing.assert_array_equal(run(thinned).rows, every[:, ::2])
-    algorithm = sampling.Sampling(thinned)
+    algorithm = sampling.BlockGibbsSampling(thinned)
     told = [algorithm.progress(run(thinned, until=step)) for step in range(9)]
     assert [(now.step, now.bound) for now in told] == [(step, 8) for step in range(9)]
     assert [int(now.figure.split()[0]) for now in told] == [0, 0, 0, 0, 2, 2, 4, 4, 5]
@@ -129,6 +135,6 @@ def test_thinned_rows_are_every_so_many_of_all() -> None:
 def test_the_rows_of_a_stack_are_drawn_through_its_lower_layers() -> None:
     top, low = model("binary", "binary", (3, 2)), model("binary", "binary", (4, 3))
     given = {"burn_in": 3, "means": True, "seed": 5}
-    (upper,) = solve(sampling.Sampling(sampling.Problem((top,), 6, **{**given, "means": False}))).rows
-    (rows,) = solve(sampling.Sampling(sampling.Problem((top,), 6, below=(low,), **given))).rows
+    (upper,) = run_algorithm(sampling.BlockGibbsSampling(sampling.SamplingProblem((top,), 6, **{**given, "means": False}))).rows
+    (rows,) = run_algorithm(sampling.BlockGibbsSampling(sampling.SamplingProblem((top,), 6, below=(low,), **given))).rows
     np.testing.assert_allclose(rows, low.visible_means(upper), atol=1e-6)

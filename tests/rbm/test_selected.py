@@ -7,12 +7,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.rbm import learning, transform
-from herdcli.rbm.groups import group
+from herdcli.rbm import feature_transform, learning
+from herdcli.rbm.class_rows import assign_groups
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 
 
 def test_shared_rows_learn_what_copied_rows_learn() -> None:
@@ -21,9 +21,9 @@ def test_shared_rows_learn_what_copied_rows_learn() -> None:
     chosen = [np.flatnonzero(random.random(60) < share) for share in (0.5, 0.9)]
     settings = learning.Settings(hidden=3, epochs=4, batch_size=7)
     found = []
-    for rows in ([base[index] for index in chosen], [learning.Selected(base, index) for index in chosen]):
-        problem = learning.Problem(rows, settings)
-        state = solve(learning.Learning(problem))
+    for rows in ([base[index] for index in chosen], [learning.SelectedRows(base, index) for index in chosen]):
+        problem = learning.LearningProblem(rows, settings)
+        state = run_algorithm(learning.RBMLearning(problem))
         found.append(state)
     for name in ("W", "b", "c", "trace"):
         np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))
@@ -32,14 +32,14 @@ def test_shared_rows_learn_what_copied_rows_learn() -> None:
 @pytest.mark.parametrize(("rows", "says"), [([], "no models to learn"), ([np.zeros((0, 2), np.int8)], "there are none")])
 def test_no_rows_are_refused_as_such_when_scores_are_averaged_too(rows: list[np.ndarray], says: str) -> None:
     with pytest.raises(DataError, match=says):
-        learning.Problem(rows, learning.Settings(batch_size=0, average_scores=1), np.zeros((1, 2), np.int8))
+        learning.LearningProblem(rows, learning.Settings(batch_size=0, average_scores=1), np.zeros((1, 2), np.int8))
 
 
 def test_folds_hold_indices_not_rows() -> None:
     n, wide = 2000, 1000
     random = np.random.default_rng(0)
     X, y = random.integers(0, 2, (n, wide), dtype=np.int8), np.arange(n) % 2
-    groups = group(X, y, np.zeros(n, dtype=np.uint8), ["a", "b"], folds=5, seed=0)
+    groups = assign_groups(X, y, np.zeros(n, dtype=np.uint8), ["a", "b"], folds=5, seed=0)
     tracemalloc.start()
     rows = groups.training_rows()
     held, _ = tracemalloc.get_traced_memory()
@@ -54,11 +54,12 @@ def test_energies_are_taken_block_by_block() -> None:
     random = np.random.default_rng(0)
     base = random.integers(0, 2, (9000, 200), dtype=np.int8)
     models = [
-        Harmonium(random.normal(size=(200, 3)), random.normal(size=200), np.zeros(3), family("binary"), family("binary")) for _ in "ab"
+        Harmonium(random.normal(size=(200, 3)), random.normal(size=200), np.zeros(3), unit_family("binary"), unit_family("binary"))
+        for _ in "ab"
     ]
     rows = np.flatnonzero(random.random(9000) < 0.8)
     tracemalloc.start()
-    found = transform.energies(models, learning.Selected(base, rows))
+    found = feature_transform.free_energies(models, learning.SelectedRows(base, rows))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     np.testing.assert_allclose(found, np.stack([h.free_energy(base[rows]) for h in models], axis=1), atol=1e-11)

@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
 from herdcli.rbm import enumeration, learning, tap
-from herdcli.rbm.learning import Problem, Settings
+from herdcli.rbm.learning import LearningProblem, Settings
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 
 PAIRS = [
     ("binary", "binary"),
@@ -30,10 +30,10 @@ def model(visible: str, hidden: str, scale: float, change: tuple[str, tuple[int,
     parts = {"W": scale * random.normal(size=(4, 3)), "b": random.normal(0, 0.5, 4), "c": random.normal(0, 0.5, 3)}
     if change:
         parts[change[0]][change[1]] += change[2]
-    return Harmonium(parts["W"], parts["b"], parts["c"], family(visible), family(hidden))
+    return Harmonium(parts["W"], parts["b"], parts["c"], unit_family(visible), unit_family(hidden))
 
 
-def at(h: Harmonium) -> tap.Fixed:
+def at(h: Harmonium) -> tap.FixedPoint:
     return tap.fixed_point(h, h.hidden.mean(h.c)[None])
 
 
@@ -41,11 +41,11 @@ def at(h: Harmonium) -> tap.Fixed:
 def test_the_gradient_is_the_slope_of_the_expansion_at_its_fixed_point(visible: str, hidden: str) -> None:
     h = model(visible, hidden, 0.2)
     found, step = at(h), 1e-5
-    slopes = {"W": tap.second_phase(h.W, found), "b": found.visible.m[0], "c": found.hidden.m[0]}
+    slopes = {"W": tap.tap_gradient(h.W, found), "b": found.visible.m[0], "c": found.hidden.m[0]}
     for name, slope in slopes.items():
         for index in itertools.islice(np.ndindex(slope.shape), 5):
             above, below = (model(visible, hidden, 0.2, (name, index, sign * step)) for sign in (1, -1))
-            difference = (tap.log_partition(above, at(above)) - tap.log_partition(below, at(below)))[0] / (2 * step)
+            difference = (tap.tap_log_partition(above, at(above)) - tap.tap_log_partition(below, at(below)))[0] / (2 * step)
             assert slope[index] == pytest.approx(difference, rel=1e-5, abs=1e-8)
 
 
@@ -54,7 +54,7 @@ def test_what_the_expansion_leaves_out_is_of_fourth_order(visible: str, hidden: 
     errors = []
     for scale in (0.1, 0.05):
         h = model(visible, hidden, scale)
-        errors.append(abs(float(tap.log_partition(h, at(h))[0]) - enumeration.log_partition_exact(h)))
+        errors.append(abs(float(tap.tap_log_partition(h, at(h))[0]) - enumeration.log_partition_exact(h)))
     assert errors[0] < 0.02
     assert errors[0] > 9 * errors[1]  # 2⁴ in the end; a term of third order left out would make it 2³
 
@@ -65,8 +65,8 @@ def test_learning_by_it_raises_the_exact_likelihood_of_a_weakly_coupled_model() 
     figures = {}
     for algorithm in ("tap", "exact"):
         settings = Settings(4, algorithm, epochs=40, steps=3, learning_rate=0.05, centering=True)
-        problem = Problem([rows], settings)
-        state = solve(learning.Learning(problem))
+        problem = LearningProblem([rows], settings)
+        state = run_algorithm(learning.RBMLearning(problem))
         h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
         figures[algorithm] = log_likelihood(h, rows, enumeration.log_partition_exact(h)).mean()
     p = rows.mean(axis=0)

@@ -7,37 +7,39 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import classes, learning, validation
+from herdcli.rbm import class_models, learning, validation
+from herdcli.rbm.class_rows import ClassGroups, assign_groups
+from herdcli.rbm.classification_rbm import append_labels, log_posterior
 from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.groups import Groups, group
-from herdcli.rbm.labels import log_posterior, with_labels
+from herdcli.rbm.learning_problem import LearningProblem
 from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.problem import Problem
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 
 ROWS = (np.random.default_rng(1).random((90, 6)) < np.repeat([[0.9, 0.1] * 3, [0.2, 0.8] * 3], 45, axis=0)).astype(np.int8)
 SPLIT = np.arange(90) % 3
 CONSTANT = {"learning_rate": 0.05, "rate_decay": "none", "batch_size": 7}
 
 
-def groups(names: int = 1) -> Groups:
-    return group(ROWS.copy(), np.arange(90) // 45 % names, SPLIT, ["a", "b"][:names], folds=0, seed=0)
+def groups(names: int = 1) -> ClassGroups:
+    return assign_groups(ROWS.copy(), np.arange(90) // 45 % names, SPLIT, ["a", "b"][:names], folds=0, seed=0)
 
 
-def problem(settings: learning.Settings, given: Groups, begun: object = None) -> Problem:
+def problem(settings: learning.Settings, given: ClassGroups, begun: object = None) -> LearningProblem:
     valid = given.validation_rows() if settings.every else None
-    return Problem(given.training_rows(), settings, valid=valid, begun=begun, told=given.told_rows(validation.MOST) if valid else None)
+    return LearningProblem(
+        given.training_rows(), settings, valid=valid, begun=begun, told=given.rows_for_errors(validation.MOST) if valid else None
+    )
 
 
 def fitted(settings: learning.Settings, names: int = 1, begun: object = None, keep: bool = False) -> object:
     """The artifact of a whole fit."""
     given = groups(names)
-    state = solve(learning.Learning(problem(settings, given, begun)))
-    models = classes.learned(given, state, settings, range(names), scored=names > 1, keep=keep)
-    return classes.assemble(models, classes.frame(given, settings, scored=names > 1))
+    state = run_algorithm(learning.RBMLearning(problem(settings, given, begun)))
+    models = class_models.collect_models(given, state, settings, range(names), scored=names > 1, keep=keep)
+    return class_models.assemble_rbm(models, class_models.fit_frame(given, settings, scored=names > 1))
 
 
 def test_the_trace_of_validation_rows_is_what_the_model_says_of_them() -> None:
@@ -54,10 +56,10 @@ def test_the_trace_of_validation_rows_is_what_the_model_says_of_them() -> None:
 
 def test_an_annealed_look_is_near_the_exact_one() -> None:
     random = np.random.default_rng(0)
-    h = Harmonium(random.normal(0, 0.3, (14, 14)), np.zeros(14), np.zeros(14), family("binary"), family("binary"))
+    h = Harmonium(random.normal(0, 0.3, (14, 14)), np.zeros(14), np.zeros(14), unit_family("binary"), unit_family("binary"))
     rows = random.integers(0, 2, (50, 14))
     exact = log_likelihood(h, rows, log_partition_exact(h)).mean()
-    found = validation.figures(h, rows, rows, validation.log_partition(h, np.zeros(14), 0, None))
+    found = validation.validation_figures(h, rows, rows, validation.validation_log_partition(h, np.zeros(14), 0, None))
     assert found[0] == pytest.approx(exact, abs=0.2)
     assert found[2] == 0.0
 
@@ -88,10 +90,12 @@ def wrong(model: object, y: np.ndarray) -> float:
 @pytest.mark.parametrize("more", [{"validate_every": 2}, {"patience": 2, "learning_rate": 0.4, "momentum": 0.0}])
 def test_the_trace_has_the_error_of_classes(more: dict[str, float]) -> None:
     y = (np.arange(90) // 45 + (np.random.default_rng(5).random(90) < 0.2)) % 2  # some rows are of the other class
-    given = group(ROWS.copy(), y, SPLIT, ["a", "b"], folds=0, seed=0)
+    given = assign_groups(ROWS.copy(), y, SPLIT, ["a", "b"], folds=0, seed=0)
     settings = learning.Settings(hidden=8, epochs=60 if "patience" in more else 5, **CONSTANT | more)
-    state = solve(learning.Learning(problem(settings, given)))
-    model = classes.assemble(classes.learned(given, state, settings, range(2), scored=True), classes.frame(given, settings, scored=True))
+    state = run_algorithm(learning.RBMLearning(problem(settings, given)))
+    model = class_models.assemble_rbm(
+        class_models.collect_models(given, state, settings, range(2), scored=True), class_models.fit_frame(given, settings, scored=True)
+    )
     error = model.trace.error
     assert error.shape == model.trace.validated.shape
     # At the last look all that stopped are as they were kept, and the others have just been looked at.
@@ -104,16 +108,17 @@ def test_the_trace_has_the_error_of_classes(more: dict[str, float]) -> None:
 
 def test_the_trace_has_the_error_of_labels() -> None:
     y = np.arange(90) // 45
-    joined = with_labels(ROWS, y, 2)
+    joined = append_labels(ROWS, y, 2)
     settings = learning.Settings(
         hidden=3, epochs=6, validate_every=3, visible_units="binary+softmax:2", joint="generative", **CONSTANT | {"learning_rate": 0.01}
     )
-    given = group(joined, np.broadcast_to(np.int64(0), 90), SPLIT, ["all"], folds=0, seed=0)
+    given = assign_groups(joined, np.broadcast_to(np.int64(0), 90), SPLIT, ["all"], folds=0, seed=0)
     run = problem(settings, given)
     assert run.told is None
-    state = solve(learning.Learning(run))
-    model = classes.assemble(
-        classes.learned(given, state, settings, [0], scored=False), classes.frame(given, settings, scored=False, label_names=["a", "b"])
+    state = run_algorithm(learning.RBMLearning(run))
+    model = class_models.assemble_rbm(
+        class_models.collect_models(given, state, settings, [0], scored=False),
+        class_models.fit_frame(given, settings, scored=False, label_names=["a", "b"]),
     )
     found = log_posterior(model.harmonium(), ROWS[SPLIT == 1]).argmax(axis=1)
     assert model.trace.error.shape == (2,)
@@ -131,7 +136,7 @@ def test_looking_changes_no_model() -> None:
 def test_the_average_is_that_of_the_last_updates() -> None:
     settings = learning.Settings(hidden=3, epochs=4, average=6, **CONSTANT)
     given = problem(settings, groups())
-    algorithm, seen = learning.Learning(given), []
+    algorithm, seen = learning.RBMLearning(given), []
     state = algorithm.init()
     while not algorithm.done(state):
         state = algorithm.step(state)
@@ -146,7 +151,7 @@ def test_the_average_is_that_of_the_last_updates() -> None:
 def test_a_run_in_two_parts_is_one_run(names: int, more: dict[str, object]) -> None:
     whole, part = (learning.Settings(hidden=3, epochs=epochs, **CONSTANT, **more) for epochs in (9, 4))
     long = fitted(whole, names, keep=True)
-    gone_on = fitted(whole, names, begun=classes.begun(fitted(part, names, keep=True)), keep=True)
+    gone_on = fitted(whole, names, begun=class_models.resume_point(fitted(part, names, keep=True)), keep=True)
     for name in ("W", "b", "c", "epochs"):
         np.testing.assert_array_equal(getattr(long, name), getattr(gone_on, name))
     np.testing.assert_array_equal(long.trace.reconstruction, gone_on.trace.reconstruction)
@@ -158,9 +163,9 @@ def test_without_a_state_parameters_alone_are_gone_on_from() -> None:
     settings = learning.Settings(hidden=3, epochs=3, **CONSTANT)
     first = fitted(settings)
     assert first.kept is None
-    begun = classes.begun(first)
+    begun = class_models.resume_point(first)
     assert begun.epochs == 0
-    state = learning.Learning(problem(settings, groups(), begun)).init()
+    state = learning.RBMLearning(problem(settings, groups(), begun)).init()
     np.testing.assert_array_equal(state.W, first.W)
     assert not state.W_velocity.any()
 
@@ -169,6 +174,6 @@ def test_bad_requests_are_refused() -> None:
     with pytest.raises(BadUsage, match="patience and average exclude each other"):
         learning.Settings(patience=1, average=1)
     with pytest.raises(BadUsage, match="there are no rows to validate with"):
-        Problem([ROWS], learning.Settings(patience=1))
+        LearningProblem([ROWS], learning.Settings(patience=1))
     with pytest.raises(DataError, match="there are no validation rows"):
-        Problem([ROWS], learning.Settings(patience=1), valid=[learning.Selected(ROWS, np.array([], dtype=int))])
+        LearningProblem([ROWS], learning.Settings(patience=1), valid=[learning.SelectedRows(ROWS, np.array([], dtype=int))])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
 from herdcli.regression import covariance, fit, model
 
@@ -20,13 +20,13 @@ def rows(n=60, correlation=0.6, seed=0):
     X, noise = rng.normal(size=(n, 3)), rng.normal(size=n)
     for t in range(1, n):
         noise[t] += correlation * noise[t - 1]
-    return covariance.Columns(X, np.ones(n), X @ np.array([0.5, -0.3, 0.0]) + 0.4 + noise)
+    return covariance.LeastSquaresColumns(X, np.ones(n), X @ np.array([0.5, -0.3, 0.0]) + 0.4 + noise)
 
 
 def fitted(found, name="given"):
     problem = found.columns.problem()
-    ended = solve(fit.Regression(problem, model.started(problem)))
-    return model.assembled(problem, ended, names=None, classes=None, target="y", seed=0, whitened=(name, found))
+    ended = run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem)))
+    return model.assemble_regression(problem, ended, names=None, classes=None, target="y", seed=0, whitened=(name, found))
 
 
 def ar1(correlation, sequence, step):
@@ -61,7 +61,7 @@ def random_covariance(n, seed=1):
 def test_a_given_covariance_has_the_closed_form_and_statsmodels_figures():
     sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
     columns, omega = rows(), random_covariance(60)
-    value = fitted(covariance.whitened_given(columns, omega))
+    value = fitted(covariance.whiten_by_covariance(columns, omega))
     Z = np.column_stack([columns.X, columns.one])
     inverse = np.linalg.inv(omega)
     theta = np.linalg.solve(Z.T @ inverse @ Z, Z.T @ inverse @ columns.y)
@@ -78,9 +78,9 @@ def test_a_given_covariance_has_the_closed_form_and_statsmodels_figures():
 def test_rows_in_time_are_those_of_the_dense_covariance(correlation):
     """Sequences of 30, 1 and 29 steps, of which every third row is left out."""
     columns, kept = rows(), np.arange(60) % 3 != 1
-    some = covariance.Columns(columns.X[kept], columns.one[kept], columns.y[kept])
-    steps = covariance.Steps(SEQUENCE, STEP).only(kept)
-    found = covariance.whitened_ar1(some, steps, correlation)
+    some = covariance.LeastSquaresColumns(columns.X[kept], columns.one[kept], columns.y[kept])
+    steps = covariance.TimeSteps(SEQUENCE, STEP).only(kept)
+    found = covariance.whiten_ar1(some, steps, correlation)
     omega = ar1(correlation, SEQUENCE[kept], STEP[kept])
     Z, white = np.column_stack([some.X, some.one]), np.column_stack([found.columns.X, found.columns.one])
     np.testing.assert_allclose(white.T @ white, Z.T @ np.linalg.solve(omega, Z), rtol=1e-9, atol=1e-9)
@@ -90,18 +90,18 @@ def test_rows_in_time_are_those_of_the_dense_covariance(correlation):
 
 def test_the_order_of_the_rows_of_a_file_does_not_matter():
     columns, order = rows(), np.random.default_rng(2).permutation(60)
-    mixed = covariance.Columns(columns.X[order], columns.one[order], columns.y[order])
-    one = covariance.whitened_ar1(columns, covariance.Steps(SEQUENCE, STEP), 0.5)
-    other = covariance.whitened_ar1(mixed, covariance.Steps(SEQUENCE[order], STEP[order]), 0.5)
+    mixed = covariance.LeastSquaresColumns(columns.X[order], columns.one[order], columns.y[order])
+    one = covariance.whiten_ar1(columns, covariance.TimeSteps(SEQUENCE, STEP), 0.5)
+    other = covariance.whiten_ar1(mixed, covariance.TimeSteps(SEQUENCE[order], STEP[order]), 0.5)
     np.testing.assert_array_equal(one.columns.X, other.columns.X)
 
 
 def test_without_its_first_row_it_is_statsmodels_glsar():
     sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
     columns, time = rows(), np.arange(60)
-    found = covariance.whitened_ar1(columns, covariance.Steps(0 * time, time), 0.6).columns
-    later = covariance.Columns(found.X[1:], found.one[1:], found.y[1:])
-    value = fitted(covariance.Whitened(later, 0.0), "ar1")
+    found = covariance.whiten_ar1(columns, covariance.TimeSteps(0 * time, time), 0.6).columns
+    later = covariance.LeastSquaresColumns(found.X[1:], found.one[1:], found.y[1:])
+    value = fitted(covariance.WhitenedRows(later, 0.0), "ar1")
     peer = sm.GLSAR(columns.y, np.column_stack([columns.X, columns.one]), rho=[0.6]).fit()
     np.testing.assert_allclose(np.append(value.coefficients[0], value.intercept), peer.params, rtol=1e-8)
     np.testing.assert_allclose(value.standard_error[0], peer.bse, rtol=1e-8)
@@ -110,7 +110,7 @@ def test_without_its_first_row_it_is_statsmodels_glsar():
 @pytest.mark.parametrize("correlation", [-0.5, 0.6, 0.97])
 def test_the_correlation_is_that_of_largest_restricted_likelihood(correlation):
     columns, time = rows(correlation=correlation, seed=3), np.arange(60)
-    found = covariance.fitted_ar1(columns, covariance.Steps(0 * time, time))
+    found = covariance.fit_ar1(columns, covariance.TimeSteps(0 * time, time))
     best = restricted(columns, ar1(found.correlation, 0 * time, time))
     others = [restricted(columns, ar1(value, 0 * time, time)) for value in np.linspace(-0.98, 0.98, 99)]
     assert best >= max(others)
@@ -125,9 +125,9 @@ def test_the_correlation_is_that_of_largest_restricted_likelihood(correlation):
 
 
 def test_a_column_that_repeats_others_changes_no_correlation():
-    columns, steps = rows(), covariance.Steps(SEQUENCE, STEP)
-    wide = covariance.Columns(np.column_stack([columns.X, columns.X[:, 0] - 2 * columns.X[:, 1]]), columns.one, columns.y)
-    one, other = covariance.fitted_ar1(columns, steps), covariance.fitted_ar1(wide, steps)
+    columns, steps = rows(), covariance.TimeSteps(SEQUENCE, STEP)
+    wide = covariance.LeastSquaresColumns(np.column_stack([columns.X, columns.X[:, 0] - 2 * columns.X[:, 1]]), columns.one, columns.y)
+    one, other = covariance.fit_ar1(columns, steps), covariance.fit_ar1(wide, steps)
     assert other.correlation == pytest.approx(one.correlation, abs=1e-7)
     np.testing.assert_allclose(fitted(other, "ar1").standard_error[0, [2, 4]], fitted(one, "ar1").standard_error[0, [2, 3]], rtol=1e-5)
 
@@ -150,8 +150,8 @@ def by_differences(columns, omega_of, parameters, spread):
 
 
 def test_errors_know_that_the_correlation_was_estimated():
-    columns, steps = rows(), covariance.Steps(SEQUENCE, STEP)
-    found = covariance.fitted_ar1(columns, steps)
+    columns, steps = rows(), covariance.TimeSteps(SEQUENCE, STEP)
+    found = covariance.fit_ar1(columns, steps)
     z, own = np.arctanh(found.correlation), found.uncertainty
     h = 1e-3
     at = [restricted(columns, ar1(np.tanh(z + step), SEQUENCE, STEP)) for step in (-h, 0, h)]
@@ -178,8 +178,8 @@ def test_errors_know_that_the_correlation_was_estimated():
 def test_errors_know_that_the_variances_were_estimated():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(80, 2))
-    columns = covariance.Columns(X, np.ones(80), X @ [2.0, -1.0] + 1 + rng.normal(size=80) * np.exp(0.5 * X[:, 0] + 0.2))
-    found = covariance.fitted_variance(columns, X)
+    columns = covariance.LeastSquaresColumns(X, np.ones(80), X @ [2.0, -1.0] + 1 + rng.normal(size=80) * np.exp(0.5 * X[:, 0] + 0.2))
+    found = covariance.fit_variance_model(columns, X)
     Z = np.column_stack([X, np.ones(80)])
     own, white = found.uncertainty, Z * np.exp(-0.5 * (Z @ found.gamma))[:, None]
     M = np.eye(80) - white @ np.linalg.solve(white.T @ white, white.T)
@@ -197,9 +197,9 @@ def test_errors_know_that_the_variances_were_estimated():
 
 def test_a_known_covariance_takes_no_degrees_of_freedom():
     columns, time = rows(), np.arange(60)
-    value = fitted(covariance.whitened_ar1(columns, covariance.Steps(0 * time, time), 0.6), "ar1")
+    value = fitted(covariance.whiten_ar1(columns, covariance.TimeSteps(0 * time, time), 0.6), "ar1")
     assert value.freedom is None
-    one_variance = covariance.Columns(columns.X, columns.one, columns.y)
+    one_variance = covariance.LeastSquaresColumns(columns.X, columns.one, columns.y)
     flat = covariance._uncertainty_variance(one_variance, np.zeros((60, 0)), map)
     np.testing.assert_allclose(flat.excess, 0, atol=1e-12)
     Z = np.column_stack([columns.X, columns.one])
@@ -208,7 +208,7 @@ def test_a_known_covariance_takes_no_degrees_of_freedom():
 
 def test_the_correlation_is_found_again():
     n, time = 4000, np.arange(4000)
-    found = covariance.fitted_ar1(rows(n, 0.6), covariance.Steps(0 * time, time))
+    found = covariance.fit_ar1(rows(n, 0.6), covariance.TimeSteps(0 * time, time))
     assert found.correlation == pytest.approx(0.6, abs=3 * np.sqrt((1 - 0.36) / n))
 
 
@@ -217,8 +217,8 @@ def test_variances_and_means_are_each_at_their_maximum_for_the_other():
     sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
     rng = np.random.default_rng(4)
     X = rng.normal(size=(500, 2))
-    columns = covariance.Columns(X, np.ones(500), X @ [2.0, -1.0] + 1 + rng.normal(size=500) * np.exp(0.5 * X[:, 0] + 0.2))
-    found = covariance.fitted_variance(columns, X)
+    columns = covariance.LeastSquaresColumns(X, np.ones(500), X @ [2.0, -1.0] + 1 + rng.normal(size=500) * np.exp(0.5 * X[:, 0] + 0.2))
+    found = covariance.fit_variance_model(columns, X)
     value = fitted(found, "variance")
     Z = np.column_stack([X, np.ones(500)])
     variance = np.exp(Z @ found.gamma)
@@ -237,8 +237,8 @@ def test_variances_and_means_are_each_at_their_maximum_for_the_other():
 def test_a_restricted_likelihood_of_both_falls_beside_what_was_found():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(200, 1))
-    columns = covariance.Columns(X, np.ones(200), X[:, 0] + rng.normal(size=200) * np.exp(0.4 * X[:, 0]))
-    gamma = covariance.fitted_variance(columns, X).gamma
+    columns = covariance.LeastSquaresColumns(X, np.ones(200), X[:, 0] + rng.normal(size=200) * np.exp(0.4 * X[:, 0]))
+    gamma = covariance.fit_variance_model(columns, X).gamma
 
     def likelihood(slope):
         return restricted(columns, np.diag(np.exp(X[:, 0] * slope)))
@@ -256,35 +256,35 @@ def test_a_restricted_likelihood_of_both_falls_beside_what_was_found():
 )
 def test_what_is_no_covariance_is_refused(matrix, message):
     with pytest.raises(DataError, match=message):
-        covariance.whitened_given(covariance.Columns(np.ones((2, 1)), np.ones(2), np.ones(2)), matrix)
+        covariance.whiten_by_covariance(covariance.LeastSquaresColumns(np.ones((2, 1)), np.ones(2), np.ones(2)), matrix)
 
 
 def test_a_target_without_errors_has_no_covariance_of_them():
     columns = rows()
-    exact = covariance.Columns(columns.X, columns.one, columns.X @ np.array([1.0, 2.0, 3.0]) + 1)
+    exact = covariance.LeastSquaresColumns(columns.X, columns.one, columns.X @ np.array([1.0, 2.0, 3.0]) + 1)
     with pytest.raises(DataError, match="no covariance of errors to estimate"):
-        covariance.fitted_ar1(exact, covariance.Steps(SEQUENCE, STEP))
+        covariance.fit_ar1(exact, covariance.TimeSteps(SEQUENCE, STEP))
     with pytest.raises(DataError, match="no covariance of errors to estimate"):
-        covariance.fitted_variance(exact, columns.X)
+        covariance.fit_variance_model(exact, columns.X)
     with pytest.raises(DataError, match="no sequence has a second row"):
-        covariance.fitted_ar1(columns, covariance.Steps(np.arange(60), np.zeros(60, dtype=np.int64)))
+        covariance.fit_ar1(columns, covariance.TimeSteps(np.arange(60), np.zeros(60, dtype=np.int64)))
 
 
 def test_threads_change_no_bit():
     from concurrent.futures import ThreadPoolExecutor
 
     columns, time = rows(9000), np.arange(9000)
-    steps = covariance.Steps(0 * time, time)
+    steps = covariance.TimeSteps(0 * time, time)
     with ThreadPoolExecutor(2) as pool:
-        assert covariance.fitted_ar1(columns, steps).correlation == covariance.fitted_ar1(columns, steps, pool.map).correlation
+        assert covariance.fit_ar1(columns, steps).correlation == covariance.fit_ar1(columns, steps, pool.map).correlation
 
 
 def test_forecasts_are_the_dense_conditional_ones():
     """Given all known rows before it, an error of Ω_st = ρ^|s − t| depends on the last one alone."""
     random = np.random.default_rng(0)
     known = random.random(60) < 0.7
-    steps, errors = covariance.Steps(SEQUENCE, STEP), random.normal(size=60)
-    before, gap = covariance.last_before(steps, errors[:, None], known)
+    steps, errors = covariance.TimeSteps(SEQUENCE, STEP), random.normal(size=60)
+    before, gap = covariance.last_observed_before(steps, errors[:, None], known)
     omega = ar1(0.6, SEQUENCE, STEP)
     for n in range(60):
         past = known & (SEQUENCE[n] == SEQUENCE) & (STEP[n] > STEP)

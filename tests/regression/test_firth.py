@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from herdcli.algorithm import solve
-from herdcli.numerics.blocks import Table
-from herdcli.regression import families, fit, large, model
+from herdcli.algorithm import run_algorithm
+from herdcli.numerics.block_statistics import RowTable
+from herdcli.regression import families, fit, model, newton_cg
 
 
 def fitted(name, X, y, weight=None, offset=None, iterations=100):
     rows = np.column_stack([X, y, np.zeros(len(y)) if offset is None else offset])
-    problem = fit.Problem(Table(rows, weight=weight), families.family(name), 1, X.shape[1], firth=True)
-    found = solve(large.descent(problem, model.started(problem), iterations, map, None))
-    return found, model.assembled(problem, found, names=None, classes=None, target="y", seed=0)
+    problem = fit.RegressionProblem(RowTable(rows, weight=weight), families.family_by_name(name), 1, X.shape[1], firth=True)
+    found = run_algorithm(newton_cg.large_descent(problem, model.initial_coefficients(problem), iterations, map, None))
+    return found, model.assemble_regression(problem, found, names=None, classes=None, target="y", seed=0)
 
 
 def maximum(name, X, y, weight, offset):
@@ -84,12 +84,12 @@ def test_units_of_columns_and_columns_that_repeat_others_change_no_prediction():
 def test_a_checkpoint_goes_on_to_the_same_bits():
     random = np.random.default_rng(0)
     rows = np.column_stack([random.normal(size=(50, 2)), random.integers(0, 2, 50), np.zeros(50)])
-    problem = fit.Problem(Table(rows), families.family("bernoulli"), 1, 2, firth=True)
-    run = large.descent(problem, model.started(problem), 100, map, None)
+    problem = fit.RegressionProblem(RowTable(rows), families.family_by_name("bernoulli"), 1, 2, firth=True)
+    run = newton_cg.large_descent(problem, model.initial_coefficients(problem), 100, map, None)
     state = run.init()
     for _ in range(3):
         state = run.step(state)
     assert run.progress(state).step == 3
-    again = solve(run, state)
-    assert np.array_equal(again.theta, solve(run).theta)
+    again = run_algorithm(run, state)
+    assert np.array_equal(again.theta, run_algorithm(run).theta)
     assert run.memory() > 0

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 from scipy.special import digamma
 
-from herdcli.algorithm import Progress, solve
+from herdcli.algorithm import RunProgress, run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Table
+from herdcli.numerics.block_statistics import RowTable
 from herdcli.regression import centring, families, fit, model
 
 RANDOM = np.random.default_rng(0)
@@ -30,16 +30,16 @@ TARGETS = {
 }
 
 
-def problem_of(name: str, **penalties: float) -> fit.Problem:
-    chosen = families.family(name, classes=3, symmetric=any(penalties.values()), scale=1.5)
-    table = Table(np.column_stack([X, TARGETS[name], OFFSET]), weight=WEIGHT)
-    return fit.Problem(table, chosen, getattr(chosen, "free", 1), 2, **penalties)
+def problem_of(name: str, **penalties: float) -> fit.RegressionProblem:
+    chosen = families.family_by_name(name, classes=3, symmetric=any(penalties.values()), scale=1.5)
+    table = RowTable(np.column_stack([X, TARGETS[name], OFFSET]), weight=WEIGHT)
+    return fit.RegressionProblem(table, chosen, getattr(chosen, "free", 1), 2, **penalties)
 
 
-def fitted(problem: fit.Problem) -> tuple[fit.Fit, model.GeneralisedLinear]:
-    found = solve(fit.Regression(problem, model.started(problem)))
+def fitted(problem: fit.RegressionProblem) -> tuple[fit.RegressionFit, model.GeneralisedLinear]:
+    found = run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem)))
     classes = ["a", "b", "c"] if problem.family.name == "softmax" else None
-    return found, model.assembled(problem, found, names=["u", "v"], classes=classes, target="y", seed=4)
+    return found, model.assemble_regression(problem, found, names=["u", "v"], classes=classes, target="y", seed=4)
 
 
 def log_density(name: str, eta: np.ndarray, y: np.ndarray, dispersion: float = 1.0) -> np.ndarray:
@@ -59,7 +59,7 @@ def log_density(name: str, eta: np.ndarray, y: np.ndarray, dispersion: float = 1
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if name != "softmax"])
 def test_likelihoods_means_and_dispersions_of_families(name: str) -> None:
-    family, eta = families.family(name, scale=1.5), np.linspace(-1.5, 1.5, 60)
+    family, eta = families.family_by_name(name, scale=1.5), np.linspace(-1.5, 1.5, 60)
     dispersion = 0.7 if family.dispersed else 1.0
     np.testing.assert_allclose(
         family.log_likelihood(eta[:, None], TARGETS[name], dispersion), log_density(name, eta, TARGETS[name], dispersion)
@@ -73,15 +73,15 @@ def test_likelihoods_means_and_dispersions_of_families(name: str) -> None:
 def test_predictors_that_overflow_are_cut() -> None:
     far = np.array([[699.0], [701.0], [5000.0], [-800.0]])
     for name in ("poisson", "gamma"):
-        np.testing.assert_allclose(families.family(name).mean(far)[:, 0], np.exp([699.0, 700.0, 700.0, -800.0]))
-    np.testing.assert_allclose(families.family("gamma-shape").mean(np.array([[99.0], [101.0]]))[:, 0], np.exp([99.0, 100.0]))
-    assert families.family("gamma").terms(np.array([[-699.0], [-701.0]]), np.ones(2))[0].tolist() == [
+        np.testing.assert_allclose(families.family_by_name(name).mean(far)[:, 0], np.exp([699.0, 700.0, 700.0, -800.0]))
+    np.testing.assert_allclose(families.family_by_name("gamma-shape").mean(np.array([[99.0], [101.0]]))[:, 0], np.exp([99.0, 100.0]))
+    assert families.family_by_name("gamma").terms(np.array([[-699.0], [-701.0]]), np.ones(2))[0].tolist() == [
         np.exp(699.0) - 699,
         np.exp(700.0) - 701,
     ]
-    np.testing.assert_allclose(families.family("bernoulli").mean(far)[:, 0], [1.0, 1.0, 1.0, 0.0])
-    assert families.family("bernoulli").mean(np.zeros((1, 1)))[0, 0] == 0.5
-    terms = families.family("gamma-shape").terms(np.array([[101.0], [100.0]]), np.ones(2))
+    np.testing.assert_allclose(families.family_by_name("bernoulli").mean(far)[:, 0], [1.0, 1.0, 1.0, 0.0])
+    assert families.family_by_name("bernoulli").mean(np.zeros((1, 1)))[0, 0] == 0.5
+    terms = families.family_by_name("gamma-shape").terms(np.array([[101.0], [100.0]]), np.ones(2))
     assert terms[0][0] == terms[0][1]
     assert np.isfinite(terms[0]).all()
 
@@ -97,13 +97,13 @@ def test_values_at_the_ends_of_a_family() -> None:
         ("softmax", [0.0, 2.0], -1.0),
         ("gamma", [1.0], np.inf),
     ):
-        family = families.family(name, classes=3)
+        family = families.family_by_name(name, classes=3)
         family.require(np.array(good))
         with pytest.raises(DataError, match=f"in row {len(good)}"):
             family.require(np.array([*good, bad]))
     with pytest.raises(BadUsage, match="there is no family 'normal'"):
-        families.family("normal")
-    assert [families.family("softmax", classes=4, symmetric=symmetric).free for symmetric in (False, True)] == [3, 4]
+        families.family_by_name("normal")
+    assert [families.family_by_name("softmax", classes=4, symmetric=symmetric).free for symmetric in (False, True)] == [3, 4]
 
 
 def test_the_inverse_of_digamma() -> None:
@@ -115,7 +115,7 @@ def test_softmax_by_hand() -> None:
     eta, y = RANDOM.normal(size=(5, 2)), np.array([0.0, 1, 2, 2, 0])
     whole = np.exp(np.column_stack([np.zeros(5), eta]))
     p = whole / whole.sum(axis=1, keepdims=True)
-    family = families.family("softmax", classes=3)
+    family = families.family_by_name("softmax", classes=3)
     loss, slope, share = family.terms(eta, y)
     own = p[np.arange(5), y.astype(int)]
     np.testing.assert_allclose(loss, -np.log(own))
@@ -133,26 +133,26 @@ def test_curvature_of_several_predictors_is_a_kronecker_sum() -> None:
     share, weight = RANDOM.dirichlet(np.ones(4), 7)[:, 1:], RANDOM.random(7)
     rows = RANDOM.normal(size=(7, 2))
     expected = sum(weight[n] * np.kron(np.diag(share[n]) - np.outer(share[n], share[n]), np.outer(rows[n], rows[n])) for n in range(7))
-    np.testing.assert_allclose(fit.curvature(rows, share, weight), expected, atol=1e-14)
-    np.testing.assert_allclose(fit.curvature(rows, share[:, :1], weight), (rows * (share[:, 0] * weight)[:, None]).T @ rows)
+    np.testing.assert_allclose(fit.weighted_curvature(rows, share, weight), expected, atol=1e-14)
+    np.testing.assert_allclose(fit.weighted_curvature(rows, share[:, :1], weight), (rows * (share[:, 0] * weight)[:, None]).T @ rows)
 
 
 def test_repeated_columns_have_the_shortest_scaled_solution() -> None:
     """With columns scaled to length 1 the solution without a part in the null space; regular systems have their inverse."""
     A = RANDOM.normal(size=(20, 4)) * [1, 10, 100, 1e-3]
     gram, right = A.T @ A, RANDOM.normal(size=4)
-    np.testing.assert_allclose(fit.solved(gram, right), np.linalg.solve(gram, right), rtol=1e-9)
-    np.testing.assert_allclose(fit.inverse(gram), np.linalg.inv(gram), rtol=1e-9)
+    np.testing.assert_allclose(fit.solve_symmetric(gram, right), np.linalg.solve(gram, right), rtol=1e-9)
+    np.testing.assert_allclose(fit.symmetric_inverse(gram), np.linalg.inv(gram), rtol=1e-9)
     B = np.column_stack([A, A[:, 0] + A[:, 1], 3 * A[:, 2], np.zeros(20)])
     gram = B.T @ B
     scale = 1 / np.sqrt(np.maximum(np.diag(gram), 1e-300))
     scale[-1] = 0.0
     expected = scale[:, None] * np.linalg.pinv(scale[:, None] * gram * scale, rcond=1e-10) * scale
     right = gram @ RANDOM.normal(size=7)
-    np.testing.assert_allclose(fit.solved(gram, right), expected @ right, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(fit.inverse(gram), expected, rtol=1e-6, atol=1e-9)
-    assert fit.aliased(gram).tolist() == [True, True, True, False, True, True, True]
-    assert not fit.aliased(A.T @ A).any()
+    np.testing.assert_allclose(fit.solve_symmetric(gram, right), expected @ right, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(fit.symmetric_inverse(gram), expected, rtol=1e-6, atol=1e-9)
+    assert fit.aliased_columns(gram).tolist() == [True, True, True, False, True, True, True]
+    assert not fit.aliased_columns(A.T @ A).any()
 
 
 def test_small_directions_are_kept_down_to_10_to_the_minus_11() -> None:
@@ -160,10 +160,10 @@ def test_small_directions_are_kept_down_to_10_to_the_minus_11() -> None:
     for small, kept in ((1e-9, True), (4e-11, True), (1e-11, False)):
         gram = np.array([[1.0, 1 - small], [1 - small, 1.0]])
         difference = np.array([1.0, -1.0])
-        found = fit.inverse(gram) @ difference
+        found = fit.symmetric_inverse(gram) @ difference
         np.testing.assert_allclose(found, difference / small if kept else [0.0, 0.0], rtol=1e-4, atol=1e-3)
-        np.testing.assert_allclose(fit.solved(gram, difference), difference / small if kept else [0.0, 0.0], rtol=1e-4, atol=1e-3)
-        assert fit.aliased(gram).tolist() == [not kept] * 2
+        np.testing.assert_allclose(fit.solve_symmetric(gram, difference), difference / small if kept else [0.0, 0.0], rtol=1e-4, atol=1e-3)
+        assert fit.aliased_columns(gram).tolist() == [not kept] * 2
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -187,12 +187,12 @@ def test_model_steps_foresee_their_fall() -> None:
     theta, gradient = np.array([[0.5, -0.2, 0.1]]), np.array([0.3, -0.1, 0.2])
     root = RANDOM.normal(size=(9, 3))
     H = root.T @ root / 9
-    d, foreseen = fit.model_step(problem, theta, gradient, H)
+    d, foreseen = fit.quadratic_step(problem, theta, gradient, H)
     whole, slope = H + np.diag([0.4, 0.4, 0.0]), gradient + np.array([0.2, -0.08, 0.0])
     np.testing.assert_allclose(d, -np.linalg.solve(whole, slope))
     assert foreseen == pytest.approx(-(slope @ d + 0.5 * d @ whole @ d))
     lasso = replace(problem, l1=0.15)
-    d, foreseen = fit.model_step(lasso, theta, gradient, H)
+    d, foreseen = fit.quadratic_step(lasso, theta, gradient, H)
     model_value = slope @ d + 0.5 * d @ whole @ d + 0.15 * np.abs(theta[0, :2] + d[:2]).sum() - 0.15 * np.abs(theta[0, :2]).sum()
     assert foreseen == pytest.approx(-model_value)
     assert lasso.penalty(theta) == pytest.approx(0.5 * 0.4 * 0.29 + 0.15 * 0.7)
@@ -201,20 +201,20 @@ def test_model_steps_foresee_their_fall() -> None:
 
 def test_rows_on_the_side_of_their_class() -> None:
     eta = np.array([[0.5], [-0.5], [0.0], [-0.5]])
-    assert fit.wrong(problem_of("bernoulli"), eta, np.array([1.0, 1, 1, 0])).tolist() == [False, True, True, False]
-    assert fit.wrong(problem_of("poisson"), eta, np.zeros(4)).all()
+    assert fit.misclassified_rows(problem_of("bernoulli"), eta, np.array([1.0, 1, 1, 0])).tolist() == [False, True, True, False]
+    assert fit.misclassified_rows(problem_of("poisson"), eta, np.zeros(4)).all()
     three = np.array([[2.0, 1.0], [-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]])
-    assert fit.wrong(problem_of("softmax"), three, np.array([1.0, 0, 0, 2])).tolist() == [False, False, True, True]
+    assert fit.misclassified_rows(problem_of("softmax"), three, np.array([1.0, 0, 0, 2])).tolist() == [False, False, True, True]
 
 
 def test_progress_shows_the_objective_and_the_steps_allowed() -> None:
-    run = fit.Regression(problem_of("poisson"), model.started(problem_of("poisson")), iterations=2)
+    run = fit.NewtonDescent(problem_of("poisson"), model.initial_coefficients(problem_of("poisson")), iterations=2)
     state = run.init()
-    assert run.progress(state) == Progress(0, 2, "objective inf")
+    assert run.progress(state) == RunProgress(0, 2, "objective inf")
     assert not run.done(state)
     state = run.step(run.step(state))
     assert run.done(state)
-    assert run.progress(state) == Progress(2, 2, f"objective {state.objective:.6g}")
+    assert run.progress(state) == RunProgress(2, 2, f"objective {state.objective:.6g}")
     ended = run.result(state)
     assert (ended.converged, ended.separated, len(ended.trace)) == (False, False, 2)
     assert ended.mass == pytest.approx(WEIGHT.sum())
@@ -224,7 +224,7 @@ def test_progress_shows_the_objective_and_the_steps_allowed() -> None:
 
 
 def test_separation_is_told_by_ratios_alone_after_five_steps() -> None:
-    run = fit.Regression(problem_of("bernoulli"), np.zeros((1, 3)))
+    run = fit.NewtonDescent(problem_of("bernoulli"), np.zeros((1, 3)))
     state = run.init()
     for decrements, wrong, told in (
         (0.4 ** np.arange(6), 0, True),
@@ -335,11 +335,11 @@ def test_columns_far_from_zero_are_those_whose_squares_would_not_say_how_they_va
     rows = RANDOM.normal(size=(9000, 4)) * [1.0, 1.0, 0.0, 1e-7] + [1e3, 1e5, 7.3, 1e5]
     rows[::2] = 0.0
     chosen = np.arange(9000) % 2 == 1
-    centre = centring.far(rows, chosen)
+    centre = centring.find_centre(rows, chosen)
     assert centre is not None
     np.testing.assert_allclose(centre, [0.0, 1e5, 0.0, 0.0], rtol=1e-6)
-    assert centring.far(rows[:, [0, 2]], chosen) is None
-    assert centring.far(rows, np.ones(9000, dtype=bool)) is None
+    assert centring.find_centre(rows[:, [0, 2]], chosen) is None
+    assert centring.find_centre(rows, np.ones(9000, dtype=bool)) is None
     theta = np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 0.0, 0.0, 1.0]])
-    np.testing.assert_allclose(centring.moved(theta, centre)[:, -1], [5.0 - 2.0 * centre[1], 1.0 - centre[1]])
-    np.testing.assert_allclose(centring.back(2, centre) @ theta.ravel(), centring.moved(theta, centre).ravel())
+    np.testing.assert_allclose(centring.centre_coefficients(theta, centre)[:, -1], [5.0 - 2.0 * centre[1], 1.0 - centre[1]])
+    np.testing.assert_allclose(centring.uncentring_matrix(2, centre) @ theta.ravel(), centring.centre_coefficients(theta, centre).ravel())

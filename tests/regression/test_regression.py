@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.blocks import Table, total
+from herdcli.numerics.block_statistics import RowTable, total_statistics
 from herdcli.regression import families, fit, model
 
 NAMES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape")
@@ -32,21 +32,21 @@ def rows(name, n=5000, seed=0):
 
 def problem_of(X, y, offset, name, weight=None, **penalties):
     penalised = any(penalties.values())
-    chosen = families.family(name, classes=3, symmetric=penalised, scale=1.5)
+    chosen = families.family_by_name(name, classes=3, symmetric=penalised, scale=1.5)
     outputs = getattr(chosen, "free", 1)
-    return fit.Problem(Table(np.column_stack([X, y, offset]), weight=weight), chosen, outputs, X.shape[1], **penalties)
+    return fit.RegressionProblem(RowTable(np.column_stack([X, y, offset]), weight=weight), chosen, outputs, X.shape[1], **penalties)
 
 
 def fitted(problem, map=map):
-    found = solve(fit.Regression(problem, model.started(problem), map=map))
+    found = run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem), map=map))
     classes = list("abc"[: problem.family.classes]) if problem.family.name == "softmax" else None
-    return found, model.assembled(problem, found, names=None, classes=classes, target="y", seed=0)
+    return found, model.assemble_regression(problem, found, names=None, classes=classes, target="y", seed=0)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "softmax"])
 def test_slope_is_that_of_the_loss_and_expected_curvature_that_of_the_slope(name):
     _, y, _ = rows(name, n=7)
-    family = families.family(name, classes=3, scale=1.5)
+    family = families.family_by_name(name, classes=3, scale=1.5)
     K, h = getattr(family, "free", 1), 1e-6
     eta = np.random.default_rng(1).normal(size=(7, K))
     _, slope, _ = family.terms(eta, y)
@@ -64,7 +64,7 @@ def test_curvature_is_the_variance_of_the_slope(name, most):
     """Fisher's information, eq. 5.15 of Makin for the shape."""
     rng, eta = np.random.default_rng(0), np.full((400_000, 1), 0.7)
     y = rng.gamma(1.0, np.exp(0.7), 400_000) if name == "gamma" else rng.gamma(np.exp(0.7), 1.5, 400_000)
-    family = families.family(name, scale=1.5)
+    family = families.family_by_name(name, scale=1.5)
     _, slope, curve = family.terms(eta, y)
     assert abs(slope.mean()) < 0.01
     assert slope.var() == pytest.approx(curve[0, 0], rel=most)
@@ -126,8 +126,8 @@ def test_softmax_is_scikit_learns():
 
 def test_softmax_of_two_classes_is_logistic_regression_to_its_errors():
     X, y, offset = rows("bernoulli", n=300)
-    columns = Table(np.column_stack([X, y, offset]))
-    two = fit.Problem(columns, families.family("softmax", classes=2), 1, X.shape[1])
+    columns = RowTable(np.column_stack([X, y, offset]))
+    two = fit.RegressionProblem(columns, families.family_by_name("softmax", classes=2), 1, X.shape[1])
     (found, value), (_, simple) = fitted(two), fitted(problem_of(X, y, offset, "bernoulli"))
     assert found.converged
     np.testing.assert_allclose(value.coefficients, simple.coefficients, atol=1e-9)
@@ -139,8 +139,8 @@ def test_reference_coding_leaves_probabilities_as_they_are():
     """With no penalty the C − 1 predictors and the C symmetric ones have the same maximum."""
     X, y, _ = rows("softmax", n=600)
     reference = problem_of(X, y, np.zeros(600), "softmax")
-    symmetric = fit.Problem(reference.rows, families.family("softmax", classes=3, symmetric=True), 3, 4)
-    one, other = (solve(fit.Regression(each, model.started(each))).theta for each in (reference, symmetric))
+    symmetric = fit.RegressionProblem(reference.rows, families.family_by_name("softmax", classes=3, symmetric=True), 3, 4)
+    one, other = (run_algorithm(fit.NewtonDescent(each, model.initial_coefficients(each))).theta for each in (reference, symmetric))
     np.testing.assert_allclose(one, other[1:] - other[0], atol=1e-7)
 
 
@@ -149,8 +149,8 @@ def test_lasso_meets_its_conditions_of_optimality(name):
     """|slope_j| ≤ λ where β_j = 0, slope_j = −λ sign β_j elsewhere; the intercept's slope is 0."""
     X, y, offset = rows(name)
     problem = problem_of(X, y, offset, name, l1=0.05)
-    theta = solve(fit.Regression(problem, model.started(problem))).theta
-    sums = total(fit.Regression(problem, theta).source, fit.slopes(problem, theta))
+    theta = run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem))).theta
+    sums = total_statistics(fit.NewtonDescent(problem, theta).source, fit.derivative_sums(problem, theta))
     slope, beta = sums["gradient"] / sums["mass"], theta[0, :-1]
     assert 0 < np.count_nonzero(beta == 0) < 4
     np.testing.assert_allclose(slope[:-1][beta != 0], -0.05 * np.sign(beta[beta != 0]), atol=1e-8)
@@ -165,10 +165,10 @@ def test_lasso_of_columns_that_nearly_repeat_each_other_converges_in_a_few_passe
     X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 12)) + 0.02 * rng.normal(size=(300, 12))
     y = (X[:, :3] + rng.gumbel(size=(300, 3))).argmax(axis=1).astype(float)
     problem = problem_of(X, y, np.zeros(300), "softmax", l1=l1)
-    found = solve(fit.Regression(problem, model.started(problem)))
+    found = run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem)))
     assert found.converged
     assert len(found.trace) < 15
-    sums = total(fit.Regression(problem, found.theta).source, fit.slopes(problem, found.theta))
+    sums = total_statistics(fit.NewtonDescent(problem, found.theta).source, fit.derivative_sums(problem, found.theta))
     slope, beta = (sums["gradient"] / sums["mass"]).reshape(found.theta.shape)[:, :-1], found.theta[:, :-1]
     assert 0 < np.count_nonzero(beta) < beta.size
     np.testing.assert_allclose(slope[beta != 0], -l1 * np.sign(beta[beta != 0]), atol=1e-9)
@@ -180,7 +180,7 @@ def test_the_objective_never_rises_where_undamped_steps_would():
     X = 2 * rng.normal(size=(200, 3))
     y = rng.poisson(np.exp(np.minimum(X @ np.array([1.0, -1.0, 0.5]), 8))).astype(float)
     problem = problem_of(X, y, np.zeros(200), "poisson")
-    run = fit.Regression(problem, np.zeros((1, 4)))
+    run = fit.NewtonDescent(problem, np.zeros((1, 4)))
     state, halved = run.init(), 0
     while not run.done(state):
         state = run.step(state)
@@ -249,7 +249,7 @@ def test_threads_and_reading_change_no_bit():
 @pytest.mark.parametrize("name", [*NAMES, "softmax"])
 def test_deviance_is_twice_what_the_likelihood_falls_short(name):
     _, y, _ = rows(name, n=50)
-    family = families.family(name, classes=3, scale=1.5)
+    family = families.family_by_name(name, classes=3, scale=1.5)
     eta = np.random.default_rng(0).normal(size=(2, 50, getattr(family, "free", 1)))
     gap = family.log_likelihood(eta[0], y, 1.0) - family.log_likelihood(eta[1], y, 1.0)
     np.testing.assert_allclose(family.deviance(eta[1], y) - family.deviance(eta[0], y), 2 * gap, atol=1e-9)
@@ -259,7 +259,7 @@ def test_deviance_is_twice_what_the_likelihood_falls_short(name):
 def test_targets_outside_a_family_are_refused():
     for name, bad in (("bernoulli", 0.5), ("poisson", -1.0), ("poisson", 1.5), ("gamma", 0.0), ("gamma-shape", -2.0), ("gaussian", np.nan)):
         with pytest.raises(DataError, match="in row 1"):
-            families.family(name).require(np.array([1.0, bad]))
+            families.family_by_name(name).require(np.array([1.0, bad]))
 
 
 @pytest.mark.parametrize("name", ["gaussian", "poisson", "softmax"])
@@ -306,11 +306,15 @@ def test_fits_begin_at_the_intercept_of_the_mean_response():
     weight = np.arange(1.0, 11.0)
     mean = weight @ counts / weight.sum()
     for name, expected in (("gaussian", mean), ("poisson", np.log(mean)), ("gamma", np.log(mean)), ("gamma-shape", np.log(mean / 1.5))):
-        begun = model.started(problem_of(X, counts, np.zeros(10), name, weight))
+        begun = model.initial_coefficients(problem_of(X, counts, np.zeros(10), name, weight))
         np.testing.assert_allclose(begun, [[0, 0, 0, 0, expected]], rtol=1e-12, err_msg=name)
     on = counts > 0
     share = (weight[on].sum() + 0.5) / (weight[~on].sum() + 0.5)
-    np.testing.assert_allclose(model.started(problem_of(X, on * 1.0, np.zeros(10), "bernoulli", weight))[0, -1], np.log(share))
+    np.testing.assert_allclose(model.initial_coefficients(problem_of(X, on * 1.0, np.zeros(10), "bernoulli", weight))[0, -1], np.log(share))
     logs = np.log([weight[counts == z].sum() for z in range(3)])
-    np.testing.assert_allclose(model.started(problem_of(X, counts, np.zeros(10), "softmax", weight))[:, -1], logs[1:] - logs[0])
-    np.testing.assert_allclose(model.started(problem_of(X, counts, np.zeros(10), "softmax", weight, l2=1.0))[:, -1], logs - logs.mean())
+    np.testing.assert_allclose(
+        model.initial_coefficients(problem_of(X, counts, np.zeros(10), "softmax", weight))[:, -1], logs[1:] - logs[0]
+    )
+    np.testing.assert_allclose(
+        model.initial_coefficients(problem_of(X, counts, np.zeros(10), "softmax", weight, l2=1.0))[:, -1], logs - logs.mean()
+    )

@@ -6,13 +6,13 @@ import numpy as np
 
 from herdcli import iterate
 from herdcli.markov import algorithms
-from herdcli.markov.method import Settings
+from herdcli.markov.method import InferenceSettings
 
 
 def run(given, algorithm, **settings):
     """The last state of an algorithm on a network, and its result."""
-    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    state = iterate.run(method.step, method.init(), until=method.done)
+    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    state = iterate.run_steps(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
 

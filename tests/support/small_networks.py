@@ -22,7 +22,7 @@ def random_network(seed: int, zeros: bool = False, variables: int = 8):
             table = np.asarray(table * (random.random(table.shape) < 0.8))
             table.flat[0] = 1.0
         factors.append((scope, table))
-    return network.build(cardinality, factors)
+    return network.build_network(cardinality, factors)
 
 
 def weights(given) -> dict[tuple[int, ...], float]:

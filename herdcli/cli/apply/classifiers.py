@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import roles
-from herdcli.artifacts.assemble import as_labels
+from herdcli.artifacts import column_roles
 from herdcli.artifacts.dataset import Dataset
-from herdcli.cli.frame.scores import scored
+from herdcli.artifacts.dataset_assembly import decode_numeric_labels
+from herdcli.cli.frame.classifier_scores import score_file
 from herdcli.errors import BadUsage, DataError
-from herdcli.online.numbers import deviations
-from herdcli.online.predict import probabilities, winners
-from herdcli.online.sets import members
-from herdcli.online.tags import confidences, given
+from herdcli.online.numbers import predictive_deviations
+from herdcli.online.prediction import class_probabilities, predicted_classes
+from herdcli.online.prediction_sets import set_members
+from herdcli.online.tags import assigned_labels, label_confidences
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -29,54 +29,56 @@ if TYPE_CHECKING:
 MORE = "learn more examples, or ask for less coverage"
 
 
-def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+def apply_classifier(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Class probabilities of new rows, or which classes are in their sets, with the likeliest class as y, and what was made in words."""
     model: Classifier = fitted.value
     form, label = request.input_format, request.label
-    score, variance, _, split, _ = scored(session, model, request.source, labelled=False, input_format=form, label=label)
+    score, variance, _, split, _ = score_file(session, model, request.source, labelled=False, input_format=form, label=label)
     if request.want == "sets":
-        p = members(score, variance, _told(session, fitted).threshold).astype(float)
+        p = set_members(score, variance, _coverage_of_model(session, fitted).threshold).astype(float)
         what = f"classes, {p.sum(axis=1).mean():.4g} in a set"
     else:
-        p, what = probabilities(score, variance, model.scale, model.link), "class probabilities"
-    y, names = as_labels(winners(score), list(model.classes))
-    title = roles.predicted(roles.target_of(fitted) or "y")
+        p, what = class_probabilities(score, variance, model.scale, model.link), "class probabilities"
+    y, names = decode_numeric_labels(predicted_classes(score), list(model.classes))
+    title = column_roles.prediction_name(column_roles.model_target(fitted) or "y")
     made = Dataset(p, y=y, split=split, feature_names=list(model.classes), class_names=names, label_name=title)
     return made, f"{len(p)} rows × {p.shape[1]} {what}"
 
 
-def predicted(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+def apply_predictor(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """The numbers predicted of lines of text, with their standard deviations, and what was made in words."""
     model: Predictor = fitted.value
-    score, variance, *_ = scored(session, model, request.source, labelled=False, input_format=request.input_format)
-    title = "predicted" if session.target is None else roles.predicted(session.target)
+    score, variance, *_ = score_file(session, model, request.source, labelled=False, input_format=request.input_format)
+    title = "predicted" if session.target is None else column_roles.prediction_name(session.target)
     if request.want == "sets":
-        half = _told(session, fitted).threshold
+        half = _coverage_of_model(session, fitted).threshold
         if not np.isfinite(half):
             known = model.coverage.calibrated if model.coverage else 0
             raise DataError(f"has {known} scores to calibrate by, too few for intervals of this coverage", where=fitted.name, hint=MORE)
         X = score[:, :1] + np.array([0.0, -half, half])
         said = f"{len(X)} rows × a prediction and an interval of width {2 * half:.4g}"
         return Dataset(X, feature_names=[title, "lower", "upper"]), said
-    X = np.stack([score[:, 0], deviations(model, variance)], axis=1)
+    X = np.stack([score[:, 0], predictive_deviations(model, variance)], axis=1)
     return Dataset(X, feature_names=[title, "deviation"]), f"{len(X)} rows × a prediction and its standard deviation"
 
 
-def tagged(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+def apply_tagger(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """The probability of each label of new rows, or with --want sets 1 where it is given; beside them the labels of each as text."""
     model: Tagger = fitted.value
     form, label = request.input_format, request.label
-    score, variance, _, split, _ = scored(session, model, request.source, labelled=False, input_format=form, label=label)
-    told = given(model, score)
+    score, variance, _, split, _ = score_file(session, model, request.source, labelled=False, input_format=form, label=label)
+    told = assigned_labels(model, score)
     texts = np.array([",".join(model.classes[k] for k in np.flatnonzero(row)) for row in told], dtype=str)
     X, what = (
-        (told.astype(np.uint8), "labels") if request.want == "sets" else (confidences(model, score, variance), "probabilities of labels")
+        (told.astype(np.uint8), "labels")
+        if request.want == "sets"
+        else (label_confidences(model, score, variance), "probabilities of labels")
     )
     made = Dataset(X, split=split, feature_names=list(model.classes), columns={"labels": texts})
     return made, f"{len(X)} rows × {X.shape[1]} {what}, {told.sum(axis=1).mean():.4g} labels a row"
 
 
-def refuse(fitted: Artifact, request: Request) -> None:
+def refuse_unavailable(fitted: Artifact, request: Request) -> None:
     """Raise BadUsage for what a model cannot be asked for, before any row is read: sets, and of what learned online most else."""
     if fitted.kind not in ("classifier", "predictor", "tagger"):
         if request.want == "sets":
@@ -99,7 +101,7 @@ def refuse(fitted: Artifact, request: Request) -> None:
         raise BadUsage("--want sets needs a model learned with --coverage", where=fitted.name, hint="herd nherd-train --coverage 0.9")
 
 
-def _told(session: Session, fitted: Artifact) -> Coverage:
+def _coverage_of_model(session: Session, fitted: Artifact) -> Coverage:
     """The coverage of a model, of whose sets it is said what they assume."""
     found: Coverage = fitted.value.coverage
     if not found.calibrated:

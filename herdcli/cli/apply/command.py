@@ -8,11 +8,11 @@ import click
 
 from herdcli.cli.apply.request import Request
 from herdcli.cli.apply.values import EM, IN_TIME, OF_EM, OF_TIME
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import cleaning_options, output_options, stage, threads_option
+from herdcli.cli.frame.common_options import cleaning_options, output_options, stage, threads_option
+from herdcli.cli.frame.help_pages import Command
 from herdcli.errors import BadUsage, DataError
-from herdcli.kinds import KINDS, able
-from herdcli.parts import named
+from herdcli.kinds import KINDS, kinds_with
+from herdcli.parts import import_named
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -34,21 +34,21 @@ def command(session: Session, request: Request) -> None:
     Labels and splits of DATA are kept, so that the next stage can learn from the features.  Rows of a large HDF5, Parquet or CSV
     file stay in it and are written as HDF5, Parquet or CSV some at a time, but those of models in time.
     """
-    from herdcli.cli.apply import classifiers, explaining, streams
-    from herdcli.cli.frame import exact, outputs
+    from herdcli.cli.apply import classifiers, explanations, large_files
+    from herdcli.cli.frame import exact_mode, outputs
 
     if request.model == request.source == "-":
         raise BadUsage(
             "MODEL and DATA cannot both come from stdin", hint="herd apply MODEL.h5 < data.h5, or herd apply - data.h5 < model.h5"
         )
     if request.explain is None:
-        outputs.check(session, "dataset")
+        outputs.check_artifact(session, "dataset")
     else:
         outputs.check_text(session)
-    fitted = session.load(request.model, "model", kinds=[*able("apply"), "dataset"], missing=True, as_stored=True)
+    fitted = session.load(request.model, "model", kinds=[*kinds_with("apply"), "dataset"], missing=True, as_stored=True)
     if fitted.kind == "dataset":
         raise DataError("is a data set, and the model comes first", where=fitted.name, hint="herd apply MODEL DATA")
-    exact.refuse_kind(session, fitted.kind, fitted.name)
+    exact_mode.refuse_kind(session, fitted.kind, fitted.name)
     if request.want in OF_EM and fitted.kind not in (*EM, *IN_TIME):
         raise BadUsage(f"--want {request.want} is for models made by herd em, not for a {fitted.kind}", hint="herd apply without --want")
     if request.want is not None and request.want.partition(":")[0] in OF_TIME and fitted.kind not in IN_TIME:
@@ -57,15 +57,15 @@ def command(session: Session, request: Request) -> None:
         session.ignored("sequence", f"with a model of kind {fitted.kind}")
     if fitted.kind not in IN_TIME:
         session.ignored("particles", f"with a model of kind {fitted.kind}")
-    classifiers.refuse(fitted, request)
+    classifiers.refuse_unavailable(fitted, request)
     if request.explain is not None:
-        explaining.explain(session, fitted, request)
+        explanations.explain(session, fitted, request)
         return
-    applied = named(str(KINDS[fitted.kind].apply))
-    if streams.streamed(session, fitted, request, applied):
+    applied = import_named(str(KINDS[fitted.kind].apply))
+    if large_files.apply_in_blocks(session, fitted, request, applied):
         return
-    with streams.hinted(session, fitted, request):
+    with large_files.suggest_streaming(session, fitted, request):
         result, summary = applied(session, fitted, request)
     gaps = fitted.kind == "hmm" and request.want in (None, "viterbi")  # the rows themselves, beside their states
     known = fitted.recoding if gaps and fitted.recoding.codes else None
-    outputs.artifact(session, result, summary, history=fitted, missing=gaps, recoding=known)
+    outputs.write_artifact(session, result, summary, history=fitted, missing=gaps, recoding=known)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 TOGETHER = {"ica": 512, "classifier": 1000, "tagger": 1000, "predictor": 1000}  # rows that are taken at one time (filters, frame.scores)
 
 
-def rows(session: Session, request: Request, *, missing: bool = False) -> Artifact:
+def load_rows(session: Session, request: Request, *, missing: bool = False) -> Artifact:
     """The data set of new rows.  missing  NaN is an entry that is to be found."""
     return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=missing)
 
 
 @dataclass(frozen=True)
-class Mapped:
+class RowMap:
     """Rows of which each by itself becomes another: `make` gives those of any stretch that begins at a multiple of `unit`.
 
     count  of the rows.  said  what is made of all, in words.

@@ -8,8 +8,7 @@ import click
 
 from herdcli.cli.convert.options import image_options, import_options, partition_options, row_options
 from herdcli.cli.convert.request import Request
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.frame.common_options import (
     cleaning_options,
     input_argument,
     input_format_option,
@@ -18,7 +17,8 @@ from herdcli.cli.frame.options import (
     stage,
     weights_option,
 )
-from herdcli.cli.frame.shards import rows_option
+from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.shards import row_shard_option
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -40,7 +40,7 @@ FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight", "wav", "netcdf", "safete
     cleaning_options,
     seed_option,
     input_format_option,
-    rows_option,
+    row_shard_option,
     output_options,
 )
 def command(session: Session, request: Request) -> None:
@@ -65,15 +65,15 @@ def command(session: Session, request: Request) -> None:
     INPUT may be a model: rbm, dbn and ica become .safetensors, these, classifiers and regressions .onnx, and
     classifiers of hashed text .vw, Vowpal Wabbit's readable weights.
     """
-    from herdcli.artifacts import sniff
+    from herdcli.artifacts import format_detection
     from herdcli.cli.convert.datasets import convert
-    from herdcli.cli.convert.weights import OF_WEIGHTS, export, import_model, warn_of_idle
+    from herdcli.cli.convert.model_weights import OF_WEIGHTS, export_model, import_model, warn_of_ignored_options
 
-    form = request.format or sniff.to_write(session.output)
+    form = request.format or format_detection.output_format_from_suffix(session.output)
     if request.to != "dataset":
         import_model(session, request)
-    elif form in sniff.OF_MODELS:
-        export(session, request, form)
+    elif form in format_detection.OF_MODELS:
+        export_model(session, request, form)
     else:
-        warn_of_idle(session, OF_WEIGHTS, "without --to rbm or dbn")
+        warn_of_ignored_options(session, OF_WEIGHTS, "without --to rbm or dbn")
         convert(session, request)

@@ -11,7 +11,7 @@ import numpy as np
 from herdcli.artifacts import Artifact, Dataset
 from herdcli.cli.convert.request import is_ellipse
 from herdcli.errors import DataError
-from herdcli.rows import images
+from herdcli.rows import image_normalization
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHAPE_HINT = "attribute image_shape of /X: height and width"
 
 
-def normalized(session: Session, artifact: Artifact, request: Request) -> Dataset:
+def normalize_images(session: Session, artifact: Artifact, request: Request) -> Dataset:
     """The data set with its images normalised as the options say; as it was without any."""
     data: Dataset = artifact.value
     subsample, mask, equalize = request.subsample, request.mask, request.equalize
@@ -32,31 +32,31 @@ def normalized(session: Session, artifact: Artifact, request: Request) -> Datase
     session.require_memory(data.X.size * 12, f"{data.X.shape[0]} images of {data.X.shape[1]} pixels")
     lowest = float(data.X.min() if data.value_range is None else data.value_range[0])
     if subsample:
-        shape = _shape(data, artifact.name, "--subsample")
-        X = images.subsampled(data.X, shape, subsample)
+        shape = _image_shape(data, artifact.name, "--subsample")
+        X = image_normalization.subsampled(data.X, shape, subsample)
         data = replace(data, X=X, image_shape=np.array(shape) // subsample, feature_names=None, units="real")
     inside = np.ones(data.X.shape[1], dtype=bool)
     if mask:
-        inside = _mask(session, data, mask, artifact.name)
-        data = replace(data, X=images.masked(data.X, inside, lowest))
+        inside = _pixel_mask(session, data, mask, artifact.name)
+        data = replace(data, X=image_normalization.masked(data.X, inside, lowest))
     if equalize:
-        data = replace(data, X=images.equalized(data.X, inside), units="real")
+        data = replace(data, X=image_normalization.equalized(data.X, inside), units="real")
     session.console.note(f"{int(inside.sum())} of {inside.size} pixels inside the mask" if mask else f"{inside.size} pixels")
     return data
 
 
-def _shape(data: Dataset, where: str, option: str) -> tuple[int, int]:
+def _image_shape(data: Dataset, where: str, option: str) -> tuple[int, int]:
     """Height and width.  Raises DataError where the rows are not said to be images."""
     if data.image_shape is None:
         raise DataError(f"has no image_shape, which {option} needs", where=where, hint=SHAPE_HINT)
     return int(data.image_shape[0]), int(data.image_shape[1])
 
 
-def _mask(session: Session, data: Dataset, text: str, where: str) -> Array:
+def _pixel_mask(session: Session, data: Dataset, text: str, where: str) -> Array:
     """The pixels (D,) bool to keep."""
     if is_ellipse(text):
-        across, down = _axes(text)
-        return images.ellipse(_shape(data, where, "--mask ellipse"), across, down)
+        across, down = _ellipse_axes(text)
+        return image_normalization.ellipse(_image_shape(data, where, "--mask ellipse"), across, down)
     found = session.load(text, "mask", kinds={"dataset"})
     values = np.asarray(found.value.X.toarray() if found.value.is_sparse else found.value.X)
     if values.size != data.X.shape[1]:
@@ -67,7 +67,7 @@ def _mask(session: Session, data: Dataset, text: str, where: str) -> Array:
     return inside
 
 
-def _axes(text: str) -> tuple[float, float]:
+def _ellipse_axes(text: str) -> tuple[float, float]:
     """The axes of `ellipse:ACROSS,DOWN`, each a share of the image in (0, 1]."""
     try:
         shares = [float(part) for part in text.partition(":")[2].split(",")] if ":" in text else [1.0, 1.0]

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.options import INTERVAL, Command, Parsed
-from herdcli.cli.frame.units import unit_options
+from herdcli.cli.frame.common_options import INTERVAL, Command, Parsed
+from herdcli.cli.frame.unit_options import unit_options
 
 if TYPE_CHECKING:
-    from herdcli.artifacts.holdout import HoldOut
+    from herdcli.artifacts.condition_holdout import ConditionHoldout
 
 
-def _parse_hold_out(text: str) -> HoldOut:
-    from herdcli.artifacts import holdout
+def _parse_hold_out(text: str) -> ConditionHoldout:
+    from herdcli.artifacts import condition_holdout
 
-    return holdout.parse(text)
+    return condition_holdout.parse_holdout(text)
 
 
 HOLD_OUT = Parsed("[NAME:]COLUMN[=VALUE,…]", _parse_hold_out)

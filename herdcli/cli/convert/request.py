@@ -8,10 +8,10 @@ from herdcli.cli.frame.request import as_recorded, input_file, unrecorded, where
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.artifacts.holdout import HoldOut
+    from herdcli.artifacts.condition_holdout import ConditionHoldout
 
 
-def _mask(text: str | None) -> str | None:
+def _recorded_mask(text: str | None) -> str | None:
     """An ellipse is recorded as it was typed, the content of a file is among the inputs."""
     return text if text is None or is_ellipse(text) else "file"
 
@@ -36,7 +36,7 @@ class Request:
     threshold: float | None
     value_range: tuple[float, float] | None
     subsample: int | None
-    mask: str | None = as_recorded(_mask)
+    mask: str | None = as_recorded(_recorded_mask)
     equalize: bool
     transpose: bool
     patches: int | None
@@ -45,7 +45,7 @@ class Request:
     log: bool
     binarize: str | None = where_given()
     keep: tuple[str, ...]
-    hold_outs: tuple[HoldOut, ...]
+    hold_outs: tuple[ConditionHoldout, ...]
     split: str | None
     seed: int
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import Dataset, holdout, preparation
+from herdcli.artifacts import Dataset, condition_holdout, dataset_preparation
 
 if TYPE_CHECKING:
     from herdcli.cli.convert.request import Request
 
 
-def partitioned(data: Dataset, request: Request) -> Dataset:
+def assign_splits(data: Dataset, request: Request) -> Dataset:
     """The data set with the split that the options ask for."""
     split, seed = request.split, request.seed
     if request.hold_outs:
-        return holdout.held_out(data, list(request.hold_outs), split, seed)
-    return holdout.used(replace(data, split=preparation.split_rows(data, split, seed))) if split else data
+        return condition_holdout.apply_holdouts(data, list(request.hold_outs), split, seed)
+    return condition_holdout.keep_used_rows(replace(data, split=dataset_preparation.assign_splits(data, split, seed))) if split else data

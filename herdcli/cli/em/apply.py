@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
-from herdcli.cli.frame.columns import by_name
+from herdcli.cli.frame.column_order import align_dataset
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WANTS = {"mixture": ("clusters", "responsibilities", "completed"), "kmeans": ("clusters",), "factors": ("scores", "completed")}
 
 
-def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+def apply_model(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """The data set that a model makes of rows, and what it is in words."""
     kind, model = fitted.kind, fitted.value
     want = request.want or WANTS[kind][0]
@@ -31,12 +31,12 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     )
     width = len((model.centre if kind == "kmeans" else model.mean).T)
     names = model.known.feature_names if model.known is not None else None
-    data = by_name(session, data, names, width)
+    data = align_dataset(session, data, names, width)
     value: Dataset = data.value
     X = np.asarray(value.X.toarray() if value.is_sparse else value.X, dtype=np.float64)
     if X.shape[1] != width:
         raise DataError(f"/X has {X.shape[1]} columns, the model has {width}", where=data.name)
-    found, columns, y = _made(model, X, want)
+    found, columns, y = _outputs(model, X, want)
     if want == "clusters" and (gaps := int(np.isnan(X).sum())):
         many = "1 missing value is" if gaps == 1 else f"{gaps} missing values are"
         session.console.note(f"{data.name}: {many} filled in with what the model expects")
@@ -47,16 +47,16 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
         split=value.split,
         weight=value.weight,
         feature_names=columns or value.feature_names,
-        class_names=_clusters(model) if y is not None else value.class_names if labels is not None else None,
+        class_names=_component_names(model) if y is not None else value.class_names if labels is not None else None,
     ), f"{len(X)} rows × {found.shape[1]} {want if want != 'clusters' else 'columns with their clusters'}"
 
 
-def _clusters(model: Made) -> list[str] | None:
+def _component_names(model: Made) -> list[str] | None:
     """Names of the components of a mixture that has one for each class."""
     return model.known.class_names if model.known is not None and model.known.supervised else None
 
 
-def _made(model: Made, X: Array, want: str) -> tuple[Array, list[str] | None, Array | None]:
+def _outputs(model: Made, X: Array, want: str) -> tuple[Array, list[str] | None, Array | None]:
     """Values, the names of their columns where these are new, and labels where these are what was asked for."""
     from herdcli.em.artifacts import Clusters, Mixture
 
@@ -68,7 +68,7 @@ def _made(model: Made, X: Array, want: str) -> tuple[Array, list[str] | None, Ar
         return model.scores(X), [f"factor{k + 1}" for k in range(model.loading.shape[1])], None
     if want == "clusters":
         return model.completed(X), None, model.clusters(X)
-    r, classes = model.responsibilities(X)[0], _clusters(model)
+    r, classes = model.responsibilities(X)[0], _component_names(model)
     several = 1 if classes is None or model.known is None else model.known.per_class
     if classes is not None and several > 1:
         classes = [f"{name}.{k + 1}" for name in classes for k in range(several)]

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.em.options import time_options
 from herdcli.cli.em.request import Request
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.em.sequence_options import time_options
+from herdcli.cli.frame.common_options import (
     IN_ROUNDS,
     Parsed,
     checkpoint_options,
@@ -22,6 +21,7 @@ from herdcli.cli.frame.options import (
     table_options,
     threads_option,
 )
+from herdcli.cli.frame.help_pages import Command
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -135,16 +135,16 @@ def command(session: Session, request: Request) -> None:
     For hmm and lds, rows with the same value in a column form a sequence, in their order, and splits keep sequences
     whole.  The result does not depend on the number of threads.
     """
-    from herdcli.cli.em import chains, dynamics, fits, inputs
-    from herdcli.cli.frame import outputs, streamed
+    from herdcli.cli.em import hmm_fit, inputs, lds_fit, model_fits
+    from herdcli.cli.frame import outputs, streamed_rows
 
     request.warn_of_ignored(session)
-    outputs.check(session, fits.KINDS[request.model])
+    outputs.check_artifact(session, model_fits.KINDS[request.model])
     if request.model == "hmm":
-        chains.run(session, request)
+        hmm_fit.fit_hmm(session, request)
     elif request.model == "lds":
-        dynamics.run(session, request)
+        lds_fit.fit_lds(session, request)
     else:
-        with streamed.way_out("--on-disk reads rows some at a time", lambda: request.source != "-"):
-            rows = inputs.read(session, request)
-        fits.run(session, rows, request)
+        with streamed_rows.suggest_streaming("--on-disk reads rows some at a time", lambda: request.source != "-"):
+            rows = inputs.read_inputs(session, request)
+        model_fits.fit_model(session, rows, request)

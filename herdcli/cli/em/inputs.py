@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts.dataset import taken
-from herdcli.artifacts.lazy import Lazy
+from herdcli.artifacts.dataset import take_rows
+from herdcli.artifacts.lazy_matrix import LazyMatrix
 from herdcli.cli.em import on_disk
 from herdcli.cli.em.request import SIZES, WORSE
-from herdcli.cli.frame import streamed
-from herdcli.cli.frame.columns import present_rows
+from herdcli.cli.frame import streamed_rows
+from herdcli.cli.frame.column_order import weighted_rows
 from herdcli.errors import DataError, HerdError
-from herdcli.numerics.blocks import require_weights
+from herdcli.numerics.block_statistics import require_weights
 from herdcli.records import dataclass
 from herdcli.splits import TEST
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from herdcli.cli.em.request import Request
     from herdcli.cli.frame.session import Session
     from herdcli.em.driver import Parameters
-    from herdcli.em.fitting import Asked, Rows
+    from herdcli.em.fitting import FitOptions, FitRows
     from herdcli.schema import Array
 
 
@@ -31,34 +31,34 @@ COPIED = 16  # bytes of an entry besides the stored ones that reading and learni
 
 
 @dataclass(frozen=True)
-class Inputs:
+class EMInputs:
     """Rows, what is wanted of them, and the artifact they came from."""
 
-    rows: Rows
-    asked: Asked
+    rows: FitRows
+    asked: FitOptions
     history: Artifact
 
 
-def read(session: Session, request: Request) -> Inputs:
+def read_inputs(session: Session, request: Request) -> EMInputs:
     """The rows and the start that the options ask for."""
     if request.on_disk:
-        data, rows = on_disk.read(session, request)
+        data, rows = on_disk.read_rows(session, request)
     else:
         data = _loaded(session, request)
         try:
-            rows = _rows(session, data, request)
+            rows = _split_rows(session, data, request)
         except HerdError as error:
             error.where = error.where or data.name
             raise
-    given = _start(session, request, data) if request.start else None
-    return Inputs(rows, _asked(request, data.value, rows, given), replace(data, value=None))
+    given = _initial_values(session, request, data) if request.start else None
+    return EMInputs(rows, _fit_options(request, data.value, rows, given), replace(data, value=None))
 
 
 def _loaded(session: Session, request: Request) -> Artifact:
     """A data set, dense: in memory, or its rows on disk where they would take more than --max-memory."""
     keep = (request.weights,) if request.weights and request.weights != "weight" else ()
     form, label = request.input_format, request.label
-    found = streamed.opened(
+    found = streamed_rows.open_streamed(
         session, request.source, label=label, input_format=form, asked=False, unit_bytes=COPIED, missing=True, keep=keep
     )
     data = found or session.load(request.source, "data", kinds={"dataset"}, input_format=form, label=label, keep=keep, missing=True)
@@ -67,11 +67,11 @@ def _loaded(session: Session, request: Request) -> Artifact:
         rows, columns = value.X.shape
         session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
         value = replace(value, X=value.X.toarray().astype(np.float32))
-    kept = present_rows(session, _weights(value, request.weights))
-    return replace(data, value=value if kept is None else taken(value, kept))
+    kept = weighted_rows(session, _row_weights(value, request.weights))
+    return replace(data, value=value if kept is None else take_rows(value, kept))
 
 
-def _weights(data: Dataset, name: str | None) -> Array | None:
+def _row_weights(data: Dataset, name: str | None) -> Array | None:
     if name is None or name == "weight":
         return data.weight
     found = (data.columns or {})[name]
@@ -80,36 +80,36 @@ def _weights(data: Dataset, name: str | None) -> Array | None:
     return np.asarray(found, dtype=np.float64)
 
 
-def _rows(session: Session, artifact: Artifact, request: Request) -> Rows:
+def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRows:
     """The parts of a data set: split 0 to learn from, 1 to choose by, 2 to judge by."""
-    from herdcli.artifacts.preparation import split_rows
-    from herdcli.em.fitting import Rows
-    from herdcli.numerics.blocks import Rows as Numbered
-    from herdcli.numerics.blocks import Table
+    from herdcli.artifacts.dataset_preparation import assign_splits
+    from herdcli.em.fitting import FitRows
+    from herdcli.numerics.block_statistics import RowReader as Numbered
+    from herdcli.numerics.block_statistics import RowTable
 
     data: Dataset = artifact.value
-    weight, y, names = _weights(data, request.weights), *labels(data, request)
+    weight, y, names = _row_weights(data, request.weights), *requested_labels(data, request)
     known = y if request.per_class else None
-    split = split_rows(replace(data, weight=weight), request.split, request.seed)
+    split = assign_splits(replace(data, weight=weight), request.split, request.seed)
 
     def table(part: int, given: Array | None) -> Numbered | None:
         chosen = np.flatnonzero(split == part)
         own, w = (None if item is None else item[chosen] for item in (given, weight))
         if not len(chosen) or not (w is None or w.any()):
             return None
-        if isinstance(data.X, Lazy):
+        if isinstance(data.X, LazyMatrix):
             require_weights(w)
-            return streamed.FileRows(data.X.taken(chosen), own, weight=w)
-        return Table(data.X, own, w, chosen)
+            return streamed_rows.FileRows(data.X.taken(chosen), own, weight=w)
+        return RowTable(data.X, own, w, chosen)
 
     test = np.flatnonzero(split == TEST)
-    if isinstance(data.X, Lazy):
+    if isinstance(data.X, LazyMatrix):
         test = on_disk.held(session, test, data.X.shape[1])
     holdout = np.asarray(data.X[test], dtype=np.float64) if len(test) else None  # before others are read by what memory is left
     training = table(0, known)
     if training is None:
         raise DataError("has no rows in split 0 to learn from")
-    return Rows(
+    return FitRows(
         training=training,
         valid=table(1, None),
         holdout=holdout,
@@ -119,14 +119,14 @@ def _rows(session: Session, artifact: Artifact, request: Request) -> Rows:
     )
 
 
-def labels(data: Dataset, request: Request) -> tuple[Array | None, list[str] | None]:
-    """Labels and names of classes as `labels_of` has them.  Raises DataError where --per-class finds none."""
+def requested_labels(data: Dataset, request: Request) -> tuple[Array | None, list[str] | None]:
+    """Labels and names of classes as `dataset_labels` has them.  Raises DataError where --per-class finds none."""
     if data.y is None and request.per_class:
         raise DataError("no labels 'y', which --per-class needs", hint="--label COLUMN names the labels of a table")
-    return labels_of(data)
+    return dataset_labels(data)
 
 
-def labels_of(data: Dataset) -> tuple[Array | None, list[str] | None]:
+def dataset_labels(data: Dataset) -> tuple[Array | None, list[str] | None]:
     """Labels (n,) counted from 0, −1 where there is none, and the names of the classes.
 
     Labels −1 and +1 alone are two classes.
@@ -143,12 +143,12 @@ def labels_of(data: Dataset) -> tuple[Array | None, list[str] | None]:
     ]
 
 
-def _asked(request: Request, data: Dataset, rows: Rows, given: Parameters | Array | None) -> Asked:
+def _fit_options(request: Request, data: Dataset, rows: FitRows, given: Parameters | Array | None) -> FitOptions:
     """What is wanted, with numbers of components where none were given."""
-    from herdcli.em.fitting import Asked
+    from herdcli.em.fitting import FitOptions
 
-    first, last = request.components or _default_sizes(request, rows, given)
-    return Asked(
+    first, last = request.components or _default_component_counts(request, rows, given)
+    return FitOptions(
         model=request.model,
         sizes=tuple(range(first, last + 1)),
         covariance=request.covariance,
@@ -168,7 +168,7 @@ def _asked(request: Request, data: Dataset, rows: Rows, given: Parameters | Arra
     )
 
 
-def _default_sizes(request: Request, rows: Rows, given: Parameters | Array | None) -> tuple[int, int]:
+def _default_component_counts(request: Request, rows: FitRows, given: Parameters | Array | None) -> tuple[int, int]:
     count, columns = rows.training.count, rows.training.columns
     if given is not None:
         size = len(given) if isinstance(given, np.ndarray) else len(given["weight"]) if "weight" in given else given["loading"].shape[1]
@@ -185,9 +185,9 @@ def _default_sizes(request: Request, rows: Rows, given: Parameters | Array | Non
     return SIZES[0], min(SIZES[1], most)
 
 
-def _start(session: Session, request: Request, data: Artifact) -> Parameters | Array:
+def _initial_values(session: Session, request: Request, data: Artifact) -> Parameters | Array:
     """Parameters of an earlier model, or rows as centres."""
-    from herdcli.cli.frame import columns
+    from herdcli.cli.frame import column_order
 
     kind = {"gmm": "mixture", "kmeans": "kmeans"}.get(request.model, "factors")
     path = str(request.start)
@@ -195,7 +195,7 @@ def _start(session: Session, request: Request, data: Artifact) -> Parameters | A
     value = begun.value
     width = data.value.X.shape[1]
     if begun.kind == "dataset":
-        X = columns.by_name(session, begun, data.value.feature_names, width).value.X
+        X = column_order.align_dataset(session, begun, data.value.feature_names, width).value.X
         if X.shape[1] != width:
             raise DataError(f"has {X.shape[1]} columns, the rows have {width}", where=begun.name)
         return np.asarray(X.toarray() if hasattr(X, "indptr") else X, dtype=np.float64)

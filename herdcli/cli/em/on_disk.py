@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import parts, preparation
+from herdcli.artifacts import dataset_preparation, split_files
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.wording import grouped
-from herdcli.cli.frame import streamed
-from herdcli.em.fitting import Rows
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.cli.frame import streamed_rows
+from herdcli.em.fitting import FitRows
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import ROOM, Block
+from herdcli.numerics.block_statistics import ROOM, RowBlock
 from herdcli.records import dataclass
 from herdcli.splits import TEST, TRAIN, VALID
 
@@ -28,9 +28,9 @@ HELD, HELD_BYTES = 100_000, 1 << 23  # rows of split 2, and their bytes, that th
 
 @dataclass(frozen=True)
 class FileRows:
-    """`numerics.blocks.Rows` of a file."""
+    """`numerics.block_statistics.RowReader` of a file."""
 
-    file: parts.RowsFile
+    file: split_files.SpilledRows
     room: int
 
     @property
@@ -43,13 +43,13 @@ class FileRows:
         """How many columns they have."""
         return self.file.columns
 
-    def read(self, start: int, stop: int) -> Block:
+    def read(self, start: int, stop: int) -> RowBlock:
         """Rows [start, stop)."""
         X, weight = self.file.read(start, stop)
-        return Block(start, np.ascontiguousarray(X), None, weight)
+        return RowBlock(start, np.ascontiguousarray(X), None, weight)
 
 
-def read(session: Session, request: Request) -> tuple[Artifact, Rows]:
+def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
     """The artifact that rows came from, and the rows: of the file's own split or of --split, else all to learn from."""
     if request.source == "-":
         raise BadUsage("--on-disk needs a Parquet or HDF5 file", hint="herd convert INPUT -o FILE.parquet makes one")
@@ -60,19 +60,19 @@ def read(session: Session, request: Request) -> tuple[Artifact, Rows]:
         if request.split is None:
             return own
         session.require_memory(10 * count, f"the split of {count} rows")
-        return preparation.split_rows(Dataset(np.broadcast_to(np.uint8(0), (count, 1))), request.split, request.seed)
+        return dataset_preparation.assign_splits(Dataset(np.broadcast_to(np.uint8(0), (count, 1))), request.split, request.seed)
 
-    artifact, found = parts.load(
+    artifact, found = split_files.load_parts(
         request.source, note=session.console.note, choose=chosen, label=request.label, roles=session.column_roles()
     )
     session.inputs["data"], session.recoding = replace(artifact, value=None), artifact.recoding
     for number, part in found.items():
-        session.console.detail(f"{artifact.name}: {grouped(part.count)} rows of split {number} in $TMPDIR")
+        session.console.detail(f"{artifact.name}: {group_digits(part.count)} rows of split {number} in $TMPDIR")
     if TRAIN not in found:
         raise DataError("has no rows in split 0 to learn from", where=artifact.name)
     valid, test, names = found.get(VALID), found.get(TEST), artifact.value.feature_names
-    room = min(streamed.room(), ROOM * session.threads)
-    rows = Rows(
+    room = min(streamed_rows.read_budget(), ROOM * session.threads)
+    rows = FitRows(
         training=FileRows(found[TRAIN], room),
         valid=None if valid is None else FileRows(valid, room),
         holdout=None if test is None else test.take(held(session, np.arange(test.count), test.columns)),
@@ -86,5 +86,5 @@ def held(session: Session, places: Array, columns: int) -> Array:
     most = max(1, min(HELD, HELD_BYTES // (8 * columns)))
     if len(places) <= most:
         return places
-    session.console.note(f"{grouped(most)} of {grouped(len(places))} rows of split 2, evenly spread, stay with the model")
+    session.console.note(f"{group_digits(most)} of {group_digits(len(places))} rows of split 2, evenly spread, stay with the model")
     return places[np.arange(most) * len(places) // most]

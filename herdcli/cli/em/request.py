@@ -80,7 +80,7 @@ class Request:
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
-        from herdcli.artifacts.roles import ROLES
+        from herdcli.artifacts.column_roles import ROLES
 
         return ROLES if self.per_class else frozenset({"weight"} if self.weights == "weight" else ())
 

@@ -6,8 +6,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts import provenance
-from herdcli.cli.frame import scores
-from herdcli.cli.frame.scores import rescored
+from herdcli.cli.frame import classifier_scores
+from herdcli.cli.frame.classifier_scores import rescore_classifier
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation import classifier, table
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 VARIANTS = {"algorithm", "form", "covariance", "loss", "C", "passes", "confidence", "multiclass", "always_update", "kernel", "continue"}
 
 
-def comparison(session: Session, request: Request) -> list[Row]:
+def comparison_rows(session: Session, request: Request) -> list[Row]:
     """The rows of --confusion, --mcnemar or --tournament."""
     kinds = {"classifier", "report"} if request.tournament else {"classifier"}
     found = [session.load(path, f"artifact {n + 1}", kinds=kinds) for n, path in enumerate(request.paths)]
-    found = [rescored(session, artifact, request.data) for artifact in found]
+    found = [rescore_classifier(session, artifact, request.data) for artifact in found]
     if request.tournament:
-        return classifier.tournament([row for artifact in found for row in _results(artifact)])
+        return classifier.tournament_edges([row for artifact in found for row in _tournament_entries(artifact)])
     if request.confusion:
-        return [{"file": artifact.name, **row} for artifact in found for row in classifier.confusion(artifact.value)]
+        return [{"file": artifact.name, **row} for artifact in found for row in classifier.confusion_rows(artifact.value)]
     if len(found) < 2:
         raise BadUsage("--mcnemar compares two classifiers or more", hint="herd eval A.h5 B.h5 --mcnemar")
-    return [{"a": a.name, "b": b.name, **classifier.mcnemar(a.value, b.value)} for a, b in combinations(found, 2)]
+    return [{"a": a.name, "b": b.name, **classifier.mcnemar_test(a.value, b.value)} for a, b in combinations(found, 2)]
 
 
-def _results(artifact: Artifact) -> list[Row]:
+def _tournament_entries(artifact: Artifact) -> list[Row]:
     """The entries of a tournament: the rows of a report, or a classifier's own."""
-    return table.rows_of(artifact.value) if artifact.kind == "report" else [_result(artifact)]
+    return table.report_rows(artifact.value) if artifact.kind == "report" else [_tournament_entry(artifact)]
 
 
-def _result(artifact: Artifact) -> Row:
+def _tournament_entry(artifact: Artifact) -> Row:
     """The entry of a classifier in a tournament: its task is its input and whatever of its options is not the algorithm."""
     settings = artifact.value.settings
     made = provenance.last_of(artifact.history, "nherd-train")
@@ -48,15 +48,15 @@ def _result(artifact: Artifact) -> Row:
     task = {"inputs": made["inputs"], "options": {name: item for name, item in made["parameters"].items() if name not in VARIANTS}}
     name = f"{settings.algorithm} {'full' if settings.covariance == 'full' else settings.form}"
     return {
-        "task": provenance.digest(task),
+        "task": provenance.record_digest(task),
         "algorithm": name,
         "noise": settings.label_noise,
         "error": classifier.metrics(artifact.value, None)["error"],
     }
 
 
-def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
+def with_evaluation_examples(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """A classifier judged on the examples of --data; without the option as it is.  Pictures, and figures of labels, need all scores."""
     if request.data is None or request.plots or request.report:
-        return rescored(session, artifact, request.data)
-    return scores.judged(session, artifact, request.data)
+        return rescore_classifier(session, artifact, request.data)
+    return classifier_scores.evaluate_on_examples(session, artifact, request.data)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.eval.request import Request
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import column_options, output_options, stage, threads_option
+from herdcli.cli.frame.common_options import column_options, output_options, stage, threads_option
+from herdcli.cli.frame.help_pages import Command
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -44,6 +44,6 @@ def command(session: Session, request: Request) -> None:
     correlation, eigenfaces, fisherfaces and δppca.  -o FILE.h5 stores the table as a `report` artifact;
     --report FILE.html writes a page to share.
     """
-    from herdcli.cli.eval.run import run
+    from herdcli.cli.eval.run import evaluate
 
-    run(session, request)
+    evaluate(session, request)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import holdout, preparation, provenance
-from herdcli.cli.frame.columns import by_name
-from herdcli.cli.frame.rows import Reading, in_units
+from herdcli.artifacts import condition_holdout, dataset_preparation, provenance
+from herdcli.cli.frame.column_order import align_dataset
+from herdcli.cli.frame.dataset_rows import RowReading, rows_in_units
 from herdcli.errors import DataError
-from herdcli.evaluation.gallery import Dimensions, Recognition
+from herdcli.evaluation.gallery import RecognitionTask, SubspaceDimensions
 from herdcli.kinds import GALLERY
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 from herdcli.splits import TEST, TRAIN, VALID
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PARTS = {"test": TEST, "valid": VALID}
 
 
-def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
+def with_gallery(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """A model of pairs with the images of --gallery; without the option as it is."""
     if request.gallery is None:
         for name in GALLERY:
@@ -34,34 +34,34 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     model = artifact.value
     wanted = () if request.probe_sets is None else (request.probe_sets,)
     data = session.load(request.gallery, "gallery", kinds={"dataset"}, keep=wanted)
-    data = by_name(session, data, model.feature_names, len(model.W1))
+    data = align_dataset(session, data, model.feature_names, len(model.W1))
     if data.value.X.shape[1] != len(model.W1):
         raise DataError(f"/X has {data.value.X.shape[1]} columns, the model has {len(model.W1)} pixels", where=data.name)
     limits = None if model.value_range is None else tuple(model.value_range)
-    reading = Reading(default=0.5, seed=request.seed, threshold=model.threshold, value_range=limits)
-    rows = in_units(session, data, family(model.settings.visible_units), reading)
+    reading = RowReading(default=0.5, seed=request.seed, threshold=model.threshold, value_range=limits)
+    rows = rows_in_units(session, data, unit_family(model.settings.visible_units), reading)
     persons, names = rows.labelled(data.name, "--gallery")
-    split = _split(session, artifact, data, rows.split)
+    split = _assign_parts(session, artifact, data, rows.split)
     train, probes = (np.flatnonzero(split == part) for part in (TRAIN, PARTS[request.probes]))
     for part, indices in (("training", train), (request.probes, probes)):
         if not len(indices):
             raise DataError(f"the {part} part has no rows", where=data.name, hint="herd convert --split draws a new split")
     count = request.gallery_images
-    value = Recognition(
+    value = RecognitionTask(
         model=model,
         units=rows.X,
-        images=preparation.dense(data.value, np.float64),
+        images=dataset_preparation.dense_copy(data.value, np.float64),
         persons=np.array(names)[persons],
         train=train,
-        gallery=train if count is None else holdout.some_of_each(persons, train, count, request.seed),
+        gallery=train if count is None else condition_holdout.sample_rows_per_person(persons, train, count, request.seed),
         probes=probes,
-        sets=_sets(data, request.probe_sets, request.probes)[probes],
-        dimensions=Dimensions(request.drop_first, *request.dimensions),
+        sets=_test_set_names(data, request.probe_sets, request.probes)[probes],
+        dimensions=SubspaceDimensions(request.drop_first, *request.dimensions),
     )
     return replace(artifact, value=value)
 
 
-def _split(session: Session, artifact: Artifact, data: Artifact, own: Array) -> Array:
+def _assign_parts(session: Session, artifact: Artifact, data: Artifact, own: Array) -> Array:
     """The parts that the model was learned with if these are its data, else those of the data set itself."""
     learned = provenance.last_of(artifact.history, "fit-rbm")
     if learned and any(item.get("sha256") == data.sha256 for item in learned["inputs"]):
@@ -73,10 +73,10 @@ def _split(session: Session, artifact: Artifact, data: Artifact, own: Array) -> 
     return own
 
 
-def _sets(data: Artifact, column: str | None, part: str) -> Array:
+def _test_set_names(data: Artifact, column: str | None, part: str) -> Array:
     """The test set (n,) of each row, as text."""
     columns = data.value.columns or {}
-    if column is None and holdout.PROBE_SET not in columns:
+    if column is None and condition_holdout.PROBE_SET not in columns:
         return np.full(data.value.X.shape[0], part)
-    values = columns[column or holdout.PROBE_SET].astype(np.str_)
+    values = columns[column or condition_holdout.PROBE_SET].astype(np.str_)
     return np.where(values == "", part, values)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from herdcli.artifacts import preparation
-from herdcli.cli.frame.rows import classes_of, rows_of
+from herdcli.artifacts import dataset_preparation
+from herdcli.cli.frame.dataset_rows import model_classes, rows_for_model
 from herdcli.errors import DataError
-from herdcli.evaluation.rbm import lost_track, ranked_apart, worse_than_independent
-from herdcli.evaluation.verdicts import findings_of
-from herdcli.rbm.classes import judged_on
-from herdcli.rbm.enumeration import enumerable
-from herdcli.rbm.layers import layers_of, with_lowest
+from herdcli.evaluation.rbm import independence_message, lost_tracking_message, ranking_messages
+from herdcli.evaluation.verdicts import split_findings
+from herdcli.rbm.class_models import replace_evaluation_rows
+from herdcli.rbm.enumeration import is_enumerable
+from herdcli.rbm.layers import model_layers, replace_lowest
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 WORSE = "worse than independent"  # the verdict of evaluation.rbm
 
 
-def tell_of_annealing(session: Session, value: RBM, request: Request) -> None:
+def announce_annealing(session: Session, value: RBM, request: Request) -> None:
     """Say how the errors of models of classes come without annealing, before it begins."""
     if value.scores is None or request.likelihood != "auto" or value.holdout is None or value.joint == "discriminative":
         return
-    many = sum(not enumerable(value.harmonium(m)) for m in range(value.count))
+    many = sum(not is_enumerable(value.harmonium(m)) for m in range(value.count))
     if many:
         of = f"log Z of {many} model{'s' * (many > 1)} is annealed"
         session.console.note(f"{of} for the log-likelihood; --likelihood none gives the errors without it")
@@ -46,50 +46,50 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
                 f"{row['file']}: the log-likelihood is not reliable: {row['effective_chains']:.3g} effective chains at "
                 f"{row['temperatures']} temperatures, 20 that agree are needed; more --chains or --temperatures may help"
             )
-        if lost := lost_track(row):
+        if lost := lost_tracking_message(row):
             session.console.warn(f"{row['file']}: {lost}")
-        if WORSE in findings_of(row.get("verdict")) and row.get("independent") is not None and row["kind"] == "rbm":
-            session.console.warn(f"{row['file']}: {worse_than_independent(row)}")
+        if WORSE in split_findings(row.get("verdict")) and row.get("independent") is not None and row["kind"] == "rbm":
+            session.console.warn(f"{row['file']}: {independence_message(row)}")
 
 
 def warn_of_ranks(session: Session, rows: Sequence[Row]) -> None:
     """Say where pseudo-likelihood ranks the models of a table otherwise than the log-likelihood does."""
     if sum("pseudo_likelihood" in row for row in rows) > 1:
-        for remark in ranked_apart(rows):
+        for remark in ranking_messages(rows):
             session.console.warn(remark)
 
 
-def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
+def with_evaluation_rows(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """An rbm or dbn with the rows of --data, all of them test rows if they have no split; without the option as it is."""
-    layers = layers_of(artifact.value)
+    layers = model_layers(artifact.value)
     model = layers[0]
     if request.data is None:
         if model.elsewhere is not None:
             session.console.warn(f"{artifact.name} has the digest of its held-out rows alone: --data supplies them")
         return artifact
     known = model.elsewhere
-    data = _rows(session, model, request.data)
+    data = _load_evaluation_rows(session, model, request.data)
     if known is None and data.value.split is None:
         data = replace(data, value=replace(data.value, split=np.full(data.value.X.shape[0], TEST, dtype=np.uint8)))
     asked = {} if known is None else {"split": known.parts, "seed": known.seed}
-    with preparation.ruled(preparation.SplitRule(by_class=known is not None and known.by_class)):
-        rows = rows_of(session, model, data, asked, sparse=len(layers) == 1)
+    with dataset_preparation.use_split_rule(dataset_preparation.SplitRule(by_class=known is not None and known.by_class)):
+        rows = rows_for_model(session, model, data, asked, sparse=len(layers) == 1)
     try:
-        found = judged_on(model, rows.X, rows.split, classes_of(model, rows, request.data), map=session.map)
+        found = replace_evaluation_rows(model, rows.X, rows.split, model_classes(model, rows, request.data), map=session.map)
     except DataError as error:
         error.where = error.where or data.name
         raise
-    return replace(artifact, value=with_lowest(artifact.value, found))
+    return replace(artifact, value=replace_lowest(artifact.value, found))
 
 
-def _rows(session: Session, model: RBM, path: str) -> Artifact:
+def _load_evaluation_rows(session: Session, model: RBM, path: str) -> Artifact:
     """The rows of --data, read as those of the fit were where its held-out rows are to be found among them."""
-    from herdcli.cli.frame import streamed
-    from herdcli.rbm.units import family
+    from herdcli.cli.frame import streamed_rows
+    from herdcli.rbm.units import unit_family
 
     if model.elsewhere is None:
         return session.load(path, "data", kinds={"dataset"})
-    label, unit_bytes = model.elsewhere.label, 1 if family(model.visible_units).two_state else 4
+    label, unit_bytes = model.elsewhere.label, 1 if unit_family(model.visible_units).two_state else 4
     asked = model.elsewhere.on_disk and path != "-"
-    found = streamed.opened(session, path, label=label, input_format=None, asked=asked, unit_bytes=unit_bytes)
+    found = streamed_rows.open_streamed(session, path, label=label, input_format=None, asked=asked, unit_bytes=unit_bytes)
     return found or session.load(path, "data", kinds={"dataset"}, label=label)

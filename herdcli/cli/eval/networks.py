@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts.alignment import listed
-from herdcli.cli.frame.columns import variables_by_name, warn_of_weights
-from herdcli.cli.frame.networks import load_like, parsed, states_named
+from herdcli.artifacts.column_alignment import format_names
+from herdcli.cli.frame.column_order import match_variables, warn_of_weights
+from herdcli.cli.frame.network_files import load_matching, parse_source, state_encoding
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
+def with_reference(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """A network or beliefs with --reference beside it, a network with the rows of --data."""
-    found = against(session, artifact, request.reference)
+    found = compare_with_reference(session, artifact, request.reference)
     if artifact.kind != "network" or request.data is None:
         return found
-    from herdcli.evaluation.network import Beside
+    from herdcli.evaluation.network import NetworkWithReference
 
     network: Network = artifact.value
-    reference = found.value.reference if isinstance(found.value, Beside) else None
-    return replace(found, value=Beside(network, reference, _rows(session, network, request.data)))
+    reference = found.value.reference if isinstance(found.value, NetworkWithReference) else None
+    return replace(found, value=NetworkWithReference(network, reference, _state_rows(session, network, request.data)))
 
 
-def _rows(session: Session, network: Network, path: str) -> Array:
+def _state_rows(session: Session, network: Network, path: str) -> Array:
     """Rows of states (n, N) by the names of variables and states, −1 for gaps."""
-    session.recoding = states_named(network)
+    session.recoding = state_encoding(network)
     data = session.load(path, "data", kinds={"dataset"}, missing=True)
     value = data.value
     X = value.X.toarray() if value.is_sparse else np.asarray(value.X)
@@ -46,10 +46,10 @@ def _rows(session: Session, network: Network, path: str) -> Array:
         raise DataError(f"has {X.shape[1]} columns without names, the network has {network.count} variables", where=data.name)
     place = {name: k for k, name in enumerate(have or names)}
     if not (there := [name for name in names if name in place]):
-        raise DataError("has no column of a variable of the network", where=data.name, hint=f"its variables are {listed(names)}")
+        raise DataError("has no column of a variable of the network", where=data.name, hint=f"its variables are {format_names(names)}")
     for kind, left in (("left out", sorted(place.keys() - set(names))), ("no column for", [name for name in names if name not in place])):
         if left:
-            session.console.note(f"{data.name}: {kind} {listed(left)}")
+            session.console.note(f"{data.name}: {kind} {format_names(left)}")
     rows = np.full((len(X), network.count), -1.0)
     for name in there:
         rows[:, names.index(name)] = X[:, place[name]]
@@ -63,29 +63,32 @@ def _rows(session: Session, network: Network, path: str) -> Array:
     return found
 
 
-def against(session: Session, artifact: Artifact, reference: str | None) -> Artifact:
+def compare_with_reference(session: Session, artifact: Artifact, reference: str | None) -> Artifact:
     """Beliefs beside the marginals of a reference (.MAR text, or beliefs), networks beside a network; the others as they are."""
     if reference is None or artifact.kind not in ("beliefs", "network"):
         return artifact
-    from herdcli.evaluation.beliefs import Compared
-    from herdcli.evaluation.network import Beside
+    from herdcli.evaluation.beliefs import BeliefsWithReference
+    from herdcli.evaluation.network import NetworkWithReference
 
     if artifact.kind == "network":
-        return replace(artifact, value=Beside(artifact.value, load_like(session, reference, artifact.value.names, artifact.value.count)))
+        return replace(
+            artifact,
+            value=NetworkWithReference(artifact.value, load_matching(session, reference, artifact.value.names, artifact.value.count)),
+        )
 
-    marginals, log_z = _reference(session, reference, artifact.value)
-    return replace(artifact, value=Compared(artifact.value, marginals, log_z))
+    marginals, log_z = _read_reference(session, reference, artifact.value)
+    return replace(artifact, value=BeliefsWithReference(artifact.value, marginals, log_z))
 
 
-def _reference(session: Session, path: str, beliefs: Beliefs) -> tuple[list[Array], float | None]:
+def _read_reference(session: Session, path: str, beliefs: Beliefs) -> tuple[list[Array], float | None]:
     from herdcli.markov.formats import results
 
     with session.opened(path) as source:
         if source.head.lstrip().startswith(b"MAR"):
-            return parsed(session, source, "reference", results.read_mar, "text").value, None
+            return parse_source(session, source, "reference", results.read_mar, "text").value, None
         if not source.regular:
             raise DataError("is not .MAR text", where=source.name, hint="name a file of beliefs, or .MAR text")
     found = session.load(path, "reference", kinds={"beliefs"})
     known, marginals = found.value, found.value.marginals()
-    order = variables_by_name(found, known.names, len(marginals), beliefs.names, len(beliefs.node_offset) - 1)
+    order = match_variables(found, known.names, len(marginals), beliefs.names, len(beliefs.node_offset) - 1)
     return marginals if order is None else [marginals[i] for i in order], known.log_z

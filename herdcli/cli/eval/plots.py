@@ -14,53 +14,53 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.session import Session
-    from herdcli.evaluation.settings import EvaluationSettings
+    from herdcli.evaluation.evaluation_settings import EvaluationSettings
 
 
-def check(session: Session, request: Request) -> None:
+def check_plots(session: Session, request: Request) -> None:
     """Refuse pictures that cannot be drawn or written, before any work is done."""
     if request.plots and len(request.sources) > 1:
         raise BadUsage(f"--plot draws one artifact, but {len(request.sources)} are given", hint="run herd eval for each")
     for name, path in request.plots:
         if Path(path).suffix.lower() not in pictures.SUFFIXES:
             raise BadUsage(f"the picture of {name} needs one of the suffixes {' '.join(pictures.SUFFIXES)}", where=path)
-        outputs.check_beside(session, _named(Path(path), "PLOT") if name == pictures.ALL else path)
+        outputs.check_side_file(session, _plot_path(Path(path), "PLOT") if name == pictures.ALL else path)
     if request.plots:
         pictures.require_matplotlib()
         if request.table:
             session.console.warn(f"--plot has no effect with --{request.table}")
 
 
-def draw(session: Session, artifact: Artifact, request: Request, settings: EvaluationSettings) -> None:
+def draw_plots(session: Session, artifact: Artifact, request: Request, settings: EvaluationSettings) -> None:
     """Draw and write each picture of an artifact; of `all` every one that it has data for, in files of their names."""
     for name, path in request.plots:
         if name == pictures.ALL:
             _draw_all(session, artifact, Path(path), settings)
         else:
-            _write(session, pictures.plot_of(artifact.kind, name)(artifact.value, settings, map=session.map), path)
+            _write_figure(session, pictures.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map), path)
 
 
 def _draw_all(session: Session, artifact: Artifact, path: Path, settings: EvaluationSettings) -> None:
     """name.svg becomes name-PLOT.svg; what there is no data for is noted.  Raises BadUsage where nothing can be drawn."""
     drawn = 0
-    for name in pictures.names(artifact.kind):
-        target = _named(path, name)
-        outputs.check_beside(session, target)
+    for name in pictures.plot_names(artifact.kind):
+        target = _plot_path(path, name)
+        outputs.check_side_file(session, target)
         try:
-            figure = pictures.plot_of(artifact.kind, name)(artifact.value, settings, map=session.map)
+            figure = pictures.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map)
         except HerdError as error:
             session.console.note(f"no picture of {name}: {error}" + (f" ({error.hint})" if error.hint else ""))
             continue
-        _write(session, figure, target)
+        _write_figure(session, figure, target)
         drawn += 1
     if not drawn:
         raise BadUsage(f"nothing of this {artifact.kind} can be drawn", where=artifact.name, hint="herd eval --help lists plots by kind")
 
 
-def _named(path: Path, name: str) -> str:
+def _plot_path(path: Path, name: str) -> str:
     """The file of one of all plots."""
     return str(path.with_name(f"{path.stem}-{name}{path.suffix}"))
 
 
-def _write(session: Session, figure: pictures.Figure, path: str) -> None:
-    outputs.beside(session, path, partial(pictures.write, figure, suffix=Path(path).suffix.lower()))
+def _write_figure(session: Session, figure: pictures.Figure, path: str) -> None:
+    outputs.write_side_file(session, path, partial(pictures.write_figure, figure, suffix=Path(path).suffix.lower()))

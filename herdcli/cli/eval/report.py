@@ -7,38 +7,38 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import outputs
-from herdcli.cli.frame.networks import load_model
+from herdcli.cli.frame.network_files import load_model
 from herdcli.errors import BadUsage, HerdError
 from herdcli.evaluation import plots
-from herdcli.kinds import able
+from herdcli.kinds import kinds_with
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.session import Session
-    from herdcli.evaluation.report import Part, Picture
-    from herdcli.evaluation.settings import EvaluationSettings
+    from herdcli.evaluation.evaluation_settings import EvaluationSettings
+    from herdcli.evaluation.report import ReportPart, ReportPicture
     from herdcli.evaluation.table import Row
 
 
-class Reporter:
+class ReportBuilder:
     """Opens the artifacts of `herd eval` one by one, and with --report collects the parts of a page."""
 
     def __init__(self, session: Session, request: Request) -> None:
         """Refuses a page that cannot be written, before any work is done."""
         path = request.report
         self._session, self._path, self._keep_going = session, path, request.keep_going
-        self._parts: list[Part] = []
+        self._parts: list[ReportPart] = []
         if path == "-":
             raise BadUsage("--report needs the name of a file", hint="--report report.html")
         if path and not path.lower().endswith((".html", ".htm")):
             raise BadUsage("--report writes HTML", where=path, hint="--report report.html; a browser prints it as PDF")
         if path:
-            outputs.check_beside(session, path, binary=False)
+            outputs.check_side_file(session, path, binary=False)
 
     def loaded(self, paths: Sequence[str]) -> Iterator[Artifact]:
         """Each artifact; with --keep-going without those of kinds that have no figures, which are named."""
-        evaluable = able("metrics")
+        evaluable = kinds_with("metrics")
         for number, path in enumerate(paths):
             artifact = load_model(self._session, path, f"artifact {number + 1}", None if self._keep_going else evaluable)
             if artifact.kind in evaluable:
@@ -49,36 +49,38 @@ class Reporter:
     def add(self, artifact: Artifact, rows: Sequence[Row], settings: EvaluationSettings) -> None:
         """One artifact, with every picture of its kind that can be drawn here."""
         if self._path:
-            from herdcli.cli.frame import spelling
-            from herdcli.evaluation.report import Part
+            from herdcli.cli.frame import command_lines
+            from herdcli.evaluation.report import ReportPart
 
-            pictures, lines = _pictures(self._session, artifact, settings), spelling.lines(artifact)
-            self._parts.append(Part(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines))
+            pictures, lines = _draw_pictures(self._session, artifact, settings), command_lines.command_lines(artifact)
+            self._parts.append(ReportPart(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines))
 
     def write(self) -> None:
         """The page.  Raises BadUsage when there is nothing to report."""
         if not self._path:
             return
-        from herdcli.evaluation.report import page
+        from herdcli.evaluation.report import report_page
 
         if not self._parts:
             raise BadUsage(
                 "there is nothing to report", where=self._path, hint="name artifacts; --confusion and similar tables have no page"
             )
-        outputs.beside(self._session, self._path, lambda target: outputs.write_text(target, page(self._parts)), binary=False)
+        outputs.write_side_file(
+            self._session, self._path, lambda target: outputs.write_text(target, report_page(self._parts)), binary=False
+        )
 
 
-def _pictures(session: Session, artifact: Artifact, settings: EvaluationSettings) -> dict[str, Picture]:
+def _draw_pictures(session: Session, artifact: Artifact, settings: EvaluationSettings) -> dict[str, ReportPicture]:
     """Pictures by the plot's name; a plot that this artifact has no data for is told under -v and left out."""
-    from herdcli.evaluation.report import Picture
+    from herdcli.evaluation.report import ReportPicture
 
-    found: dict[str, Picture] = {}
-    for name in plots.names(artifact.kind):
+    found: dict[str, ReportPicture] = {}
+    for name in plots.plot_names(artifact.kind):
         target = io.BytesIO()
         try:
-            plots.write(plots.plot_of(artifact.kind, name)(artifact.value, settings, map=session.map), target, ".svg", page=True)
+            plots.write_figure(plots.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map), target, ".svg", page=True)
         except HerdError as error:
             session.console.detail(f"no picture of {name}: {error}")
             continue
-        found[name] = Picture(target.getvalue().decode(), plots.shows(artifact.kind, name))
+        found[name] = ReportPicture(target.getvalue().decode(), plots.plot_caption(artifact.kind, name))
     return found

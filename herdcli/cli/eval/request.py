@@ -15,17 +15,17 @@ from herdcli.cli.frame.declaration import (
     text,
     whole,
 )
-from herdcli.cli.frame.request import as_file, as_recorded, input_file, output_file, shown_as_file, unrecorded, where_changed
-from herdcli.cli.frame.targets import recorded_scores
+from herdcli.cli.frame.request import as_file, as_recorded, input_file, output_file, record_as_file, unrecorded, where_changed
+from herdcli.cli.frame.target_files import recorded_scores
 from herdcli.errors import BadUsage
-from herdcli.kinds import pictures
+from herdcli.kinds import plots_by_kind
 from herdcli.records import dataclass
 
 TABLES = ("confusion", "mcnemar", "tournament")  # of classifiers: other tables than one row per artifact
 
 
-def _target(text: str | None) -> str | None:
-    from herdcli.cli.frame.targets import recorded_target
+def _recorded_target(text: str | None) -> str | None:
+    from herdcli.cli.frame.target_files import recorded_target
 
     return None if text is None else recorded_target(text)
 
@@ -76,13 +76,14 @@ class Request:
         metavar="NAME FILE",
         group=OUTPUT,
         record=output_file(),
-        help="Draw this picture of the artifact into FILE (.png, .pdf, .svg); all: every one, name.svg as name-PLOT.svg.  " + pictures(),
+        help="Draw this picture of the artifact into FILE (.png, .pdf, .svg); all: every one, name.svg as name-PLOT.svg.  "
+        + plots_by_kind(),
     )
     report: str | None = option(
         path(),
         metavar="FILE.html",
         group=OUTPUT,
-        record=output_file(shown_as_file),
+        record=output_file(record_as_file),
         help="Also write one self-contained page: figures, pictures, and how each artifact was made.",
     )
     keep_going: bool = flag(help="Skip artifacts that cannot be evaluated, with a warning.")
@@ -103,7 +104,7 @@ class Request:
         text(),
         metavar="NAME[:…]",
         group=INPUT,
-        record=as_recorded(_target),
+        record=as_recorded(_recorded_target),
         help="Samples: compare with this closed form (see kernel-herd).",
     )
     trace: bool = flag(help="Samples: one row for each of log-spaced numbers of atoms.")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.eval import heldout_rows, plots, table
-from herdcli.cli.eval.report import Reporter
-from herdcli.cli.frame import exact
-from herdcli.cli.frame.console import printable
-from herdcli.cli.frame.request import settings
+from herdcli.cli.eval import plots, shared_test_rows, table
+from herdcli.cli.eval.report import ReportBuilder
+from herdcli.cli.frame import exact_mode
+from herdcli.cli.frame.console import printable_name
+from herdcli.cli.frame.request import topic_settings
 from herdcli.errors import NegativeResult
 from herdcli.evaluation import table as tables
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.evaluation.units import in_unit
+from herdcli.evaluation.bit_units import convert_unit
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.kinds import KINDS
-from herdcli.parts import named
+from herdcli.parts import import_named
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from herdcli.evaluation.table import Row
 
 
-def run(session: Session, request: Request) -> None:
+def evaluate(session: Session, request: Request) -> None:
     """Print or save the table.  Raises NegativeResult where a row misses a bar."""
-    bars = [tables.requirement(text) for text in request.requirements]
-    exact.refuse_options(session, {"plot": request.plots, "report": request.report, str(request.table): request.table})
-    form = table.text_format(session, request.format)
-    table.check(session, form)
-    plots.check(session, request)
-    reporter = Reporter(session, request)
-    rows, history = _compared(session, request, reporter) if request.table else _judged(session, request, reporter)
-    table.write(session, rows, form, history)
+    bars = [tables.parse_requirement(text) for text in request.requirements]
+    exact_mode.refuse_options(session, {"plot": request.plots, "report": request.report, str(request.table): request.table})
+    form = table.table_format(session, request.format)
+    table.check_output(session, form)
+    plots.check_plots(session, request)
+    reporter = ReportBuilder(session, request)
+    rows, history = _comparison_rows(session, request, reporter) if request.table else _evaluate_artifacts(session, request, reporter)
+    table.write_table(session, rows, form, history)
     if any("log_likelihood" in row or "pseudo_likelihood" in row for row in rows):  # what judges harmoniums is not imported for others
         from herdcli.cli.eval.harmoniums import warn_of_likelihoods, warn_of_ranks
 
@@ -44,50 +44,50 @@ def run(session: Session, request: Request) -> None:
         raise NegativeResult("; ".join(missed))
 
 
-def _compared(session: Session, request: Request, reporter: Reporter) -> tuple[list[Row], None]:
+def _comparison_rows(session: Session, request: Request, reporter: ReportBuilder) -> tuple[list[Row], None]:
     """The rows of a table of classifiers, which has no page."""
-    from herdcli.cli.eval.classifiers import comparison
+    from herdcli.cli.eval.classifiers import comparison_rows
 
-    rows = comparison(session, request)
+    rows = comparison_rows(session, request)
     reporter.write()
     return rows, None
 
 
-def _judged(session: Session, request: Request, reporter: Reporter) -> tuple[list[Row], Artifact | None]:
+def _evaluate_artifacts(session: Session, request: Request, reporter: ReportBuilder) -> tuple[list[Row], Artifact | None]:
     """The rows of every artifact, and the artifact of a table of one row, whose history goes on."""
-    asked = settings(EvaluationSettings, request)
+    asked = topic_settings(EvaluationSettings, request)
     rows: list[Row] = []
     told: set[str] = set()
     last, compared = None, []
     for loaded in reporter.loaded(request.paths):
-        _refuse(session, loaded)
+        _refuse_under_exact(session, loaded)
         if loaded.kind not in told:
             _warn_of_ignored(session, loaded.kind)
             told.add(loaded.kind)
         compared.append(replace(loaded, value=None))
         judge = KINDS[loaded.kind].judge
-        last = named(judge)(session, loaded, request) if judge else loaded
-        plots.draw(session, last, request, asked)
+        last = import_named(judge)(session, loaded, request) if judge else loaded
+        plots.draw_plots(session, last, request, asked)
         if last.kind == "rbm":
-            from herdcli.cli.eval.harmoniums import tell_of_annealing
+            from herdcli.cli.eval.harmoniums import announce_annealing
 
-            tell_of_annealing(session, last.value, request)
+            announce_annealing(session, last.value, request)
         with session.console.progress(f"evaluating {last.name}") as progress:
-            found = tables.figures(last.kind, last.value, asked, map=session.map, progress=progress.show)
-        found = [in_unit(row, request.unit) for row in found]
-        rows += [{"file": printable(last.name), "kind": last.kind, **row} for row in found]
+            found = tables.artifact_rows(last.kind, last.value, asked, map=session.map, progress=progress.show)
+        found = [convert_unit(row, request.unit) for row in found]
+        rows += [{"file": printable_name(last.name), "kind": last.kind, **row} for row in found]
         reporter.add(last, found, asked)
     reporter.write()
     if request.data is None:
-        heldout_rows.warn_of_differences(session, compared)
+        shared_test_rows.warn_of_differences(session, compared)
     return rows, last if len(rows) == 1 else None
 
 
-def _refuse(session: Session, loaded: Artifact) -> None:
+def _refuse_under_exact(session: Session, loaded: Artifact) -> None:
     """Raise BadUsage for an artifact that --exact is not for."""
-    exact.refuse_kind(session, loaded.kind, loaded.name)
+    exact_mode.refuse_kind(session, loaded.kind, loaded.name)
     if session.exact:
-        exact.refuse_units(session, loaded.value.visible_units, loaded.value.hidden_units)
+        exact_mode.refuse_units(session, loaded.value.visible_units, loaded.value.hidden_units)
 
 
 def _warn_of_ignored(session: Session, kind: str) -> None:

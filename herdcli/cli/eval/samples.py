@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import labels, stein
-from herdcli.cli.frame.columns import matrix_by_name
-from herdcli.cli.frame.targets import closed_target, matrix
+from herdcli.cli.frame import label_column, stein_scores
+from herdcli.cli.frame.column_order import align_matrix
+from herdcli.cli.frame.target_files import parse_target, rows_and_names
 from herdcli.errors import BadUsage
 from herdcli.evaluation import samples
-from herdcli.quadrature.joint import MARK
-from herdcli.quadrature.kernel_names import choose, parse
-from herdcli.quadrature.stein import Scored, Stein
-from herdcli.quadrature.targets import Rows
+from herdcli.quadrature.joint_kernels import MARK
+from herdcli.quadrature.kernel_parsing import choose_length_scales, parse_kernel
+from herdcli.quadrature.stein_kernels import ScoreTarget, SteinKernel
+from herdcli.quadrature.targets import RowTarget
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -27,68 +27,68 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
+def with_target(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """Samples, or a data set seen as equally weighted samples, beside the target of --data or --target; traced with --trace."""
     if artifact.kind == "dataset" and not (request.target or request.data or request.scores):
         raise BadUsage("a data set is compared with a target", where=artifact.name, hint="--data FILE, --target NAME or --scores FILE")
-    atoms, names = matrix(artifact)
+    atoms, names = rows_and_names(artifact)
     own = artifact.value if artifact.kind == "samples" else None
-    weight = samples.shares(artifact.value.weight, len(atoms), None if own is None else own.groups)
+    weight = samples.normalized_weights(artifact.value.weight, len(atoms), None if own is None else own.groups)
     reference, kernel = None, None
     if request.scores:
-        atoms, kernel = _scored(session, request, artifact)
-        reference = samples.reference(kernel, Scored(atoms.shape[1]))
+        atoms, kernel = _atoms_and_scores(session, request, artifact)
+        reference = samples.target_reference(kernel, ScoreTarget(atoms.shape[1]))
     elif request.target or request.data:
         text = request.kernel or (own.kernel if own is not None else "")
-        target = _target(session, request, atoms.shape[1], names, text)
-        kernel, scale = _kernel(own, atoms, request, target)
+        target = _read_target(session, request, atoms.shape[1], names, text)
+        kernel, scale = _evaluation_kernel(own, atoms, request, target)
         if scale is not None:
-            atoms, target = atoms / scale, _scaled(target, scale)
-        reference = samples.reference(kernel, target, map=session.map)
+            atoms, target = atoms / scale, _scale_target(target, scale)
+        reference = samples.target_reference(kernel, target, map=session.map)
     if request.trace and own is None:
         raise BadUsage("--trace needs samples, a data set has no order", where=artifact.name)
-    return replace(artifact, value=samples.Judged(own, atoms, weight, reference, kernel, traced=request.trace))
+    return replace(artifact, value=samples.EvaluatedSamples(own, atoms, weight, reference, kernel, traced=request.trace))
 
 
-def _scored(session: Session, request: Request, artifact: Artifact) -> tuple[Array, Kernel]:
+def _atoms_and_scores(session: Session, request: Request, artifact: Artifact) -> tuple[Array, Kernel]:
     """Atoms beside their scores, in the columns of a Stein kernel: the one of --kernel, else of the samples, else stein:imq."""
     own = artifact.value if artifact.kind == "samples" else None
     if request.target or request.data:
         raise BadUsage("--scores are of the target itself", hint="leave out --data and --target")
     text = request.kernel or (own.kernel if own is not None and own.kernel.startswith("stein") else "stein:imq")
-    kernel = parse(text)
-    if not isinstance(kernel, Stein):
+    kernel = parse_kernel(text)
+    if not isinstance(kernel, SteinKernel):
         raise BadUsage(f"--scores go with a Stein kernel, not with {text}", hint="--kernel stein:imq")
-    X, _, S = stein.scores(session, request.scores, *matrix(artifact), artifact.name)
+    X, _, S = stein_scores.read_scores(session, request.scores, *rows_and_names(artifact), artifact.name)
     scale: Array = np.ones(X.shape[1]) if own is None or own.scale is None else own.scale
-    return np.concatenate([X / scale, S * scale], axis=1), choose(kernel, X / scale, "median", request.seed)
+    return np.concatenate([X / scale, S * scale], axis=1), choose_length_scales(kernel, X / scale, "median", request.seed)
 
 
-def _target(session: Session, request: Request, dimension: int, names: list[str] | None, kernel: str) -> Target:
+def _read_target(session: Session, request: Request, dimension: int, names: list[str] | None, kernel: str) -> Target:
     """The target of --target or --data, in the columns of the atoms."""
     if request.target:
         if request.data:
             raise BadUsage("--data and --target are both targets", hint="give one of them")
-        return closed_target(session, request.target, dimension)
+        return parse_target(session, request.target, dimension)
     read = session.load(str(request.data), "data", kinds={"dataset", "samples"})
-    X, have = matrix(read)
+    X, have = rows_and_names(read)
     if MARK in kernel and (X.shape[1] < dimension or (have and names and names[-1] not in have)):
-        X, have = labels.last(read, X, have, names[-1] if names else None, "the samples' label")
-    X = matrix_by_name(session, X, have, names, dimension, where=str(request.data))
-    return Rows(X, samples.shares(None, len(X), None))
+        X, have = label_column.append_labels(read, X, have, names[-1] if names else None, "the samples' label")
+    X = align_matrix(session, X, have, names, dimension, where=str(request.data))
+    return RowTarget(X, samples.normalized_weights(None, len(X), None))
 
 
-def _kernel(own: Samples | None, atoms: Array, request: Request, target: Target) -> tuple[Kernel, Array | None]:
+def _evaluation_kernel(own: Samples | None, atoms: Array, request: Request, target: Target) -> tuple[Kernel, Array | None]:
     """The kernel of the samples, and the scale of its columns; of a data set the one of --kernel."""
     stored = own.kernel if own is not None else ""
-    basis = target.X if isinstance(target, Rows) else atoms
-    chosen: Kernel = choose(parse(request.kernel or stored or "gaussian"), basis, "median", request.seed)
+    basis = target.X if isinstance(target, RowTarget) else atoms
+    chosen: Kernel = choose_length_scales(parse_kernel(request.kernel or stored or "gaussian"), basis, "median", request.seed)
     return chosen, None if own is None else own.scale
 
 
-def _scaled(target: Target, scale: Array) -> Target:
-    if isinstance(target, Rows):
-        return Rows(target.X / scale, target.weights)
+def _scale_target(target: Target, scale: Array) -> Target:
+    if isinstance(target, RowTarget):
+        return RowTarget(target.X / scale, target.weights)
     if (scale != 1).any():
         raise BadUsage("a closed form cannot be compared with samples that were scaled", hint="compare with --data FILE")
     return target

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import outputs
-from herdcli.errors import escaped
+from herdcli.errors import escape_text
 from herdcli.evaluation import table
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex"}
 
 
-def text_format(session: Session, format: str | None) -> str | None:
+def table_format(session: Session, format: str | None) -> str | None:
     """The text format of the table, None where it becomes an artifact."""
     suffix = Path(session.output).suffix.lower()
     if format is None and session.output != "-" and suffix not in TEXT_SUFFIXES:
@@ -27,17 +27,17 @@ def text_format(session: Session, format: str | None) -> str | None:
     return format or TEXT_SUFFIXES.get(suffix) or ("aligned" if on_terminal else "tsv")
 
 
-def check(session: Session, format: str | None) -> None:
+def check_output(session: Session, format: str | None) -> None:
     """Refuse an output that cannot be made, before any work is done."""
     if format is None:
-        outputs.check(session, "report")
+        outputs.check_artifact(session, "report")
     else:
         outputs.check_text(session)
 
 
-def write(session: Session, rows: list[Row], format: str | None, history: Artifact | None) -> None:
+def write_table(session: Session, rows: list[Row], format: str | None, history: Artifact | None) -> None:
     """The table as text to stdout or a text file, or without a text format as a `report` artifact."""
     if format is None:
-        outputs.artifact(session, table.report(rows), f"{len(rows)} rows", history=history)
+        outputs.write_artifact(session, table.build_report(rows), f"{len(rows)} rows", history=history)
     else:
-        outputs.text(session, escaped(table.FORMATS[format](rows), keep="\n\t"))
+        outputs.write_text_result(session, escape_text(table.FORMATS[format](rows), keep="\n\t"))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.fit_mrf.request import Request
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.frame.common_options import (
     NETWORK_FORMATS,
     checkpoint_options,
     cleaning_options,
@@ -16,6 +15,7 @@ from herdcli.cli.frame.options import (
     stage,
     weights_option,
 )
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.shards import shard_option
 
 if TYPE_CHECKING:
@@ -50,17 +50,17 @@ def command(session: Session, request: Request) -> None:
     Bayesian network, whose parents --network or --structure gives; missing values and hidden variables are its affair.
     herd eval gives test log-likelihoods.  Blocks of rows are units of --shard and --cluster, which count them.
     """
-    from herdcli.cli.fit_mrf import counted, directed, inputs, learn
-    from herdcli.cli.frame.networks import check, output_format
+    from herdcli.cli.fit_mrf import bayesian_networks, counted_rows, inputs, learn
+    from herdcli.cli.frame.network_files import check_output, output_format
 
     form = output_format(session, request.format, NETWORK_FORMATS)
-    check(session, "network", form)
+    check_output(session, "network", form)
     request.refuse_contradictions(session)
-    if counted.wanted(request):
-        counted.run(session, request)
+    if counted_rows.learns_from_counts(request):
+        counted_rows.count_and_learn(session, request)
         return
-    counted.refuse(session, request)
+    counted_rows.refuse_shards(session, request)
     if request.algorithm == "bayes":
-        directed.learn(session, request, form)
+        bayesian_networks.learn_bayesian_network(session, request, form)
     else:
-        learn.learn(session, inputs.read(session, request), request, form)
+        learn.learn_network(session, inputs.read_problem(session, request), request, form)

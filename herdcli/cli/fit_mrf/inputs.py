@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.fit_mrf import codes
-from herdcli.cli.frame.columns import without_absent
-from herdcli.cli.frame.networks import load_like, load_text
+from herdcli.cli.fit_mrf import state_codes
+from herdcli.cli.frame.column_order import drop_zero_weights
+from herdcli.cli.frame.network_files import load_matching, load_parsed_text
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
-    from herdcli.markov.model.constraints import Cluster, Pairs, Problem, Rows
+    from herdcli.markov.model.constraints import Cluster, LearningProblem, PairTables, StateRows
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
 
@@ -29,12 +29,12 @@ STRUCTURES = ("structure", "edges", "clusters")
 
 
 @dataclass(frozen=True)
-class Inputs:
+class LearningInputs:
     """The problem, all pair marginals, the rows kept for evaluation with their split, whose history goes on, the names of states, and the
     cliques of loopy-is and cvm where a file names them."""
 
-    problem: Problem
-    pairs: Pairs | None
+    problem: LearningProblem
+    pairs: PairTables | None
     holdout: Array | None
     holdout_split: Array | None
     history: History
@@ -43,7 +43,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class States:
+class EncodedStates:
     """Rows as states, (n, N), what they are split into, and what is known of the columns.
 
     levels  names of the states of columns whose numbers are not their own places.
@@ -58,25 +58,27 @@ class States:
     levels: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
 
-def read(session: Session, request: Request) -> Inputs:
+def read_problem(session: Session, request: Request) -> LearningInputs:
     """The problem that the options state, of rows that learning needs one by one, or of moments."""
     from herdcli.markov.model import constraints
 
     require_one_structure(session)
     if request.moments:
-        return _moments(session, request, request.moments)
-    data = load(session, request)
+        return _read_moments(session, request, request.moments)
+    data = load_dataset(session, request)
     states = read_states(session, data, request)
-    rows, held = _parts(states, data.name)
-    pairs = constraints.pairs(rows, states.cardinality, request.smoothing)
-    clusters = _clusters(session, states, rows, pairs, request)
-    named = state_names(data, states)
-    base = base_of(session, request, states.names, len(states.cardinality), named)
-    problem = constraints.Problem(states.cardinality, clusters, base, states.names, states.shape, rows)
+    rows, held = _split_rows(states, data.name)
+    pairs = constraints.pair_tables(rows, states.cardinality, request.smoothing)
+    clusters = _build_clusters(session, states, rows, pairs, request)
+    named = all_state_names(data, states)
+    base = read_base_network(session, request, states.names, len(states.cardinality), named)
+    problem = constraints.LearningProblem(states.cardinality, clusters, base, states.names, states.shape, rows)
     kept = held.any()
     split = states.split[held].astype(np.uint8) if kept else None
-    asked = regions(session, states.names, len(states.cardinality), request)
-    return Inputs(constraints.check(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None), named, asked)
+    asked = read_regions(session, states.names, len(states.cardinality), request)
+    return LearningInputs(
+        constraints.check_problem(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None), named, asked
+    )
 
 
 def require_one_structure(session: Session) -> None:
@@ -86,18 +88,18 @@ def require_one_structure(session: Session) -> None:
         raise BadUsage(f"--{given[0]} and --{given[1]} exclude each other")
 
 
-def load(session: Session, request: Request) -> Artifact:
+def load_dataset(session: Session, request: Request) -> Artifact:
     """The data set, all of it."""
     try:
         data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
-        return without_absent(session, data)
+        return drop_zero_weights(session, data)
     except DataError as error:
         if "missing" in error.message or "NaN" in error.message:
             error.hint = f"{error.hint}; --algorithm bayes learns from rows with gaps, by EM"
         raise
 
 
-def state_names(data: Artifact, states: States) -> list[str] | None:
+def all_state_names(data: Artifact, states: EncodedStates) -> list[str] | None:
     """Of all variables, one after the other, where some have names: levels of text, codes, and the numbers of the others' states."""
     levels = dict(states.levels)
     levels |= {k: data.recoding.levels[name] for k, name in enumerate(states.names or ()) if name in data.recoding.levels}
@@ -106,19 +108,19 @@ def state_names(data: Artifact, states: States) -> list[str] | None:
     return [state for k, count in enumerate(states.cardinality.tolist()) for state in levels.get(k, tuple(map(str, range(count))))[:count]]
 
 
-def regions(session: Session, names: list[str] | None, nodes: int, request: Request) -> tuple[tuple[int, ...], ...]:
+def read_regions(session: Session, names: list[str] | None, nodes: int, request: Request) -> tuple[tuple[int, ...], ...]:
     """The cliques of loopy-is and cvm, where a file names them."""
-    from herdcli.markov.model import structure
+    from herdcli.markov.model import structure_selection
 
     if not request.regions:
         return ()
     if request.max_clique:
         raise BadUsage("--regions and --max-clique exclude each other")
-    return tuple(load_text(session, request.regions, "regions", lambda text: structure.read_scopes(text, names, nodes)))
+    return tuple(load_parsed_text(session, request.regions, "regions", lambda text: structure_selection.read_scopes(text, names, nodes)))
 
 
-def _moments(session: Session, request: Request, path: str) -> Inputs:
-    from herdcli.markov.learning import moments
+def _read_moments(session: Session, request: Request, path: str) -> LearningInputs:
+    from herdcli.markov.learning import given_moments
     from herdcli.markov.model import constraints
 
     if request.source != "-":
@@ -129,59 +131,61 @@ def _moments(session: Session, request: Request, path: str) -> Inputs:
         raise BadUsage(f"--{'features' if request.features else 'induce'} needs rows, --moments has none")
     for name in ("smoothing", "split", "threshold", "value_range", "values", "label"):
         session.ignored(name, "with --moments")
-    problem = load_text(session, path, "moments", moments.read)
+    problem = load_parsed_text(session, path, "moments", given_moments.read_moments)
     nodes = len(problem.cardinality)
-    base, asked = base_of(session, request, problem.names, nodes), regions(session, problem.names, nodes, request)
-    return Inputs(constraints.check(replace(problem, base=base)), None, None, None, None, None, asked)
+    base, asked = read_base_network(session, request, problem.names, nodes), read_regions(session, problem.names, nodes, request)
+    return LearningInputs(constraints.check_problem(replace(problem, base=base)), None, None, None, None, None, asked)
 
 
-def base_of(session: Session, request: Request, names: list[str] | None, nodes: int, states: list[str] | None = None) -> Network | None:
+def read_base_network(
+    session: Session, request: Request, names: list[str] | None, nodes: int, states: list[str] | None = None
+) -> Network | None:
     """The network that the model is to be near.  states  names of states, where columns are text."""
     if not request.base:
         return None
-    found = load_like(session, request.base, names, nodes)
+    found = load_matching(session, request.base, names, nodes)
     if states is not None and found.states != states:
         data = session.inputs["data"].name
         raise DataError(OTHER_STATES, where=data, hint="BIF names states")
     return replace(found, observed=None, observed_marginal=None, fit=None)
 
 
-def read_states(session: Session, data: Artifact, request: Request, *, by_place: bool = False) -> States:
+def read_states(session: Session, data: Artifact, request: Request, *, by_place: bool = False) -> EncodedStates:
     """Two-state columns where the data are that or grey, else whole numbers as states.
 
     by_place  numbers are places of states that have names already.
     """
-    from herdcli.artifacts import preparation
-    from herdcli.cli.frame.rows import Reading, two_state
+    from herdcli.artifacts import dataset_preparation
+    from herdcli.cli.frame.dataset_rows import RowReading, binary_rows
 
     value, levels = data.value, dict[int, tuple[str, ...]]()
-    if _two_valued(value, request, text=bool(data.recoding.levels)):
-        made = two_state(session, data, (0, 1), Reading.asked(request, default=DEFAULT_THRESHOLD))
+    if _is_binary(value, request, text=bool(data.recoding.levels)):
+        made = binary_rows(session, data, (0, 1), RowReading.asked(request, default=DEFAULT_THRESHOLD))
         x, split, cardinality = made.X, made.split, np.full(made.X.shape[1], 2, dtype=np.int64)
     else:
         for name in ("threshold", "value_range"):
             session.ignored(name, "with --values states")
         dense = value.X.toarray() if value.is_sparse else value.X
         if by_place:
-            require_places(dense, data.name)
-        found = codes.coded(dense, data.name, range(dense.shape[1]) if by_place else text_columns(data))
+            require_state_indices(dense, data.name)
+        found = state_codes.encode_codes(dense, data.name, range(dense.shape[1]) if by_place else text_columns(data))
         x, cardinality, levels = found.x.astype(np.uint8), found.cardinality, found.levels
-        tell_codes(session, data, levels)
+        note_codes(session, data, levels)
         try:
-            split = preparation.split_rows(value, request.split, request.seed)
+            split = dataset_preparation.assign_splits(value, request.split, request.seed)
         except HerdError as error:
             error.where = error.where or data.name
             raise
-    return States(x, cardinality, split, value.weight, value.feature_names, value.image_shape, levels)
+    return EncodedStates(x, cardinality, split, value.weight, value.feature_names, value.image_shape, levels)
 
 
-def require_places(X: Array, where: str) -> None:
+def require_state_indices(X: Array, where: str) -> None:
     """Raise DataError for values (n, N) that are no places of states; NaN is let through."""
-    wrong = (X < 0) | (X % 1 > 0) | (X >= codes.MOST_STATES)
+    wrong = (X < 0) | (X % 1 > 0) | (X >= state_codes.MOST_STATES)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        message = f"column {column} has {X[row, column]:g} in row {row}; states are 0 to {codes.MOST_STATES - 1}"
-        raise DataError(message, where=where, hint=codes.HINT)
+        message = f"column {column} has {X[row, column]:g} in row {row}; states are 0 to {state_codes.MOST_STATES - 1}"
+        raise DataError(message, where=where, hint=state_codes.HINT)
 
 
 def text_columns(data: Artifact) -> list[int]:
@@ -189,13 +193,13 @@ def text_columns(data: Artifact) -> list[int]:
     return [k for k, name in enumerate(data.value.feature_names or ()) if name in data.recoding.levels]
 
 
-def tell_codes(session: Session, data: Artifact, levels: dict[int, tuple[str, ...]]) -> None:
+def note_codes(session: Session, data: Artifact, levels: dict[int, tuple[str, ...]]) -> None:
     """A note where numbers are names of states."""
     if levels:
-        session.console.note(f"{data.name}: {codes.notice(levels, data.value.feature_names)}")
+        session.console.note(f"{data.name}: {state_codes.codes_notice(levels, data.value.feature_names)}")
 
 
-def _two_valued(value: Dataset, request: Request, *, text: bool) -> bool:
+def _is_binary(value: Dataset, request: Request, *, text: bool) -> bool:
     if text:
         asked = next((name for name in ("threshold", "value_range") if getattr(request, name) is not None), None)
         if asked or request.values == "two":
@@ -209,12 +213,12 @@ def _two_valued(value: Dataset, request: Request, *, text: bool) -> bool:
     entries = value.X.data if value.is_sparse else value.X
     if entries.dtype.kind == "b" or value.units != "real":
         return True
-    return not codes.fit(value.X.toarray() if value.is_sparse else value.X)
+    return not state_codes.are_codes(value.X.toarray() if value.is_sparse else value.X)
 
 
-def _parts(states: States, name: str) -> tuple[Rows, Array]:
+def _split_rows(states: EncodedStates, name: str) -> tuple[StateRows, Array]:
     """The training rows, and which rows are kept for evaluation."""
-    from herdcli.markov.model.constraints import Rows
+    from herdcli.markov.model.constraints import StateRows
 
     train = states.split == 0
     if not train.any():
@@ -222,54 +226,58 @@ def _parts(states: States, name: str) -> tuple[Rows, Array]:
     weight = np.ones(int(train.sum())) if states.weight is None else states.weight[train].astype(np.float64)
     if not weight.any():
         raise DataError("the training rows have a total weight of zero", where=name)
-    return Rows(states.x[train], weight / weight.sum()), (states.split == 1) | (states.split == 2)
+    return StateRows(states.x[train], weight / weight.sum()), (states.split == 1) | (states.split == 2)
 
 
-def _clusters(session: Session, states: States, rows: Rows, pairs: Pairs, request: Request) -> list[Cluster]:
+def _build_clusters(session: Session, states: EncodedStates, rows: StateRows, pairs: PairTables, request: Request) -> list[Cluster]:
     """The clusters of the structure, with the marginals of the rows; and those with features."""
-    from herdcli.markov.learning import moments
+    from herdcli.markov.learning import given_moments
     from herdcli.markov.model import constraints
 
     nodes, names, featured = len(states.cardinality), states.names, []
     if request.features:
-        featured = load_text(
-            session, request.features, "features", lambda text: moments.read_features(text, states.cardinality, names, rows)
+        featured = load_parsed_text(
+            session, request.features, "features", lambda text: given_moments.read_features(text, states.cardinality, names, rows)
         )
-    scopes = named_scopes(session, names, nodes, request)
+    scopes = scopes_from_file(session, names, nodes, request)
     if scopes is None:
         if featured and request.structure is None:
             return list(featured)
-        kind, probability, reach = structure_of(request, bool(featured))
+        kind, probability, reach = structure_options(request, bool(featured))
         if kind in ("l1", "stability"):
-            from herdcli.cli.fit_mrf import sparse
+            from herdcli.cli.fit_mrf import l1_structure
 
-            scopes = list(sparse.scopes(session, (kind, probability, reach), (states.cardinality, names), rows, request))
+            scopes = list(l1_structure.select_pairs(session, (kind, probability, reach), (states.cardinality, names), rows, request))
         else:
-            scopes = found_scopes((kind, probability, reach), nodes, pairs, states.shape, request)
-    return [*constraints.from_scopes(rows, states.cardinality, scopes, request.smoothing, pairs), *featured]
+            scopes = scopes_from_structure((kind, probability, reach), nodes, pairs, states.shape, request)
+    return [*constraints.clusters_from_scopes(rows, states.cardinality, scopes, request.smoothing, pairs), *featured]
 
 
-def named_scopes(session: Session, names: list[str] | None, nodes: int, request: Request) -> list[tuple[int, ...]] | None:
+def scopes_from_file(session: Session, names: list[str] | None, nodes: int, request: Request) -> list[tuple[int, ...]] | None:
     """The clusters that a file names."""
-    from herdcli.markov.model import structure
+    from herdcli.markov.model import structure_selection
 
     if not (request.edges or request.clusters):
         return None
     size, path = 2 if request.edges else None, request.edges or request.clusters or ""
-    found: list[tuple[int, ...]] = load_text(session, path, "structure", lambda text: structure.read_scopes(text, names, nodes, size))
+    found: list[tuple[int, ...]] = load_parsed_text(
+        session, path, "structure", lambda text: structure_selection.read_scopes(text, names, nodes, size)
+    )
     return found
 
 
-def found_scopes(asked: tuple[str, float, int], nodes: int, pairs: Pairs, shape: Array | None, request: Request) -> list[tuple[int, ...]]:
+def scopes_from_structure(
+    asked: tuple[str, float, int], nodes: int, pairs: PairTables, shape: Array | None, request: Request
+) -> list[tuple[int, ...]]:
     """The pairs of a structure that is told from pair marginals, or from nothing."""
-    from herdcli.markov.model import structure
+    from herdcli.markov.model import structure_selection
 
     kind, probability, reach = asked
     information = pairs.information() if kind.startswith("chow-liu") else None
-    return [*structure.edges(kind, probability, reach, nodes, information, shape, request.seed)]
+    return [*structure_selection.structure_pairs(kind, probability, reach, nodes, information, shape, request.seed)]
 
 
-def structure_of(request: Request, featured: bool) -> tuple[str, float, int]:
+def structure_options(request: Request, featured: bool) -> tuple[str, float, int]:
     """As asked, else all pairs for linear-response, no pairs beside features, and the tree for the others."""
     if request.algorithm == "linear-response":
         if request.structure not in (None, ("full", 0.0, 0)):

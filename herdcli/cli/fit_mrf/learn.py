@@ -5,39 +5,39 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import spreading
-from herdcli.cli.frame.networks import write_network
-from herdcli.cli.frame.request import settings
+from herdcli.cli.frame import block_placement
+from herdcli.cli.frame.network_files import write_network
+from herdcli.cli.frame.request import topic_settings
 from herdcli.errors import DataError, NotConverged
 
 if TYPE_CHECKING:
-    from herdcli.cli.fit_mrf.inputs import Inputs
+    from herdcli.cli.fit_mrf.inputs import LearningInputs
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.frame.session import Session
-    from herdcli.markov.learning.learners import Learned, Learner, Settings
+    from herdcli.markov.learning.learners import LearnedFactors, Learner, LearningSettings
     from herdcli.markov.model.fit import Fit
 
 
-def learn(session: Session, inputs: Inputs, request: Request, form: str) -> None:
+def learn_network(session: Session, inputs: LearningInputs, request: Request, form: str) -> None:
     """Learn the factors of the problem, and save the network."""
     from herdcli.markov.learning import learners
 
-    asked = settings(learners.Settings, request, regions=inputs.regions)
+    asked = topic_settings(learners.LearningSettings, request, regions=inputs.regions)
     if request.induce:
-        inputs = _induced(session, inputs, asked, request)
-    _say_zeros(session, inputs)
-    learner = _spread(session, learners.learner(inputs.problem, asked))
+        inputs = _induce_pairs(session, inputs, asked, request)
+    _note_zeros(session, inputs)
+    learner = _distribute_rows(session, learners.make_learner(inputs.problem, asked))
     _require_memory(session, learner)
-    run = session.run if session.dealt is None else session.aside  # a checkpoint of units is none of a learner
-    _save(session, inputs, asked, run(learner, label=asked.algorithm), request, form)
+    run = session.run if session.dealt is None else session.run_preparation  # a checkpoint of units is none of a learner
+    _save_network(session, inputs, asked, run(learner, label=asked.algorithm), request, form)
 
 
-def _spread(session: Session, learner: Learner) -> Learner:
+def _distribute_rows(session: Session, learner: Learner) -> Learner:
     """With its rows on the workers of --cluster, where it has passes over them."""
-    from herdcli.markov.learning.gradient import PseudoLikelihood
+    from herdcli.markov.learning.gradient_learning import PseudoLikelihood
 
     if isinstance(learner, PseudoLikelihood):
-        learner.source = spreading.spread(session, learner.source)
+        learner.source = block_placement.place_blocks(session, learner.source)
     return learner
 
 
@@ -54,15 +54,15 @@ def _require_memory(session: Session, learner: Learner) -> None:
             session.console.note(line)
 
 
-def _induced(session: Session, inputs: Inputs, asked: Settings, request: Request) -> Inputs:
+def _induce_pairs(session: Session, inputs: LearningInputs, asked: LearningSettings, request: Request) -> LearningInputs:
     """The problem with --induce pairs more."""
-    from herdcli.artifacts import memory
+    from herdcli.artifacts import memory_budget
     from herdcli.markov.learning import induction
 
     assert inputs.pairs is not None
-    limit = session.max_memory or memory.default_limit()
+    limit = session.max_memory or memory_budget.default_limit()
     asked_pairs = induction.Induction(inputs.problem, inputs.pairs, request.induce, asked, request.smoothing, limit)
-    problem, added = session.aside(asked_pairs, label="inducing")
+    problem, added = session.run_preparation(asked_pairs, label="inducing")
     if added:
         (i, j, first), (*_, last) = added[0], added[-1]
         a, b = (problem.names[k] if problem.names else f"x{k}" for k in (i, j))
@@ -72,7 +72,7 @@ def _induced(session: Session, inputs: Inputs, asked: Settings, request: Request
     return replace(inputs, problem=problem)
 
 
-def _say_zeros(session: Session, inputs: Inputs) -> None:
+def _note_zeros(session: Session, inputs: LearningInputs) -> None:
     given = [cluster.target for cluster in inputs.problem.clusters if cluster.features is None]
     zeros = sum(int((target == 0).sum()) for target in given)
     if zeros and inputs.problem.rows is not None:
@@ -82,23 +82,25 @@ def _say_zeros(session: Session, inputs: Inputs) -> None:
         )
 
 
-def _say_kept_out(session: Session, fit: Fit) -> None:
+def _note_heldout_rows(session: Session, fit: Fit) -> None:
     """How many rows were not learned from."""
     kept = 0 if fit.holdout is None else len(fit.holdout)
     if kept:
         session.console.note(f"learned from {fit.rows} rows; {kept} are kept out for herd eval (--split 1,0,0 learns from all)")
 
 
-def _save(session: Session, inputs: Inputs, asked: Settings, learned: Learned, request: Request, form: str) -> None:
-    from herdcli.artifacts import memory
-    from herdcli.markov.learning import fitted
+def _save_network(
+    session: Session, inputs: LearningInputs, asked: LearningSettings, learned: LearnedFactors, request: Request, form: str
+) -> None:
+    from herdcli.artifacts import memory_budget
+    from herdcli.markov.learning import fit_summary
 
     problem = inputs.problem
     made = replace(problem.network(learned.factors), states=inputs.states)
-    likelihood = float("nan") if problem.rows is None else fitted.log_likelihood(
-        made, problem.rows, session.max_memory or memory.default_limit()
+    likelihood = float("nan") if problem.rows is None else fit_summary.mean_log_likelihood(
+        made, problem.rows, session.max_memory or memory_budget.default_limit()
     )  # fmt: skip
-    fit = fitted.record(
+    fit = fit_summary.fit_record(
         problem, learned, asked.algorithm, log_likelihood=likelihood, smoothing=request.smoothing,
         holdout=inputs.holdout, holdout_split=inputs.holdout_split,
     )  # fmt: skip
@@ -113,7 +115,7 @@ def _save(session: Session, inputs: Inputs, asked: Settings, learned: Learned, r
         if request.on_nonconvergence == "error":
             raise NotConverged(message, hint=hint)
         session.console.warn(f"{message}; {hint}")
-    _say_kept_out(session, fit)
+    _note_heldout_rows(session, fit)
     told = "" if likelihood != likelihood else f", log-likelihood {likelihood:.6g} nats a row"
     summary = f"{made.count} variables, {len(learned.factors)} clusters, {asked.algorithm}, {learned.iterations} iterations{told}"
     write_network(session, replace(made, fit=fit if form == "hdf5" else None), summary, form, inputs.history)

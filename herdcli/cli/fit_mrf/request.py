@@ -22,7 +22,7 @@ from herdcli.cli.frame.declaration import (
 )
 from herdcli.cli.frame.request import as_file, input_file, output_file, where_changed
 from herdcli.errors import BadUsage
-from herdcli.markov.learning.table import ALGORITHMS, DIRECTED, SCORES
+from herdcli.markov.learning.algorithm_table import ALGORITHMS, DIRECTED, SCORES
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def _parse_structure(text: str) -> tuple[str, float, int]:
-    from herdcli.markov.model import structure
+    from herdcli.markov.model import structure_selection
 
-    return structure.parse(text)
+    return structure_selection.parse_structure(text)
 
 
 def _format_structure(structure: tuple[str, float, int]) -> str:

@@ -7,53 +7,59 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.frame import outputs
-from herdcli.cli.frame.networks import load_text
+from herdcli.cli.frame.network_files import load_parsed_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.frame.session import Session
-    from herdcli.markov.learning.directed import Cases
+    from herdcli.markov.learning.bayesian_networks import WeightedCases
     from herdcli.markov.learning.hill_climbing import HillClimbing
     from herdcli.markov.model.dag import Parents
     from herdcli.schema import Array
 
 
-def parents(session: Session, cases: Cases, names: list[str] | None, request: Request) -> Parents:
+def search_parents(session: Session, cases: WeightedCases, names: list[str] | None, request: Request) -> Parents:
     """The best structure found; with --bootstrap the support of each edge goes to --support, or to a note."""
-    from herdcli.markov.learning.hill_climbing import resampled
+    from herdcli.markov.learning.hill_climbing import bootstrap_sample
 
-    required, forbidden = (_edges(session, path, role, names, len(cases.cardinality)) for path, role in (
+    required, forbidden = (_read_edges(session, path, role, names, len(cases.cardinality)) for path, role in (
         (request.required_edges, "required_edges"), (request.forbidden_edges, "forbidden_edges")))  # fmt: skip
-    made = session.aside(_search(cases, request, required, forbidden), label="hill-climb")
+    made = session.run_preparation(_hill_climbing(cases, request, required, forbidden), label="hill-climb")
     session.console.note(f"hill-climb: {sum(map(len, made))} edges, by {request.score}")
     if request.bootstrap:
         count = np.zeros((len(made), len(made)))
         for unit in range(request.bootstrap):
-            sample = resampled(cases, request.seed, unit)
-            for j, of in enumerate(session.aside(_search(sample, request, required, forbidden), label=f"bootstrap {unit + 1}")):
+            sample = bootstrap_sample(cases, request.seed, unit)
+            for j, of in enumerate(
+                session.run_preparation(_hill_climbing(sample, request, required, forbidden), label=f"bootstrap {unit + 1}")
+            ):
                 count[list(of), j] += 1
         _report_support(session, made, count / request.bootstrap, names, request)
     return made
 
 
-def _search(cases: Cases, request: Request, required: list[tuple[int, int]], forbidden: list[tuple[int, int]]) -> HillClimbing:
+def _hill_climbing(
+    cases: WeightedCases, request: Request, required: list[tuple[int, int]], forbidden: list[tuple[int, int]]
+) -> HillClimbing:
+    from herdcli.markov.learning.family_scores import FamilyScore
     from herdcli.markov.learning.hill_climbing import HillClimbing
-    from herdcli.markov.learning.scores import Score
 
-    score = Score(request.score, request.equivalent_rows)
+    score = FamilyScore(request.score, request.equivalent_rows)
     start = ((),) * len(cases.cardinality)
     return HillClimbing(cases, start, request.max_parents, score=score, tabu=request.tabu, required=required, forbidden=forbidden)
 
 
-def _edges(session: Session, path: str | None, role: str, names: list[str] | None, nodes: int) -> list[tuple[int, int]]:
+def _read_edges(session: Session, path: str | None, role: str, names: list[str] | None, nodes: int) -> list[tuple[int, int]]:
     """The edges of a file, a parent and a child a line, with or without an arrow between them."""
-    from herdcli.markov.model import structure
+    from herdcli.markov.model import structure_selection
 
     if path is None:
         return []
-    found = load_text(session, path, role, lambda text: structure.read_scopes(text.replace("->", " ").replace("→", " "), names, nodes, 2))
+    found = load_parsed_text(
+        session, path, role, lambda text: structure_selection.read_scopes(text.replace("->", " ").replace("→", " "), names, nodes, 2)
+    )
     return [(i, j) for i, j in found]
 
 
@@ -67,7 +73,7 @@ def _report_support(session: Session, made: Parents, support: Array, names: list
     if request.support is None:
         return
     rows = [
-        f"{_cell(titles[i])},{_cell(titles[j])},{support[i, j]:.17g},{support[i, j] + support[j, i]:.17g},{int(i in made[j])}"
+        f"{_quote_name(titles[i])},{_quote_name(titles[j])},{support[i, j]:.17g},{support[i, j] + support[j, i]:.17g},{int(i in made[j])}"
         for i, j in sorted(zip(*np.nonzero(support), strict=True), key=lambda edge: (-support[edge], edge))
     ]
     content = "\n".join(["parent,child,support,either_direction,in_network", *rows]) + "\n"
@@ -75,8 +81,8 @@ def _report_support(session: Session, made: Parents, support: Array, names: list
     def write(target: Path) -> None:
         outputs.write_text(target, content)
 
-    outputs.beside(session, request.support, write, binary=False)
+    outputs.write_side_file(session, request.support, write, binary=False)
 
 
-def _cell(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

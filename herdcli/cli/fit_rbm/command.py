@@ -17,10 +17,9 @@ from herdcli.cli.fit_rbm.options import (
     variant_options,
     watch_options,
 )
-from herdcli.cli.fit_rbm.request import OfSequences, Request
-from herdcli.cli.frame import exact, shards
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.fit_rbm.request import Request, SequencesRequest
+from herdcli.cli.frame import exact_mode, shards
+from herdcli.cli.frame.common_options import (
     checkpoint_options,
     data_options,
     exact_option,
@@ -30,7 +29,8 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
-from herdcli.cli.frame.units import unit_options
+from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.unit_options import unit_options
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -118,28 +118,28 @@ def command(session: Session, request: Request) -> None:
     Rows of split 0 are learned from; those of 1 and 2 are stored for eval.  With --continue units are the model's,
     and --epochs counts further ones.
     """
-    if isinstance(request, OfSequences):
-        from herdcli.cli.fit_rbm.recurrent import fit_recurrent
+    if isinstance(request, SequencesRequest):
+        from herdcli.cli.fit_rbm.recurrent_fit import fit_recurrent
 
-        shards.refuse(session, "a model of sequences is learned in one run")
-        exact.refuse(session, "--recurrent")
+        shards.refuse_shards(session, "a model of sequences is learned in one run")
+        exact_mode.refuse_exact(session, "--recurrent")
         fit_recurrent(session, request)
         return
     rounds = session.cluster is not None and not (request.pairs or request.layers or request.below)
     if not request.per_class and not request.model and not rounds:
-        shards.refuse(session, "--per-class learns several models, one per label")
-    exact.refuse_options(session, {"pairs": request.pairs, "layers": request.layers, "below": request.below})
+        shards.refuse_shards(session, "--per-class learns several models, one per label")
+    exact_mode.refuse_options(session, {"pairs": request.pairs, "layers": request.layers, "below": request.below})
     if request.pairs:
-        from herdcli.cli.fit_rbm.pairs import fit_pairs
+        from herdcli.cli.fit_rbm.image_pairs import fit_pairs
 
         fit_pairs(session, request)
         return
     request.warn_of_ignored(session)
     if request.layers or request.below:
-        from herdcli.cli.fit_rbm.layers import fit_dbn
+        from herdcli.cli.fit_rbm.deep_layers import fit_dbn
 
         fit_dbn(session, request, request.settings())
     else:
-        from herdcli.cli.fit_rbm.models import fit_models
+        from herdcli.cli.fit_rbm.model_runs import fit_models
 
         fit_models(session, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from herdcli.cli.frame.options import Command, Parsed
+from herdcli.cli.frame.common_options import Command, Parsed
 
 ALGORITHMS = ["auto", "cd", "pcd", "rpcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact"]
 
@@ -21,7 +21,7 @@ def _parse_batch_size(text: str) -> int:
 BATCH_SIZE = Parsed("n|all", _parse_batch_size)
 
 
-class _Hidden(click.ParamType):  # type: ignore[type-arg]
+class _HiddenUnits(click.ParamType):  # type: ignore[type-arg]
     """A number of units, or `auto`."""
 
     name = "n|auto"
@@ -36,7 +36,7 @@ class _Hidden(click.ParamType):  # type: ignore[type-arg]
         return click.IntRange(1).convert(number, param, ctx)
 
 
-HIDDEN = _Hidden()
+HIDDEN = _HiddenUnits()
 
 
 def _parse_sizes(text: str) -> tuple[int, ...]:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.request import as_file, input_file, noted, settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import as_file, derived, input_file, topic_settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
-    from herdcli.rbm.recurrent.settings import Settings as RecurrentSettings
+    from herdcli.rbm.recurrent.settings import RecurrentSettings as RecurrentSettings
     from herdcli.rbm.settings import Settings
 
 # options that only some algorithms have: option -> those algorithms
@@ -60,7 +60,7 @@ SHAPING = (
 )  # what a model that is gone on with decides
 
 
-def _typed(name: str) -> str:
+def _option_text(name: str) -> str:
     """An option as it is typed."""
     return "--continue" if name == "model" else f"--{name.replace('_', '-')}"
 
@@ -142,65 +142,69 @@ class Request:
     label: str | None
     seed: int
     exact: bool = where_changed(False)
-    suited: bool = noted(False)  # whether the algorithm is auto's choice
+    suited: bool = derived(False)  # whether the algorithm is auto's choice
 
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
-        from herdcli.artifacts.roles import ROLES
+        from herdcli.artifacts.column_roles import ROLES
 
         return ROLES if self.per_class or self.labels or self.pairs else frozenset()
 
     def resolved(self, given: frozenset[str]) -> Request:
         """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""
         if self.algorithm == "auto":
-            return replace(self, algorithm=self._suited(), suited=True).resolved(given)
-        if self.on_disk and (other := self.unstreamed()):
-            raise BadUsage(f"--on-disk and {_typed(other)} exclude each other", hint="--on-disk is of a single rbm")
+            return replace(self, algorithm=self._suitable_algorithm(), suited=True).resolved(given)
+        if self.on_disk and (other := self.in_memory_option()):
+            raise BadUsage(f"--on-disk and {_option_text(other)} exclude each other", hint="--on-disk is of a single rbm")
         if self.hidden == "auto":
             self._refuse_for_sizes()
         for name in ("recurrent", "pairs", "layers", "below"):
             if getattr(self, name) and "words" in (self.visible_units, self.units):
-                raise BadUsage(f"{_typed(name)} knows no words", hint="--visible-units words is of a single rbm, or of one for each class")
+                raise BadUsage(
+                    f"{_option_text(name)} knows no words", hint="--visible-units words is of a single rbm, or of one for each class"
+                )
         if self.recurrent:
-            return OfSequences(**vars(self)).settled(given)
+            return SequencesRequest(**vars(self)).settled(given)
         if self.pairs:
             units = self.units if "units" in given else None
-            return replace(self.learned_by(self.of_pairs(given)), units=units, epochs=self.epochs if "epochs" in given else 0)
+            return replace(
+                self.with_chosen_settings(self.resolve_pairs(given)), units=units, epochs=self.epochs if "epochs" in given else 0
+            )
         if self.layers or self.below:
-            return Layered(**vars(self))
+            return LayersRequest(**vars(self))
         return self if self.model is None else replace(self, typed=tuple(sorted(given & vars(self).keys())))
 
     @staticmethod
-    def not_asked(parameters: Mapping[str, object]) -> Collection[str]:
+    def unset_options(parameters: Mapping[str, object]) -> Collection[str]:
         """The options for which 0 or null in a record stands for none: settings of pairs, of sequences and of a model that is continued are
         recorded as they are."""
         typed = parameters.get("typed")
         settled = parameters.get("pairs") is True or parameters.get("recurrent") is True or isinstance(typed, list)
         return [name for name in NOT_ASKED if not (isinstance(typed, list) and name in typed)] if settled else ()
 
-    def _suited(self) -> str:
+    def _suitable_algorithm(self) -> str:
         """The algorithm for what is asked for: rpcd, or pt of words, where it was found to be the best and nothing asks for another."""
-        from herdcli.rbm.units import family
+        from herdcli.rbm.units import unit_family
 
         other = (self.recurrent, self.pairs, self.labels not in (None, "generative"), self.mean_field != "none")
         units = [self.hidden_units or self.units or "binary"]
         units += [] if self.below else [self.visible_units or self.units or "binary"]
         if "words" in units:
             return "cd" if self.mean_field != "none" else "pt"
-        return "rpcd" if not any(other) and all(family(name).two_state for name in units) else "cd"
+        return "rpcd" if not any(other) and all(unit_family(name).two_state for name in units) else "cd"
 
-    def sized(self, columns: int, visible: str) -> Request:
+    def resolve_for_columns(self, columns: int, visible: str) -> Request:
         """The request for rows of so many columns of a family: auto is cd of more than FEW hidden units, whose spurious states chains from
         rows can miss, and of many weights, whose updates by it can cost what is on."""
-        from herdcli.rbm.ladder import LADDER
-        from herdcli.rbm.problem import WIDE
-        from herdcli.rbm.units import family
+        from herdcli.rbm.hidden_size_search import LADDER
+        from herdcli.rbm.learning_problem import WIDE
+        from herdcli.rbm.units import unit_family
 
         most = LADDER[-1] if self.hidden == "auto" else max(self.layers or (self.hidden,))
         if self.algorithm == "pt":
             return self
-        other = most > FEW or columns * most >= WIDE or not family(visible).two_state
+        other = most > FEW or columns * most >= WIDE or not unit_family(visible).two_state
         return replace(self, algorithm="cd") if self.suited and other else self
 
     def _refuse_for_sizes(self) -> None:
@@ -212,21 +216,21 @@ class Request:
                     if name == "model"
                     else "--hidden auto is of a single rbm, or of one for each class"
                 )
-                raise BadUsage(f"--hidden auto and {_typed(name)} exclude each other", hint=hint)
+                raise BadUsage(f"--hidden auto and {_option_text(name)} exclude each other", hint=hint)
 
-    def unstreamed(self) -> str | None:
+    def in_memory_option(self) -> str | None:
         """The option that needs all rows in memory, if there is one."""
         return next((name for name in IN_MEMORY if getattr(self, name)), None)
 
     def settings(self) -> Settings:
         """The settings of the learning, with Settings' own rate, centring and weight decay where none were typed."""
-        from herdcli.rbm.ladder import LADDER
+        from herdcli.rbm.hidden_size_search import LADDER
         from herdcli.rbm.settings import Settings
 
         layers: dict[str, object] = {name: getattr(self, name) or self.units for name in ("visible_units", "hidden_units")}
         if self.hidden == "auto":
             layers["hidden"] = LADDER[-1]  # what may come
-        return settings(Settings, self, **layers, average_scores=(self.average_scores or 0) if self.per_class else 0)
+        return topic_settings(Settings, self, **layers, average_scores=(self.average_scores or 0) if self.per_class else 0)
 
     def continued(self, session: Session, model: RBM) -> Settings:
         """The settings of a model that is gone on with, those that were typed in their place; epochs are those still to do."""
@@ -246,12 +250,12 @@ class Request:
 
         moment  gives the largest moment of the rows.
         """
-        from herdcli.rbm.settings import fitted
+        from herdcli.rbm.settings import fill_defaults
 
         lacking = {"rate": self.learning_rate is None, "centering": self.centering is None, "decay": self.weight_decay is None}
-        return fitted(chosen, rows, **lacking, moment=moment)
+        return fill_defaults(chosen, rows, **lacking, moment=moment)
 
-    def of_pairs(self, given: Collection[str]) -> Settings:
+    def resolve_pairs(self, given: Collection[str]) -> Settings:
         """What was typed, and for the rest the settings for pairs.  Raises BadUsage for options of other models."""
         from herdcli.rbm.pairs import DEFAULTS
 
@@ -268,7 +272,7 @@ class Request:
             typed = {"visible_units": self.units, "hidden_units": self.units} | typed
         return replace(DEFAULTS, **typed)
 
-    def asked_of_pairs(self) -> Settings:
+    def pair_settings(self) -> Settings:
         """The settings of the learning of pairs, as `resolved` has left them."""
         from herdcli.rbm.pairs import DEFAULTS
 
@@ -280,16 +284,16 @@ class Request:
         """Raise BadUsage for what is of one layer of rows alone."""
         for name in WATCHED:
             if getattr(self, name):
-                raise BadUsage(f"{option} and {_typed(name)} exclude each other")
+                raise BadUsage(f"{option} and {_option_text(name)} exclude each other")
 
-    def learned_by(self, chosen: Settings) -> Request:
+    def with_chosen_settings(self, chosen: Settings) -> Request:
         """The request with settings as they were chosen, for the record."""
         own = {each.name for each in fields(self)}
         return replace(self, **{each.name: getattr(chosen, each.name) for each in fields(chosen) if each.name in own})
 
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options that do nothing here.  Raises BadUsage for contradictions."""
-        self.warn_of_idle(session)
+        self.warn_of_ignored_options(session)
         for name in ("links", "window", "sequence"):
             session.ignored(name, "without --recurrent")
         if not self.per_class:
@@ -305,13 +309,16 @@ class Request:
         for name in ("labels", "learn_variances"):
             for other in ("per_class", "layers", "below"):
                 if getattr(self, name) and getattr(self, other):
-                    raise BadUsage(f"{_typed(name)} and {_typed(other)} exclude each other", hint=f"{_typed(name)} is of a single rbm")
+                    raise BadUsage(
+                        f"{_option_text(name)} and {_option_text(other)} exclude each other",
+                        hint=f"{_option_text(name)} is of a single rbm",
+                    )
         if self.model and self.folds:
             raise BadUsage("--continue and --folds exclude each other", hint="the models of folds are not kept")
         if self.per_class and self.folds and self.average_scores:
             raise BadUsage("--folds and --average-scores exclude each other", hint="averaged energies have no models that left rows out")
 
-    def warn_of_idle(self, session: Session) -> None:
+    def warn_of_ignored_options(self, session: Session) -> None:
         """Warnings for options of other algorithms."""
         for name, algorithms in FOR_SOME.items():
             if self.algorithm not in algorithms:
@@ -321,14 +328,14 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layered(Request):
+class LayersRequest(Request):
     """A request for layers: the model below is among the inputs of the record, and not among its options."""
 
     below: str | None = input_file()
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfSequences(Request):
+class SequencesRequest(Request):
     """A request for a model of sequences: options of rows that do not depend on each other are refused, and not in the record."""
 
     per_class: bool = unrecorded()
@@ -359,23 +366,25 @@ class OfSequences(Request):
     track_likelihood: bool | None = unrecorded()
     model: str | None = input_file()
 
-    def settled(self, given: Collection[str]) -> OfSequences:
+    def settled(self, given: Collection[str]) -> SequencesRequest:
         """With the settings for sequences where none were typed.  Raises BadUsage for options of other models."""
-        from herdcli.rbm.recurrent.settings import ALGORITHMS, Settings, fitted
+        from herdcli.rbm.recurrent.settings import ALGORITHMS, RecurrentSettings, fill_defaults
 
-        for name in (name for name in vars(OfSequences)["__annotations__"] if name in given):
-            raise BadUsage(f"--recurrent and {_typed(name)} exclude each other", hint="--recurrent learns one model of whole sequences")
+        for name in (name for name in vars(SequencesRequest)["__annotations__"] if name in given):
+            raise BadUsage(
+                f"--recurrent and {_option_text(name)} exclude each other", hint="--recurrent learns one model of whole sequences"
+            )
         if self.algorithm not in ALGORITHMS:
             raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="--algorithm cd")
         if self.algorithm == "exact" and "steps" in given:
             raise BadUsage("--steps has no meaning with --algorithm exact", hint="leave it out")
-        typed = {each.name: getattr(self, each.name) for each in fields(Settings) if each.name in given}
+        typed = {each.name: getattr(self, each.name) for each in fields(RecurrentSettings) if each.name in given}
         layers = {name: units for name in ("visible_units", "hidden_units") if (units := getattr(self, name) or self.units)}
-        settings = fitted(Settings(**typed | layers | {"seed": self.seed}), given)
+        settings = fill_defaults(RecurrentSettings(**typed | layers | {"seed": self.seed}), given)
         return replace(self, **vars(settings))
 
     def asked(self) -> RecurrentSettings:
         """The settings of the learning."""
-        from herdcli.rbm.recurrent.settings import Settings
+        from herdcli.rbm.recurrent.settings import RecurrentSettings
 
-        return settings(Settings, self)
+        return topic_settings(RecurrentSettings, self)

@@ -7,13 +7,13 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from herdcli.errors import WriteFailed, escaped
+from herdcli.errors import WriteFailed, escape_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-    from herdcli.algorithm import Progress
+    from herdcli.algorithm import RunProgress
 
 SECONDS_BEFORE_BAR = 2.0
 SECONDS_BETWEEN_LINES = 60.0
@@ -56,22 +56,22 @@ class Console:
 
     def fault(self, message: str, hint: str | None = None) -> None:
         """An error after which the command goes on, in the words of one that ends it; -q does not hide it."""
-        self._write(f"herd {self.command}: {escaped(message)}\n" + (f"hint: {escaped(hint)}\n" if hint else ""))
+        self._write(f"herd {self.command}: {escape_text(message)}\n" + (f"hint: {escape_text(hint)}\n" if hint else ""))
 
     def _print(self, message: str) -> None:
-        self._write(f"{self.command}: {escaped(message)}\n")
+        self._write(f"{self.command}: {escape_text(message)}\n")
 
     def _write(self, text: str) -> None:
         if sys.stderr is not None:
             sys.stderr.write(text)
             sys.stderr.flush()
 
-    def progress(self, label: str) -> Display:
+    def progress(self, label: str) -> ProgressDisplay:
         """A progress display; use as a context manager and `show` it a Progress, or call it with (done, total)."""
-        return Display(self, label)
+        return ProgressDisplay(self, label)
 
 
-class Display:
+class ProgressDisplay:
     """A bar on a terminal once there are more than 2 s of work; in a log one line a minute.
 
     Beside the bar stands the figure that matters (residual, likelihood, error).  Where nobody knows how many steps there will be,
@@ -87,14 +87,14 @@ class Display:
         self.task: TaskID | None = None
         self.terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> ProgressDisplay:
         return self
 
     def __exit__(self, *exc: object) -> None:
         if self.bar is not None:
             self.bar.stop()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: RunProgress) -> None:
         """Show how far a run is, if it is time to."""
         now = time.monotonic()
         if now < self.next_look or self.console.verbosity < 0:
@@ -105,14 +105,14 @@ class Display:
             self.next_look = now + SECONDS_BETWEEN_LINES
             self.console.note(f"{self.label}: {self._line(progress, now)}")
 
-    def _line(self, progress: Progress, now: float) -> str:
+    def _line(self, progress: RunProgress, now: float) -> str:
         figure = f", {progress.figure}" if progress.figure else ""
         if progress.bound is None:
             return f"{progress.step} steps in {now - self.started:.0f} s{figure}"
         left = (now - self.started) * (1.0 - progress.done) / max(progress.done, 1e-9)
         return f"{progress.step} of {progress.bound} ({int(100 * progress.done)} %), about {left:.0f} s left{figure}"
 
-    def _draw(self, progress: Progress, now: float) -> None:
+    def _draw(self, progress: RunProgress, now: float) -> None:
         self.next_look = now + 0.1
         if self.bar is None:
             elapsed = now - self.started
@@ -122,7 +122,7 @@ class Display:
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=progress.step, figure=progress.figure)
 
-    def _begin(self, progress: Progress) -> None:
+    def _begin(self, progress: RunProgress) -> None:
         from rich.console import Console as RichConsole
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
@@ -134,7 +134,7 @@ class Display:
         self.task = self.bar.add_task(f"{self.console.command}: {self.label}", total=progress.bound, figure=progress.figure)
 
 
-def printable(name: str) -> str:
+def printable_name(name: str) -> str:
     """A file's name as text; bytes of it that are no UTF-8 as \\xNN."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
@@ -144,7 +144,7 @@ def write_stdout(text: str) -> None:
     if sys.stdout is None:
         raise WriteFailed("it is closed", where="stdout")
     try:
-        sys.stdout.write(escaped(text, keep="\n\t"))
+        sys.stdout.write(escape_text(text, keep="\n\t"))
         sys.stdout.flush()
     except BrokenPipeError:
         sys.stdout = None  # the interpreter would flush it again at exit

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli import __version__, artifacts
-from herdcli.artifacts import compare
-from herdcli.artifacts.identity import digests
-from herdcli.cli.frame.history import Stage, request_of, stages_of
-from herdcli.cli.frame.remake import Bounds, remade
+from herdcli.artifacts import artifact_comparison
+from herdcli.artifacts.file_digests import accepted_digests
+from herdcli.cli.frame.history_stages import Stage, history_stages, stage_request
+from herdcli.cli.frame.sandboxed_rerun import RerunLimits, rerun_stage
 from herdcli.errors import NegativeResult, NoInput
 from herdcli.scratch import scratch_folder
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
-def known(paths: Iterable[str]) -> dict[str, str]:
+def known_files(paths: Iterable[str]) -> dict[str, str]:
     """Files by the digests that a history may have of them, those that ship with herd among them.  Raises NoInput, DataError."""
     from importlib.resources import as_file, files
 
@@ -32,41 +32,41 @@ def known(paths: Iterable[str]) -> dict[str, str]:
     with as_file(files("herdcli.data")) as folder:
         shipped = sorted(str(path) for path in folder.glob("*.h5"))
     for path in (*shipped, *paths):
-        found |= dict.fromkeys(digests(path), path)
+        found |= dict.fromkeys(accepted_digests(path), path)
     return found
 
 
-def verdict(session: Session, path: str, given: Mapping[str, str], bounds: Bounds) -> str:
+def rerun_verdict(session: Session, path: str, given: Mapping[str, str], bounds: RerunLimits) -> str:
     """Make the artifact again and say how the two compare.  Raises NegativeResult where they differ, NoInput for a missing input."""
     original = artifacts.load(path, max_memory=session.max_memory)
-    stages = stages_of(original)
+    stages = history_stages(original)
     versions = sorted({stage.version for stage in stages} - {__version__})
     if versions:
         session.console.warn(f"{original.name}: was made by herd {' and '.join(versions)}, this is {__version__}")
-    first = _first(stages, given, original.name)
+    first = _first_stage(stages, given, original.name)
     with scratch_folder() as folder:
         for stage in stages[first:]:  # before any of them runs
-            request_of(stage, {each.role: "" for each in stage.inputs}, original.name, folder)
+            stage_request(stage, {each.role: "" for each in stage.inputs}, original.name, folder)
         suffix = "parquet" if Path(path).suffix == ".parquet" else "h5"
         made: str | None = None
         for stage in stages[first:]:
             target = Path(folder) / f"{stage.number}.{suffix}"
             place = getattr(original.value, "place", None)
             shard = None if place is None else str(place)
-            remade(stage, _placed(stage, given, made, original.name), Path(folder), target, shard, original.name, bounds)
+            rerun_stage(stage, _place_inputs(stage, given, made, original.name), Path(folder), target, shard, original.name, bounds)
             session.console.detail(f"{stage} of {original.name} was made again")
             made = str(target)
         again = artifacts.load(str(made), max_memory=session.max_memory)
-    return _compared(original, again)
+    return _compare(original, again)
 
 
-def _compared(original: Artifact, again: Artifact) -> str:
+def _compare(original: Artifact, again: Artifact) -> str:
     if again.sha256 == original.sha256:
         return f"{original.name}: reproduced: same bytes"
     if again.kind != original.kind:
         raise NegativeResult(f"differs: made again it is of kind {again.kind}, not {original.kind}", where=original.name)
-    largest, place = compare.largest_difference(again.value, original.value)
-    allowed = compare.tolerance(original.kind)
+    largest, place = artifact_comparison.largest_difference(again.value, original.value)
+    allowed = artifact_comparison.tolerance(original.kind)
     if largest > allowed:
         said = "in type, shape or text" if largest == float("inf") else f"by {largest:.1e}, more than {allowed:.0e}"
         raise NegativeResult(f"differs: {place} {said}", where=original.name, hint="herd info shows the history that was followed")
@@ -75,7 +75,7 @@ def _compared(original: Artifact, again: Artifact) -> str:
     return f"{original.name}: reproduced within {largest:.1e} ({place}), {allowed:.0e} allowed"
 
 
-def _first(stages: list[Stage], given: Mapping[str, str], where: str) -> int:
+def _first_stage(stages: list[Stage], given: Mapping[str, str], where: str) -> int:
     """The index of the last stage whose inputs are all there; those after it follow.  Raises NoInput for what is missing."""
     missing = [[each for each in stage.inputs if each.sha256 not in given] for stage in stages]
     first = next((index for index in reversed(range(len(stages))) if not missing[index]), 0)
@@ -90,7 +90,7 @@ def _first(stages: list[Stage], given: Mapping[str, str], where: str) -> int:
     return first
 
 
-def _placed(stage: Stage, given: Mapping[str, str], made: str | None, where: str) -> dict[str, str]:
+def _place_inputs(stage: Stage, given: Mapping[str, str], made: str | None, where: str) -> dict[str, str]:
     """The file of each role."""
     found = {each.role: given[each.sha256] for each in stage.inputs if each.sha256 in given}
     for each in stage.inputs:

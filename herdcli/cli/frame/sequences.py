@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from herdcli.artifacts import dataset
-from herdcli.cli.frame.columns import present_rows
+from herdcli.cli.frame.column_order import weighted_rows
 from herdcli.errors import BadUsage, HerdError
 from herdcli.records import dataclass
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COLUMN = "sequence"  # that groups rows where none is named
 
 
-class Rows(Protocol):
+class SequenceRequest(Protocol):
     """What a request says of rows in time."""
 
     @property
@@ -41,7 +41,7 @@ class Rows(Protocol):
         """The column that groups its rows."""
 
 
-class Asked(Rows, Protocol):
+class LearningRequest(SequenceRequest, Protocol):
     """What a request says of sequences to learn from."""
 
     @property
@@ -54,7 +54,7 @@ class Asked(Rows, Protocol):
 
 
 @dataclass(frozen=True)
-class Series:
+class SequenceTable:
     """A table in time.
 
     data       the data set without the column that groups its rows.
@@ -68,7 +68,7 @@ class Series:
     history: Artifact
 
 
-def load(
+def load_sequences(
     session: Session,
     source: str,
     *,
@@ -84,17 +84,17 @@ def load(
     """
     named = () if column is None else (column,)
     also = () if column is not None else (COLUMN,)
-    data = _loaded(session, source, input_format, label, (*keep, *named), also, missing)
+    data = _load_with_columns(session, source, input_format, label, (*keep, *named), also, missing)
     value: Dataset = data.value
     if value.is_sparse:
         rows, columns = value.X.shape
         session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
         value = replace(value, X=value.X.toarray().astype(np.float32))
-    key, value = taken(value, column or COLUMN)
+    key, value = pop_column(value, column or COLUMN)
     return replace(data, value=value), key
 
 
-def _loaded(
+def _load_with_columns(
     session: Session,
     source: str,
     input_format: str | None,
@@ -117,7 +117,7 @@ def _loaded(
         return found
 
 
-def taken(data: Dataset, name: str) -> tuple[Array | None, Dataset]:
+def pop_column(data: Dataset, name: str) -> tuple[Array | None, Dataset]:
     """A column by its name, numbers or text, and the data set without it; None where there is none."""
     further = dict(data.columns or {})
     if name in further:
@@ -131,43 +131,45 @@ def taken(data: Dataset, name: str) -> tuple[Array | None, Dataset]:
     return np.ascontiguousarray(data.X[:, j]), rest
 
 
-def read(
+def read_sequences(
     session: Session,
-    request: Asked,
+    request: LearningRequest,
     *,
     weights: str | None = "weight",
     controls: tuple[str, ...] | None = None,
     missing: bool = True,
-) -> Series:
+) -> SequenceTable:
     """The sequences that a request names and their parts.
 
     weights   the column of their weights; None: they have none.      controls  further columns, which stay in `data`.
-    missing   as of `load`.
+    missing   as of `load_sequences`.
     """
     from herdcli.em import sequences
 
     column, source, named = request.sequence, request.source, {"input_format": request.input_format, "label": request.label}
     keep = (*(controls or ()), *((weights,) if weights not in (None, "weight") else ()))
-    loaded, key = load(session, source, **named, column=column, keep=keep, missing=missing)
+    loaded, key = load_sequences(session, source, **named, column=column, keep=keep, missing=missing)
     value: Dataset = loaded.value
     try:
         weight = None if weights is None else value.weight
         if weights not in (None, "weight"):
-            found, value = taken(value, str(weights))
+            found, value = pop_column(value, str(weights))
             weight = None if found is None else np.asarray(found, dtype=np.float64)
-        kept = present_rows(session, weight)
+        kept = weighted_rows(session, weight)
         if kept is not None and weight is not None:
-            value, weight, key = dataset.taken(value, kept), weight[kept], None if key is None else key[kept]
-        series = sequences.grouped(value.X, key, weight)
-        parts = sequences.split(series, value.split, sequences.parse_parts(request.split), request.seed)
+            value, weight, key = dataset.take_rows(value, kept), weight[kept], None if key is None else key[kept]
+        series = sequences.group_rows(value.X, key, weight)
+        parts = sequences.split_sequences(series, value.split, sequences.parse_parts(request.split), request.seed)
     except HerdError as error:
         error.where = error.where or loaded.name
         raise
-    told(session, series, column or COLUMN, grouped=key is not None, cut=sum(part.count for part in parts.values()) > series.count)
-    return Series(value, series, parts, replace(loaded, value=None))
+    report_sequences(
+        session, series, column or COLUMN, grouped=key is not None, cut=sum(part.count for part in parts.values()) > series.count
+    )
+    return SequenceTable(value, series, parts, replace(loaded, value=None))
 
 
-def told(session: Session, found: Sequences, column: str, *, grouped: bool, cut: bool) -> None:
+def report_sequences(session: Session, found: Sequences, column: str, *, grouped: bool, cut: bool) -> None:
     """One line on what was read as a sequence."""
     lengths = found.lengths
     low, high = int(lengths.min()), int(lengths.max())

@@ -11,20 +11,38 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from herdcli import artifacts, iterate
-from herdcli.artifacts import Artifact, bound, cpp_termination, locks, memory, preparation, provenance, ranges
-from herdcli.artifacts.dataset import Dataset, reckonable
-from herdcli.artifacts.inputs import Source, open_source
-from herdcli.artifacts.preparation import SplitRule
-from herdcli.artifacts.roles import LABELS, ROLES, ColumnRoles, ColumnUse, described, remark, target_of, with_column_names
-from herdcli.artifacts.streams import check_destination
-from herdcli.artifacts.wording import readable
-from herdcli.cli.frame import plans, replay
+from herdcli.artifacts import (
+    Artifact,
+    cpp_termination,
+    dataset_preparation,
+    file_locks,
+    memory_budget,
+    process_limits,
+    provenance,
+    row_ranges,
+)
+from herdcli.artifacts.atomic_output import check_destination
+from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.column_roles import (
+    LABELS,
+    ROLES,
+    ColumnRoles,
+    ColumnUse,
+    describe_use,
+    model_target,
+    role_warning,
+    with_column_names,
+)
+from herdcli.artifacts.dataset import Dataset, check_magnitudes
+from herdcli.artifacts.dataset_preparation import SplitRule
+from herdcli.artifacts.message_numbers import format_size
+from herdcli.cli.frame import dry_run, resume_errors
 from herdcli.cli.frame.console import Console
-from herdcli.cli.frame.request import recorded
-from herdcli.dialect import PLAIN, Dialect, reading
+from herdcli.cli.frame.request import recorded_options
+from herdcli.dialect import PLAIN, TextDialect, use_dialect
 from herdcli.errors import UNRECKONABLE, BadUsage, DataError, HerdError, Interrupted, NoRoom, Unavailable
 from herdcli.records import dataclass
-from herdcli.shards import Place
+from herdcli.shards import ShardPlace
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -32,12 +50,12 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from herdcli.algorithm import Algorithm
-    from herdcli.artifacts.files import Prepare
+    from herdcli.artifacts.load_save import Prepare
     from herdcli.artifacts.recoding import Recoding
-    from herdcli.cluster.where import Asked
+    from herdcli.cluster.cluster_spec import ClusterOptions
     from herdcli.schema import Array
 
-S = TypeVar("S", bound=iterate.Steppable)
+S = TypeVar("S", bound=iterate.HasStep)
 R = TypeVar("R")
 H = TypeVar("H")
 OF_NUMBERS = ("regression", "predictor", "tagger")  # kinds whose targets are no labels
@@ -50,9 +68,9 @@ def _initializer(exact: bool) -> Callable[[], None] | None:
     """What a worker does first: its arithmetic is that of the command."""
     if not exact:
         return None
-    from herdcli.numerics import real
+    from herdcli.numerics import exact_arithmetic
 
-    return partial(real.inherit, exact)
+    return partial(exact_arithmetic.set_exact, exact)
 
 
 @dataclass
@@ -73,8 +91,8 @@ class Session:
     dry_run: bool
     inputs: dict[str, Artifact] = field(default_factory=dict)
     lock: str | None = None
-    shard: Place | None = None
-    cluster: Asked | None = None  # workers that its units or blocks are dealt to
+    shard: ShardPlace | None = None
+    cluster: ClusterOptions | None = None  # workers that its units or blocks are dealt to
     dealt: list[object] | None = None  # what all units made, where workers did them
     told: list[str] = field(default_factory=list)  # warnings of the workers
     spooled: str | None = None  # the file that stdin was put into, for workers to read
@@ -87,7 +105,7 @@ class Session:
     weights_column: str | None = None
     rule: SplitRule = field(default_factory=SplitRule)
     roles_by_name: bool = False  # of a history made before roles were asked for: every command recognises them by usual names
-    dialect: Dialect = PLAIN  # how text is written
+    dialect: TextDialect = PLAIN  # how text is written
     savable: bool = False  # has the command --checkpoint?
     trace_file: str | None = None  # a line of JSON for each step
     stretch: Artifact | None = None  # some rows of the data, where they are read a stretch at a time
@@ -107,18 +125,18 @@ class Session:
 
     def __enter__(self) -> Session:
         with ExitStack() as held:
-            held.enter_context(cpp_termination.reported(self._report_termination))
-            held.enter_context(bound.held(self.max_memory, self.threads))
-            held.enter_context(preparation.ruled(self.rule))
+            held.enter_context(cpp_termination.report_termination(self._report_termination))
+            held.enter_context(process_limits.limit_memory(self.max_memory, self.threads))
+            held.enter_context(dataset_preparation.use_split_rule(self.rule))
             if self.exact:
-                from herdcli.numerics import real
+                from herdcli.numerics import exact_arithmetic
 
-                held.enter_context(real.exactly())
-            held.enter_context(reading(self.dialect))
+                held.enter_context(exact_arithmetic.exact_mode())
+            held.enter_context(use_dialect(self.dialect))
             if self.lock is not None:
-                held.enter_context(locks.held(self.lock, "another run holds this lock"))
+                held.enter_context(file_locks.hold_lock(self.lock, "another run holds this lock"))
             if self.checkpoint is not None:
-                self._own_checkpoint(self.checkpoint, held)
+                self._lock_checkpoint(self.checkpoint, held)
             self._held = held.pop_all()
         for option in ("every", "resume") if self.checkpoint is None else ():
             self.ignored(option, "without --checkpoint")
@@ -128,15 +146,17 @@ class Session:
             raise BadUsage("--cluster makes all shards, --shard one of them", hint="leave out one of them")
         return self
 
-    def _own_checkpoint(self, path: str, held: ExitStack) -> None:
+    def _lock_checkpoint(self, path: str, held: ExitStack) -> None:
         """Be the only run with this checkpoint, for the length of the command."""
         artifacts.check_checkpoint(path)
-        held.enter_context(locks.owned(path, "is the checkpoint of a run that is still going", hint="name another file with --checkpoint"))
+        held.enter_context(
+            file_locks.hold_output_lock(path, "is the checkpoint of a run that is still going", hint="name another file with --checkpoint")
+        )
 
     def _report_termination(self, exception_type: str | None) -> int:
         """Print the line for an exception of a C++ library that reached no Python code, and return the exit code."""
         lost = HerdError(f"a C++ library ended the process ({exception_type or 'without an exception'})", hint="please report it")
-        error = bound.refusal() if cpp_termination.wanted_memory(exception_type) else lost
+        error = process_limits.memory_error() if cpp_termination.is_out_of_memory(exception_type) else lost
         self.console.fault(str(error), error.hint)
         return error.exit_code
 
@@ -146,7 +166,7 @@ class Session:
         if isinstance(error, DataError) and self.column_names:
             error.message = with_column_names(error.message, self.column_names)
         foreign = None
-        refusal = None if error is None else bound.refusal_of(error, [artifact.name for artifact in self.inputs.values()])
+        refusal = None if error is None else process_limits.memory_error_for(error, [artifact.name for artifact in self.inputs.values()])
         if isinstance(error, Interrupted) and self.checkpoint is not None:
             if self._keep is not None:
                 self._keep()
@@ -157,7 +177,7 @@ class Session:
             error.hint = SAVE_HINT
         try:
             if self._from is not None and isinstance(error, UNRECKONABLE) and not self._repeated():
-                foreign = self._no_state(self._from, error)
+                foreign = self._checkpoint_state_error(self._from, error)
             for last in self._last if error is None else ():
                 last()
         finally:
@@ -169,7 +189,7 @@ class Session:
         if foreign is not None:
             raise foreign from error
 
-    def _no_state(self, path: str, error: BaseException) -> DataError:
+    def _checkpoint_state_error(self, path: str, error: BaseException) -> DataError:
         """What cannot be reckoned with after a checkpoint was read, where that held a state which its run has never been in.
 
         Types, shapes and ranges were checked before; a state can have them all and still be none of the run's.
@@ -178,11 +198,11 @@ class Session:
         hint = "start afresh without --resume"
         return DataError(f"holds a state that this run cannot resume from ({what})", where=path, hint=hint)
 
-    def hold(self, context: AbstractContextManager[H]) -> H:
+    def enter_until_end(self, context: AbstractContextManager[H]) -> H:
         """Enter what is left when the command ends, however that is."""
         return self._held.enter_context(context)
 
-    def at_end(self, last: Callable[[], None]) -> None:
+    def on_success(self, last: Callable[[], None]) -> None:
         """Call this when the command has done all else without an error."""
         self._last.append(last)
 
@@ -198,15 +218,15 @@ class Session:
         return bool(getattr(self.request, "exact", False))
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ShardPlace:
         """Which units of work are this run's: all without --shard."""
-        return self.shard or Place()
+        return self.shard or ShardPlace()
 
     def require_memory(self, size: int, what: str) -> None:
         """Refuse work that would need more bytes than --max-memory, by default half of what is free."""
-        limit = self.max_memory or memory.default_limit()
+        limit = self.max_memory or memory_budget.default_limit()
         if size > limit:
-            needed, allowed = readable(size), readable(limit)
+            needed, allowed = format_size(size), format_size(limit)
             raise NoRoom(f"{what} would take {needed}, more than the {allowed} allowed", hint="raise --max-memory if the machine has it")
 
     def load(
@@ -236,22 +256,22 @@ class Session:
         labels    False: nobody asks for the rows' own labels.
         check     refuses what was read, before anything is said of it.
         """
-        from herdcli.cli.frame.cleaning import Cleaning
+        from herdcli.cli.frame.column_cleaning import CleaningOptions
 
         if role == "data" and self.stretch is not None:
             return self.stretch
-        cleaning = Cleaning(
+        cleaning = CleaningOptions(
             self.console, self.command, self.request, self.recoding, self.missing, self.categorical, able=missing, training=training
         )
         states = self.recoding.levels if self.recoding and self.recoding.codes else {}
         self.refuse_stdin_twice(path)
         path = self._readable_again(path)
-        if kinds and "dataset" in kinds and ranges.several(path):
+        if kinds and "dataset" in kinds and row_ranges.is_file_pattern(path):
             truths = [name for name, levels in states.items() if {"true", "false"} & {level.lower() for level in levels}]
             found = self._together(
                 path, role, keep, input_format=input_format, label=label, keep=(*keep, *also), labels=labels, as_text=truths
             )
-            return found if not states else self._by_name(found, cleaning.prepare(role))
+            return found if not states else self._match_state_names(found, cleaning.prepare(role))
         told: list[tuple[str, bool]] = []
         try:
             artifact = artifacts.load(
@@ -265,7 +285,7 @@ class Session:
                 also=also,
                 missing=missing,
                 gaps=gaps,
-                fills=cleaning.fills,
+                fills=cleaning.fills_missing,
                 as_text=states,
                 layer=self.layer,
                 labels=labels,
@@ -274,23 +294,23 @@ class Session:
                 account=lambda line, complete: told.append((line, complete)),
             )
         except DataError as error:
-            raise cleaning.hinted(error) from error
+            raise cleaning.add_missing_value_hint(error) from error
         if check is not None:
             check(artifact)
         for line, complete in told:
-            self._account(line, complete)
+            self._report_table_use(line, complete)
         if artifact.kind != "dataset" or artifact.recoding:
             self.recoding = artifact.recoding
         if artifact.kind != "dataset":
             self.remember_features(artifact)
         if isinstance(artifact.value, Dataset) and not as_stored:
-            artifact = replace(artifact, value=reckonable(artifact.value, where=artifact.name))
+            artifact = replace(artifact, value=check_magnitudes(artifact.value, where=artifact.name))
         if isinstance(artifact.value, Dataset) and role in SELECTED:
             self.column_names = artifact.value.feature_names
         if self.spooled == path:
             artifact = replace(artifact, name="stdin")
         self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
-        self.console.detail(f"{artifact.name}: {artifact.kind}, {readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
+        self.console.detail(f"{artifact.name}: {artifact.kind}, {format_size(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
 
     def column_roles(self, role: str = "data") -> ColumnRoles:
@@ -312,7 +332,7 @@ class Session:
 
     def _report_columns(self, use: ColumnUse) -> None:
         """Remember what became of the columns, and say once which have names that may have meant something else."""
-        if self.use is None and (line := remark(use)) is not None:
+        if self.use is None and (line := role_warning(use)) is not None:
             self.console.note(line)
         self.use = use
 
@@ -325,24 +345,24 @@ class Session:
             names += list(value.names or ())
         self.features |= {str(name) for name in names} | set(artifact.recoding.levels)
         if artifact.kind not in OF_NUMBERS or self.command == "apply":  # what is judged asks for its columns by name itself
-            self.target = target_of(artifact) or self.target
+            self.target = model_target(artifact) or self.target
 
     def with_columns(self, summary: str) -> str:
         """A closing line with what the columns were used as."""
-        return summary + described(self.use)
+        return summary + describe_use(self.use)
 
-    def _account(self, line: str, complete: bool) -> None:
+    def _report_table_use(self, line: str, complete: bool) -> None:
         """Say at the end of reading what a table had, where some of it was not used; under -v always."""
         (self.console.detail if complete else self.console.note)(line)
 
-    def account_for(self, found: ranges.Ranges) -> None:
+    def account_for(self, found: row_ranges.RowRanges) -> None:
         """The same of rows that are read by parts."""
         if (told := found.summary()) is not None:
-            self._account(*told)
+            self._report_table_use(*told)
 
     def _together(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
-        """The rows of several files as one data set.  required  columns that it must have;  asked  as of `ranges.opened`."""
-        with ranges.opened(path, note=self.console.note, verified=True, roles=self.column_roles(role), **asked) as found:
+        """The rows of several files as one data set.  required  columns that it must have;  asked  as of `row_ranges.opened`."""
+        with row_ranges.open_ranges(path, note=self.console.note, verified=True, roles=self.column_roles(role), **asked) as found:
             if found is None:
                 raise DataError("cannot be read together", where=path, hint="Parquet, dense HDF5, and CSV of numbers can")
             columns = found.artifact.value.X.shape[1]
@@ -356,7 +376,7 @@ class Session:
         self.console.detail(f"{path}: {found.count} rows of {len(found.parts)} files, sha256 {artifact.sha256[:12]}")
         return artifact
 
-    def _by_name(self, found: Artifact, prepare: Prepare | None) -> Artifact:
+    def _match_state_names(self, found: Artifact, prepare: Prepare | None) -> Artifact:
         """Several files' places of states as those of the names that are wanted."""
         if prepare is None:
             return found
@@ -369,15 +389,15 @@ class Session:
         empty  a file without a byte is an input too.
         """
         self.refuse_stdin_twice(path)
-        return open_source(path, limit=self.max_memory or memory.default_limit(), empty=empty)
+        return open_source(path, limit=self.max_memory or memory_budget.default_limit(), empty=empty)
 
     def _readable_again(self, path: str) -> str:
         """A path; of stdin, where workers must read it too, that of a file with its bytes."""
         if path != "-" or self.cluster is None:
             return path
-        from herdcli.cluster.files import spooled
+        from herdcli.cluster.packed_commands import spool_stdin
 
-        self.spooled = spooled()
+        self.spooled = spool_stdin()
         self._held.callback(os.unlink, self.spooled)
         return self.spooled
 
@@ -399,7 +419,7 @@ class Session:
         if self.rule.drawn and not self.rule.by_class:
             further["split_rule"] = "rows"  # absent: fractions of every class, and all rows in ica
         further |= self.dialect.record()
-        return provenance.record(self.command, recorded(self.request if request is None else request) | further, self.inputs)
+        return provenance.stage_record(self.command, recorded_options(self.request if request is None else request) | further, self.inputs)
 
     def forget_checkpoint(self) -> None:
         """The run has succeeded: its checkpoint goes away."""
@@ -439,7 +459,7 @@ class Session:
         part    what checkpoints are of, where not of the run's own steps.
         longer  takes the state of a run that was asked for fewer steps: the request of that run, and its state in this one.
         """
-        from herdcli.cli.frame import tracing
+        from herdcli.cli.frame import trace_file
 
         if memory is not None:
             self.require_memory(algorithm.memory(), memory)
@@ -448,21 +468,21 @@ class Session:
                 check_destination(self.trace_file, binary=False)
             self._print_plan(algorithm, label, after)
         suffix = f" {self.shard}" if self.shard else f" {part}" if part else ""
-        digest = provenance.digest(self.record()) + suffix
-        resumed = self._resumed(algorithm, digest, None if longer is None else self._of_shorter(*longer, suffix))
+        digest = provenance.record_digest(self.record()) + suffix
+        resumed = self._resumed(algorithm, digest, None if longer is None else self._shorter_run(*longer, suffix))
 
         def keep(now: S) -> None:
             artifacts.save_checkpoint(str(self.checkpoint), now, digest)
             self._saved = True
 
-        with self.console.progress(label) as progress, tracing.writer(self.trace_file, label, again=resumed is not None) as trace:
+        with self.console.progress(label) as progress, trace_file.trace_writer(self.trace_file, label, again=resumed is not None) as trace:
 
             def watch(now: S) -> None:
                 reached = algorithm.progress(now)
                 progress.show(reached)
                 trace(reached)
 
-            state = iterate.run(
+            state = iterate.run_steps(
                 algorithm.step,
                 algorithm.init() if resumed is None else resumed,
                 until=algorithm.done,
@@ -476,29 +496,31 @@ class Session:
             ended(state)
         return algorithm.result(state)
 
-    def _of_shorter(self, request_of: Callable[[S], DataclassInstance], grown: Callable[[S], S], suffix: str) -> artifacts.Longer[S]:
+    def _shorter_run(self, request_of: Callable[[S], DataclassInstance], grown: Callable[[S], S], suffix: str) -> artifacts.ExtendedRun[S]:
         """How the state of a run that was asked for fewer steps is known and gone on with."""
-        return artifacts.Longer(lambda saved: provenance.digest(self.record(request_of(saved))) + suffix, grown)
+        return artifacts.ExtendedRun(lambda saved: provenance.record_digest(self.record(request_of(saved))) + suffix, grown)
 
-    def aside(self, algorithm: Algorithm[S, R], *, label: str) -> R:
+    def run_preparation(self, algorithm: Algorithm[S, R], *, label: str) -> R:
         """Run an algorithm that prepares for the one of `run`: shown and stopped like it, but without checkpoint, and done in a dry run."""
-        from herdcli.algorithm import solve
+        from herdcli.algorithm import run_algorithm
 
         with self.console.progress(label) as progress:
-            return solve(algorithm, watch=progress.show)
+            return run_algorithm(algorithm, watch=progress.show)
 
-    def _resumed(self, algorithm: Algorithm[S, R], digest: str, longer: artifacts.Longer[S] | None = None) -> S | None:
+    def _resumed(self, algorithm: Algorithm[S, R], digest: str, longer: artifacts.ExtendedRun[S] | None = None) -> S | None:
         """The state of the checkpoint, where there is one to go on from."""
         if not (self.checkpoint and self.resume):
             return None
-        from herdcli.algorithm import shapes
+        from herdcli.algorithm import state_shapes
 
-        read = partial(artifacts.load_checkpoint, self.checkpoint, algorithm.state, digest, like=partial(shapes, algorithm), longer=longer)
+        read = partial(
+            artifacts.load_checkpoint, self.checkpoint, algorithm.state, digest, like=partial(state_shapes, algorithm), longer=longer
+        )
         saved = read()
         if saved is None:
             self.console.note(f"no checkpoint at {self.checkpoint} yet: starting afresh")
             return None
-        self._saved, self._from, self._repeated = True, self.checkpoint, partial(replay.is_own, algorithm, read)
+        self._saved, self._from, self._repeated = True, self.checkpoint, partial(resume_errors.is_state_of_run, algorithm, read)
         if saved.step < 0:
             raise DataError(f"is at step {saved.step}", where=self.checkpoint)
         bound = algorithm.progress(saved).bound
@@ -509,5 +531,5 @@ class Session:
 
     def _print_plan(self, algorithm: Algorithm[S, R], label: str, after: Callable[[S], tuple[float, int]] | None) -> NoReturn:
         """Try some steps, say what the whole would take, and end the command: what was done will be done again."""
-        trial = plans.tried(algorithm, after)
-        plans.told(self.console, label, trial.how, trial.steps, trial.more, trial.size)
+        trial = dry_run.try_steps(algorithm, after)
+        dry_run.report_plan(self.console, label, trial.how, trial.steps, trial.more, trial.size)

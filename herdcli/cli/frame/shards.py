@@ -1,6 +1,6 @@
 """`--shard I/N`: a command does every N-th of its units of work, and `herd merge` makes of all shards what one run would have made.
 
-A command makes a `Shard` of its units and hands it to `close`.  Without --shard its units are all, and `finish`, a function of the
+A command makes a `Shard` of its units and hands it to `finish_units`.  Without --shard its units are all, and `finish`, a function of the
 command, makes the artifact; `herd merge` calls the same function, with all units in order.
 """
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from herdcli.cli.frame.options import Command, Parsed, cluster_options
-from herdcli.cli.frame.request import revived
+from herdcli.cli.frame.common_options import Command, Parsed, cluster_options
+from herdcli.cli.frame.request import request_from_record
 from herdcli.errors import BadUsage, DataError, NoInput
 from herdcli.kinds import KINDS
-from herdcli.parts import named
-from herdcli.shards import Shard, joined, parse
+from herdcli.parts import import_named
+from herdcli.shards import Shard, join_shards, parse_shard
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -32,25 +32,25 @@ def shard_option(command: Command) -> Command:
     """--shard and --cluster, of commands that do several independent units of work."""
     return click.option(
         "--shard",
-        type=Parsed("i/n", parse),
+        type=Parsed("i/n", parse_shard),
         default=None,
         metavar="I/N",
         help="Do every N-th unit of work, starting with the I-th, and write a shard; herd merge joins all N.",
     )(cluster_options(command))
 
 
-def rows_option(command: Command) -> Command:
+def row_shard_option(command: Command) -> Command:
     """--shard of a command that makes rows of rows: what shards make are rows that follow each other, and no merge is needed."""
     return click.option(
         "--shard",
-        type=Parsed("i/n", parse),
+        type=Parsed("i/n", parse_shard),
         default=None,
         metavar="I/N",
         help="The I-th of N equal stretches of the rows alone; all N files in quotes, 'rows-*.parquet', are one input.",
     )(command)
 
 
-def refuse(session: Session, hint: str) -> None:
+def refuse_shards(session: Session, hint: str) -> None:
     """Refuse --shard and --cluster where there is one unit of work."""
     if session.cluster is not None:
         raise BadUsage("--cluster deals out units of work, and this run has only one", hint=hint)
@@ -58,15 +58,15 @@ def refuse(session: Session, hint: str) -> None:
         raise BadUsage("--shard divides a run into units of work, and this run has only one", hint=hint)
 
 
-def units(session: Session, count: int, what: str) -> range:
+def unit_numbers(session: Session, count: int, what: str) -> range:
     """The numbers of this run's units.  A shard beyond the last unit has none, so that arrays of any size end well.
 
-    Under --cluster workers do them all, and none is left for this process; `close` adds what they made.
+    Under --cluster workers do them all, and none is left for this process; `finish_units` adds what they made.
     """
     if session.cluster is not None and not session.dry_run:
-        from herdcli.cli.frame.workers import dealt
+        from herdcli.cli.frame.cluster_run import run_on_workers
 
-        session.dealt = dealt(session, session.cluster, count, what)
+        session.dealt = run_on_workers(session, session.cluster, count, what)
         return range(0)
     found = session.place.of(count)
     if not found:
@@ -76,7 +76,7 @@ def units(session: Session, count: int, what: str) -> range:
     return found
 
 
-def close(session: Session, made: Shard, what: str, finish: Finish, history: History, options: object) -> None:
+def finish_units(session: Session, made: Shard, what: str, finish: Finish, history: History, options: object) -> None:
     """Save the shard, or without --shard what its units make."""
     if session.dealt is not None:
         made = replace(made, parts=session.dealt)  # type: ignore[call-arg]
@@ -89,13 +89,13 @@ def close(session: Session, made: Shard, what: str, finish: Finish, history: His
     from herdcli.cli.frame import outputs
 
     mine = len(made.place.of(made.units))
-    outputs.artifact(session, made, f"{made.place.name}: {mine} of {made.units} {what}", history=history)
+    outputs.write_artifact(session, made, f"{made.place.name}: {mine} of {made.units} {what}", history=history)
 
 
-def merge(session: Session, shards: Sequence[Artifact]) -> None:
+def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
     """Save what the units of all shards make, as the run without --shard would have."""
     from herdcli.cli.frame import outputs
-    from herdcli.schema import check
+    from herdcli.schema import check_arrays
 
     first = shards[0]
     for other in shards[1:]:
@@ -112,44 +112,44 @@ def merge(session: Session, shards: Sequence[Artifact]) -> None:
         _require_alike(working[0], shard)
     missing = [index for index in range(1, count + 1) if index not in by_index]
     if missing:
-        _missing(missing, count)
-    whole = joined([by_index[index].value for index in range(1, count + 1)])
+        _refuse_missing(missing, count)
+    whole = join_shards([by_index[index].value for index in range(1, count + 1)])
     try:
-        check(whole)
+        check_arrays(whole)
     except DataError as error:  # each shard is what its kind allows; the parts of several can be those of no run all the same
         message, hint = f"holds parts that make no whole ({error.message})", "make the shards anew and merge those"
         raise DataError(message, where=first.name, hint=hint) from error
     kind = KINDS[first.kind]
-    finish: Finish = named(str(kind.finish))
-    finish(session, whole, outputs.Restored(first), _request_of(first))
+    finish: Finish = import_named(str(kind.finish))
+    finish(session, whole, outputs.RestoredHistory(first), _request_of(first))
 
 
 def _request_of(shard: Artifact) -> object:
     """What the run that a shard is of was asked for: its record, each option as the command line takes it.  Raises DataError."""
-    from herdcli.cli.frame import recorded
-    from herdcli.cli.frame.history import command_of
+    from herdcli.cli.frame import recorded_options
+    from herdcli.cli.frame.history_stages import find_command
 
-    record = _record(shard)
+    record = _run_record(shard)
     name = str(record["command"])
-    kind, values, _ = recorded.typed(command_of(name, shard.name), record["parameters"], f"the run of {name}", shard.name)
-    declared = named(str(KINDS[shard.kind].request))
+    kind, values, _ = recorded_options.typed_request(find_command(name, shard.name), record["parameters"], f"the run of {name}", shard.name)
+    declared = import_named(str(KINDS[shard.kind].request))
     if not issubclass(kind, declared):
         raise DataError(f"is of kind {shard.kind} and of a run of {name}, which makes none", where=shard.name)
-    return revived(kind, values)
+    return request_from_record(kind, values)
 
 
 def _require_alike(first: Artifact, other: Artifact) -> None:
     """Raise DataError unless two shards hold the same of what belongs to the whole run: everything but their place, parts and rest."""
-    from herdcli.artifacts import compare
+    from herdcli.artifacts import artifact_comparison
 
     own = {name: None for name in ("parts", "rest") if hasattr(first.value, name)} | {"place": first.value.place}
-    difference, name = compare.largest_difference(*(replace(shard.value, **own) for shard in (other, first)))
+    difference, name = artifact_comparison.largest_difference(*(replace(shard.value, **own) for shard in (other, first)))
     if difference:
         hint = "make the shards anew and merge those"
         raise DataError(f"differs from {first.name} in '{name.partition('/')[0]}'", where=other.name, hint=hint)
 
 
-def _missing(missing: list[int], count: int) -> NoReturn:
+def _refuse_missing(missing: list[int], count: int) -> NoReturn:
     names = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
     what = f"shard {names} of {count} is missing" if len(missing) == 1 else f"shards {names} of {count} are missing"
     raise NoInput(what, hint=f"--shard {missing[0]}/{count} makes {'it' if len(missing) == 1 else 'the first of them'}")
@@ -166,15 +166,17 @@ def _require_same_run(first: Artifact, other: Artifact) -> None:
                 f"is {theirs.name}, {first.name} is {ours.name}", where=other.name, hint="all shards need the same N of --shard I/N"
             )
         return
-    mine, yours = _record(first), _record(other)
+    mine, yours = _run_record(first), _run_record(other)
     names = [name for name in mine["parameters"] | yours["parameters"] if mine["parameters"].get(name) != yours["parameters"].get(name)]
     if names and mine["command"] == yours["command"]:
-        raise DataError(f"belongs to a run {_with(yours, min(names))}, {first.name} of one {_with(mine, min(names))}", where=other.name)
+        raise DataError(
+            f"belongs to a run {_option_text(yours, min(names))}, {first.name} of one {_option_text(mine, min(names))}", where=other.name
+        )
     what = "other inputs" if mine["inputs"] != yours["inputs"] else "another version of herd"
     raise DataError(f"belongs to a run with {what} than {first.name}", where=other.name)
 
 
-def _record(shard: Artifact) -> dict[str, Any]:
+def _run_record(shard: Artifact) -> dict[str, Any]:
     """The record of the run a shard is of."""
     record = shard.history[-1] if shard.history else {}
     if not {"command", "parameters", "inputs"} <= record.keys():
@@ -182,7 +184,7 @@ def _record(shard: Artifact) -> dict[str, Any]:
     return record
 
 
-def _with(record: Mapping[str, Any], name: str) -> str:
+def _option_text(record: Mapping[str, Any], name: str) -> str:
     """An option of a run, as it is typed."""
     from herdcli.cli.main import COMMANDS
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shards
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.frame.common_options import (
     checkpoint_options,
     cleaning_options,
     input_argument,
@@ -16,6 +15,7 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.herd.request import Request
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.herd import inputs, runs
 
     request.refuse_contradictions(session)
-    outputs.check(session, "herding")
-    read = inputs.read(session, request)
+    outputs.check_artifact(session, "herding")
+    read = inputs.read_inputs(session, request)
     if read.problem.count == 1 and not request.per_class:
-        shards.refuse(session, "--per-class herds one run per label")
-    runs.run(session, read, request)
+        shards.refuse_shards(session, "--per-class herds one run per label")
+    runs.herd(session, read, request)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from herdcli.cli.frame.columns import warn_of_weights, without_absent
-from herdcli.cli.frame.request import settings
+from herdcli.cli.frame.column_order import drop_zero_weights, warn_of_weights
+from herdcli.cli.frame.request import topic_settings
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -15,78 +15,82 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
     from herdcli.cli.herd.request import Request
-    from herdcli.herding import dynamics, visible
-    from herdcli.herding.blocks import Blocks
+    from herdcli.herding import dynamics, visible_herding
     from herdcli.herding.model import Herding
+    from herdcli.herding.parallel_runs import HerdingRuns
     from herdcli.schema import Array
 
-    Problem = dynamics.Problem | visible.Problem
+    Problem = dynamics.HiddenHerdingProblem | visible_herding.VisibleHerdingProblem
 
 DEFAULT_THRESHOLD = 0.2
 
 
 @dataclass(frozen=True)
-class Inputs:
+class HerdingInputs:
     """A problem, the algorithm that herds it or a part of it, and what makes the artifact of such a part and its last state."""
 
     problem: Problem
-    algorithm: type[Blocks[Any, Any]]
+    algorithm: type[HerdingRuns[Any, Any]]
     finish: Callable[[Any, Any], Herding]
     history: Artifact
 
 
-def read(session: Session, request: Request) -> Inputs:
+def read_inputs(session: Session, request: Request) -> HerdingInputs:
     """The inputs that the options ask for."""
     if request.rates:
-        return _rates(session, request.rates, request)
+        return _earlier_rates(session, request.rates, request)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
-    data = without_absent(session, data)
+    data = drop_zero_weights(session, data)
     warn_of_weights(session, data.value)
     if request.moments:
-        return _moments(data, request)
+        return _feature_means(data, request)
     if request.features == "rows":
-        return _vectors(data, request)
-    return _rows(session, data, request)
+        return _feature_vectors(data, request)
+    return _binary_rows(session, data, request)
 
 
-def _visible_settings(request: Request, units: int) -> visible.Settings:
-    from herdcli.herding.ascent import ENUMERABLE
-    from herdcli.herding.visible import Settings
+def _visible_settings(request: Request, units: int) -> visible_herding.VisibleHerdingSettings:
+    from herdcli.herding.maximisers import ENUMERABLE
+    from herdcli.herding.visible_herding import VisibleHerdingSettings
 
     features = request.features or "x"
     exact = {"x": "exact", "rows": "rows"}.get(features, "enumerate" if units <= ENUMERABLE else "coordinates")
-    return settings(Settings, request, burn_in=request.kept_from, features=features, maximiser=request.maximiser or exact)
+    return topic_settings(
+        VisibleHerdingSettings, request, burn_in=request.first_kept_iteration, features=features, maximiser=request.maximiser or exact
+    )
 
 
-def _rows(session: Session, data: Artifact, request: Request) -> Inputs:
+def _binary_rows(session: Session, data: Artifact, request: Request) -> HerdingInputs:
     """Two-state rows: one run, or one per class."""
-    from herdcli.cli.frame.rows import Reading, two_state
-    from herdcli.herding import classes, dynamics, visible
+    from herdcli.cli.frame.dataset_rows import RowReading, binary_rows
+    from herdcli.herding import class_runs, dynamics, visible_herding
 
-    rows = two_state(session, data, (0, 1), Reading.asked(request, default=DEFAULT_THRESHOLD))
+    rows = binary_rows(session, data, (0, 1), RowReading.asked(request, default=DEFAULT_THRESHOLD))
     data = replace(data, value=None)  # two-state rows take its place in memory, and packed ones theirs
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
     scored = request.per_class
-    groups = classes.group(rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and request.score_training)
+    groups = class_runs.group_rows(rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and request.score_training)
     labels, nearest = groups.labels, None
     if scored:
-        nearest = classes.nearest_classes(groups, session.place.of(len(names)), session.map)
+        nearest = class_runs.nearest_classes(groups, session.place.of(len(names)), session.map)
     hidden = not request.visible
     problem: Problem
     if hidden:
-        problem = classes.hidden_problem(groups, settings(dynamics.Settings, request, burn_in=request.kept_from))
+        problem = class_runs.hidden_problem(
+            groups, topic_settings(dynamics.HiddenHerdingSettings, request, burn_in=request.first_kept_iteration)
+        )
     else:
-        problem = classes.visible_problem(groups, _visible_settings(request, len(labels.units)))
+        problem = class_runs.visible_problem(groups, _visible_settings(request, len(labels.units)))
     _warn_of_pruned(session, len(labels.units), labels.all_units)
     seen: dict[str, Any] = {name: getattr(rows, name) for name in ("image_shape", "threshold", "value_range", "feature_names")}
     del groups, rows
 
     def finish(own: Any, state: Any) -> Herding:
-        value = (classes.assemble_hidden if hidden else classes.assemble_visible)(own, state)
+        value = (class_runs.assemble_hidden if hidden else class_runs.assemble_visible)(own, state)
         known: dict[str, Any] = {"units": labels.units, "all_units": labels.all_units, "classes": names if scored else None}
-        return replace(value, **seen, **known, scores=classes.scores(labels, nearest, state) if nearest is not None else None)
+        return replace(value, **seen, **known, scores=class_runs.class_scores(labels, nearest, state) if nearest is not None else None)
 
-    return Inputs(problem, dynamics.HiddenHerding if hidden else visible.VisibleHerding, finish, data)
+    return HerdingInputs(problem, dynamics.HiddenHerding if hidden else visible_herding.VisibleHerding, finish, data)
 
 
 def _warn_of_pruned(session: Session, kept: int, count: int) -> None:
@@ -94,36 +98,36 @@ def _warn_of_pruned(session: Session, kept: int, count: int) -> None:
         session.console.warn(f"{count - kept} of {count} units are the same in all training rows and were pruned")
 
 
-def _vectors(data: Artifact, request: Request) -> Inputs:
+def _feature_vectors(data: Artifact, request: Request) -> HerdingInputs:
     """Rows that are real feature vectors themselves."""
-    from herdcli.herding import classes, visible
+    from herdcli.herding import class_runs, visible_herding
 
-    source = visible.from_vectors(_dense(data))
-    problem = visible.Problem((source,), _visible_settings(request, source.units))
+    source = visible_herding.from_vectors(_dense_rows(data))
+    problem = visible_herding.VisibleHerdingProblem((source,), _visible_settings(request, source.units))
     names = data.value.feature_names
-    algorithm = visible.VisibleHerding
-    return Inputs(problem, algorithm, lambda own, state: replace(classes.assemble_visible(own, state), feature_names=names), data)
+    algorithm = visible_herding.VisibleHerding
+    return HerdingInputs(problem, algorithm, lambda own, state: replace(class_runs.assemble_visible(own, state), feature_names=names), data)
 
 
-def _moments(data: Artifact, request: Request) -> Inputs:
+def _feature_means(data: Artifact, request: Request) -> HerdingInputs:
     """One row of feature means."""
-    from herdcli.herding import classes, visible
-    from herdcli.herding.features import unit_count
+    from herdcli.herding import class_runs, visible_herding
+    from herdcli.herding.binary_features import unit_count
 
-    X = _dense(data)
+    X = _dense_rows(data)
     if len(X) != 1:
         raise DataError(f"/X has {len(X)} rows; --moments takes one row of means", where=data.name)
     features = request.features or "x"
     units = unit_count(X.shape[1], features)
-    source = visible.from_moments(X[0], units, features, request.representation)
-    problem = visible.Problem((source,), _visible_settings(request, units))
-    return Inputs(problem, visible.VisibleHerding, classes.assemble_visible, data)
+    source = visible_herding.from_moments(X[0], units, features, request.representation)
+    problem = visible_herding.VisibleHerdingProblem((source,), _visible_settings(request, units))
+    return HerdingInputs(problem, visible_herding.VisibleHerding, class_runs.assemble_visible, data)
 
 
-def _rates(session: Session, path: str, request: Request) -> Inputs:
+def _earlier_rates(session: Session, path: str, request: Request) -> HerdingInputs:
     """The rates of an earlier run, which goes on from its last weights."""
-    from herdcli.herding import classes, dynamics
-    from herdcli.herding.rates import decouple
+    from herdcli.herding import class_runs, dynamics
+    from herdcli.herding.driving_rates import decouple
 
     earlier = session.load(path, "rates", kinds={"herding"})
     learned: Herding = earlier.value
@@ -132,15 +136,19 @@ def _rates(session: Session, path: str, request: Request) -> Inputs:
     for name in inherited:
         if name in session.given and getattr(request, name) != inherited[name]:
             raise DataError(f"was made with --{name.replace('_', '-')} {inherited[name]}, not {getattr(request, name)}", where=earlier.name)
-    problem = dynamics.Problem(drives, settings(dynamics.Settings, request, burn_in=request.kept_from, **inherited))
+    problem = dynamics.HiddenHerdingProblem(
+        drives, topic_settings(dynamics.HiddenHerdingSettings, request, burn_in=request.first_kept_iteration, **inherited)
+    )
     kept = {
         name: getattr(learned, name)
         for name in ("units", "all_units", "classes", "image_shape", "threshold", "value_range", "feature_names")
     }
-    return Inputs(problem, dynamics.HiddenHerding, lambda own, state: replace(classes.assemble_hidden(own, state), **kept), earlier)
+    return HerdingInputs(
+        problem, dynamics.HiddenHerding, lambda own, state: replace(class_runs.assemble_hidden(own, state), **kept), earlier
+    )
 
 
-def _dense(data: Artifact) -> Array:
+def _dense_rows(data: Artifact) -> Array:
     X = data.value.X
     found: Array = X.toarray() if hasattr(X, "indptr") else X
     return found

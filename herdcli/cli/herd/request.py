@@ -98,12 +98,12 @@ class Request:
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
-        from herdcli.artifacts.roles import ROLES
+        from herdcli.artifacts.column_roles import ROLES
 
         return ROLES if self.per_class else frozenset()
 
     @property
-    def kept_from(self) -> int:
+    def first_kept_iteration(self) -> int:
         """Iterations before energies are averaged and states kept: --burn-in, else half of them."""
         return self.iterations // 2 if self.burn_in is None else self.burn_in
 

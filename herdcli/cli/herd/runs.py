@@ -11,38 +11,38 @@ from herdcli.errors import NotConverged
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
-    from herdcli.cli.herd.inputs import Inputs
+    from herdcli.cli.herd.inputs import HerdingInputs
     from herdcli.cli.herd.request import Request
-    from herdcli.herding.classes import HerdingShard
+    from herdcli.herding.class_runs import HerdingShard
     from herdcli.herding.model import Herding
 
 
-def run(session: Session, inputs: Inputs, request: Request) -> None:
+def herd(session: Session, inputs: HerdingInputs, request: Request) -> None:
     """Herd, and save a `herding` or a shard of one."""
-    from herdcli.herding.classes import HerdingShard
+    from herdcli.herding.class_runs import HerdingShard
 
     count = inputs.problem.count
-    units = shards.units(session, count, "runs")
-    made = HerdingShard(place=session.place, units=count, parts=_herded(session, inputs, units) if units else [])
-    shards.close(session, made, "runs", finish, inputs.history, request)
+    units = shards.unit_numbers(session, count, "runs")
+    made = HerdingShard(place=session.place, units=count, parts=_herd_units(session, inputs, units) if units else [])
+    shards.finish_units(session, made, "runs", finish, inputs.history, request)
 
 
-def _herded(session: Session, inputs: Inputs, units: Sequence[int]) -> list[Herding]:
+def _herd_units(session: Session, inputs: HerdingInputs, units: Sequence[int]) -> list[Herding]:
     """The runs of these numbers."""
-    from herdcli.herding.classes import one_by_one
+    from herdcli.herding.class_runs import split_runs
 
     problem = inputs.problem.part(units)
     state = session.run(inputs.algorithm(problem, session.map), label="herding", memory="herding")
-    return one_by_one(problem, state, inputs.finish)
+    return split_runs(problem, state, inputs.finish)
 
 
 def finish(session: Session, whole: HerdingShard, history: History, request: Request) -> None:
     """Save all runs as one artifact."""
-    from herdcli.herding.classes import together
+    from herdcli.herding.class_runs import combine_runs
 
-    value = together(whole.parts)
+    value = combine_runs(whole.parts)
     runs = f"{value.count} runs × " if value.count > 1 else ""
-    outputs.artifact(
+    outputs.write_artifact(
         session, value, f"{runs}{value.iterations} iterations, moments to {value.gap.largest_visible.max():.2g}", history=history
     )
     _warn_of_growth(session, value, request.on_nonconvergence)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.frame.common_options import (
     checkpoint_options,
     cleaning_options,
     input_argument,
@@ -15,6 +14,7 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.shards import shard_option
 from herdcli.cli.ica.request import Request
 
@@ -46,16 +46,16 @@ def command(session: Session, request: Request) -> None:
     sobi uses autocorrelations, so its rows must be in order of time.  With as many filters as dimensions ml, infomax
     and equil choose for each output whether its density has heavier or lighter tails than a Gaussian's.
     """
-    from herdcli.cli.frame import outputs, streamed
-    from herdcli.cli.ica import inputs, runs, summed
+    from herdcli.cli.frame import outputs, streamed_rows
+    from herdcli.cli.ica import inputs, one_pass, runs
 
-    summed.check(session, request)
+    one_pass.check_options(session, request)
     request.refuse_contradictions(session)
-    outputs.check(session, "ica")
+    outputs.check_artifact(session, "ica")
     if request.one_pass:
-        summed.run(session, request)
+        one_pass.sum_and_learn(session, request)
         return
     way = "--one-pass reads rows some at a time"
-    with streamed.way_out(way, lambda: request.source != "-" and request.algorithm != "sobi" and not request.mix):
-        rows = inputs.read(session, request)
-    runs.run(session, rows, request)
+    with streamed_rows.suggest_streaming(way, lambda: request.source != "-" and request.algorithm != "sobi" and not request.mix):
+        rows = inputs.read_rows(session, request)
+    runs.learn_filters(session, rows, request)

@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import Artifact, Dataset, preparation
-from herdcli.artifacts.wording import grouped
-from herdcli.cli.frame import streamed
-from herdcli.cli.frame.columns import warn_of_weights, without_absent
+from herdcli.artifacts import Artifact, Dataset, dataset_preparation
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.cli.frame import streamed_rows
+from herdcli.cli.frame.column_order import drop_zero_weights, warn_of_weights
 from herdcli.cli.ica import on_disk
 from herdcli.errors import BadUsage, DataError
-from herdcli.ica import summing, whitening
+from herdcli.ica import block_moments, whitening
 from herdcli.ica.whitening import Method, Whitened, Whitening
-from herdcli.numerics.blocks import Moments
-from herdcli.numerics.units import thinned
+from herdcli.numerics.block_statistics import RowMoments
+from herdcli.numerics.block_units import thin_rows
 from herdcli.records import dataclass
-from herdcli.rows import mixing
+from herdcli.rows import mixing_matrices
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN
 
 if TYPE_CHECKING:
-    from herdcli.artifacts.lazy import Lazy
+    from herdcli.artifacts.lazy_matrix import LazyMatrix
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ica.request import Request
-    from herdcli.numerics.blocks import Map
-    from herdcli.numerics.blocks import Rows as BlockRows
+    from herdcli.numerics.block_statistics import Map
+    from herdcli.numerics.block_statistics import RowReader as BlockRows
 
 
 @dataclass(frozen=True)
-class Rows:
+class WhitenedRows:
     """Whitened training rows Z, held-out ones, the whitening, and the known mixing if there is one.
 
     Z  (n, D) float64; of a large file what reads it block by block.
@@ -58,28 +58,28 @@ class Rows:
         return None if self.mixing is None else self.whitening.forward @ self.mixing
 
 
-def read(session: Session, request: Request) -> Rows:
+def read_rows(session: Session, request: Request) -> WhitenedRows:
     """The rows of split 0.  Raises DataError for too few."""
-    artifact, data = loaded(session, request, left=on_disk.opened(session, request))
+    artifact, data = load_data(session, request, left=on_disk.open_in_blocks(session, request))
     try:
-        split = split_of(data, request)
-        X, A = mixed(session, data.X, request)
-        train = X if (split == TRAIN).all() else _taken(X, split == TRAIN)
-        fitted = _whitened(session, train, request)
-        Z = _in_blocks(session, train, fitted)
-        holdout = _held_out(session, X, split == TEST, fitted)
+        split = assign_splits(data, request)
+        X, A = mix_sources(session, data.X, request)
+        train = X if (split == TRAIN).all() else _take_rows(X, split == TRAIN)
+        fitted = _fit_whitening(session, train, request)
+        Z = _whitened_rows(session, train, fitted)
+        holdout = _whitened_heldout_rows(session, X, split == TEST, fitted)
     except DataError as error:
         error.where = error.where or artifact.name
         raise
     shape = None if request.mix or request.mixing else data.image_shape
     names = None if request.mix else data.feature_names  # columns that were mixed are no longer those of the names
-    return Rows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs the whitened rows alone
+    return WhitenedRows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs the whitened rows alone
 
 
-def loaded(session: Session, request: Request, left: Artifact | None = None) -> tuple[Artifact, Dataset]:
+def load_data(session: Session, request: Request, left: Artifact | None = None) -> tuple[Artifact, Dataset]:
     """The data set.      left  it is there already, and its rows are in their file."""
     artifact = left or session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
-    artifact = without_absent(session, artifact)
+    artifact = drop_zero_weights(session, artifact)
     data: Dataset = artifact.value
     warn_of_weights(session, data)
     if data.is_sparse:
@@ -87,55 +87,57 @@ def loaded(session: Session, request: Request, left: Artifact | None = None) -> 
     return artifact, data
 
 
-def _taken(X: Array | Lazy, rows: Array) -> Array | Lazy:
+def _take_rows(X: Array | LazyMatrix, rows: Array) -> Array | LazyMatrix:
     return X[rows] if isinstance(X, np.ndarray) else X.taken(rows)
 
 
-def _in_blocks(session: Session, train: Array | Lazy, fitted: Whitening) -> Array | BlockRows:
+def _whitened_rows(session: Session, train: Array | LazyMatrix, fitted: Whitening) -> Array | BlockRows:
     """The rows, whitened: in memory, or as they are read."""
     if not isinstance(train, np.ndarray):
-        return Whitened(streamed.FileRows(train), fitted)
+        return Whitened(streamed_rows.FileRows(train), fitted)
     session.require_memory(8 * 2 * len(train) * len(fitted.forward), f"{len(train)} × {len(fitted.forward)} whitened numbers")
     return fitted.apply(train)
 
 
-def _held_out(session: Session, X: Array | Lazy, test: Array, fitted: Whitening) -> Array | None:
+def _whitened_heldout_rows(session: Session, X: Array | LazyMatrix, test: Array, fitted: Whitening) -> Array | None:
     """Whitened rows (h, D) float32 of split 2, which the model takes along."""
-    tell_of_held(session, int(np.count_nonzero(test)))
-    return taken_along(X[thinned(test, summing.HELD)], fitted)
+    note_omitted_heldout_rows(session, int(np.count_nonzero(test)))
+    return heldout_rows_for_model(X[thin_rows(test, block_moments.HELD)], fitted)
 
 
-def tell_of_held(session: Session, count: int) -> None:
+def note_omitted_heldout_rows(session: Session, count: int) -> None:
     """Say that not all of so many rows of split 2 stay with the model."""
-    if count > summing.HELD:
-        session.console.note(f"{grouped(summing.HELD)} of {grouped(count)} rows of split 2, evenly spread, stay with the model")
+    if count > block_moments.HELD:
+        session.console.note(
+            f"{group_digits(block_moments.HELD)} of {group_digits(count)} rows of split 2, evenly spread, stay with the model"
+        )
 
 
-def taken_along(X: Array, fitted: Whitening) -> Array | None:
+def heldout_rows_for_model(X: Array, fitted: Whitening) -> Array | None:
     """Held-out rows as the model has them."""
     return fitted.apply(X).astype(np.float32) if len(X) else None
 
 
-def all_rows(request: Request, given: bool) -> bool:
+def has_no_heldout(request: Request, given: bool) -> bool:
     """Whether no rows are held out: of rows in time, and of earlier histories, without a split of their own.  given  they have one."""
-    return request.split is None and not given and (request.algorithm == "sobi" or preparation.split_rule().by_class)
+    return request.split is None and not given and (request.algorithm == "sobi" or dataset_preparation.current_split_rule().by_class)
 
 
-def split_of(data: Dataset, request: Request) -> Array:
+def assign_splits(data: Dataset, request: Request) -> Array:
     """The part of each row."""
-    if all_rows(request, data.split is not None):
+    if has_no_heldout(request, data.split is not None):
         return np.full(len(data.X), TRAIN, dtype=np.uint8)
-    return preparation.split_rows(data, request.split, request.seed)
+    return dataset_preparation.assign_splits(data, request.split, request.seed)
 
 
-def mixed(session: Session, X: Array | Lazy, request: Request) -> tuple[Array | Lazy, Array | None]:
+def mix_sources(session: Session, X: Array | LazyMatrix, request: Request) -> tuple[Array | LazyMatrix, Array | None]:
     """The rows, mixed where the columns are sources, and the mixing matrix that is known."""
     if request.mix and request.mixing:
         raise BadUsage("--mix creates a mixing matrix, --mixing names an existing one", hint="leave one of them out")
     if request.mix and isinstance(X, np.ndarray):
         kind, b = request.mix
-        A = mixing.random(X.shape[1], seed=request.seed) if kind == "random" else mixing.instamix(X.shape[1], b)
-        return mixing.mixed(X, A), A
+        A = mixing_matrices.random(X.shape[1], seed=request.seed) if kind == "random" else mixing_matrices.instamix(X.shape[1], b)
+        return mixing_matrices.mixed(X, A), A
     if not request.mixing:
         return X, None
     given = session.load(request.mixing, "mixing", kinds={"dataset"}).value.X.astype(np.float64)
@@ -144,17 +146,17 @@ def mixed(session: Session, X: Array | Lazy, request: Request) -> tuple[Array | 
     return X, given
 
 
-def _whitened(session: Session, X: Array | Lazy, request: Request) -> Whitening:
+def _fit_whitening(session: Session, X: Array | LazyMatrix, request: Request) -> Whitening:
     """The whitening of the rows; tells of columns that are constant and of directions that were dropped."""
     require_enough(len(X), X.shape[1], request)
-    rows_of = X if isinstance(X, np.ndarray) else streamed.FileRows(X)
-    fitted = fitted_to(rows_of, request, session.map)
+    rows_of = X if isinstance(X, np.ndarray) else streamed_rows.FileRows(X)
+    fitted = fit_whitening(rows_of, request, session.map)
     constant = whitening.constant_columns(rows_of, session.map) if fitted.dropped else np.empty(0)
-    tell(session, fitted, constant, request)
+    report_whitening(session, fitted, constant, request)
     return fitted
 
 
-def method_of(request: Request) -> Method:
+def whitening_method(request: Request) -> Method:
     """How rows are whitened."""
     return request.whiten or ("pca" if request.components else "zca")
 
@@ -167,17 +169,17 @@ def require_enough(rows: int, columns: int, request: Request) -> None:
         raise DataError(f"/X has {rows} training rows for {what}: too few", hint=f"--components {max(1, rows // 2)}, or more rows")
 
 
-def fitted_to(rows: Array | BlockRows | Moments, request: Request, map: Map = map) -> Whitening:
+def fit_whitening(rows: Array | BlockRows | RowMoments, request: Request, map: Map = map) -> Whitening:
     """The whitening of rows, or of their moments."""
-    method, count, share = method_of(request), request.count, request.share
-    if isinstance(rows, Moments):
-        return whitening.of_moments(rows, method=method, components=count, share=share, log=request.log)
-    return whitening.fit(rows, method=method, components=count, share=share, log=request.log, map=map)
+    method, count, share = whitening_method(request), request.count, request.share
+    if isinstance(rows, RowMoments):
+        return whitening.whitening_from_moments(rows, method=method, components=count, share=share, log=request.log)
+    return whitening.fit_whitening(rows, method=method, components=count, share=share, log=request.log, map=map)
 
 
-def tell(session: Session, fitted: Whitening, constant: Array, request: Request) -> None:
+def report_whitening(session: Session, fitted: Whitening, constant: Array, request: Request) -> None:
     """Say which columns are constant and which directions were dropped.  Raises DataError for a centring that cannot do without them."""
-    columns, method = fitted.mean.size, method_of(request)
+    columns, method = fitted.mean.size, whitening_method(request)
     least = request.count or columns
     if request.share:
         session.console.note(f"{len(fitted.forward)} of {columns} components have {100 * fitted.kept:.3g} % of the variance")
@@ -188,12 +190,12 @@ def tell(session: Session, fitted: Whitening, constant: Array, request: Request)
         first = f"'{session.column_names[constant[0]]}'" if session.column_names else str(constant[0])
         session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {first})")
     if fitted.dropped and len(fitted.forward) < least:
-        session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {_dropped(fitted.dropped)}")
+        session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {_dropped_directions(fitted.dropped)}")
     if method == "centre" and fitted.dropped:
         raise DataError(f"rows vary in {columns - fitted.dropped} of {columns} directions", hint="--whiten pca drops the others")
     if fitted.method != method:
         session.console.note(f"--whiten {method} needs all directions: {fitted.method} is used instead")
 
 
-def _dropped(count: int) -> str:
+def _dropped_directions(count: int) -> str:
     return "1 component was dropped" if count == 1 else f"{count} components were dropped"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import lazy, preparation, ranges
-from herdcli.artifacts.inputs import open_source
-from herdcli.cli.frame import streamed
+from herdcli.artifacts import dataset_preparation, lazy_matrix, row_ranges
+from herdcli.artifacts.byte_sources import open_source
+from herdcli.cli.frame import streamed_rows
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -17,19 +17,24 @@ if TYPE_CHECKING:
 UNBOUNDED = 1 << 62
 
 
-def opened(session: Session, request: Request) -> Artifact | None:
+def open_in_blocks(session: Session, request: Request) -> Artifact | None:
     """A data set whose rows are read in stretches; None where the input is small, is asked for otherwise, or can only be read whole."""
-    if request.algorithm != "ml" or request.mix or not streamed.as_they_are(session, request.source) or ranges.several(request.source):
+    if (
+        request.algorithm != "ml"
+        or request.mix
+        or not streamed_rows.is_raw_input(session, request.source)
+        or row_ranges.is_file_pattern(request.source)
+    ):
         return None
     with open_source(request.source, limit=UNBOUNDED) as source:
-        if not source.regular or source.size < lazy.LEAST:
+        if not source.regular or source.size < lazy_matrix.LEAST:
             return None
-        by_class = request.split is not None and preparation.drawn_by_class(request.split)
+        by_class = request.split is not None and dataset_preparation.is_stratified(request.split)
         drawn_by_labels = by_class and source.head.startswith(b"\x89HDF")  # labels may have any name there
     if drawn_by_labels:
         return None
-    found = session.hold(
-        ranges.opened(
+    found = session.enter_until_end(
+        row_ranges.open_ranges(
             request.source,
             input_format=request.input_format,
             note=session.console.note,
@@ -38,7 +43,7 @@ def opened(session: Session, request: Request) -> Artifact | None:
             roles=session.column_roles(),
         )
     )
-    value = None if found is None else lazy.table(found)
+    value = None if found is None else lazy_matrix.dataset_in_file(found)
     if found is None or value is None or len(value.X) < value.X.shape[1]:
         return None
     session.inputs["data"], session.recoding = found.artifact, found.artifact.recoding

@@ -17,14 +17,14 @@ from herdcli.cli.frame.declaration import (
     text,
     whole,
 )
-from herdcli.cli.frame.request import as_file, input_file, settings, where_changed, where_given
+from herdcli.cli.frame.request import as_file, input_file, topic_settings, where_changed, where_given
 from herdcli.cli.ica.values import ALGORITHMS, COMPONENTS, DENSITIES, GRID, INITIAL_SCALE, MIX, RATES
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
-    from herdcli.ica.problem import Settings
+    from herdcli.ica.problem import LearningSettings
     from herdcli.ica.whitening import Method
 
 CONVERGING = ("ml", "fastica", "picard", "sobi")
@@ -178,17 +178,17 @@ class Request:
         """The number of components that it asks for, as N."""
         return self.components if isinstance(self.components, int) else None
 
-    def learning(self, dimensions: int) -> Settings:
+    def learning_settings(self, dimensions: int) -> LearningSettings:
         """The settings of minibatch learning, of rows of so many dimensions."""
         from herdcli.ica import defaults
-        from herdcli.ica.problem import Settings
+        from herdcli.ica.problem import LearningSettings
 
-        more = defaults.missing(self.algorithm, dimensions, (self.filters or dimensions) == dimensions, vars(self))
+        more = defaults.default_options(self.algorithm, dimensions, (self.filters or dimensions) == dimensions, vars(self))
         if self.topography is not None:
             height, width = self.topography
             more |= {"grid": self.topography, "filters": self.filters or height * width}
         algorithm = "infomax" if self.algorithm == "sparse-coding" else self.algorithm
-        return settings(Settings, self, **more, algorithm=algorithm, natural=self.gradient == "natural", proposals=self.steps)
+        return topic_settings(LearningSettings, self, **more, algorithm=algorithm, natural=self.gradient == "natural", proposals=self.steps)
 
     def refuse_contradictions(self, session: Session) -> None:
         """Raise BadUsage for workers that the algorithm has nothing for, and warn of threads that it does not use."""

@@ -5,105 +5,105 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import outputs, spreading
+from herdcli.cli.frame import block_placement, outputs
 from herdcli.cli.ica.request import CONVERGING
 from herdcli.errors import BadUsage, NotConverged
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
-    from herdcli.cli.ica.inputs import Rows
+    from herdcli.cli.ica.inputs import WhitenedRows
     from herdcli.cli.ica.request import Request
-    from herdcli.ica.results import Fit
+    from herdcli.ica.results import ICAFit
 
 ITERATIONS, TOLERANCE, FASTICA_TOLERANCE, NOISE = 1000, 1e-7, 1e-4, 0.1  # where nothing is said of them
 PASSES, GAIN = 100, 1e-6  # of --posterior gaussian
 
 
-def run(session: Session, rows: Rows, request: Request) -> None:
+def learn_filters(session: Session, rows: WhitenedRows, request: Request) -> None:
     """Learn, and save an `ica`.  Filters from before a breakdown are saved too, and the command ends with its error."""
-    from herdcli.ica.results import finish
+    from herdcli.ica.results import build_artifact
 
-    found = (_converging if request.algorithm in CONVERGING else _by_schedule)(session, rows, request)
-    notes = [*([_unconverged(found, request)] if found.unconverged else []), *found.notes]
+    found = (_fit_to_convergence if request.algorithm in CONVERGING else _fit_by_schedule)(session, rows, request)
+    notes = [*([_convergence_warning(found, request)] if found.unconverged else []), *found.notes]
     known = {name: getattr(rows, name) for name in ("mixing", "holdout", "image_shape", "feature_names")}
-    value, remarks = finish(found, rows.Z, rows.whitening, map=session.map, **known, algorithm=request.algorithm, seed=request.seed)
+    value, remarks = build_artifact(found, rows.Z, rows.whitening, map=session.map, **known, algorithm=request.algorithm, seed=request.seed)
     for note in (*notes, *remarks, *(["the last good filters are written"] if found.failure else [])):
         session.console.warn(note)
     summary = f"{len(value.J)} filters of {value.J.shape[1]} dimensions, {value.iterations} updates"
-    outputs.artifact(session, value, summary, history=rows.data)
+    outputs.write_artifact(session, value, summary, history=rows.data)
     if found.failure:
         raise found.failure
 
 
-def _unconverged(found: Fit, request: Request) -> str:
+def _convergence_warning(found: ICAFit, request: Request) -> str:
     message = f"not converged after {found.iterations} iteration{'' if found.iterations == 1 else 's'}: {found.unconverged}"
     if request.on_nonconvergence == "error":
         raise NotConverged(message, hint="--iterations allows more")
     return message
 
 
-def _converging(session: Session, rows: Rows, request: Request) -> Fit:
+def _fit_to_convergence(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
     """ml, fastica, picard, sobi: square models."""
     D, M, algorithm = len(rows.whitening.forward), request.filters, request.algorithm
     if M not in (None, D):
         hint = "--algorithm ebm, infomax or sparse-coding"
         raise BadUsage(f"{algorithm} finds as many filters as dimensions, {D}, not {M}", hint=hint)
     if algorithm == "sobi":
-        return _time_structure(session, rows, request)
+        return _fit_sobi(session, rows, request)
     if algorithm != "ml" and _has_library(session, algorithm):
-        return _library(session, rows, request)
-    return _maximum_likelihood(session, rows, request)
+        return _fit_with_library(session, rows, request)
+    return _fit_maximum_likelihood(session, rows, request)
 
 
-def _maximum_likelihood(session: Session, rows: Rows, request: Request) -> Fit:
+def _fit_maximum_likelihood(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
     from herdcli.ica import maximum_likelihood as ml
-    from herdcli.ica.whitening import in_blocks
+    from herdcli.ica.whitening import row_blocks
 
-    problem = ml.Problem(
+    problem = ml.MaximumLikelihoodProblem(
         rows.Z,
         request.density or "auto",
         request.gamma or 1.0,
         request.tolerance or TOLERANCE,
         request.iterations or ITERATIONS,
-        elsewhere=None if request.one_pass else spreading.spread(session, in_blocks(rows.Z)),
+        elsewhere=None if request.one_pass else block_placement.place_blocks(session, row_blocks(rows.Z)),
     )
     return session.run(ml.MaximumLikelihood(problem, session.map), label="learning", memory="learning")
 
 
-def _time_structure(session: Session, rows: Rows, request: Request) -> Fit:
+def _fit_sobi(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
     from herdcli.ica import sobi
 
-    problem = sobi.Problem(rows.held, request.lags, request.tolerance or TOLERANCE, request.iterations or ITERATIONS)
+    problem = sobi.SOBIProblem(rows.held, request.lags, request.tolerance or TOLERANCE, request.iterations or ITERATIONS)
     return session.run(sobi.JointDiagonalisation(problem), label="sweeps", memory=f"covariances of {request.lags} lags")
 
 
 def _has_library(session: Session, algorithm: str) -> bool:
-    from herdcli.ica import libraries
+    from herdcli.ica import external_libraries
 
-    if libraries.installed(algorithm):
+    if external_libraries.is_installed(algorithm):
         return True
     session.console.note(f"{algorithm} is not installed: herd's own maximum likelihood is used instead (pip install 'herdcli[ica]')")
     return False
 
 
-def _library(session: Session, rows: Rows, request: Request) -> Fit:
-    from herdcli.ica.libraries import Library
+def _fit_with_library(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
+    from herdcli.ica.external_libraries import LibraryRun
 
     algorithm = request.algorithm
     if algorithm == "fastica" and request.whiten == "centre":
         raise BadUsage("fastica needs whitened rows", hint="--whiten zca or pca")
     tolerance = request.tolerance or (FASTICA_TOLERANCE if algorithm == "fastica" else TOLERANCE)
-    asked = Library(algorithm, rows.held, tolerance, request.iterations or ITERATIONS, request.seed)
+    asked = LibraryRun(algorithm, rows.held, tolerance, request.iterations or ITERATIONS, request.seed)
     return session.run(asked, label=algorithm, memory=algorithm)
 
 
-def _gaussian(session: Session, rows: Rows, request: Request) -> Fit:
+def _fit_gaussian_posterior(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
     """sparse-coding by EM with a Gaussian posterior for each row."""
-    from herdcli.ica.folded import Coding, Task
+    from herdcli.ica.variational_sparse_coding import CodingProblem, VariationalCoding
 
     if request.expert not in (None, "laplace"):
         raise BadUsage(f"--posterior gaussian is of --expert laplace, not {request.expert}", hint="--posterior variational")
-    task = Task(
+    task = CodingProblem(
         rows.held,
         request.filters or rows.held.shape[1],
         gamma=request.gamma or 1.0,
@@ -113,28 +113,28 @@ def _gaussian(session: Session, rows: Rows, request: Request) -> Fit:
         tolerance=request.tolerance or GAIN,
         seed=request.seed,
     )
-    return session.run(Coding(task, session.map), label="learning", memory="the posteriors")
+    return session.run(VariationalCoding(task, session.map), label="learning", memory="the posteriors")
 
 
-def _by_schedule(session: Session, rows: Rows, request: Request) -> Fit:
+def _fit_by_schedule(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
     """infomax, ebm, equil, sparse-coding: by minibatches at rates that are given."""
-    from herdcli.ica import learning
-    from herdcli.ica.problem import Problem
-    from herdcli.ica.sparse_coding import DictionaryLearning, Task
+    from herdcli.ica import stochastic_learning
+    from herdcli.ica.problem import LearningProblem
+    from herdcli.ica.sparse_coding import DictionaryLearning, SparseCodingProblem
 
-    settings = request.learning(rows.held.shape[1])
+    settings = request.learning_settings(rows.held.shape[1])
     if settings.expert != "student":
         session.ignored("gamma_rate", f"with --expert {settings.expert}")
     if request.posterior == "gaussian" and request.algorithm == "sparse-coding":
-        return _gaussian(session, rows, request)
+        return _fit_gaussian_posterior(session, rows, request)
     if request.algorithm == "sparse-coding":
         noise = NOISE if request.noise is None else request.noise
-        task = Task(Problem(rows.held, settings), noise, request.posterior or "map")
+        task = SparseCodingProblem(LearningProblem(rows.held, settings), noise, request.posterior or "map")
         return session.run(DictionaryLearning(task, session.map), label="learning", memory="learning")
     kind = "float32" if settings.algorithm == "ebm" else "float64"
-    problem = Problem(rows.held.astype(kind, copy=False), settings, rows.product)
-    algorithm = learning.StochasticGradient(problem, session.map)
+    problem = LearningProblem(rows.held.astype(kind, copy=False), settings, rows.product)
+    algorithm = stochastic_learning.StochasticGradient(problem, session.map)
     try:
         return session.run(algorithm, label="learning", memory="learning")
-    except learning.Collapsed as error:
+    except stochastic_learning.ChainsCollapsed as error:
         return replace(algorithm.result(error.state), failure=error)

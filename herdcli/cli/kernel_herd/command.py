@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shards
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.frame.common_options import (
     Parsed,
     checkpoint_options,
     cleaning_options,
@@ -20,6 +19,7 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.kernel_herd.options import RULES, group_options, large_options, parse_bandwidth, parse_norm, parse_scale
 from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS, Request
 from herdcli.errors import BadUsage
@@ -130,19 +130,19 @@ def command(session: Session, request: Request) -> None:
     same whatever --count (not after --refine).  The artifact holds the MMD for each number of atoms; -o FILE.csv and
     FILE.parquet are plain tables of the atoms: row, weight, MMD, columns.
     """
-    from herdcli.cli.frame import streamed
-    from herdcli.cli.kernel_herd import groups, in_blocks, inputs, results, streams
+    from herdcli.cli.frame import streamed_rows
+    from herdcli.cli.kernel_herd import block_tree, groups, inputs, results, stream_sketches
 
-    if not request.by and (streams.wanted(request) or not in_blocks.wanted(request)):
-        shards.refuse(session, "--by COLUMN makes groups of rows, and --block-rows N blocks of a file's")
-    results.check(session, request)
-    if request.report and (streams.wanted(request) or in_blocks.wanted(request) or session.shard is not None):
+    if not request.by and (stream_sketches.uses_stream(request) or not block_tree.uses_block_tree(request)):
+        shards.refuse_shards(session, "--by COLUMN makes groups of rows, and --block-rows N blocks of a file's")
+    results.check_output(session, request)
+    if request.report and (stream_sketches.uses_stream(request) or block_tree.uses_block_tree(request) or session.shard is not None):
         raise BadUsage("--report needs all rows in memory, in one run", hint="leave out --block-rows and --shard, or --report")
-    if streams.wanted(request):
-        streams.run(session, request)
+    if stream_sketches.uses_stream(request):
+        stream_sketches.select_from_stream(session, request)
         return
-    with streamed.way_out(IN_SMALL_BLOCKS, lambda: request.has_blocks, request.source):
-        if in_blocks.wanted(request):
-            in_blocks.run(session, request)
+    with streamed_rows.suggest_streaming(IN_SMALL_BLOCKS, lambda: request.has_blocks, request.source):
+        if block_tree.uses_block_tree(request):
+            block_tree.select_in_blocks(session, request)
         else:
-            groups.run(session, inputs.read(session, request), request)
+            groups.select_atoms(session, inputs.read_problem(session, request), request)

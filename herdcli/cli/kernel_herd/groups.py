@@ -6,44 +6,48 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts.wording import rounded
+from herdcli.artifacts.message_numbers import shorten_decimals
 from herdcli.cli.frame import shards
 from herdcli.cli.kernel_herd import results
-from herdcli.cli.kernel_herd.chains import not_coordinates
+from herdcli.cli.kernel_herd.sampler_chains import left_out_message
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
-    from herdcli.cli.kernel_herd.inputs import Inputs
+    from herdcli.cli.kernel_herd.inputs import SelectionInputs
     from herdcli.cli.kernel_herd.request import Request
-    from herdcli.quadrature.assemble import SamplesShard
-    from herdcli.quadrature.problems import Problem
+    from herdcli.quadrature.result_assembly import SamplesShard
     from herdcli.quadrature.samples import Samples
+    from herdcli.quadrature.selection_problem import SelectionProblem
 
 
-def run(session: Session, inputs: Inputs, request: Request) -> None:
+def select_atoms(session: Session, inputs: SelectionInputs, request: Request) -> None:
     """Choose atoms, and save `samples` or a shard of them."""
-    from herdcli.quadrature.assemble import SamplesShard
+    from herdcli.quadrature.result_assembly import SamplesShard
 
     count = len(inputs.group_names or "1")
-    units = shards.units(session, count, "groups")
+    units = shards.unit_numbers(session, count, "groups")
     made = SamplesShard(
-        place=session.place, units=count, parts=_chosen(session, inputs, inputs.problem, units, request) if units and inputs.problem else []
+        place=session.place,
+        units=count,
+        parts=_select_for_groups(session, inputs, inputs.problem, units, request) if units and inputs.problem else [],
     )
     if session.shard is None:
-        results.report(session, inputs, made.parts, request)
-    shards.close(session, made, "groups", partial(finish, left_out=inputs.left_out), inputs.history, request)
+        results.write_report(session, inputs, made.parts, request)
+    shards.finish_units(session, made, "groups", partial(finish, left_out=inputs.left_out), inputs.history, request)
 
 
-def _chosen(session: Session, inputs: Inputs, whole: Problem, units: Sequence[int], request: Request) -> list[Samples]:
+def _select_for_groups(
+    session: Session, inputs: SelectionInputs, whole: SelectionProblem, units: Sequence[int], request: Request
+) -> list[Samples]:
     """The atoms of the groups of these numbers."""
-    from herdcli.quadrature import assemble, selection
+    from herdcli.quadrature import result_assembly, selection
 
     names = inputs.group_names
     problem = whole.part(units) if names else whole
-    return assemble.one_by_one(
+    return result_assembly.group_artifacts(
         problem,
-        session.run(selection.Selection(problem, session.map), label="herding", memory="herding"),
+        session.run(selection.AtomSelection(problem, session.map), label="herding", memory="herding"),
         [inputs.rows[g] for g in units] if names else inputs.rows,
         [names[g] for g in units] if names else None,
         kind=request.weights,
@@ -56,9 +60,9 @@ def _chosen(session: Session, inputs: Inputs, whole: Problem, units: Sequence[in
 
 def finish(session: Session, whole: SamplesShard, history: History, request: Request, *, left_out: Sequence[str] = ()) -> None:
     """Save the atoms of all groups as one artifact."""
-    from herdcli.quadrature.assemble import together
+    from herdcli.quadrature.result_assembly import join_groups
 
-    value = together(whole.parts)
-    results.tell(session, value, request.count)
-    more = f"; {not_coordinates(left_out)}" if left_out else ""
-    results.save(session, value, f"{len(value.index)} atoms, {rounded(value.kernel)}", history, more)
+    value = join_groups(whole.parts)
+    results.note_result(session, value, request.count)
+    more = f"; {left_out_message(left_out)}" if left_out else ""
+    results.save_samples(session, value, f"{len(value.index)} atoms, {shorten_decimals(value.kernel)}", history, more)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import exact, labels, stein, streamed
-from herdcli.cli.frame.columns import matrix_by_name
-from herdcli.cli.frame.targets import closed_target, matrix, table
-from herdcli.cli.kernel_herd import chains, embedding
+from herdcli.cli.frame import exact_mode, label_column, stein_scores, streamed_rows
+from herdcli.cli.frame.column_order import align_matrix
+from herdcli.cli.frame.target_files import parse_target, read_table, rows_and_names
+from herdcli.cli.kernel_herd import embedding_choice, sampler_chains
 from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature.rule_table import TABLE
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
     from herdcli.cli.kernel_herd.request import Request
-    from herdcli.quadrature.approximation import Approximation
-    from herdcli.quadrature.grouping import Weighted
+    from herdcli.quadrature.approximation import EmbeddingApproximation
     from herdcli.quadrature.kernels import Kernel
-    from herdcli.quadrature.problems import Group, Problem, Settings
+    from herdcli.quadrature.row_groups import WeightedRows
     from herdcli.quadrature.samples import Samples
-    from herdcli.quadrature.stein import Stein
+    from herdcli.quadrature.selection_problem import SelectionGroup, SelectionProblem, SelectionSettings
+    from herdcli.quadrature.stein_kernels import SteinKernel
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
 
@@ -33,13 +33,13 @@ NORM_EXACT, NORM_SAMPLE = 10_000, 2000  # rows up to which ‖μ‖² is exact b
 
 
 @dataclass(frozen=True)
-class Inputs:
+class SelectionInputs:
     """A problem, and for each of its groups the input's rows of its candidates (None: they are no rows of the input).
 
     problem  None for a shard without groups, which needs none.   left_out  columns of a sampler that are no coordinates.
     """
 
-    problem: Problem | None
+    problem: SelectionProblem | None
     rows: list[Array | None]
     scale: Array
     group_names: list[str] | None
@@ -49,10 +49,10 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class _Input:
+class _InputRows:
     """Rows of INPUT, and the names of their columns."""
 
-    rows: Weighted
+    rows: WeightedRows
     feature_names: list[str] | None
     artifact: Artifact
     scores: Array | None = None  # (n, d) ∇ log p
@@ -63,41 +63,43 @@ class _Input:
         return int(self.rows.X.shape[1])
 
 
-def read(session: Session, request: Request) -> Inputs:
+def read_problem(session: Session, request: Request) -> SelectionInputs:
     """The problem that the options ask for."""
-    from herdcli.quadrature import problems
-    from herdcli.quadrature.joint import MARK
-    from herdcli.quadrature.kernel_names import parse
-    from herdcli.quadrature.stein import Stein
+    from herdcli.quadrature import selection_problem
+    from herdcli.quadrature.joint_kernels import MARK
+    from herdcli.quadrature.kernel_parsing import parse_kernel
+    from herdcli.quadrature.stein_kernels import SteinKernel
 
     request.refuse()
     request.warn_of_ignored(session)
-    parse(request.kernel if request.label_kernel is None else f"{request.kernel}{MARK}{request.label_kernel}")  # before rows are read
-    data = input_rows(session, request) if request.reads_rows else None
+    parse_kernel(
+        request.kernel if request.label_kernel is None else f"{request.kernel}{MARK}{request.label_kernel}"
+    )  # before rows are read
+    data = read_input_rows(session, request) if request.reads_rows else None
     if data is not None and data.rows.group_names is not None and not session.place.of(len(data.rows.group_names)):
-        return Inputs(None, [], np.ones(data.columns), list(data.rows.group_names), data.feature_names, data.artifact)
-    kernel = parse(_kernel_text(request, data))
+        return SelectionInputs(None, [], np.ones(data.columns), list(data.rows.group_names), data.feature_names, data.artifact)
+    kernel = parse_kernel(_full_kernel_text(request, data))
     refuse_inexact(session, request, kernel)
     earlier = session.load(request.extend, "extended", kinds={"samples"}) if request.extend else None
     if earlier is not None and data is not None:
-        data = _in_order_of(session, data, earlier.value)
+        data = _match_earlier_columns(session, data, earlier.value)
     target, given = _target_and_candidates(session, request, data)
-    scale = _scale(session, request, data, target, given)
-    if isinstance(kernel, Stein):
-        kernel, groups, rows = _of_scores(kernel, request, data, scale)
+    scale = _column_scale(session, request, data, target, given)
+    if isinstance(kernel, SteinKernel):
+        kernel, groups, rows = _stein_groups(kernel, request, data, scale)
     else:
-        groups, rows = _groups(request, data, target, given, scale)
-        kernel = _suited(kernel, request, data, target, given, scale)
-    if len(groups) > 1 and request.bandwidth == "median" and kernel.text() != parse(request.kernel).text():
+        groups, rows = _scaled_groups(request, data, target, given, scale)
+        kernel = _suitable_kernel(kernel, request, data, target, given, scale)
+    if len(groups) > 1 and request.bandwidth == "median" and kernel.text() != parse_kernel(request.kernel).text():
         session.console.note(f"one length scale for all {len(groups)} groups: {kernel.text()}, by the distances of all rows")
-    approximate = embedding.chosen(session, request, kernel, groups, earlier)
-    chosen = settings(session, request, 0 if approximate else norm_rows(request.norm, target, given), approximate)
+    approximate = embedding_choice.choose_embedding(session, request, kernel, groups, earlier)
+    chosen = selection_settings(session, request, 0 if approximate else norm_sample_size(request.norm, target, given), approximate)
     if earlier is not None:
-        groups = problems.continued(groups, earlier.value, request.rule, kernel.text(), scale, chosen.norm)
-    _tell_repeats(session, request, groups)
+        groups = selection_problem.continue_groups(groups, earlier.value, request.rule, kernel.text(), scale, chosen.norm)
+    _warn_of_repeats(session, request, groups)
     names = None if data is None or data.rows.group_names is None else list(data.rows.group_names)
-    return Inputs(
-        problem=problems.Problem(kernel, tuple(groups), chosen),
+    return SelectionInputs(
+        problem=selection_problem.SelectionProblem(kernel, tuple(groups), chosen),
         rows=rows,
         scale=scale,
         group_names=names,
@@ -107,36 +109,36 @@ def read(session: Session, request: Request) -> Inputs:
     )
 
 
-def _kernel_text(request: Request, data: _Input | None) -> str:
+def _full_kernel_text(request: Request, data: _InputRows | None) -> str:
     """The kernel's text, that on labels behind it."""
-    from herdcli.quadrature.joint import MARK, default_label
+    from herdcli.quadrature.joint_kernels import MARK, default_label_kernel
 
     if request.label is None or data is None or MARK in request.kernel:
         return request.kernel
-    return f"{request.kernel}{MARK}{request.label_kernel or default_label(data.rows.X[:, -1])}"
+    return f"{request.kernel}{MARK}{request.label_kernel or default_label_kernel(data.rows.X[:, -1])}"
 
 
 def refuse_inexact(session: Session, request: Request, kernel: Kernel) -> None:
     """Raise BadUsage for what --exact is not for."""
-    from herdcli.quadrature.kernel_names import inexact
+    from herdcli.quadrature.kernel_parsing import inexact_part
 
     refused = {"trace-projected": request.trace_projected, "polish": request.polish, "target": request.target != "rows"}
-    exact.refuse_options(session, refused)
-    part = inexact(kernel)
+    exact_mode.refuse_options(session, refused)
+    part = inexact_part(kernel)
     if part is not None:
-        exact.refuse(session, f"--kernel {part.text()}")
+        exact_mode.refuse_exact(session, f"--kernel {part.text()}")
     if request.simd is not None:
-        exact.refuse(session, f"HERD_SIMD={request.simd}, which rounds otherwise")
+        exact_mode.refuse_exact(session, f"HERD_SIMD={request.simd}, which rounds otherwise")
 
 
-def _target_and_candidates(session: Session, request: Request, data: _Input | None) -> tuple[Target, Array | None]:
+def _target_and_candidates(session: Session, request: Request, data: _InputRows | None) -> tuple[Target, Array | None]:
     """The target, and the candidates (N, d) where they are others than the target's rows."""
-    given = _candidates(session, request.candidates, data) if request.candidates and not request.made else None
-    target = _target(session, request, given, data)
+    given = _read_candidates(session, request.candidates, data) if request.candidates and not request.made else None
+    target = _parse_target(session, request, given, data)
     if request.made:
-        from herdcli.quadrature.preparation import candidates
+        from herdcli.quadrature.input_preparation import make_candidates
 
-        given = candidates(request.made, request.made_count, target, request.seed)
+        given = make_candidates(request.made, request.candidate_count, target, request.seed)
     elif given is None and data is not None and request.target != "rows":
         given = data.rows.X
     if given is not None and given.shape[1] != target.dimension:
@@ -144,35 +146,37 @@ def _target_and_candidates(session: Session, request: Request, data: _Input | No
     return target, given
 
 
-def _candidates(session: Session, path: str, data: _Input | None) -> Array:
+def _read_candidates(session: Session, path: str, data: _InputRows | None) -> Array:
     """The candidates of a file, their columns in the order of the rows'."""
-    X, names = table(session, path, "candidates")
+    X, names = read_table(session, path, "candidates")
     if data is None:
         return X
-    found: Array = matrix_by_name(session, X, names, data.feature_names, data.columns, where=path)
+    found: Array = align_matrix(session, X, names, data.feature_names, data.columns, where=path)
     return found
 
 
-def _target(session: Session, request: Request, given: Array | None, data: _Input | None) -> Target:
+def _parse_target(session: Session, request: Request, given: Array | None, data: _InputRows | None) -> Target:
     """The target of the option's text, in as many columns as are known of."""
-    from herdcli.quadrature.targets import Rows
+    from herdcli.quadrature.targets import RowTarget
 
     if request.target == "rows" and data is not None:
-        return Rows(data.rows.X, data.rows.weights)
+        return RowTarget(data.rows.X, data.rows.weights)
     known = data.columns if data is not None else given.shape[1] if given is not None else 0
-    return closed_target(session, request.target, request.dimension or known or (request.made_count if request.made == "cube" else 1))
+    return parse_target(session, request.target, request.dimension or known or (request.candidate_count if request.made == "cube" else 1))
 
 
-def _scale(session: Session, request: Request, data: _Input | None, target: Target, given: Array | None) -> Array:
+def _column_scale(session: Session, request: Request, data: _InputRows | None, target: Target, given: Array | None) -> Array:
     """(d,) what columns are divided by."""
-    return scale_of(session, request, _basis(data, target, given), None if data is None else data.feature_names, rows=data is not None)
+    return choose_scale(
+        session, request, _scale_basis(data, target, given), None if data is None else data.feature_names, rows=data is not None
+    )
 
 
-def scale_of(session: Session, request: Request, basis: Array, names: list[str] | None, *, rows: bool = True) -> Array:
+def choose_scale(session: Session, request: Request, basis: Array, names: list[str] | None, *, rows: bool = True) -> Array:
     """(d,) what columns are divided by, told from points (n, d)."""
-    from herdcli.quadrature.preparation import column_scales, dominant
+    from herdcli.quadrature.input_preparation import column_scales, dominant_column
 
-    if request.scale == "none" and rows and (found := dominant(basis)) is not None:
+    if request.scale == "none" and rows and (found := dominant_column(basis)) is not None:
         name = names[found[0]] if names else f"x{found[0]}"
         session.console.warn(
             f"column '{name}' has {100 * found[1]:.1f} % of the variance and decides alone which rows are alike: --scale std"
@@ -183,59 +187,63 @@ def scale_of(session: Session, request: Request, basis: Array, names: list[str] 
     return scale
 
 
-def _basis(data: _Input | None, target: Target, given: Array | None) -> Array:
+def _scale_basis(data: _InputRows | None, target: Target, given: Array | None) -> Array:
     """Points that scales and bandwidths are told from: the rows, else the candidates, else the corners of the target's box."""
     if data is not None:
         return data.rows.X
     return given if given is not None else np.stack(target.box())
 
 
-def _groups(
-    request: Request, data: _Input | None, target: Target, given: Array | None, scale: Array
-) -> tuple[list[Group], list[Array | None]]:
+def _scaled_groups(
+    request: Request, data: _InputRows | None, target: Target, given: Array | None, scale: Array
+) -> tuple[list[SelectionGroup], list[Array | None]]:
     """The groups of the problem in scaled columns, and the input's rows of their candidates."""
-    from herdcli.quadrature import grouping
-    from herdcli.quadrature.targets import Rows
+    from herdcli.quadrature import row_groups
+    from herdcli.quadrature.targets import RowTarget
 
     points = None if given is None else given / scale
-    if not isinstance(target, Rows) or data is None:
-        return [grouping.of_closed_form(target, points, scale, request.count, polish=request.polish)], [None]
-    return grouping.of_rows(data.rows, points, scale, request.count, polish=request.polish)
+    if not isinstance(target, RowTarget) or data is None:
+        return [row_groups.group_of_closed_form(target, points, scale, request.count, polish=request.polish)], [None]
+    return row_groups.groups_of_rows(data.rows, points, scale, request.count, polish=request.polish)
 
 
-def _of_scores(kernel: Stein, request: Request, data: _Input | None, scale: Array) -> tuple[Kernel, list[Group], list[Array | None]]:
+def _stein_groups(
+    kernel: SteinKernel, request: Request, data: _InputRows | None, scale: Array
+) -> tuple[Kernel, list[SelectionGroup], list[Array | None]]:
     """A Stein kernel with its metric, and the groups of the problem, in scaled columns."""
-    from herdcli.quadrature import grouping
-    from herdcli.quadrature.kernel_names import choose
+    from herdcli.quadrature import row_groups
+    from herdcli.quadrature.kernel_parsing import choose_length_scales
 
     if data is None or data.scores is None:
         raise BadUsage("a Stein kernel needs rows")
-    groups, rows = grouping.of_scores(data.rows, data.scores, scale, request.count)
-    return choose(kernel, data.rows.X / scale, request.bandwidth, request.seed), groups, rows
+    groups, rows = row_groups.groups_of_scores(data.rows, data.scores, scale, request.count)
+    return choose_length_scales(kernel, data.rows.X / scale, request.bandwidth, request.seed), groups, rows
 
 
-def _suited(kernel: Kernel, request: Request, data: _Input | None, target: Target, given: Array | None, scale: Array) -> Kernel:
+def _suitable_kernel(
+    kernel: Kernel, request: Request, data: _InputRows | None, target: Target, given: Array | None, scale: Array
+) -> Kernel:
     """The kernel, its length scale chosen, once it is known to suit all points.  Rows are scaled already."""
-    from herdcli.quadrature.kernel_names import choose
+    from herdcli.quadrature.kernel_parsing import choose_length_scales
     from herdcli.quadrature.kernels import check_definite
 
-    basis = _basis(data, target, given)
+    basis = _scale_basis(data, target, given)
     basis = basis if data is not None else basis / scale
-    kernel = choose(kernel, basis, request.bandwidth, request.seed)
+    kernel = choose_length_scales(kernel, basis, request.bandwidth, request.seed)
     kernel.check(basis if given is None else np.concatenate([basis, given / scale]))
     check_definite(kernel, basis)
     return kernel
 
 
-def settings(session: Session, request: Request, norm: int, approximate: Approximation | None) -> Settings:
+def selection_settings(session: Session, request: Request, norm: int, approximate: EmbeddingApproximation | None) -> SelectionSettings:
     """The rule and what goes with it."""
-    from herdcli.quadrature import problems, rules
+    from herdcli.quadrature import rules, selection_problem
 
-    rule = rules.Settings(request.rule, request.init or "auto", _rates(session, request), request.unique, request.seed)
-    return problems.Settings(rule, request.refine, request.precision, norm, approximate)
+    rule = rules.RuleSettings(request.rule, request.init or "auto", _step_sizes(session, request), request.unique, request.seed)
+    return selection_problem.SelectionSettings(rule, request.refine, request.precision, norm, approximate)
 
 
-def _rates(session: Session, request: Request) -> tuple[float, ...]:
+def _step_sizes(session: Session, request: Request) -> tuple[float, ...]:
     """Step sizes as numbers."""
     if request.rule != "step" or request.rates is None:
         return ()
@@ -247,61 +255,63 @@ def _rates(session: Session, request: Request) -> tuple[float, ...]:
         except ValueError:
             raise BadUsage(f"--step '{request.rates}' is not of the form constant:ρ") from None
     else:
-        rates = tuple(float(rate) for rate in table(session, request.rates, "step")[0].ravel())
+        rates = tuple(float(rate) for rate in read_table(session, request.rates, "step")[0].ravel())
     if not all(0 <= rate <= 1 for rate in rates):
         raise BadUsage("step sizes lie in [0, 1]")
     return rates
 
 
-def norm_rows(text: str | None, target: Target, given: Array | None) -> int:
+def norm_sample_size(text: str | None, target: Target, given: Array | None) -> int:
     """Rows that ‖μ‖² is estimated from, 0 for none."""
-    from herdcli.quadrature.targets import Rows
+    from herdcli.quadrature.targets import RowTarget
 
     if text is not None:
         return 0 if text == "exact" else int(text.partition(":")[2])
-    return NORM_SAMPLE if given is not None and isinstance(target, Rows) and len(target.X) > NORM_EXACT else 0
+    return NORM_SAMPLE if given is not None and isinstance(target, RowTarget) and len(target.X) > NORM_EXACT else 0
 
 
-def input_rows(session: Session, request: Request) -> _Input:
+def read_input_rows(session: Session, request: Request) -> _InputRows:
     """INPUT, its weights and groups."""
-    from herdcli.quadrature import grouping
+    from herdcli.quadrature import row_groups
 
-    artifact = _loaded(session, request)
-    X, names = matrix(artifact)
+    artifact = _load_input(session, request)
+    X, names = rows_and_names(artifact)
     weights = getattr(artifact.value, "weight", None)
     group: Array | None = None
     group_names: list[str] | None = None
     if request.row_weight and request.row_weight != "weight":
-        X, names, weights = without(X, names, request.row_weight, "--row-weight", artifact.name)
+        X, names, weights = remove_column(X, names, request.row_weight, "--row-weight", artifact.name)
     elif request.row_weight and weights is None:
         raise DataError("has no weights", where=artifact.name)
     if request.by:
-        X, names, group, known = _grouped(artifact, X, names, _own_name(artifact, names, request.by))
-        group, group_names = grouping.labels(group, known)
+        X, names, group, known = _split_groups(artifact, X, names, _group_column(artifact, names, request.by))
+        group, group_names = row_groups.group_numbers(group, known)
     if request.label:
-        X, names = labels.last(artifact, X, names, request.label_column)
-    X, names, left_out = chains.coordinates(X, names)
+        X, names = label_column.append_labels(artifact, X, names, request.label_column)
+    X, names, left_out = sampler_chains.coordinate_columns(X, names)
     further = getattr(artifact.value, "columns", None) or {}
-    left_out += [name for name in further if chains.of_sampler(name) and name != request.by]
-    chains.tell_divergent(session, further)
+    left_out += [name for name in further if sampler_chains.is_sampler_column(name) and name != request.by]
+    sampler_chains.note_divergent_draws(session, further)
     S: Array | None = None
-    if request.of_scores:
-        X, names, S = stein.scores(session, request.scores, X, names, artifact.name)
+    if request.uses_scores:
+        X, names, S = stein_scores.read_scores(session, request.scores, X, names, artifact.name)
         weights = None  # a sampler's rows are candidates, not a law
     try:
-        return _Input(grouping.weighted(X, weights, group, group_names), names, artifact, S, left_out)
+        return _InputRows(row_groups.weigh_rows(X, weights, group, group_names), names, artifact, S, left_out)
     except DataError as error:
         error.where = artifact.name
         raise
 
 
-def _own_name(artifact: Artifact, names: list[str] | None, by: str) -> str:
+def _group_column(artifact: Artifact, names: list[str] | None, by: str) -> str:
     """The column that --by names; of chains the one that numbers them, whatever the program that wrote it calls it."""
     there = [*(names or []), *(getattr(artifact.value, "columns", None) or {})]
-    return chains.chain_column(there) or by if by == "chain" and getattr(artifact.value, "y", None) is None else by
+    return sampler_chains.chain_column(there) or by if by == "chain" and getattr(artifact.value, "y", None) is None else by
 
 
-def _grouped(artifact: Artifact, X: Array, names: list[str] | None, by: str) -> tuple[Array, list[str] | None, Array, list[str] | None]:
+def _split_groups(
+    artifact: Artifact, X: Array, names: list[str] | None, by: str
+) -> tuple[Array, list[str] | None, Array, list[str] | None]:
     """The matrix (n, d), the groups (n,) that the rows are in, and their names if they are classes."""
     value = artifact.value
     y, further = getattr(value, "y", None), getattr(value, "columns", None) or {}
@@ -311,25 +321,27 @@ def _grouped(artifact: Artifact, X: Array, names: list[str] | None, by: str) -> 
         return X, names, y, getattr(value, "class_names", None)
     if by in further:
         return X, names, further[by], None
-    X, names, group = without(X, names, by, "--by", artifact.name)
+    X, names, group = remove_column(X, names, by, "--by", artifact.name)
     return X, names, group, None
 
 
-def _loaded(session: Session, request: Request) -> Artifact:
+def _load_input(session: Session, request: Request) -> Artifact:
     """INPUT in memory."""
-    if chains.separate_files(request):
-        return chains.load(session, request)
+    if sampler_chains.separate_files(request):
+        return sampler_chains.load_chains(session, request)
     if request.by == "chain" and request.source != "-":
-        artifact = session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, also=chains.OWN)
-        if chains.chain_column([*(matrix(artifact)[1] or []), *(getattr(artifact.value, "columns", None) or {})]):
+        artifact = session.load(
+            request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, also=sampler_chains.OWN
+        )
+        if sampler_chains.chain_column([*(rows_and_names(artifact)[1] or []), *(getattr(artifact.value, "columns", None) or {})]):
             return artifact  # else the labels of its rows may be chains
     label = None if request.by in (None, "y") else request.by
-    also = [name for name in chains.STATISTICS if name not in (label, request.row_weight, request.label_column)]
-    with streamed.way_out(IN_SMALL_BLOCKS, lambda: request.has_blocks):
+    also = [name for name in sampler_chains.STATISTICS if name not in (label, request.row_weight, request.label_column)]
+    with streamed_rows.suggest_streaming(IN_SMALL_BLOCKS, lambda: request.has_blocks):
         return session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label, also=also)
 
 
-def without(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:
+def remove_column(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:
     """The matrix (n, d) without a named column, and that column (n,).  Raises BadUsage where there is none."""
     if not names or column not in names:
         listed = ", ".join((names or ["none named"])[:12])
@@ -340,19 +352,19 @@ def without(X: Array, names: list[str] | None, column: str, option: str, where: 
     return np.delete(X, j, axis=1), [name for name in names if name != column], X[:, j].copy()
 
 
-def _in_order_of(session: Session, data: _Input, earlier: Samples) -> _Input:
+def _match_earlier_columns(session: Session, data: _InputRows, earlier: Samples) -> _InputRows:
     """INPUT with its columns in the order of earlier samples'."""
     names, rows = earlier.feature_names, data.rows
-    X = matrix_by_name(session, rows.X, data.feature_names, names, earlier.x.shape[1], where=data.artifact.name)
+    X = align_matrix(session, rows.X, data.feature_names, names, earlier.x.shape[1], where=data.artifact.name)
     if X is rows.X:
         return data
     S = data.scores
     if S is not None:
-        S = matrix_by_name(session, S, data.feature_names, names, earlier.x.shape[1], where=data.artifact.name)
+        S = align_matrix(session, S, data.feature_names, names, earlier.x.shape[1], where=data.artifact.name)
     return replace(data, rows=replace(rows, X=X), feature_names=names, scores=S)
 
 
-def _tell_repeats(session: Session, request: Request, groups: list[Group]) -> None:
+def _warn_of_repeats(session: Session, request: Request, groups: list[SelectionGroup]) -> None:
     """Warn where there are fewer candidates than atoms of a rule that may choose one again.  Raises DataError for one that may not."""
     fewest = min(groups, key=lambda group: len(group.points) - group.count)
     rule = TABLE[request.rule]

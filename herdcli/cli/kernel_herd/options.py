@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import click
 
-from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.common_options import Parsed
 from herdcli.quadrature.rule_table import TABLE
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -52,9 +52,9 @@ def parse_norm(text: str) -> str:
 
 def parse_embedding(text: str) -> str:
     """'exact', sample:N, nystrom:R or fourier:R.  Raises ValueError."""
-    from herdcli.quadrature.approximation import parse
+    from herdcli.quadrature.approximation import parse_embedding
 
-    parse(text)
+    parse_embedding(text)
     return text
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from herdcli.cli.frame.request import as_file, as_recorded, input_file, output_file, unrecorded, where_changed, where_given
-from herdcli.cli.frame.targets import recorded_scores, recorded_target
+from herdcli.cli.frame.target_files import recorded_scores, recorded_target
 from herdcli.errors import BadUsage
 from herdcli.quadrature.rule_table import TABLE, listed, reading
 from herdcli.records import dataclass
@@ -70,7 +70,7 @@ class Request:
         """With the rule of Stein's kernels, --by of chains, and the instruction set where its sums differ in their last bits."""
         from herdcli import fast
 
-        ours = replace(self, rule="greedy") if self.of_scores and "rule" not in given else self
+        ours = replace(self, rule="greedy") if self.uses_scores and "rule" not in given else self
         ours = replace(ours, by="chain", thin_by_chain=False) if ours.thin_by_chain and ours.by is None else ours
         return replace(ours, simd="avx2+fma") if fast.instruction_set() == "avx2+fma" else ours
 
@@ -78,20 +78,20 @@ class Request:
     def has_blocks(self) -> bool:
         """Whether rows of a file could be herded in small blocks, and are not."""
         others = (self.by, self.candidates, self.extend, self.polish, self.label, self.report, self.scores)
-        able = self.target == "rows" and not any(others) and self.rule != "rpcholesky" and not self.of_scores
+        able = self.target == "rows" and not any(others) and self.rule != "rpcholesky" and not self.uses_scores
         return self.source != "-" and able and not (self.block_rows and self.embedding == "exact")
 
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
-        from herdcli.artifacts.roles import ROLES
+        from herdcli.artifacts.column_roles import ROLES
 
         if self.label or self.by:
             return ROLES
         return frozenset({"weight"} if self.row_weight == "weight" else ())
 
     @property
-    def of_scores(self) -> bool:
+    def uses_scores(self) -> bool:
         """Whether the kernel is one of Stein's, which takes the rows' scores."""
         return self.kernel.strip().lower().startswith("stein")
 
@@ -112,7 +112,7 @@ class Request:
         return kind if kind in MADE else ""
 
     @property
-    def made_count(self) -> int:
+    def candidate_count(self) -> int:
         """The number of --candidates KIND:N.  Raises BadUsage for anything else."""
         text = (self.candidates or "").partition(":")[2]
         if not text.isdigit() or int(text) < 1:
@@ -125,7 +125,7 @@ class Request:
         return self.target == "rows" or not (self.candidates or TABLE[self.rule].draws)
 
     @property
-    def of_each_block(self) -> int:
+    def atoms_per_block(self) -> int:
         """Atoms of each block, where there are blocks, else of each group."""
         return min(self.block_atoms or 4 * self.count, self.block_rows) if self.block_rows else self.count
 
@@ -155,7 +155,7 @@ class Request:
         self._refuse_of_rows()
         if self.label:
             self._refuse_with_labels()
-        if self.of_scores:
+        if self.uses_scores:
             self._refuse_with_scores()
 
     def _refuse_of_rows(self) -> None:
@@ -171,7 +171,7 @@ class Request:
             raise BadUsage(
                 f"--block-rows needs weights that are not negative, and those of --rule {self.rule} may be", hint="--rule herding"
             )
-        if self.of_scores and "scores" not in reads and not TABLE[self.rule].draws:
+        if self.uses_scores and "scores" not in reads and not TABLE[self.rule].draws:
             raise BadUsage(f"--rule {self.rule} stands for rows, and a Stein kernel for the law of their scores", hint="--rule greedy")
 
     def _refuse_with_labels(self) -> None:
@@ -212,9 +212,9 @@ class Request:
             session.ignored("init", f"with --rule {self.rule}")
         if self.target != "rows" or not self.candidates:
             session.ignored("norm", "without --candidates and rows")
-        if self.target != "rows" or self.of_scores:
-            session.ignored("embedding", "without rows as the target" if not self.of_scores else f"with --kernel {self.kernel}")
-        if not self.of_scores:
+        if self.target != "rows" or self.uses_scores:
+            session.ignored("embedding", "without rows as the target" if not self.uses_scores else f"with --kernel {self.kernel}")
+        if not self.uses_scores:
             session.ignored("scores", f"with --kernel {self.kernel}")
         if not self.block_rows:
             session.ignored("block_atoms", "without --block-rows")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.frame import outputs
-from herdcli.cli.kernel_herd import embedding
+from herdcli.cli.kernel_herd import embedding_choice
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
-    from herdcli.cli.kernel_herd.inputs import Inputs
+    from herdcli.cli.kernel_herd.inputs import SelectionInputs
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.evaluation.table import Row
     from herdcli.quadrature.samples import Samples
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 ENDED = {"gap": "the target is met to rounding", "rounding": "further atoms are dependent to rounding"}
 
 
-def check(session: Session, request: Request) -> None:
+def check_output(session: Session, request: Request) -> None:
     """Refuse an output that cannot be made; CSV is written here, as a table for people."""
     if request.report is not None:
-        outputs.check_beside(session, request.report, binary=False)
+        outputs.check_side_file(session, request.report, binary=False)
     if _is_csv(session):
         outputs.check_text(session)
     else:
-        outputs.check(session, "samples")
+        outputs.check_artifact(session, "samples")
 
 
-def save(session: Session, value: Samples, summary: str, history: History, more: str = "") -> None:
+def save_samples(session: Session, value: Samples, summary: str, history: History, more: str = "") -> None:
     """The samples as an artifact; as Parquet or CSV the atoms alone.  The last line is `summary`, the MMD, and `more`."""
-    from herdcli.evaluation.table import comma_separated
+    from herdcli.evaluation.table import to_csv
 
-    summary += beside_random(value) + more
+    summary += compare_with_random(value) + more
     if _is_csv(session):
-        outputs.text(session, comma_separated(_atoms(value)), summary, "table")
+        outputs.write_text_result(session, to_csv(_atom_rows(value)), summary, "table")
         return
     table = session.output.lower().endswith(".parquet")
-    outputs.artifact(session, replace(value, summary=None, projected=None, state=None) if table else value, summary, history=history)
+    outputs.write_artifact(session, replace(value, summary=None, projected=None, state=None) if table else value, summary, history=history)
 
 
-def beside_random(value: Samples) -> str:
+def compare_with_random(value: Samples) -> str:
     """The MMD of the group where it is largest, and what as many random rows of that group have."""
     summary = value.summary
     if summary is None or not len(summary.mmd):
@@ -60,36 +60,36 @@ def beside_random(value: Samples) -> str:
     return f", MMD{name} {summary.mmd[g]:.4g} ({count} random {'rows' if rows else 'draws'}: {random:.4g})"
 
 
-def report(session: Session, inputs: Inputs, parts: Sequence[Samples], request: Request) -> None:
+def write_report(session: Session, inputs: SelectionInputs, parts: Sequence[Samples], request: Request) -> None:
     """Write --report: for each parameter what the chosen rows say of it, beside what all say, and the error of as many random ones."""
-    from herdcli.evaluation.table import aligned, comma_separated
-    from herdcli.evaluation.thinning import statistics
-    from herdcli.quadrature.targets import Rows
+    from herdcli.evaluation.table import to_aligned_text, to_csv
+    from herdcli.evaluation.thinning_error import compare_statistics
+    from herdcli.quadrature.targets import RowTarget
 
     if request.report is None:
         return
     problem = inputs.problem
-    if problem is None or not all(isinstance(group.target, Rows) for group in problem.groups):
+    if problem is None or not all(isinstance(group.target, RowTarget) for group in problem.groups):
         raise BadUsage("--report compares atoms with rows, and the target is none", hint="leave it out")
     names = inputs.feature_names or [f"x{j}" for j in range(len(inputs.scale))]
     rows: list[Row] = []
     for g, (group, value) in enumerate(zip(problem.groups, parts, strict=True)):
-        assert isinstance(group.target, Rows)
+        assert isinstance(group.target, RowTarget)
         own: Row = {} if inputs.group_names is None else {"group": inputs.group_names[g]}
         X = group.target.X * inputs.scale
-        found = statistics(X, group.target.weights, value.x, value.weight, request.seed, unit=g)
+        found = compare_statistics(X, group.target.weights, value.x, value.weight, request.seed, unit=g)
         for j, name in enumerate(names):
             for statistic, all_rows, chosen, error in found[j]:
                 rows.append(own | {"parameter": name, "statistic": statistic, "all": all_rows, "chosen": chosen, "random_error": error})
-    text = comma_separated(rows) if request.report.lower().endswith(".csv") else aligned(rows)
-    outputs.beside(session, request.report, lambda path: outputs.write_text(path, text), binary=False)
+    text = to_csv(rows) if request.report.lower().endswith(".csv") else to_aligned_text(rows)
+    outputs.write_side_file(session, request.report, lambda path: outputs.write_text(path, text), binary=False)
 
 
 def _is_csv(session: Session) -> bool:
     return session.output.lower().endswith(".csv") and session.shard is None
 
 
-def _atoms(value: Samples) -> list[Row]:
+def _atom_rows(value: Samples) -> list[Row]:
     """A row for each atom: group, row, weight, MMD, columns."""
     names = value.feature_names or [f"x{j}" for j in range(value.x.shape[1])]
     rows: list[Row] = []
@@ -100,7 +100,7 @@ def _atoms(value: Samples) -> list[Row]:
     return rows
 
 
-def tell(session: Session, value: Samples, count: int) -> None:
+def note_result(session: Session, value: Samples, count: int) -> None:
     """What a person should know of the result."""
     summary = value.summary
     if summary is None:
@@ -110,11 +110,11 @@ def tell(session: Session, value: Samples, count: int) -> None:
         figures = f"MMD {summary.mmd[g]:.4g} (sampling floor {summary.floor[g]:.4g}), effective size {summary.effective[g]:.1f}"
         session.console.detail(f"{name}{figures}, smallest weight {summary.smallest[g]:.3g}, condition {summary.condition[g]:.3g}")
     if summary.norm_error is not None:
-        from herdcli.evaluation.samples import mmd_error
+        from herdcli.evaluation.samples import mmd_standard_error
 
-        figure = f"MMD {summary.mmd[0]:.4g} ± {mmd_error(summary)[0]:.2g}"
+        figure = f"MMD {summary.mmd[0]:.4g} ± {mmd_standard_error(summary)[0]:.2g}"
         session.console.note(f"{figure}, ‖μ‖² being estimated; --norm exact takes all pairs of rows")
-    embedding.tell(session, value)
+    embedding_choice.note_embedding_error(session, value)
     if summary.extra is not None:
         session.console.note(
             f"MMD {summary.mmd[0]:.4g} to the union of the blocks' atoms, which is at most {summary.extra[0]:.4g} from all rows"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.frame.common_options import (
     NETWORK_FORMATS,
     output_options,
     stage,
 )
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.network.request import DESCRIPTION_FORMATS, Request
 from herdcli.errors import BadUsage
 
@@ -41,24 +41,26 @@ def command(session: Session, request: Request) -> None:
     .xml), Hugin (.net) and GeNIe (.xdsl, .dsl).  Names that a format cannot hold go into NAME.names.json beside it, which is read with
     it again.
     """
-    from herdcli.cli.frame import networks
-    from herdcli.cli.frame.networks import load_network
+    from herdcli.cli.frame import network_files
+    from herdcli.cli.frame.network_files import load_network
     from herdcli.cli.network import describe
-    from herdcli.cli.network.inputs import made
+    from herdcli.cli.network.inputs import read_or_generate_network
 
     described = request.structure == "describe"
-    form = networks.output_format(session, request.format or ("json" if described and session.output == "-" else None),
+    form = network_files.output_format(session, request.format or ("json" if described and session.output == "-" else None),
                                   DESCRIPTION_FORMATS if described else NETWORK_FORMATS)  # fmt: skip
     if (form in DESCRIPTION_FORMATS) != described:
         able = ", ".join(DESCRIPTION_FORMATS if described else NETWORK_FORMATS)
         raise BadUsage(f"herd network {request.structure} writes no {form}", hint=f"--format {able}")
-    networks.check(session, "dataset" if described else "network", form)
+    network_files.check_output(session, "dataset" if described else "network", form)
     if described:
-        describe.describe(session, load_network(session, request.source, request.input_format, request.missing_rows), form, request.seed)
+        describe.write_description(
+            session, load_network(session, request.source, request.input_format, request.missing_rows), form, request.seed
+        )
         return
-    network, history = made(session, request)
+    network, history = read_or_generate_network(session, request)
     observed = len(network.observations())
     summary = f"{network.count} variables, {network.factor_count} factors" + (f", {observed} observed marginals" if observed else "")
     if observed and form != "hdf5":
         session.console.warn(f"{form} cannot hold observed marginals: they are left out (HDF5 keeps them)")
-    networks.write_network(session, network, summary, form, history)
+    network_files.write_network(session, network, summary, form, history)

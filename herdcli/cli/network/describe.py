@@ -14,30 +14,32 @@ if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
     from herdcli.markov.model.network import Network
-    from herdcli.markov.query.description import Description
+    from herdcli.markov.query.graph_description import GraphDescription
 
 ORDERS = 8
 
 
-def describe(session: Session, loaded: Artifact, form: str, seed: int) -> None:
+def write_description(session: Session, loaded: Artifact, form: str, seed: int) -> None:
     """Write the description of a network."""
-    from herdcli.markov.query import description
+    from herdcli.markov.query import graph_description
 
     network: Network = loaded.value
-    found = description.describe(network, ORDERS, seed)
+    found = graph_description.describe_graph(network, ORDERS, seed)
     moral = sum(map(len, found.near)) // 2
     edges = f"{sum(map(len, found.parents))} edges, moral graph of {moral}" if found.parents is not None else f"{moral} edges"
     width = f"treewidth {found.least}" if found.least == found.most else f"treewidth {found.least} to {found.most}"
     width = width if found.most >= 0 else f"treewidth at least {found.least}"
     summary = f"{network.count} variables, {edges}, {width}"
     if form == "json":
-        outputs.text(session, json.dumps(_as_json(network, found), ensure_ascii=False, indent=1) + "\n", summary, form)
+        outputs.write_text_result(
+            session, json.dumps(_description_json(network, found), ensure_ascii=False, indent=1) + "\n", summary, form
+        )
     else:
-        leading = ["variable", *_lists(network, found, 0)]
-        outputs.artifact(session, _as_table(network, found), summary, history=loaded, format=form, leading=leading)
+        leading = ["variable", *_related_variables(network, found, 0)]
+        outputs.write_artifact(session, _description_table(network, found), summary, history=loaded, format=form, leading=leading)
 
 
-def _lists(network: Network, found: Description, i: int) -> dict[str, list[str]]:
+def _related_variables(network: Network, found: GraphDescription, i: int) -> dict[str, list[str]]:
     """The names of what is about a variable."""
 
     def named(variables: list[int]) -> list[str]:
@@ -55,13 +57,13 @@ def _lists(network: Network, found: Description, i: int) -> dict[str, list[str]]
     }
 
 
-def _as_json(network: Network, found: Description) -> dict[str, object]:
+def _description_json(network: Network, found: GraphDescription) -> dict[str, object]:
     moral = [[network.name(i), network.name(j)] for i in range(network.count) for j in sorted(found.near[i]) if i < j]
     edges = {} if found.parents is None else {
         "edges": [[network.name(j), network.name(i)] for i, above in enumerate(found.parents) for j in above]
     }  # fmt: skip
     variables = [
-        {"name": network.name(i), "states": network.states_of(i) or int(network.cardinality[i])} | _lists(network, found, i)
+        {"name": network.name(i), "states": network.states_of(i) or int(network.cardinality[i])} | _related_variables(network, found, i)
         for i in range(network.count)
     ]
     return {
@@ -76,10 +78,10 @@ def _as_json(network: Network, found: Description) -> dict[str, object]:
     }
 
 
-def _as_table(network: Network, found: Description) -> Dataset:
+def _description_table(network: Network, found: GraphDescription) -> Dataset:
     from herdcli.artifacts.dataset import Dataset
 
-    rows = [_lists(network, found, i) for i in range(network.count)]
+    rows = [_related_variables(network, found, i) for i in range(network.count)]
     words = {"variable": [network.name(i) for i in range(network.count)]} | {key: [", ".join(row[key]) for row in rows] for key in rows[0]}
     texts = {name: np.array(column, dtype=str) for name, column in words.items()}
     return Dataset(network.cardinality.astype(np.float64)[:, None], feature_names=["states"], columns=texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.networks import load_network
+from herdcli.cli.frame.network_files import load_network
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from herdcli.markov.model.network import Network
 
 
-def made(session: Session, request: Request) -> tuple[Network, Artifact | None]:
+def read_or_generate_network(session: Session, request: Request) -> tuple[Network, Artifact | None]:
     """The network that is read, with its file, or made from the seed."""
     if request.structure == "convert":
         found = load_network(session, request.source, request.input_format, request.missing_rows)
         return found.value, found
     if request.structure == "unroll":
-        return _unrolled(session, request)
+        return _unroll_template(session, request)
     if request.structure == "from-hmm":
-        from herdcli.cli.em import networks
+        from herdcli.cli.em import hmm_network
 
-        return networks.made(session, request)
-    from herdcli.markov.model import generate
+        return hmm_network.hmm_network_from_files(session, request)
+    from herdcli.markov.model import random_networks
 
-    network = generate.make(
+    network = random_networks.generate(
         request.structure,
         rows=request.rows,
         columns=request.columns,
@@ -42,13 +42,13 @@ def made(session: Session, request: Request) -> tuple[Network, Artifact | None]:
     return network, None
 
 
-def _unrolled(session: Session, request: Request) -> tuple[Network, Artifact]:
+def _unroll_template(session: Session, request: Request) -> tuple[Network, Artifact]:
     """The network of so many slices of a template."""
-    from herdcli.markov.model import templates
+    from herdcli.markov.model import slice_templates
 
     found = load_network(session, request.source, request.input_format, request.missing_rows)
     try:
-        return templates.unroll(templates.template(found.value), request.steps), found
+        return slice_templates.unroll_template(slice_templates.template_from_network(found.value), request.steps), found
     except DataError as error:
         error.where = error.where or found.name
         raise

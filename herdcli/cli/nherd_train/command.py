@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shards
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.frame.common_options import (
     checkpoint_options,
     cleaning_options,
     input_argument,
@@ -17,6 +16,7 @@ from herdcli.cli.frame.options import (
     stage,
     weights_option,
 )
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.nherd_train.options import learner_options
 from herdcli.cli.nherd_train.request import Request
 
@@ -43,19 +43,19 @@ def command(session: Session, request: Request) -> None:
     (HDF5, Parquet, CSV, NPZ), whose rows of split 0 are learned.  Every example is judged before it is
     learned; the running error is printed after 1, 2, 4, 8, … examples.
     """
-    from herdcli.cli.nherd_train import documents, runs
+    from herdcli.cli.nherd_train import runs, text_documents
 
     if request.parts == 1 or request.verify:
-        shards.refuse(session, "--parts P makes parts of a data set's rows")
+        shards.refuse_shards(session, "--parts P makes parts of a data set's rows")
     if request.verify:
-        runs.verify(request.seed)
+        runs.verify_updates(request.seed)
     elif request.parts > 1:
-        from herdcli.cli.nherd_train import in_parts
+        from herdcli.cli.nherd_train import partitioned_rows
 
-        in_parts.run(session, request)
+        partitioned_rows.learn_in_parts(session, request)
     else:
         model = runs.base_model(session, request)
-        if (how := documents.document_settings(request, model)) is not None:
-            documents.run(session, request, how, model)
+        if (how := text_documents.document_settings(request, model)) is not None:
+            text_documents.learn_documents(session, request, how, model)
         else:
-            runs.run(session, request, model)
+            runs.learn_stream(session, request, model)

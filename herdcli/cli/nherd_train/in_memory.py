@@ -7,37 +7,39 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts.lazy import Lazy
-from herdcli.online import reservoir
-from herdcli.online.source import Memory
+from herdcli.artifacts.lazy_matrix import LazyMatrix
+from herdcli.online import early_stopping
+from herdcli.online.block_sources import MemorySource
 from herdcli.splits import VALID
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.examples import Rows
+    from herdcli.cli.frame.labelled_examples import ClassificationRows
     from herdcli.cli.frame.session import Session
     from herdcli.cli.nherd_train.request import Request
-    from herdcli.online.learner import Learner
-    from herdcli.online.reservoir import Choice
+    from herdcli.online.early_stopping import PassChoice
+    from herdcli.online.learner import OnlineLearner
 
 
-def fits(source: Memory) -> bool:
+def fits_in_memory(source: MemorySource) -> bool:
     """Whether there are few enough rows and entries, none of them left in a file, and more than one class among them."""
     X, rows = source.X, len(source.label)
-    if isinstance(X, Lazy):
+    if isinstance(X, LazyMatrix):
         return False
     entries = X.nnz if hasattr(X, "nnz") else rows * X.shape[1]
-    return 1 < rows <= reservoir.ROWS and entries <= reservoir.ENTRIES and len(np.unique(source.label)) > 1
+    return 1 < rows <= early_stopping.ROWS and entries <= early_stopping.ENTRIES and len(np.unique(source.label)) > 1
 
 
-def choose_passes(session: Session, learner: Learner, source: Memory, rows: Rows, request: Request) -> tuple[Choice, Memory]:
+def choose_passes(
+    session: Session, learner: OnlineLearner, source: MemorySource, rows: ClassificationRows, request: Request
+) -> tuple[PassChoice, MemorySource]:
     """The settings with passes that judge held-out rows best, and the source of these passes."""
-    choice = reservoir.choose(learner.settings, source.X, source.label, source.weight, learner.classes)
-    first, *others = reservoir.lines(choice)
+    choice = early_stopping.choose_passes(learner.settings, source.X, source.label, source.weight, learner.classes)
+    first, *others = early_stopping.choice_messages(choice)
     session.console.note(first)
     for line in others:
         session.console.detail(line)
     settings = request.held(choice.settings, validated=bool((rows.split == VALID).any()))
-    memory = Memory(
+    memory = MemorySource(
         source.X,
         source.label,
         weight=source.weight,

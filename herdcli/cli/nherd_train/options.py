@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.common_options import Parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from herdcli.cli.frame.options import Decorator
+    from herdcli.cli.frame.common_options import Decorator
 
 POSITIVE = click.FloatRange(0, min_open=True)
 
@@ -52,18 +52,18 @@ class _Number(Parsed):
             raise click.BadParameter(str(error), ctx, param) from None
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> str:
+def _parse_pairs(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> str:
     """Pairs of namespaces, in the form that a request has them."""
-    from herdcli.online.pairs import listed
+    from herdcli.online.quadratic_features import parse_pairs
 
     try:
-        return ",".join(listed(",".join(texts))) if texts else ""
+        return ",".join(parse_pairs(",".join(texts))) if texts else ""
     except ValueError as error:
         text = f"'{error}' is not a pair: the first letters of two namespaces, as ab, or :: for all pairs"
         raise click.BadParameter(text, ctx, param) from None
 
 
-def _share(ctx: click.Context, param: click.Parameter, share: float | None) -> float | None:
+def _parse_share(ctx: click.Context, param: click.Parameter, share: float | None) -> float | None:
     """A number between 0 and 1, which none that is not one passes for."""
     if share is not None and not 0 < share < 1:
         raise click.BadParameter(f"{share:g} is not between 0 and 1", ctx, param)
@@ -73,7 +73,7 @@ def _share(ctx: click.Context, param: click.Parameter, share: float | None) -> f
 ALGORITHMS = click.Choice(["auto", "nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop"])
 
 
-def _choice(name: str, values: list[str], help: str) -> Decorator:
+def _choice_option(name: str, values: list[str], help: str) -> Decorator:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
@@ -85,18 +85,18 @@ OPTIONS: tuple[Decorator, ...] = (
         show_default=True,
         help="Gaussian herding (nherd), or another of its family; auto: nherd or arow, by --C auto.",
     ),
-    _choice(
+    _choice_option(
         "--task",
         ["classification", "regression", "multilabel"],
         "regression: learn numbers by squared loss, with nherd or arow; multilabel: rows have any number of labels, as in 1,3,7 | a b.",
     ),
-    _choice(
+    _choice_option(
         "--covariance",
         ["diagonal", "full"],
         "Covariance of the weights; full takes d² numbers, and is the default for numbers of data sets with up to 300 columns.",
     ),
-    _choice("--form", ["project", "exact", "drop"], "How a diagonal covariance is kept diagonal."),
-    _choice("--loss", ["squared-hinge", "log", "squared"], "Loss of nherd and arow; squared-hinge is ½ max(0, 1 − m)²."),
+    _choice_option("--form", ["project", "exact", "drop"], "How a diagonal covariance is kept diagonal."),
+    _choice_option("--loss", ["squared-hinge", "log", "squared"], "Loss of nherd and arow; squared-hinge is ½ max(0, 1 − m)²."),
     click.option(
         "--C",
         "C",
@@ -119,7 +119,7 @@ OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--confidence", type=click.FloatRange(0.5, 1, min_open=True, max_open=True), default=0.9, show_default=True, help="η of cw and scw."
     ),
-    _choice(
+    _choice_option(
         "--multiclass",
         ["auto", "top-1", "one-vs-rest"],
         "More than two classes: against the best rival, or each against the rest; auto: by --C auto, else top-1.",
@@ -149,7 +149,7 @@ OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--coverage",
         type=float,
-        callback=_share,
+        callback=_parse_share,
         default=None,
         metavar="P",
         help="Give each example a set of classes, or an interval, that holds the truth for a share P of them in the long run "
@@ -191,7 +191,7 @@ OPTIONS: tuple[Decorator, ...] = (
         show_default=True,
         help="Share of training labels to replace by wrong ones.",
     ),
-    _choice("--kernel", ["none", "linear", "polynomial", "gaussian"], "Learn with a kernel (full covariance only)."),
+    _choice_option("--kernel", ["none", "linear", "polynomial", "gaussian"], "Learn with a kernel (full covariance only)."),
     click.option("--width", type=POSITIVE, default=1.0, show_default=True, help="Gaussian kernel: exp(−|x−z|²/2 width²)."),
     click.option("--degree", type=click.IntRange(1), default=2, show_default=True, help="Polynomial kernel: (1 + x·z)^degree."),
     click.option(
@@ -210,7 +210,7 @@ OPTIONS: tuple[Decorator, ...] = (
         "--interactions",
         multiple=True,
         metavar="AB,…",
-        callback=_pairs,
+        callback=_parse_pairs,
         help="Multiply the features of namespaces that begin with A by those of namespaces with B (vw); :: for all pairs.",
     ),
     click.option(
@@ -222,7 +222,7 @@ OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--ngrams", type=click.IntRange(1, 5), default=1, show_default=True, metavar="N", help="Longest n-gram of words (--text)."
     ),
-    _choice("--weighting", ["tf-idf", "counts"], "Weights of words (--text)."),
+    _choice_option("--weighting", ["tf-idf", "counts"], "Weights of words (--text)."),
     click.option("--keep-case", is_flag=True, help="Tell upper from lower case in words (--text)."),
     click.option("--inverse-map", is_flag=True, help="Keep the first feature name of each hashed column (slower)."),
     click.option("--zero-based", is_flag=True, help="Indices of svmlight text begin at 0."),

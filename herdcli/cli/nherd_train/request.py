@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.request import as_file, input_file, output_file, settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame.request import as_file, input_file, output_file, topic_settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 
@@ -26,10 +26,10 @@ VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says
 
 def _are_pairs(value: object) -> bool:
     """Whether a history's pairs of namespaces are written as this command writes them."""
-    from herdcli.online.pairs import listed
+    from herdcli.online.quadratic_features import parse_pairs
 
     try:
-        return isinstance(value, str) and value == (",".join(listed(value)) if value else "")
+        return isinstance(value, str) and value == (",".join(parse_pairs(value)) if value else "")
     except ValueError:
         return False
 
@@ -132,14 +132,14 @@ class Request:
             free and plain and not stream and self.task == "classification" and not self.label_noise and self.scaling in (None, "standard")
         )
 
-    def tries_full(self, given: frozenset[str]) -> bool:
+    def races_full_covariance(self, given: frozenset[str]) -> bool:
         """Whether a full covariance races with the winner: where classes are learned in one stream, and nothing asks for another form."""
         free = "covariance" not in given and self.algorithm == "auto" and self.multiclass == "auto" and self.form == "project"
         plain = self.loss == "squared-hinge" and not self.always_update and self.half_life in ("auto", 0.0) and self.parts == 1
         return bool(free and plain and self.racers and self.task == "classification" and self.defaults)
 
     @property
-    def looks_for_drift(self) -> bool:
+    def compares_half_lives(self) -> bool:
         """Whether learners that forget are tried beside the winner of the race."""
         return bool(
             self.half_life == "auto"
@@ -184,14 +184,14 @@ class Request:
         several = settings.passes > 1 and not validated and self.parts == 1
         return replace(settings, holdout=HELD if several else 0, until_last=several, early_stop=0)
 
-    def shaped(self, settings: Settings, columns: int, session: Session) -> Settings:
+    def settings_for_columns(self, settings: Settings, columns: int, session: Session) -> Settings:
         """The settings for rows with so many columns: of numbers of few columns a full covariance, which is recursive least squares."""
         if settings.task != "regression" or columns > FEW or "covariance" in session.given:
             return settings
         session.console.detail(f"{columns} columns: with a full covariance")
         return replace(settings, covariance="full", algorithm="arow" if self.algorithm == "auto" else settings.algorithm)
 
-    def covering(self, model: Classifier | None) -> float:
+    def target_coverage(self, model: Classifier | None) -> float:
         """The coverage of prediction sets: as asked for, or of the model that is gone on with; 0: there are none."""
         if model is not None:
             return 0.0 if model.coverage is None else model.coverage.level
@@ -203,7 +203,7 @@ class Request:
             return model.classes
         return self.classes.split(",") if self.classes else None
 
-    def bits_for(self, text: str, model: Classifier | None) -> int:
+    def hash_bits(self, text: str, model: Classifier | None) -> int:
         """Features of text are hashed into 2^bits columns; 0: they are not."""
         return model.bits if model is not None else self.bits or (VW_BITS if text == "vw" else 0)
 
@@ -212,7 +212,7 @@ class Request:
         from herdcli.online.model import Settings
 
         in_kernel = {} if self.linear else {"covariance": "full"}
-        return settings(
+        return topic_settings(
             Settings,
             self,
             **in_kernel,
@@ -298,7 +298,7 @@ class Request:
             if name in session.given:
                 raise BadUsage(f"--{name.replace('_', '-')} is about one class a row, and --task multilabel has sets", hint="leave it out")
 
-    def warn_of_decided(self, session: Session) -> None:
+    def warn_of_inherited_options(self, session: Session) -> None:
         """Warnings for options that the model decides."""
         for name in TAKEN_FROM_MODEL.split():
             session.ignored(name, "with --continue: the model decides")

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.frame.common_options import (
     checkpoint_options,
     cleaning_options,
     input_argument,
@@ -17,6 +16,7 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.shards import shard_option
 from herdcli.cli.regress.request import WEIGHT_KINDS, Request
 from herdcli.regression.family_table import TABLE
@@ -121,15 +121,17 @@ def command(session: Session, request: Request) -> None:
     falls; herd warns of separable classes and repeated columns.  Columns of text lose their first level to the intercept
     unless there is a penalty.
     """
-    from herdcli.cli.frame import streamed
-    from herdcli.cli.regress import errors, inputs, runs, summed
+    from herdcli.cli.frame import streamed_rows
+    from herdcli.cli.regress import error_covariance, inputs, one_pass, runs
 
-    summed.check(session, request)
-    runs.check(session, request)
+    one_pass.check_options(session, request)
+    runs.check_options(session, request)
     if request.one_pass:
-        summed.run(session, request)
+        one_pass.sum_and_fit(session, request)
         return
-    asked = errors.parsed(request)
-    with streamed.way_out(inputs.ONE_PASS, lambda: asked is None and request.source != "-" and request.family in (None, "gaussian")):
-        rows = inputs.read(session, request, in_time=asked is not None and asked.name == "ar1")
-    runs.run(session, rows, request)
+    asked = error_covariance.parse_error_covariance(request)
+    with streamed_rows.suggest_streaming(
+        inputs.ONE_PASS, lambda: asked is None and request.source != "-" and request.family in (None, "gaussian")
+    ):
+        rows = inputs.read_inputs(session, request, in_time=asked is not None and asked.name == "ar1")
+    runs.fit_regression(session, rows, request)

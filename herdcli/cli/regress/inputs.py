@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import preparation, provenance
-from herdcli.artifacts.dataset import taken
-from herdcli.artifacts.lazy import Lazy
-from herdcli.artifacts.recoding import without_bases
-from herdcli.cli.frame import streamed
+from herdcli.artifacts import dataset_preparation, provenance
+from herdcli.artifacts.dataset import take_rows
+from herdcli.artifacts.lazy_matrix import LazyMatrix
+from herdcli.artifacts.recoding import drop_base_columns
+from herdcli.cli.frame import streamed_rows
 from herdcli.cli.regress import trials_and_exposure
-from herdcli.cli.regress.timing import in_time as grouped
-from herdcli.cli.regress.timing import timed
-from herdcli.cli.regress.trials_and_exposure import CountedIn, Note, Response
+from herdcli.cli.regress.time_steps import arrange_in_time
+from herdcli.cli.regress.time_steps import split_time_columns as grouped
+from herdcli.cli.regress.trials_and_exposure import CountOptions, Note, Response
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
-from herdcli.regression import counts
+from herdcli.regression import count_detection
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
     from herdcli.cli.regress.request import Request
-    from herdcli.regression.covariance import Steps
+    from herdcli.regression.covariance import TimeSteps
     from herdcli.regression.model import GeneralisedLinear
     from herdcli.schema import Array
 
@@ -41,7 +41,7 @@ MOST_CLASSES = 20  # whole numbers up to which a target is taken for names of cl
 
 
 @dataclass(frozen=True)
-class Inputs:
+class RegressionInputs:
     """X (n, D), an array or, of rows on disk, Lazy, target y (n,), offset (n,), weights (n,) and split (n,).
 
     classes  names of the target's values, where these are classes.
@@ -56,80 +56,84 @@ class Inputs:
     classes: list[str] | None
     target: str
     history: Artifact
-    steps: Steps | None = None  # of rows in time
+    steps: TimeSteps | None = None  # of rows in time
     form: str = ""  # of the target, as in `trials_and_exposure.Response`
 
 
-def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs:
+def read_inputs(session: Session, request: Request, *, in_time: bool = False) -> RegressionInputs:
     """The columns that the options name; in_time: of rows in time, whose splits follow each other."""
     artifact = None if in_time or request.gls else _on_disk(session, request)
     if artifact is None:
-        artifact = _loaded(session, request.source, wanted(request), request.input_format, [SEQUENCE] if in_time else [])
+        artifact = _load_data(session, request.source, named_columns(request), request.input_format, [SEQUENCE] if in_time else [])
     target = request.target or LABELS
-    data, response, classes = parted(_based(session, artifact, request), request, artifact.name, note=session.console.note)
-    data, response = _present(session, data, response, request, artifact.name)
+    data, response, classes = split_response(
+        _drop_base_levels(session, artifact, request), request, artifact.name, note=session.console.note
+    )
+    data, response = _drop_zero_weights(session, data, response, request, artifact.name)
     y, offset, weight = response.y, response.offset, response.weight
     if classes is None and request.family in (None, "softmax") and not request.gls and not response.form:
         y, classes = (y, None) if _are_counts(data, y, request) else _as_classes(y)
     try:
         steps = None
         if in_time:
-            data, steps = timed(session, data, request)
+            data, steps = arrange_in_time(session, data, request)
         by_class = replace(data, y=y.astype(np.int64) if classes else None, class_names=classes)
-        split = preparation.split_rows(by_class, None if in_time else request.split, request.seed)
-        stored = isinstance(data.X, Lazy)
-        X = data.X if stored else preparation.dense(data, np.float64)
+        split = dataset_preparation.assign_splits(by_class, None if in_time else request.split, request.seed)
+        stored = isinstance(data.X, LazyMatrix)
+        X = data.X if stored else dataset_preparation.dense_copy(data, np.float64)
     except DataError as error:
         error.where = error.where or artifact.name
         raise
     if weight is not None:
-        split = np.where(weight > 0, split, preparation.UNUSED).astype(np.uint8)
-    return Inputs(X, y, offset, weight, split, data.feature_names, classes, target, replace(artifact, value=None), steps, response.form)
+        split = np.where(weight > 0, split, dataset_preparation.UNUSED).astype(np.uint8)
+    return RegressionInputs(
+        X, y, offset, weight, split, data.feature_names, classes, target, replace(artifact, value=None), steps, response.form
+    )
 
 
 def _on_disk(session: Session, request: Request) -> Artifact | None:
     """The data set with its rows on disk, where they would take more than --max-memory; None for others, and where columns are lacking."""
-    form, named = request.input_format, wanted(request)
-    found = streamed.opened(session, request.source, label=None, input_format=form, asked=False, unit_bytes=COPIED, keep=named)
+    form, named = request.input_format, named_columns(request)
+    found = streamed_rows.open_streamed(session, request.source, label=None, input_format=form, asked=False, unit_bytes=COPIED, keep=named)
     if found is None:
         return None
     data: Dataset = found.value
     return found if {*named[1:]} <= {*(data.columns or {}), *(data.feature_names or [])} else None
 
 
-def wanted(request: Request) -> list[str]:
+def named_columns(request: Request) -> list[str]:
     """The columns beside the features."""
     named = (LABELS, request.target, request.offset, request.weights, request.sequence)
-    return [*(name for name in named if name), *trials_and_exposure.columns_of(request)]
+    return [*(name for name in named if name), *trials_and_exposure.count_columns(request)]
 
 
-def parted(data: Dataset, request: Request, where: str, note: Note) -> tuple[Dataset, Response, list[str] | None]:
+def split_response(data: Dataset, request: Request, where: str, note: Note) -> tuple[Dataset, Response, list[str] | None]:
     """The features of rows, their response, and the names of the target's values where it has any."""
-    y, classes, data = _target(data, request.target or LABELS, where, named=request.target is not None)
-    offset, data = column(data, request.offset, "--offset", where)
-    weight, data = column(data, request.weights, "--weights", where)
+    y, classes, data = _split_target(data, request.target or LABELS, where, named=request.target is not None)
+    offset, data = pop_number_column(data, request.offset, "--offset", where)
+    weight, data = pop_number_column(data, request.weights, "--weights", where)
     given = Response(y, np.zeros(len(y)) if offset is None else offset, data.weight if request.weights is None else weight)
-    return *_counted(data, given, classes, request, where, note), classes
+    return *_counted_response(data, given, classes, request, where, note), classes
 
 
-def _counted(
-    data: Dataset, given: Response, classes: list[str] | None, options: CountedIn, where: str, note: Note, form: str = ""
+def _counted_response(
+    data: Dataset, given: Response, classes: list[str] | None, options: CountOptions, where: str, note: Note, form: str = ""
 ) -> tuple[Dataset, Response]:
     """The response in shares or rates where the options say so."""
-    counting = trials_and_exposure.columns_of(options) or options.weight_kind in ("trials", "exposure")
+    counting = trials_and_exposure.count_columns(options) or options.weight_kind in ("trials", "exposure")
     if classes is not None and counting:
         raise DataError("the target holds names of classes, and trials and exposures need numbers", where=where)
 
     def find(data: Dataset, name: str, option: str) -> tuple[Array, Dataset]:
-        values, data = column(data, name, option, where)
+        values, data = pop_number_column(data, name, option, where)
         assert values is not None
         return values, data
 
-    return trials_and_exposure.counted(data, given, options, find, where=where, note=note, form=form)
+    return trials_and_exposure.counted_response(data, given, options, find, where=where, note=note, form=form)
 
 
-def _present(session: Session, data: Dataset, response: Response, request: Request, where: str) -> tuple[Dataset, Response]:
-    """The rows of weight above 0.  Rows in time and those of a covariance keep their places and are of no split (`read`)."""
+def _drop_zero_weights(session: Session, data: Dataset, response: Response, request: Request, where: str) -> tuple[Dataset, Response]:
+    """The rows of weight above 0.  Rows in time and those of a covariance keep their places and are of no split (`read_inputs`)."""
     weight = response.weight
     if weight is None:
         return data, response
@@ -142,20 +146,20 @@ def _present(session: Session, data: Dataset, response: Response, request: Reque
     if request.gls is not None:
         return data, response
     cut = replace(response, y=response.y[chosen], offset=response.offset[chosen], weight=weight[chosen])
-    return taken(data, chosen), cut
+    return take_rows(data, chosen), cut
 
 
-def _based(session: Session, artifact: Artifact, request: Request) -> Dataset:
+def _drop_base_levels(session: Session, artifact: Artifact, request: Request) -> Dataset:
     """The rows without the base levels of columns of text, unless a penalty makes all levels alike."""
     data: Dataset = artifact.value
     if request.l1 or request.l2 or not session.recoding:
         return data
-    left, session.recoding = without_bases(data, session.recoding, where=artifact.name, note=session.console.note)
+    left, session.recoding = drop_base_columns(data, session.recoding, where=artifact.name, note=session.console.note)
     return left
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedColumns:
     """The columns that a regression was fitted with; sequence: None for the usual name.  in_time: whether its rows are."""
 
     target: str
@@ -173,31 +177,33 @@ class Fitted:
     def wanted(self) -> list[str]:
         """Columns beside the features."""
         named = (LABELS, self.target, self.offset, self.weights, self.sequence)
-        return [*(name for name in named if name), *trials_and_exposure.columns_of(self)]
+        return [*(name for name in named if name), *trials_and_exposure.count_columns(self)]
 
 
-def fitted(artifact: Artifact) -> Fitted:
+def fitted_columns(artifact: Artifact) -> FittedColumns:
     """Of a regression, by its history."""
     offset, weights, sequence = (provenance.option_of(artifact.history, "regress", name) for name in ("offset", "weights", "sequence"))
     counted = {name: provenance.option_of(artifact.history, "regress", name) for name in ("trials", "failures", "exposure", "weight_kind")}
     model: GeneralisedLinear = artifact.value
-    return Fitted(model.target, offset, weights, sequence, model.gls == "ar1", **counted, form=model.response)
+    return FittedColumns(model.target, offset, weights, sequence, model.gls == "ar1", **counted, form=model.response)
 
 
-def others(session: Session, source: str, known: Fitted, input_format: str | None = None, *, open_ended: bool = False) -> Inputs:
+def read_other_rows(
+    session: Session, source: str, known: FittedColumns, input_format: str | None = None, *, open_ended: bool = False
+) -> RegressionInputs:
     """The same columns of other rows: all are test rows where the data have no split; weights may be missing.
 
     open_ended  targets may be missing, NaN then, in a column that is not `y`, which holds labels.
     """
     target, steps = known.target, None
     wanted = [name for name in known.wanted if not (open_ended and name == target != LABELS)]
-    artifact = _loaded(session, source, wanted, input_format, [SEQUENCE] if known.in_time else [], gaps=[target] if open_ended else [])
+    artifact = _load_data(session, source, wanted, input_format, [SEQUENCE] if known.in_time else [], gaps=[target] if open_ended else [])
     data: Dataset = artifact.value
     if known.in_time:
         data, _, steps, _ = grouped(data, known.sequence)
-    data, response, classes = as_fitted(data, known, artifact.name)
-    return Inputs(
-        preparation.dense(data, np.float64),
+    data, response, classes = split_as_fitted(data, known, artifact.name)
+    return RegressionInputs(
+        dataset_preparation.dense_copy(data, np.float64),
         response.y,
         response.offset,
         response.weight,
@@ -210,25 +216,25 @@ def others(session: Session, source: str, known: Fitted, input_format: str | Non
     )
 
 
-def as_fitted(data: Dataset, known: Fitted, where: str) -> tuple[Dataset, Response, list[str] | None]:
-    """The same of other rows as `parted` of those that were fitted; weights may be missing."""
-    y, classes, data = _target(data, known.target, where, named=known.target != LABELS)
-    values, data = column(data, known.offset, "--offset", where)
-    weight, data = column(data, known.weights if has_column(data, known.weights) else None, "--weights", where)
+def split_as_fitted(data: Dataset, known: FittedColumns, where: str) -> tuple[Dataset, Response, list[str] | None]:
+    """The same of other rows as `split_response` of those that were fitted; weights may be missing."""
+    y, classes, data = _split_target(data, known.target, where, named=known.target != LABELS)
+    values, data = pop_number_column(data, known.offset, "--offset", where)
+    weight, data = pop_number_column(data, known.weights if has_column(data, known.weights) else None, "--weights", where)
     weight = data.weight if known.weights is None else weight
     given = Response(y, np.zeros(len(y)) if values is None else values, weight)
     if known.form in ("shares", "rates") and weight is None and not any(has_column(data, name) for name in (known.trials, known.exposure)):
         return data, given, classes  # rows of shares or rates that weigh the same
-    data, response = _counted(data, given, classes, known, where, lambda text: None, known.form)
+    data, response = _counted_response(data, given, classes, known, where, lambda text: None, known.form)
     weight = response.weight
     if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
         raise DataError(trials_and_exposure.WEIGHTS, where=where)
     return data, response, classes
 
 
-def counting_columns(known: Fitted) -> list[str]:
+def counting_columns(known: FittedColumns) -> list[str]:
     """The columns of trials, failures and exposures of a regression."""
-    return trials_and_exposure.columns_of(known)
+    return trials_and_exposure.count_columns(known)
 
 
 def has_column(data: Dataset, name: str | None) -> bool:
@@ -236,7 +242,7 @@ def has_column(data: Dataset, name: str | None) -> bool:
     return name in (data.columns or {}) or name in (data.feature_names or [])
 
 
-def _loaded(
+def _load_data(
     session: Session, source: str, wanted: list[str], input_format: str | None = None, also: Sequence[str] = (), gaps: Sequence[str] = ()
 ) -> Artifact:
     """The data set with the columns beside its rows, or within them where a sealed one has them there.  gaps: which may lack values."""
@@ -256,15 +262,15 @@ def _loaded(
 def require_column(data: Dataset, name: str | None, option: str, where: str) -> None:
     """Refuse a data set without a column."""
     if name is not None and not has_column(data, name):
-        raise _no_column(data, name, option, where)
+        raise _column_error(data, name, option, where)
 
 
-def _no_column(data: Dataset, name: str, option: str, where: str) -> BadUsage:
+def _column_error(data: Dataset, name: str, option: str, where: str) -> BadUsage:
     columns = [*(data.columns or {}), *(data.feature_names or [])]
     return BadUsage(f"{option} {name}: there is no such column", where=where, hint=f"columns: {', '.join(columns[:12]) or 'none named'}")
 
 
-def column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
+def pop_number_column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
     """A column of numbers by its name, and the data set without it."""
     if name is None:
         return None, data
@@ -272,30 +278,35 @@ def column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Ar
     if name in further:
         values = further[name]
     elif data.feature_names and name in data.feature_names:
-        values, data = _without(data, name)
+        values, data = _remove_column(data, name)
     else:
-        raise _no_column(data, name, option, where)
+        raise _column_error(data, name, option, where)
     if values.dtype.kind not in "fiub":
         raise DataError(f"column '{name}' holds text, {option} needs numbers", where=where)
     return np.asarray(values, dtype=np.float64), data
 
 
-def _with_labels_as_feature(data: Dataset) -> Dataset:
+def _labels_as_feature(data: Dataset) -> Dataset:
     """A column y of numbers is a feature like any other where something else is predicted."""
     further = dict(data.columns or {})
     y = further.pop(LABELS, None)
     if y is None or y.dtype.kind not in "fiub" or data.feature_names is None:
         return data
-    on_disk = isinstance(data.X, Lazy)
-    X = data.X.with_column_beside(y) if on_disk else np.column_stack([preparation.dense(data, np.float64), y])
+    on_disk = isinstance(data.X, LazyMatrix)
+    X = data.X.with_column_beside(y) if on_disk else np.column_stack([dataset_preparation.dense_copy(data, np.float64), y])
     return replace(data, X=X, feature_names=[*data.feature_names, LABELS], columns=further or None)
 
 
 def _are_counts(data: Dataset, y: Array, request: Request) -> bool:
     """Whether a target whose family is left open holds counts rather than few names of classes, in whose order no column would be."""
     few = len(np.unique(y)) <= MOST_CLASSES
-    found = request.family is None and few and (request.target or "").lower() not in counts.CLASS_NAMES and counts.are_counts(y)
-    return found and not counts.is_unordered(preparation.dense(data, np.float64), y)
+    found = (
+        request.family is None
+        and few
+        and (request.target or "").lower() not in count_detection.CLASS_NAMES
+        and count_detection.look_like_counts(y)
+    )
+    return found and not count_detection.is_unordered(dataset_preparation.dense_copy(data, np.float64), y)
 
 
 def _as_classes(y: Array) -> tuple[Array, list[str] | None]:
@@ -307,29 +318,29 @@ def _as_classes(y: Array) -> tuple[Array, list[str] | None]:
     return index.astype(np.float64), [f"{value:g}" for value in values]
 
 
-def _without(data: Dataset, name: str) -> tuple[Array, Dataset]:
+def _remove_column(data: Dataset, name: str) -> tuple[Array, Dataset]:
     names = list(data.feature_names or [])
     j = names.index(name)
     if data.X.shape[1] == 1:
         raise DataError(f"has no column besides '{name}'")
     others = names[:j] + names[j + 1 :]
-    if isinstance(data.X, Lazy):
+    if isinstance(data.X, LazyMatrix):
         return data.X.column(j), replace(data, X=data.X.with_columns(np.delete(np.arange(len(names)), j)), feature_names=others)
-    X = preparation.dense(data, np.float64)
+    X = dataset_preparation.dense_copy(data, np.float64)
     rest = replace(data, X=np.delete(X, j, axis=1), feature_names=others)
     return np.ascontiguousarray(X[:, j]), rest
 
 
-def _target(data: Dataset, name: str, where: str, *, named: bool) -> tuple[Array, list[str] | None, Dataset]:
+def _split_target(data: Dataset, name: str, where: str, *, named: bool) -> tuple[Array, list[str] | None, Dataset]:
     """The target (n,) as numbers, the names of its values where these are classes, and the data set without it."""
     if name != LABELS:
-        data = _with_labels_as_feature(data)
+        data = _labels_as_feature(data)
     further = data.columns or {}
     if name in further and further[name].dtype.kind not in "fiub":
         classes, y = np.unique(further[name].astype(str), return_inverse=True)
         return y.astype(np.float64), [str(text) for text in classes], data
     if name in further or (named and data.feature_names and name in data.feature_names):
-        values, data = column(data, name, "--target", where)
+        values, data = pop_number_column(data, name, "--target", where)
         assert values is not None
         return values, None, data
     if named and name != LABELS:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import preparation
+from herdcli.artifacts import dataset_preparation
+from herdcli.artifacts.column_roles import prediction_name as named
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.roles import predicted as named
-from herdcli.cli.frame.columns import by_name, matrix_by_name
+from herdcli.cli.frame.column_order import align_dataset, align_matrix
 from herdcli.cli.regress import inputs
-from herdcli.cli.regress.errors import variances
+from herdcli.cli.regress.error_covariance import error_variances
 from herdcli.errors import BadUsage, DataError
 from herdcli.splits import TEST
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+def apply_regression(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """A data set of means, or a column a class for classes (the likeliest is y), and what it is in words."""
     model: GeneralisedLinear = fitted.value
     want = request.want or ("classes" if model.classes else "means")
     if want == "forecasts":
-        return forecasts(session, fitted, request)
+        return forecast_rows(session, fitted, request)
     if want not in ("means", "classes") or (want == "classes" and not model.classes):
         raise BadUsage(f"--want {want} is not available for this regression", hint="--want means, or classes where the target has them")
-    known = inputs.fitted(fitted)
+    known = inputs.fitted_columns(fitted)
     also = [name for name in (known.offset, *inputs.counting_columns(known)) if name]
     form = request.input_format
 
@@ -40,14 +40,14 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
         inputs.require_column(found.value, known.offset, "--offset", found.name)
 
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=form, keep=["y"], also=also, labels=False, check=check)
-    offset, rest = inputs.column(data.value, known.offset, "--offset", data.name)
-    offset, rest = _exposed(session, rest, offset, known, data.name)
+    offset, rest = inputs.pop_number_column(data.value, known.offset, "--offset", data.name)
+    offset, rest = _exposure_offsets(session, rest, offset, known, data.name)
     data = replace(data, value=rest)
     columns = model.coefficients.shape[1]
-    value = by_name(session, data, model.feature_names, columns).value
+    value = align_dataset(session, data, model.feature_names, columns).value
     if value.X.shape[1] != columns:
         raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns}", where=data.name)
-    mean = model.distribution().mean(model.predictor(preparation.dense(value, np.float64), offset))
+    mean = model.distribution().mean(model.predictor(dataset_preparation.dense_copy(value, np.float64), offset))
     if model.classes and model.family == "bernoulli":
         mean = np.column_stack([1 - mean[:, 0], mean[:, 0]])
     kept = {"split": value.split, "weight": value.weight}
@@ -59,12 +59,14 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     return Dataset(mean, feature_names=model.classes or [named(model.target)], **kept), f"{what} means"
 
 
-def _exposed(session: Session, data: Dataset, offset: Array | None, known: inputs.Fitted, where: str) -> tuple[Array | None, Dataset]:
+def _exposure_offsets(
+    session: Session, data: Dataset, offset: Array | None, known: inputs.FittedColumns, where: str
+) -> tuple[Array | None, Dataset]:
     """The offsets of expected counts in the exposures of the rows, where these are there; the data set without columns that only count."""
     exposure = None
     for name in inputs.counting_columns(known):
         if inputs.has_column(data, name):
-            values, data = inputs.column(data, name, f"column {name}", where)
+            values, data = inputs.pop_number_column(data, name, f"column {name}", where)
             exposure = values if name == known.exposure else exposure
     if known.form != "counts":
         return offset, data
@@ -78,25 +80,25 @@ def _exposed(session: Session, data: Dataset, offset: Array | None, known: input
     return logarithms if offset is None else offset + logarithms, data
 
 
-def forecasts(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Of errors correlated in time: the mean of each row given the last row before whose target is known, and its standard deviation."""
     model: GeneralisedLinear = fitted.value
     if model.gls != "ar1":
         raise BadUsage("--want forecasts is of rows in time, fitted with --gls ar1", hint="--want means")
-    known = inputs.fitted(fitted)
+    known = inputs.fitted_columns(fitted)
     if request.sequence is not None:
         known = replace(known, sequence=request.sequence)
-    found = inputs.others(session, request.source, known, request.input_format, open_ended=True)
-    X = matrix_by_name(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)
+    found = inputs.read_other_rows(session, request.source, known, request.input_format, open_ended=True)
+    X = align_matrix(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)
     if X.shape[1] != model.coefficients.shape[1]:
         raise DataError(f"/X has {X.shape[1]} columns, the model has {model.coefficients.shape[1]}", where=found.history.name)
     if not np.isfinite(X).all():
         raise DataError("has missing values in the columns that a forecast is made of", where=found.history.name, hint="--missing mean")
-    variance, steps = variances(model, X, found.weight), found.steps
+    variance, steps = error_variances(model, X, found.weight), found.steps
     assert variance is not None
     assert steps is not None
     before, gap = model.last_errors(steps, X, found.offset, found.y, variance)
-    error, left = model.foretold(before[:, 0], gap, variance)
+    error, left = model.predict_errors(before[:, 0], gap, variance)
     made = np.column_stack([model.predictor(X, found.offset)[:, 0] + error, np.sqrt(model.dispersion * left)])
     split = None if (found.split == TEST).all() else found.split
     return Dataset(

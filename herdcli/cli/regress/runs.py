@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import outputs, spreading
+from herdcli.cli.frame import block_placement, outputs
 from herdcli.cli.regress import trials_and_exposure
-from herdcli.cli.regress.errors import independent, parsed
+from herdcli.cli.regress.error_covariance import parse_error_covariance, whiten_errors
 from herdcli.cli.regress.inputs import MOST_CLASSES
 from herdcli.cli.regress.training_rows import predictors, rows_of, training_rows
 from herdcli.errors import BadUsage, DataError, NotConverged
-from herdcli.regression import counts
+from herdcli.regression import count_detection
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
-    from herdcli.cli.regress.inputs import Inputs
+    from herdcli.cli.regress.inputs import RegressionInputs
     from herdcli.cli.regress.request import Request
     from herdcli.numerics.class_baselines import ClassBaselines
     from herdcli.regression.families import Family
@@ -31,18 +31,18 @@ MOST_NAMES = 8  # in a message
 TABLES = {".csv": "csv", ".tsv": "tsv", ".md": "markdown", ".json": "json", ".tex": "latex"}
 
 
-def check(session: Session, request: Request) -> None:
+def check_options(session: Session, request: Request) -> None:
     """Refuse options that do not go together and an output that cannot be made, before any work is done."""
-    errors = parsed(request)
+    errors = parse_error_covariance(request)
     if errors is None or errors.name != "ar1":
         session.ignored("sequence", "without --gls ar1")
-    trials_and_exposure.check(request, request.family, request.weights)
+    trials_and_exposure.check_count_options(request, request.family, request.weights)
     if request.penalty and (request.l1 or request.l2):
         raise BadUsage("--penalty firth takes no further penalty", hint="leave out --l1 and --l2, or --penalty")
-    if errors is not None and (request.weight_kind or trials_and_exposure.columns_of(request)):
+    if errors is not None and (request.weight_kind or trials_and_exposure.count_columns(request)):
         raise BadUsage("weights of --gls are precisions", hint="leave out --gls, or --weight-kind, --trials, --failures and --exposure")
     if _table_format(session) is None or session.shard is not None:
-        outputs.check(session, "regression")
+        outputs.check_artifact(session, "regression")
     else:
         outputs.check_text(session)
 
@@ -51,29 +51,29 @@ def _table_format(session: Session) -> str | None:
     return next((name for suffix, name in TABLES.items() if session.output.lower().endswith(suffix)), None)
 
 
-def run(session: Session, inputs: Inputs, request: Request) -> None:
+def fit_regression(session: Session, inputs: RegressionInputs, request: Request) -> None:
     """Fit the training rows, keep what the model says of the others, write it."""
-    from herdcli.numerics.blocks import Blocks
-    from herdcli.regression import centring, weights
-    from herdcli.regression.fit import Problem
-    from herdcli.regression.large import TrustRegion, descent
-    from herdcli.regression.model import assembled, started
+    from herdcli.numerics.block_statistics import RowBlocks
+    from herdcli.regression import centring, weight_meaning
+    from herdcli.regression.fit import RegressionProblem
+    from herdcli.regression.model import assemble_regression, initial_coefficients
+    from herdcli.regression.newton_cg import TrustRegion, large_descent
 
     training = inputs.split == 0
     if not training.any():
         raise DataError("the split has no training rows", where=inputs.history.name)
-    distribution = _family(session, inputs, request)
-    weights.require(distribution, _weight_kind(session, inputs, request), inputs.y)
+    distribution = _choose_family(session, inputs, request)
+    weight_meaning.require_targets(distribution, _weight_kind(session, inputs, request), inputs.y)
     _require_variety(session, inputs, distribution)
     outputs_of = getattr(distribution, "free", 1)
-    errors, whitened, variance = parsed(request), None, None
-    centre = centring.far(inputs.X, training)
+    errors, whitened, variance = parse_error_covariance(request), None, None
+    centre = centring.find_centre(inputs.X, training)
     if errors is not None:
         near = inputs if centre is None else replace(inputs, X=inputs.X - centre)
-        found, variance = independent(session, near, errors)
+        found, variance = whiten_errors(session, near, errors)
         whitened, problem = (errors.name, found), found.columns.problem()
     else:
-        problem = Problem(
+        problem = RegressionProblem(
             training_rows(inputs, centre),
             distribution,
             outputs_of,
@@ -83,15 +83,15 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
             firth=request.penalty == "firth",
             weights=_weight_kind(session, inputs, request),
         )
-    source = spreading.spread(session, Blocks(problem.rows))
-    algorithm = descent(problem, started(problem, session.map), request.iterations, session.map, source)
+    source = block_placement.place_blocks(session, RowBlocks(problem.rows))
+    algorithm = large_descent(problem, initial_coefficients(problem, session.map), request.iterations, session.map, source)
     fit = session.run(
         algorithm,
         label="fitting",
         memory=f"the curvature of {outputs_of} × {inputs.X.shape[1] + 1} coefficients",
         after=algorithm.after if isinstance(algorithm, TrustRegion) else None,
     )
-    value = assembled(
+    value = assemble_regression(
         problem,
         fit,
         names=inputs.names,
@@ -104,12 +104,12 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
         map=session.map,
     )
     value = replace(value, response=inputs.form, baselines=_fit_baselines(distribution, inputs))
-    value = _with_holdout(value, inputs, variance)
-    write(session, value, inputs.history)
-    warn(session, value, request)
+    value = _add_heldout_rows(value, inputs, variance)
+    write_result(session, value, inputs.history)
+    warn_of_result(session, value, request)
 
 
-def _weight_kind(session: Session, inputs: Inputs, request: Request) -> str:
+def _weight_kind(session: Session, inputs: RegressionInputs, request: Request) -> str:
     """What weights stand for: that of trials and rates, else the one asked for."""
     kind = {"successes": "trials", "shares": "trials", "rates": "exposure"}.get(inputs.form)
     if kind is None and inputs.weight is None:
@@ -117,7 +117,7 @@ def _weight_kind(session: Session, inputs: Inputs, request: Request) -> str:
     return kind or request.weight_kind or "precision"
 
 
-def _with_holdout(value: GeneralisedLinear, inputs: Inputs, variance: Array | None) -> GeneralisedLinear:
+def _add_heldout_rows(value: GeneralisedLinear, inputs: RegressionInputs, variance: Array | None) -> GeneralisedLinear:
     """With the rows of split 1 and 2.  variance  (n,) of all rows under --gls, weights included."""
     from herdcli.regression.model import HeldOut
 
@@ -141,21 +141,21 @@ def _with_holdout(value: GeneralisedLinear, inputs: Inputs, variance: Array | No
     return replace(value, holdout=rows)
 
 
-def _fit_baselines(distribution: Family, inputs: Inputs) -> ClassBaselines | None:
+def _fit_baselines(distribution: Family, inputs: RegressionInputs) -> ClassBaselines | None:
     """Simple classifiers of the training rows, where rows have one class each."""
     from herdcli.numerics import class_baselines
-    from herdcli.numerics.units import thinned
+    from herdcli.numerics.block_units import thin_rows
 
     if distribution.name not in ("bernoulli", "softmax") or not np.isin(inputs.y, np.arange(max(2, len(inputs.classes or [])))).all():
         return None
-    chosen = thinned(inputs.split == 0, class_baselines.MOST_ROWS)
+    chosen = thin_rows(inputs.split == 0, class_baselines.MOST_ROWS)
     weight = None if inputs.weight is None else inputs.weight[chosen]
     return class_baselines.fit(inputs.X[chosen], inputs.y[chosen].astype(np.int64), max(2, len(inputs.classes or [])), weight)
 
 
-def _family(session: Session, inputs: Inputs, request: Request) -> Family:
+def _choose_family(session: Session, inputs: RegressionInputs, request: Request) -> Family:
     """The family asked for, or the one that the target's values say."""
-    from herdcli.regression.families import family
+    from herdcli.regression.families import family_by_name
 
     count = len(inputs.classes or [])
     chosen = "gaussian" if request.gls else request.family or OF_FORM.get(inputs.form)
@@ -164,10 +164,10 @@ def _family(session: Session, inputs: Inputs, request: Request) -> Family:
         raise DataError(only, where=inputs.history.name, hint="--target COLUMN names another column")
     if chosen is None:
         two = inputs.classes is None and bool(np.isin(inputs.y, (0, 1)).all())
-        counted = not (two or count) and len(np.unique(inputs.y)) <= MOST_CLASSES and counts.are_counts(inputs.y)
+        counted = not (two or count) and len(np.unique(inputs.y)) <= MOST_CLASSES and count_detection.look_like_counts(inputs.y)
         chosen = "bernoulli" if two or count == 2 else "softmax" if count else "poisson" if counted else "gaussian"
         what = f"{count} classes" if count else "0 and 1" if two else f"counts up to {inputs.y.max():g}" if counted else "numbers"
-        session.console.note(f"the target '{inputs.target}' holds {what}: --family {chosen}{_other_family(inputs, chosen)}")
+        session.console.note(f"the target '{inputs.target}' holds {what}: --family {chosen}{_alternative_family(inputs, chosen)}")
         _note_amounts(session, inputs, request)
     if chosen == "softmax" and count < 2:
         raise DataError(f"the target '{inputs.target}' holds numbers, softmax needs classes", where=inputs.history.name)
@@ -181,19 +181,19 @@ def _family(session: Session, inputs: Inputs, request: Request) -> Family:
         raise BadUsage("--dispersion pearson is of --family bernoulli, poisson and gamma-shape, not softmax", hint="leave it out")
     if chosen == "bernoulli" and count > 2:
         raise DataError(f"the target has {count} classes, bernoulli has two", where=inputs.history.name, hint="--family softmax")
-    return family(chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0, scale=request.gamma_scale)
+    return family_by_name(chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0, scale=request.gamma_scale)
 
 
-def _other_family(inputs: Inputs, chosen: str) -> str:
+def _alternative_family(inputs: RegressionInputs, chosen: str) -> str:
     """The family of the other reading of whole numbers, where there is one."""
     if chosen == "poisson":
         return " (--family softmax takes them for classes, --family gaussian for numbers)"
-    numbers = inputs.y if inputs.classes is None else _values(inputs.classes)[inputs.y.astype(np.int64)]
-    whole = chosen in ("gaussian", "softmax") and not np.isnan(numbers).any() and counts.may_be_counts(numbers)
+    numbers = inputs.y if inputs.classes is None else _class_values(inputs.classes)[inputs.y.astype(np.int64)]
+    whole = chosen in ("gaussian", "softmax") and not np.isnan(numbers).any() and count_detection.may_be_counts(numbers)
     return " (--family poisson takes them for counts)" if whole else ""
 
 
-def _values(classes: list[str]) -> Array:
+def _class_values(classes: list[str]) -> Array:
     """The numbers (C,) that name classes; NaN for texts."""
     try:
         return np.array([float(name) for name in classes])
@@ -201,25 +201,25 @@ def _values(classes: list[str]) -> Array:
         return np.full(len(classes), np.nan)
 
 
-def _note_amounts(session: Session, inputs: Inputs, request: Request) -> None:
+def _note_amounts(session: Session, inputs: RegressionInputs, request: Request) -> None:
     """Name the option for weights that look like the trials or exposures of a target in shares or rates."""
-    from herdcli.regression import weights
+    from herdcli.regression import weight_meaning
 
     y, weight, name = inputs.y, inputs.weight, request.weights or "weight"
     if inputs.classes or weight is None or request.weight_kind or (y == np.floor(y)).all() or not (y >= 0).all():
         return
-    if weights.are_whole(y, weight):
+    if weight_meaning.are_whole_counts(y, weight):
         what, option = ("shares", "trials") if (y <= 1).all() and (weight == np.floor(weight)).all() else ("rates", "exposure")
         session.console.note(f"the target times '{name}' is whole in all rows: --{option} {name} fits {what} of that")
 
 
-def nothing_to_predict(value: str, where: str) -> DataError:
+def constant_target_error(value: str, where: str) -> DataError:
     """Where the target is the same in every training row."""
     only = f"every training row has the target '{value}', so there is nothing to predict"
     return DataError(only, where=where, hint="--target COLUMN names another column")
 
 
-def _require_variety(session: Session, inputs: Inputs, distribution: Family) -> None:
+def _require_variety(session: Session, inputs: RegressionInputs, distribution: Family) -> None:
     """Refuse a target of one value, unless an offset tells rows apart; warn of classes that no training row has.
 
     Of 0 and 1, and of counts that are all 0, no finite intercept is likeliest, whatever the offset.
@@ -230,27 +230,27 @@ def _require_variety(session: Session, inputs: Inputs, distribution: Family) -> 
         at_end = distribution.name in ("bernoulli", "softmax") or (distribution.name == "poisson" and y[0] == 0)
         if at_end or (offset == offset[0]).all():
             shown = inputs.classes[int(y[0])] if inputs.classes else f"{y[0]:g}"
-            raise nothing_to_predict(shown, inputs.history.name)
+            raise constant_target_error(shown, inputs.history.name)
     absent = [name for k, name in enumerate(inputs.classes or []) if not (y == k).any()]
     if absent:
         listed = ", ".join(f"'{name}'" for name in absent[:8]) + (", …" if len(absent) > 8 else "")
         session.console.warn(f"no training row has the target {listed}: its probability goes to 0; --split with more training rows")
 
 
-def write(session: Session, value: GeneralisedLinear, history: History) -> None:
+def write_result(session: Session, value: GeneralisedLinear, history: History) -> None:
     """Save the regression, or the table of its coefficients."""
     explained = 1 - value.deviance / value.null_deviance if value.null_deviance > 0 else float("nan")
     summary = f"{value.family}, {value.rows} rows × {value.coefficients.shape[1]} columns, deviance explained {explained:.4g}"
     form = _table_format(session)
     if form is None:
-        outputs.artifact(session, value, summary, history=history)
+        outputs.write_artifact(session, value, summary, history=history)
         return
     from herdcli.evaluation import table
 
-    outputs.text(session, table.FORMATS[form](value.table()), summary, "table")
+    outputs.write_text_result(session, table.FORMATS[form](value.table()), summary, "table")
 
 
-def warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
+def warn_of_result(session: Session, value: GeneralisedLinear, request: Request) -> None:
     """What a user has to know before they believe a number."""
     if value.aliased.any() and not value.l2:  # under a ridge all columns have coefficients of their own
         names = [name for name, hit in zip(value.names(), value.aliased, strict=False) if hit]
@@ -259,12 +259,12 @@ def warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
     names = value.unbounded_names()
     if value.separated and (not names or len(names) == value.standard_error.size):
         message = "the classes can be separated without error: coefficients grow without bound and have no standard errors"
-        hint = _finite(value)
+        hint = _finite_estimate_hint(value)
     elif value.separated:
         listed = ", ".join(names[:MOST_NAMES]) + (f", … ({len(names)} coefficients)" if len(names) > MOST_NAMES else "")
         message = f"no finite estimate of {listed}: the likelihood rises without bound, so errors and intervals are withheld"
-        message += _separated_bases(session, value)
-        hint = _finite(value)
+        message += _separated_base_levels(session, value)
+        hint = _finite_estimate_hint(value)
     elif not value.converged:
         steps = "1 step" if request.iterations == 1 else f"{request.iterations} steps"
         message, hint = f"not converged after {steps}", "--iterations allows more, --l2 makes it easier"
@@ -275,13 +275,13 @@ def warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
     session.console.warn(f"{message}; {hint}")
 
 
-def _finite(value: GeneralisedLinear) -> str:
+def _finite_estimate_hint(value: GeneralisedLinear) -> str:
     """The options that give finite estimates."""
     firth = "--penalty firth or " if value.family in FIRTH else ""
     return f"{firth}--l2 1e-3 gives finite ones"
 
 
-def _separated_bases(session: Session, value: GeneralisedLinear) -> str:
+def _separated_base_levels(session: Session, value: GeneralisedLinear) -> str:
     """The base levels whose rows separate, since the intercept and all other levels of such a column have no finite estimate."""
     assert value.unbounded is not None
     endless = {name: bool(value.unbounded[:, j].any()) for j, name in enumerate(value.names())}

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts.lazy import Lazy
-from herdcli.cli.frame import streamed
+from herdcli.artifacts.lazy_matrix import LazyMatrix
+from herdcli.cli.frame import streamed_rows
 from herdcli.errors import DataError
-from herdcli.numerics.blocks import BLOCK, Block, Table
+from herdcli.numerics.block_statistics import BLOCK, RowBlock, RowTable
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.regress.inputs import Inputs
-    from herdcli.numerics.blocks import Rows
+    from herdcli.cli.regress.inputs import RegressionInputs
+    from herdcli.numerics.block_statistics import RowReader
     from herdcli.regression.model import GeneralisedLinear
     from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """`numerics.blocks.Rows` on disk: the columns of X (n, D) less `centre` (D,), the target y (n,) and the offset (n,)."""
+    """`numerics.block_statistics.RowReader` on disk: the columns of X (n, D) less `centre` (D,), the target y (n,) and the offset (n,)."""
 
-    X: Lazy
+    X: LazyMatrix
     y: Array
     offset: Array
     weight: Array | None
     centre: Array | None
-    room: int = field(default_factory=streamed.room)
+    room: int = field(default_factory=streamed_rows.read_budget)
 
     @property
     def count(self) -> int:
@@ -41,21 +41,23 @@ class StoredRows:
         """Columns, target and offset."""
         return self.X.shape[1] + 2
 
-    def read(self, start: int, stop: int) -> Block:
+    def read(self, start: int, stop: int) -> RowBlock:
         """Rows [start, stop)."""
         part = slice(start, stop)
         X = self.X[part] if self.centre is None else self.X[part] - self.centre
-        return Block(start, np.column_stack([X, self.y[part], self.offset[part]]), None, None if self.weight is None else self.weight[part])
+        return RowBlock(
+            start, np.column_stack([X, self.y[part], self.offset[part]]), None, None if self.weight is None else self.weight[part]
+        )
 
 
-def training_rows(inputs: Inputs, centre: Array | None) -> Rows:
+def training_rows(inputs: RegressionInputs, centre: Array | None) -> RowReader:
     """The rows of split 0: their columns less `centre` (D,), the target and the offset.  Raises DataError where there are none."""
     chosen = inputs.split == 0
     y, offset = inputs.y[chosen], inputs.offset[chosen]
     weight = None if inputs.weight is None else inputs.weight[chosen]
-    if not isinstance(inputs.X, Lazy):
+    if not isinstance(inputs.X, LazyMatrix):
         X = inputs.X[chosen] if centre is None else inputs.X[chosen] - centre
-        return Table(np.column_stack([X, y, offset]), weight=weight)
+        return RowTable(np.column_stack([X, y, offset]), weight=weight)
     if np.isinf(y).any() or np.isinf(offset).any():
         raise DataError("there are infinite values", hint="a missing value is NaN")
     return StoredRows(inputs.X.taken(chosen), y, offset, weight, centre)
@@ -67,10 +69,10 @@ def rows_of(X: Array, chosen: Array) -> Array:
     return found
 
 
-def predictors(value: GeneralisedLinear, inputs: Inputs, held: Array) -> Array:
+def predictors(value: GeneralisedLinear, inputs: RegressionInputs, held: Array) -> Array:
     """The linear predictor (h, K) of the rows that are held out, (n,) bool."""
     offset = inputs.offset[held]
-    if not isinstance(inputs.X, Lazy):
+    if not isinstance(inputs.X, LazyMatrix):
         return value.predictor(inputs.X[held], offset)
     X = inputs.X.taken(held)
     parts = (slice(start, start + BLOCK) for start in range(0, len(X), BLOCK))

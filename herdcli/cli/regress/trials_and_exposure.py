@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WEIGHTS = "weights must be finite, not negative, and not all 0"
 
 
-class CountedIn(Protocol):
+class CountOptions(Protocol):
     """The options that say what a target is counted in, of a fit or of a record of one."""
 
     @property
@@ -59,12 +59,12 @@ Find = Callable[["Dataset", str, str], tuple["Array", "Dataset"]]  # a column by
 Note = Callable[[str], None]
 
 
-def columns_of(options: CountedIn) -> list[str]:
+def count_columns(options: CountOptions) -> list[str]:
     """The columns that the options name."""
     return [name for name in (options.trials, options.failures, options.exposure) if name]
 
 
-def check(options: CountedIn, family: str | None, weights: str | None) -> None:
+def check_count_options(options: CountOptions, family: str | None, weights: str | None) -> None:
     """Refuse options that contradict each other."""
     given = [f"--{name}" for name in ("trials", "failures", "exposure") if getattr(options, name)]
     kind = options.weight_kind
@@ -82,8 +82,8 @@ def check(options: CountedIn, family: str | None, weights: str | None) -> None:
         raise BadUsage(f"{said} is of --family {needed}, not {family}", hint=f"--family {needed}, or leave it out")
 
 
-def counted(
-    data: Dataset, given: Response, options: CountedIn, find: Find, *, where: str, note: Note, form: str = ""
+def counted_response(
+    data: Dataset, given: Response, options: CountOptions, find: Find, *, where: str, note: Note, form: str = ""
 ) -> tuple[Dataset, Response]:
     """The data set without the columns of trials or exposures, and the response of its rows.
 
@@ -91,19 +91,19 @@ def counted(
     """
     if options.failures:
         failures, data = find(data, options.failures, "--failures")
-        _refuse(~(np.isfinite(failures) & (failures >= 0)), failures, options.failures, "failures are not negative", where)
-        _refuse(~(given.y >= 0), given.y, "the target", "successes are not negative", where)
-        return data, _shares(given, given.y + failures, "successes", "the target and its failures", where)
+        _refuse_values(~(np.isfinite(failures) & (failures >= 0)), failures, options.failures, "failures are not negative", where)
+        _refuse_values(~(given.y >= 0), given.y, "the target", "successes are not negative", where)
+        return data, _share_response(given, given.y + failures, "successes", "the target and its failures", where)
     if options.trials or options.weight_kind == "trials":
-        trials, data, name = _amounts(data, given, options.trials, "--trials", find, where)
-        return data, _of_trials(given, trials, name, options, where, note, form)
+        trials, data, name = _read_amounts(data, given, options.trials, "--trials", find, where)
+        return data, _trials_response(given, trials, name, options, where, note, form)
     if options.exposure or options.weight_kind == "exposure":
-        exposure, data, name = _amounts(data, given, options.exposure, "--exposure", find, where)
-        return data, _of_exposure(given, exposure, name, options, where, note, form)
+        exposure, data, name = _read_amounts(data, given, options.exposure, "--exposure", find, where)
+        return data, _exposure_response(given, exposure, name, options, where, note, form)
     return data, given
 
 
-def _amounts(data: Dataset, given: Response, column: str | None, option: str, find: Find, where: str) -> tuple[Array, Dataset, str]:
+def _read_amounts(data: Dataset, given: Response, column: str | None, option: str, find: Find, where: str) -> tuple[Array, Dataset, str]:
     """Trials or exposures (n,): a column, or the weights."""
     if column is None:
         if given.weight is None:
@@ -117,12 +117,12 @@ def _amounts(data: Dataset, given: Response, column: str | None, option: str, fi
             hint="rename 'weight', or leave the option out",
         )
     amounts, data = find(data, column, option)
-    _refuse(~(np.isfinite(amounts) & (amounts >= 0)), amounts, f"column '{column}'", f"{option} takes no such value", where)
+    _refuse_values(~(np.isfinite(amounts) & (amounts >= 0)), amounts, f"column '{column}'", f"{option} takes no such value", where)
     return amounts, data, column
 
 
-def _of_trials(given: Response, trials: Array, name: str, options: CountedIn, where: str, note: Note, form: str) -> Response:
-    from herdcli.regression import weights
+def _trials_response(given: Response, trials: Array, name: str, options: CountOptions, where: str, note: Note, form: str) -> Response:
+    from herdcli.regression import weight_meaning
 
     y, there = given.y, trials > 0
     if not form:
@@ -130,14 +130,14 @@ def _of_trials(given: Response, trials: Array, name: str, options: CountedIn, wh
         form = "successes" if whole and (bool((y > 1).any()) or options.trials) else "shares"
         what = "numbers of successes" if form == "successes" else "shares of successes"
         note(f"the target holds {what} in the trials of column '{name}'")
-        if form == "shares" and not weights.are_whole(y[there], trials[there]):
+        if form == "shares" and not weight_meaning.are_whole_counts(y[there], trials[there]):
             note(f"some shares times '{name}' are no whole numbers of successes")
     if form == "successes":
-        return _shares(given, trials, form, f"the target and '{name}'", where)
+        return _share_response(given, trials, form, f"the target and '{name}'", where)
     return replace(given, y=y, weight=trials, form=form)
 
 
-def _shares(given: Response, trials: Array, form: str, what: str, where: str) -> Response:
+def _share_response(given: Response, trials: Array, form: str, what: str, where: str) -> Response:
     """The response whose target is a number of successes (n,) among trials (n,)."""
     over = given.y > trials
     if over.any():
@@ -147,8 +147,8 @@ def _shares(given: Response, trials: Array, form: str, what: str, where: str) ->
     return replace(given, y=shares, weight=trials, form=form)
 
 
-def _of_exposure(given: Response, exposure: Array, name: str, options: CountedIn, where: str, note: Note, form: str) -> Response:
-    from herdcli.regression import weights
+def _exposure_response(given: Response, exposure: Array, name: str, options: CountOptions, where: str, note: Note, form: str) -> Response:
+    from herdcli.regression import weight_meaning
 
     y = given.y
     impossible = (exposure == 0) & (y > 0)
@@ -158,7 +158,7 @@ def _of_exposure(given: Response, exposure: Array, name: str, options: CountedIn
     if not form:
         form = "counts" if options.exposure and bool((y == np.floor(y)).all()) else "rates"
         note(f"the target holds {'counts' if form == 'counts' else 'rates'} of the exposure in column '{name}'")
-        if form == "rates" and not weights.are_whole(y, exposure):
+        if form == "rates" and not weight_meaning.are_whole_counts(y, exposure):
             note(f"some rates times '{name}' are no whole numbers of events")
     if form == "rates":
         return replace(given, weight=exposure, form=form)
@@ -167,7 +167,7 @@ def _of_exposure(given: Response, exposure: Array, name: str, options: CountedIn
     return replace(given, offset=offset, weight=None if there.all() else there.astype(np.float64), form=form)
 
 
-def _refuse(bad: Array, values: Array, what: str, why: str, where: str) -> None:
+def _refuse_values(bad: Array, values: Array, what: str, why: str, where: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(f"{what} has {values[row]:g} in row {row}; {why}", where=where)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import SIZE, stage, threads_option
+from herdcli.cli.frame.common_options import SIZE, stage, threads_option
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import input_file, unrecorded
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -29,7 +29,7 @@ class Request:
 
     def refuse(self) -> None:
         """Raise BadUsage for options that contradict each other."""
-        from herdcli.artifacts.ranges import read_once
+        from herdcli.artifacts.row_ranges import read_once
 
         if self.inputs and not self.rerun:
             raise BadUsage("--input names what --rerun starts from, and there is no --rerun", hint="herd check --rerun FILE --input DATA")
@@ -76,21 +76,21 @@ def command(session: Session, request: Request) -> int:
     A history is what somebody wrote into the file.  --rerun takes from it only options that the command line would take, reads only
     files of the digests in it, writes only into a scratch folder, and keeps to --max-time, --max-memory and --max-disk.
     """
-    from herdcli.artifacts import seal
+    from herdcli.artifacts import sealing
 
     request.refuse()
     for name in ("max_time", "max_disk") if not request.rerun else ():
         session.ignored(name, "without --rerun")
     worst = 0
     for path in request.sources:
-        verdict = seal.check_file(path, seal_only=request.seal_only, max_memory=session.max_memory)
+        verdict = sealing.check_file(path, seal_only=request.seal_only, max_memory=session.max_memory)
         if verdict.code:
             session.console.fault(verdict.message, verdict.hint)
         elif verdict.message:
             session.console.note(verdict.message)
         worst = max(worst, verdict.code)
     if request.rerun and not worst:
-        from herdcli.cli.small.reruns import rerun
+        from herdcli.cli.small.rerun_check import check_reruns
 
-        worst = rerun(session, request.sources, request.inputs, seconds=request.max_time, disk=request.max_disk)
+        worst = check_reruns(session, request.sources, request.inputs, seconds=request.max_time, disk=request.max_disk)
     return worst

@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from herdcli.cli.frame.console import write_stdout
-from herdcli.cli.frame.helping import Command
+from herdcli.cli.frame.help_pages import Command
 
 
 @click.command("completion", cls=Command)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from herdcli.cli.frame.console import printable, write_stdout
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import stage
+from herdcli.cli.frame.common_options import stage
+from herdcli.cli.frame.console import printable_name, write_stdout
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import input_file, unrecorded
-from herdcli.errors import HerdError, escaped
+from herdcli.errors import HerdError, escape_text
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
-    from herdcli.evaluation.strongest import Weight
+    from herdcli.evaluation.feature_importance import FeatureWeight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,34 +48,34 @@ def command(session: Session, request: Request) -> None:
     if request.format == "json":
         write_stdout(json.dumps(described, indent=2, ensure_ascii=False, default=asdict) + "\n")
     else:
-        write_stdout("\n".join(_as_text(item) for item in described))
+        write_stdout("\n".join(_item_text(item) for item in described))
 
 
 def _describe(session: Session, path: str, top: int | None) -> dict[str, Any]:
     artifact = session.load(path, path, kinds=None, as_stored=True)
     found = {
-        "file": printable(artifact.name),
+        "file": printable_name(artifact.name),
         "kind": artifact.kind,
         "bytes": artifact.size,
         "sealed": artifact.sealed,
         "sha256": artifact.sha256,
-        "content": _content(artifact.value),
+        "content": _field_summaries(artifact.value),
         "history": artifact.history,
     }
-    return found if top is None else {**found, "strongest": _strongest(artifact, top)}
+    return found if top is None else {**found, "strongest": _most_important_weights(artifact, top)}
 
 
-def _strongest(artifact: Artifact, count: int) -> list[Weight]:
-    from herdcli.evaluation.strongest import strongest
+def _most_important_weights(artifact: Artifact, count: int) -> list[FeatureWeight]:
+    from herdcli.evaluation.feature_importance import most_important_weights
 
     try:
-        return strongest(artifact.kind, artifact.value, count)
+        return most_important_weights(artifact.kind, artifact.value, count)
     except HerdError as error:
-        error.where = error.where or printable(artifact.name)
+        error.where = error.where or printable_name(artifact.name)
         raise
 
 
-def _content(value: Any, prefix: str = "") -> dict[str, Any]:
+def _field_summaries(value: Any, prefix: str = "") -> dict[str, Any]:
     """Every field by its path: arrays as type and shape, scalars as they are."""
     found: dict[str, Any] = {}
     items = value.items() if isinstance(value, dict) else ((declared.name, getattr(value, declared.name)) for declared in fields(value))
@@ -83,10 +83,10 @@ def _content(value: Any, prefix: str = "") -> dict[str, Any]:
         if item is None:
             continue
         if is_dataclass(item) or isinstance(item, dict):
-            found |= _content(item, f"{prefix}{name}/")
+            found |= _field_summaries(item, f"{prefix}{name}/")
         elif isinstance(item, (list, tuple)) and item and is_dataclass(item[0]):
             for index, part in enumerate(item):
-                found |= _content(part, f"{prefix}{name}/{index}/")
+                found |= _field_summaries(part, f"{prefix}{name}/{index}/")
         elif hasattr(item, "dtype") and item.size > 2:
             layout = " CSR" if hasattr(item, "indptr") else ""
             found[prefix + name] = f"{item.dtype} {' × '.join(str(length) for length in item.shape)}{layout}"
@@ -95,37 +95,39 @@ def _content(value: Any, prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _as_text(item: dict[str, Any]) -> str:
-    from herdcli.artifacts.wording import readable
+def _item_text(item: dict[str, Any]) -> str:
+    from herdcli.artifacts.message_numbers import format_size
 
     seal = f"sealed, sha256 {item['sha256'][:16]}…" if item["sealed"] else "unsealed"
-    lines = [f"{escaped(item['file'])}: {item['kind']}, {readable(item['bytes'])}, {seal}"]
-    content = {escaped(name): value for name, value in item["content"].items()}
+    lines = [f"{escape_text(item['file'])}: {item['kind']}, {format_size(item['bytes'])}, {seal}"]
+    content = {escape_text(name): value for name, value in item["content"].items()}
     width = max(map(len, content), default=0)
-    lines += [f"  {name:{width}}  {_short(value)}" for name, value in content.items()]
-    lines += _table(item.get("strongest", []))
+    lines += [f"  {name:{width}}  {_shorten(value)}" for name, value in content.items()]
+    lines += _weight_table(item.get("strongest", []))
     for number, record in enumerate(item["history"], 1):
-        options = "".join(f" {escaped(name)}={_short(value)}" for name, value in record.get("parameters", {}).items() if value is not None)
+        options = "".join(
+            f" {escape_text(name)}={_shorten(value)}" for name, value in record.get("parameters", {}).items() if value is not None
+        )
         inputs = ", ".join(f"{each['role']} {each['kind']} {each['sha256'][:12]}" for each in record.get("inputs", []))
-        command = escaped(str(record.get("command", "unknown")))
-        lines.append(f"  {number}. {command}{options}" + (f"  ← {escaped(inputs)}" if inputs else ""))
+        command = escape_text(str(record.get("command", "unknown")))
+        lines.append(f"  {number}. {command}{options}" + (f"  ← {escape_text(inputs)}" if inputs else ""))
     return "\n".join(lines) + "\n"
 
 
-def _table(weights: list[Weight]) -> list[str]:
+def _weight_table(weights: list[FeatureWeight]) -> list[str]:
     """A line for each feature, under the class that it speaks for."""
     lines, towards = [], None
-    width = max((len(escaped(each.feature)) for each in weights), default=0)
+    width = max((len(escape_text(each.feature)) for each in weights), default=0)
     for each in weights:
         if each.towards != towards:
             towards = each.towards
-            lines.append(f"  strongest features{' for ' + escaped(towards) if towards else ''}:")
+            lines.append(f"  strongest features{' for ' + escape_text(towards) if towards else ''}:")
         spread = "" if each.deviation is None else f" ± {2 * each.deviation:.2g}"
-        lines.append(f"    {escaped(each.feature):{width}}  {each.weight:+.4g}{spread}")
+        lines.append(f"    {escape_text(each.feature):{width}}  {each.weight:+.4g}{spread}")
     return lines
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    text = escaped(text)
+    text = escape_text(text)
     return text if len(text) <= 80 else text[:77] + "…"

@@ -1,4 +1,4 @@
-"""herd merge: one classifier of several, by the mathematics of herdcli.online.merge, or the whole of all shards."""
+"""herd merge: one classifier of several, by the mathematics of herdcli.online.model_merging, or the whole of all shards."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shards
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import output_options, stage
+from herdcli.cli.frame.common_options import output_options, stage
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import as_file, input_file
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS
@@ -60,15 +60,15 @@ def command(session: Session, request: Request) -> None:
     Shards, in any order, give exactly the output of the run without --shard: artifact or, by the suffix of -o,
     table and text.  All shards are needed, made by one command with the same options and inputs.
     """
-    from herdcli.artifacts.streams import check_destination
+    from herdcli.artifacts.atomic_output import check_destination
 
     check_destination(session.output, clobber=session.clobber)
-    found = [_loaded(session, path, f"model {n + 1}") for n, path in enumerate(request.models)]
+    found = [_load_part(session, path, f"model {n + 1}") for n, path in enumerate(request.models)]
     classifiers = [artifact for artifact in found if artifact.kind in ONLINE]
     if not classifiers:
         for option in ("rule", "data"):
             session.ignored(option, "with shards")
-        shards.merge(session, found)
+        shards.merge_shards(session, found)
         return
     for other in found:
         if other.kind not in ONLINE:
@@ -77,28 +77,28 @@ def command(session: Session, request: Request) -> None:
                 where=other.name,
                 hint="merge them separately",
             )
-    _classifiers(session, found, request)
+    _merge_classifiers(session, found, request)
 
 
-def _loaded(session: Session, path: str, role: str) -> Artifact:
+def _load_part(session: Session, path: str, role: str) -> Artifact:
     found = session.load(path, role, kinds=None)
     if found.kind not in ONLINE and KINDS[found.kind].finish is None:
         raise DataError(f"is of kind {found.kind}, expected classifier or shard", where=found.name)
     return found
 
 
-def _classifiers(session: Session, found: list[Artifact], request: Request) -> None:
+def _merge_classifiers(session: Session, found: list[Artifact], request: Request) -> None:
     from dataclasses import replace
 
     from herdcli.cli.frame import outputs
-    from herdcli.cli.frame.scores import rescored
-    from herdcli.online import merge
-    from herdcli.online.calibration import settled_on_all
+    from herdcli.cli.frame.classifier_scores import rescore_classifier
+    from herdcli.online import model_merging
+    from herdcli.online.score_calibration import calibrate_on_all
 
     if len(found) < 2:
         raise BadUsage("merging takes two models or more")
-    outputs.check(session, found[0].kind)
-    made = merge.merge([artifact.value for artifact in found], request.rule)
+    outputs.check_artifact(session, found[0].kind)
+    made = model_merging.merge_models([artifact.value for artifact in found], request.rule)
     if request.data is not None:
-        made = settled_on_all(rescored(session, replace(found[0], value=made), request.data).value)
-    outputs.artifact(session, made, f"{len(found)} models, {made.running.examples} examples")
+        made = calibrate_on_all(rescore_classifier(session, replace(found[0], value=made), request.data).value)
+    outputs.write_artifact(session, made, f"{len(found)} models, {made.running.examples} examples")

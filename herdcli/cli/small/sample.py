@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shared_options
+from herdcli.cli.frame.common_options import checkpoint_options, output_options, stage, threads_option
 from herdcli.cli.frame.declaration import flag, option, text, whole
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import checkpoint_options, output_options, stage, threads_option
-from herdcli.cli.frame.request import input_file, settings, where_given
+from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.request import input_file, topic_settings, where_given
 from herdcli.kinds import KINDS
-from herdcli.parts import named
+from herdcli.parts import import_named
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -77,57 +77,57 @@ def command(session: Session, request: Request) -> None:
     known entries kept fixed.
     """
     from herdcli.cli.frame import outputs
-    from herdcli.cli.network.models import model
+    from herdcli.cli.network.sample_models import load_sampled_model
 
-    outputs.check(session, "dataset")
+    outputs.check_artifact(session, "dataset")
     if request.chains is None:
         session.ignored("thin", "with one chain for each row")
-    fitted = model(session, request.model)
+    fitted = load_sampled_model(session, request.model)
     if request.given is None:
         session.ignored("mask", "without --given")
     if fitted.kind not in ("hmm", "lds", "rtrbm"):
         session.ignored("steps", f"with a model of kind {fitted.kind}")
     if request.burn_in is None and fitted.kind not in ("rbm", "dbn"):
         session.request = request = replace(request, burn_in=BURN_IN.get(fitted.kind, 1000))
-    result, summary = named(str(KINDS[fitted.kind].sample))(session, fitted, request)
+    result, summary = import_named(str(KINDS[fitted.kind].sample))(session, fitted, request)
     named_states = session.recoding is not None and session.recoding.codes
     states = session.recoding if fitted.kind == "network" or named_states else None
-    outputs.artifact(session, result, summary, history=fitted, recoding=states)
+    outputs.write_artifact(session, result, summary, history=fitted, recoding=states)
 
 
-def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Rows of an rbm, or of the layers of a dbn, of which the highest is sampled and the others turn its rows into the lowest's."""
-    from herdcli.cli.small.drawn import dataset, drawn
-    from herdcli.cli.small.named_states import by_state_names
+    from herdcli.cli.small.sampled_rows import sample_models, sampled_dataset
+    from herdcli.cli.small.state_names import decode_softmax_columns
     from herdcli.errors import BadUsage
-    from herdcli.rbm.layers import layers_of
-    from herdcli.rbm.proper import require_proper
-    from herdcli.rbm.sampling import Problem
-    from herdcli.rbm.units import family
+    from herdcli.rbm.layers import model_layers
+    from herdcli.rbm.normalizability import require_proper
+    from herdcli.rbm.sampling import SamplingProblem
+    from herdcli.rbm.units import unit_family
 
-    *below, top = layers_of(fitted.value)
-    if family([*below, top][0].visible_units).multinomial:
+    *below, top = model_layers(fitted.value)
+    if unit_family([*below, top][0].visible_units).multinomial:
         raise BadUsage("rows of words are of any length: there is nothing to draw without one", hint="herd apply --want features")
     models, lower = tuple(top.harmoniums()), tuple(layer.harmonium() for layer in reversed(below))
     for h in models:
         require_proper(h)
-    held = None if request.given is None else _held(session, top, request, alone=not below)
+    held = None if request.given is None else _given_rows(session, top, request, alone=not below)
     of_given = {"given": None} if held is None else {"given": held, "count": len(held), "chains": 0}
     asked, swept = request.burn_in or request.chains, replace(request, burn_in=request.burn_in or 1000)
-    rows, how = drawn(session, settings(Problem, swept, models=models, below=lower, **of_given), chains=bool(asked))
+    rows, how = sample_models(session, topic_settings(SamplingProblem, swept, models=models, below=lower, **of_given), chains=bool(asked))
     lowest = [*below, top][0]
-    result = dataset(lowest, rows, means=request.means)
+    result = sampled_dataset(lowest, rows, means=request.means)
     if not request.means:
-        result, states = by_state_names(result, lowest.visible_units, session.recoding)
+        result, states = decode_softmax_columns(result, lowest.visible_units, session.recoding)
         session.recoding = states or session.recoding
     return result, f"{len(result.X)} rows × {result.X.shape[1]} columns, {how}"
 
 
-def _held(session: Session, model: RBM, request: Request, *, alone: bool) -> Array:
+def _given_rows(session: Session, model: RBM, request: Request, *, alone: bool) -> Array:
     """The rows of --given in unit values, NaN where an entry is to be drawn, each as often as it is drawn."""
     import numpy as np
 
-    from herdcli.cli.frame.rows import with_gaps
+    from herdcli.cli.frame.dataset_rows import rows_with_missing
     from herdcli.errors import BadUsage
 
     if model.labels is not None:
@@ -138,5 +138,5 @@ def _held(session: Session, model: RBM, request: Request, *, alone: bool) -> Arr
     session.ignored("chains", "with --given: one for each row and draw")
     data = session.load(str(request.given), "given", kinds={"dataset"}, missing=True)
     mask = None if request.mask is None else session.load(request.mask, "mask", kinds={"dataset"})
-    rows, known = with_gaps(session, model, data, {}, mask)
+    rows, known = rows_with_missing(session, model, data, {}, mask)
     return np.repeat(np.where(known, rows.X, np.nan).astype(np.float32), request.count, axis=0)

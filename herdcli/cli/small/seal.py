@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import stage
+from herdcli.cli.frame.common_options import stage
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import input_file
 from herdcli.records import dataclass
 
@@ -35,8 +35,8 @@ def command(session: Session, request: Request) -> None:
     Only the header line changes.  An HDF5 file without a herd header is a data set that needs no
     seal; `herd convert data.h5 -o sealed.h5` turns it into an artifact.
     """
-    from herdcli.artifacts import seal
+    from herdcli.artifacts import sealing
 
     for path in request.sources:
-        seal.reseal(path)
+        sealing.write_new_seal(path)
         session.console.detail(f"{path}: sealed")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import RunProgress
+from herdcli.cli.frame.common_options import stage
 from herdcli.cli.frame.console import write_stdout
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import stage
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import unrecorded
 from herdcli.errors import NegativeResult
 from herdcli.records import dataclass
@@ -52,8 +52,8 @@ def command(session: Session, request: Request) -> None:
     with session.console.progress("checking") as progress:
         for number, name in enumerate(topics):
             answers[name] = list(selftest.TOPICS[name]())
-            progress.show(Progress(number + 1, len(topics)))
-    rows = selftest.rows(answers)
+            progress.show(RunProgress(number + 1, len(topics)))
+    rows = selftest.answer_rows(answers)
     write_stdout(table.FORMATS[request.format or ("aligned" if sys.stdout.isatty() else "tsv")](rows))
     wrong = [row["claim"] for row in rows if row["verdict"] != "ok"]
     if wrong:

@@ -18,27 +18,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from herdcli.cli.frame.session import Session
-    from herdcli.iterate import Steppable
-    from herdcli.markov.algorithms.automatic import Attempt, Choice
-    from herdcli.markov.method import Method, Result, Settings
+    from herdcli.iterate import HasStep
+    from herdcli.markov.algorithms.automatic import Attempt, AutomaticChoice
+    from herdcli.markov.method import InferenceMethod, InferenceResult, InferenceSettings
     from herdcli.markov.model.network import Network
 
-    Run = Callable[..., Result]
+    Run = Callable[..., InferenceResult]
 
 TRIAL = 10  # steps
 
 
-def infer(session: Session, network: Network, asked: Settings, run: Run) -> tuple[Result, str]:
+def infer_automatically(session: Session, network: Network, asked: InferenceSettings, run: Run) -> tuple[InferenceResult, str]:
     """The result of the algorithm that is chosen, and its name.  run  runs one algorithm."""
-    from herdcli.artifacts import arrays_file, memory
-    from herdcli.cli.ups_infer import planned
+    from herdcli.artifacts import arrays_file, memory_budget
+    from herdcli.cli.ups_infer import auto_dry_run
     from herdcli.markov import algorithms
-    from herdcli.markov.algorithms.automatic import MILLION, Choice
+    from herdcli.markov.algorithms.automatic import MILLION, AutomaticChoice
 
     if session.checkpoint:
         raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
-    limit = session.max_memory or memory.default_limit()
-    exact = algorithms.exactly(network, asked, limit, partial(session.aside, label="orders"), room=arrays_file.room() // 2, map=session.map)
+    limit = session.max_memory or memory_budget.default_limit()
+    exact = algorithms.choose_exact(
+        network, asked, limit, partial(session.run_preparation, label="orders"), room=arrays_file.free_disk_bytes() // 2, map=session.map
+    )
     if isinstance(exact, algorithms.Candidate):
         for option in ("effort", "time"):
             session.ignored(option, "where auto is exact")
@@ -52,10 +54,10 @@ def infer(session: Session, network: Network, asked: Settings, run: Run) -> tupl
     ends = None if request.time is None else time.monotonic() + request.time
     effort = float(round(request.effort * MILLION)) if ends is None else float("inf")
     sampled = queries.output_format(session, request) != "pr"
-    choice = Choice(network, asked, exact.why, effort, sampled, None if ends is None else partial(_steps_until, ends))
+    choice = AutomaticChoice(network, asked, exact.why, effort, sampled, None if ends is None else partial(_affordable_steps, ends))
     if session.dry_run:
-        planned.tell(session, choice, request.time or math.inf)
-    spent = _tried(choice, partial(_attempt, session, choice, run, ends), session.console.note)
+        auto_dry_run.print_auto_plan(session, choice, request.time or math.inf)
+    spent = _try_algorithms(choice, partial(_attempt_algorithm, session, choice, run, ends), session.console.note)
     if ends is not None:
         session.request = replace(request, effort=spent / MILLION)
         session.console.note(f"auto: --effort {spent / MILLION:.6f} repeats what the time allowed")
@@ -65,7 +67,9 @@ def infer(session: Session, network: Network, asked: Settings, run: Run) -> tupl
     return found, name
 
 
-def _tried(choice: Choice, attempted: Callable[[Attempt], tuple[Result | None, int]], note: Callable[[str], None]) -> float:
+def _try_algorithms(
+    choice: AutomaticChoice, attempted: Callable[[Attempt], tuple[InferenceResult | None, int]], note: Callable[[str], None]
+) -> float:
     """Run what there is to try; the work that was done."""
     spent = 0.0
     for attempt in choice.attempts():
@@ -78,23 +82,25 @@ def _tried(choice: Choice, attempted: Callable[[Attempt], tuple[Result | None, i
     return spent
 
 
-def _attempt(session: Session, choice: Choice, run: Run, ends: float | None, attempt: Attempt) -> tuple[Result | None, int]:
+def _attempt_algorithm(
+    session: Session, choice: AutomaticChoice, run: Run, ends: float | None, attempt: Attempt
+) -> tuple[InferenceResult | None, int]:
     """The result (None: it failed, which is told), and how many steps it took."""
     from herdcli.markov import algorithms
 
-    watched: Watched | None = None
+    watched: TimedMethod | None = None
     try:
-        method = attempt.method or algorithms.method(choice.network, attempt.settings, session.map)
-        watched = Watched(method, ends if attempt.name == "gbp" else None)
+        method = attempt.method or algorithms.make_method(choice.network, attempt.settings, session.map)
+        watched = TimedMethod(method, ends if attempt.name == "gbp" else None)
         return run(session, choice.network, attempt.settings, True, watched), watched.made.count
     except (Diverged, NegativeResult, DataError) as error:
-        if not attempt.may_fail(error):
+        if not attempt.is_tolerated(error):
             raise
         session.console.note(f"auto: {attempt.name} fails: {error.message}")
         return None, 0 if watched is None or isinstance(error, NoRoom) else watched.made.count
 
 
-def _steps_until(ends: float, method: Method) -> int:
+def _affordable_steps(ends: float, method: InferenceMethod) -> int:
     """How many steps of a method there is time for, judged from some that are thrown away."""
     try:
         state, started = method.init(), time.monotonic()
@@ -114,19 +120,19 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Watched(Delegate):
+class TimedMethod(Delegate):
     """A method that counts its steps, and is done when its time is up."""
 
     ends: float | None
     made: Steps = field(default_factory=Steps)
 
-    def step(self, state: Steppable) -> Steppable:
+    def step(self, state: HasStep) -> HasStep:
         """One step more."""
         self.made.count += 1
-        after: Steppable = self.method.step(state)
+        after: HasStep = self.method.step(state)
         return after
 
-    def done(self, state: Steppable) -> bool:
+    def done(self, state: HasStep) -> bool:
         """Whether it is done, or out of time (not before the fewest steps that it would be begun for)."""
         from herdcli.markov.algorithms.automatic import LEAST
 

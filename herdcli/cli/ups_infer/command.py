@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shards
-from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import (
+from herdcli.cli.frame.common_options import (
     checkpoint_options,
     format_option,
     input_argument,
@@ -19,6 +18,7 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
+from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.ups_infer.options import (
     algorithm_options,
     auto_options,
@@ -67,20 +67,20 @@ def command(session: Session, request: Request) -> None:
     a table of evidence and writes a table of marginals; with --slices its rows are the slices of a template.  --query asks for
     likeliest states, joint tables, bounds on log Z or sensitivities instead of marginals.
     """
-    from herdcli.cli.frame.networks import load_network
-    from herdcli.cli.ups_infer import evidence_rows, inputs, queries, slices, starts
+    from herdcli.cli.frame.network_files import load_network
+    from herdcli.cli.ups_infer import evidence_rows, inputs, queries, runs, template_slices
 
     form = queries.output_format(session, request)
     loaded = load_network(session, request.source, request.input_format, request.missing_rows)
     if request.slices:
-        slices.infer(session, loaded, request)
+        template_slices.infer_slices(session, loaded, request)
         return
-    network, evidence = inputs.observed(session, loaded.value, request)
+    network, evidence = inputs.condition_network(session, loaded.value, request)
     request.warn_of_ignored(session, bool(network.observations()))
-    with inputs.naming(loaded.value, evidence):
-        if queries.other(request):
-            queries.answer(session, loaded, (network, evidence), request, form)
+    with inputs.name_impossible_evidence(loaded.value, evidence):
+        if queries.is_other_query(request):
+            queries.answer_query(session, loaded, (network, evidence), request, form)
         elif request.evidence_rows:
             evidence_rows.infer_rows(session, loaded, (network, evidence), request)
         else:
-            starts.infer(session, loaded, (network, evidence), request)
+            runs.infer_network(session, loaded, (network, evidence), request)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.frame import outputs, shards
-from herdcli.cli.frame.networks import states_named
+from herdcli.cli.frame.network_files import state_encoding
 from herdcli.cli.ups_infer.request import AUTO
 from herdcli.errors import BadUsage, DataError
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ups_infer.request import Request
-    from herdcli.markov.exact.batch import Answers, RowsShard
+    from herdcli.markov.exact.evidence_batch import BlockAnswers, EvidenceRowsShard
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
 
 
 def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request) -> None:
     """Write the marginals of all variables, and log Z, under the evidence of each row beside that given for all of them."""
-    from herdcli.markov.exact.batch import Batch, Columns, RowsShard
+    from herdcli.markov.exact.evidence_batch import EvidenceBatch, EvidenceRowsShard, MarginalColumns
 
     full: Network = loaded.value
     network, evidence = given
@@ -32,28 +32,28 @@ def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[in
         raise BadUsage(f"--evidence-rows is answered by a junction tree, not by --algorithm {request.algorithm}")
     if network.observations():
         raise BadUsage("--evidence-rows takes no observed marginals", hint="--ignore-observed")
-    variables, dense, where = read(session, request, full)
-    dense = _beside(dense, variables, full, evidence, where)
-    batch = Batch(network, variables, dense, orders=request.orders, seed=request.seed, map=session.map)
+    variables, dense, where = read_evidence_rows(session, request, full)
+    dense = _join_evidence(dense, variables, full, evidence, where)
+    batch = EvidenceBatch(network, variables, dense, orders=request.orders, seed=request.seed, map=session.map)
     size, what = batch.bytes_needed()
     session.require_memory(size, what)
     session.console.note(what.rstrip(","))
-    units = shards.units(session, batch.count, "blocks of rows")
-    made = RowsShard(
+    units = shards.unit_numbers(session, batch.count, "blocks of rows")
+    made = EvidenceRowsShard(
         place=session.place,
         units=batch.count,
-        parts=_over_all(session.run(batch.part(units), label="rows"), full, evidence) if units else [],
-        rest=Columns(columns(full), full.count) if session.place.first else None,
+        parts=_expand_states(session.run(batch.part(units), label="rows"), full, evidence) if units else [],
+        rest=MarginalColumns(marginal_columns(full), full.count) if session.place.first else None,
     )
-    shards.close(session, made, "blocks of rows", finish, replace(loaded, value=None), request)
+    shards.finish_units(session, made, "blocks of rows", finish, replace(loaded, value=None), request)
 
 
-def read(session: Session, request: Request, network: Network) -> tuple[list[int], Array, str]:
+def read_evidence_rows(session: Session, request: Request, network: Network) -> tuple[list[int], Array, str]:
     """The variables of the columns of --evidence-rows, their states (rows, columns), −1 for none, and the file's name."""
-    from herdcli.markov.formats.evidence import variable
+    from herdcli.markov.formats.evidence import find_variable
 
     assert request.evidence_rows is not None
-    session.recoding = states_named(network)
+    session.recoding = state_encoding(network)
     found = session.load(request.evidence_rows, "evidence", kinds={"dataset"}, missing=True)
     data = found.value
     dense = data.X.toarray() if data.is_sparse else np.asarray(data.X)
@@ -61,20 +61,20 @@ def read(session: Session, request: Request, network: Network) -> tuple[list[int
     names = data.feature_names or [str(i) for i in range(dense.shape[1])]
     if (dense % 1 != 0).any():
         raise DataError("evidence must be whole numbers: a state, or −1 for none", where=found.name)
-    variables = [variable(network, name) for name in names]
+    variables = [find_variable(network, name) for name in names]
     if len(set(variables)) < len(variables):
         raise DataError("two columns stand for the same variable", where=found.name)
     return variables, dense.astype(np.int64), found.name
 
 
-def columns(network: Network) -> list[str]:
+def marginal_columns(network: Network) -> list[str]:
     """The columns of a table of marginals: NAME=STATE of every state, and log_z."""
     of_column = np.repeat(np.arange(network.count), network.cardinality).tolist()
     states = network.states or [str(x) for count in network.cardinality.tolist() for x in range(count)]
     return [*(f"{network.name(i)}={x}" for i, x in zip(of_column, states, strict=True)), "log_z"]
 
 
-def _beside(rows: Array, variables: list[int], full: Network, evidence: dict[int, int], where: str) -> Array:
+def _join_evidence(rows: Array, variables: list[int], full: Network, evidence: dict[int, int], where: str) -> Array:
     """Rows of states (n, columns) beside evidence for all: what it says too is none of theirs.  Raises DataError where they differ."""
     made = rows.copy()
     for column, i in enumerate(variables):
@@ -88,7 +88,7 @@ def _beside(rows: Array, variables: list[int], full: Network, evidence: dict[int
     return made
 
 
-def _over_all(parts: list[Answers], full: Network, evidence: dict[int, int]) -> list[Answers]:
+def _expand_states(parts: list[BlockAnswers], full: Network, evidence: dict[int, int]) -> list[BlockAnswers]:
     """Marginals over all states of the network, those that evidence excludes with 0."""
     if not evidence:
         return parts
@@ -104,13 +104,13 @@ def _over_all(parts: list[Answers], full: Network, evidence: dict[int, int]) -> 
     return [replace(part, marginals=whole) for part, whole in zip(parts, made, strict=True)]
 
 
-def finish(session: Session, whole: RowsShard, history: History, request: Request) -> None:
+def finish(session: Session, whole: EvidenceRowsShard, history: History, request: Request) -> None:
     """Save the rows of all blocks as one table."""
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.schema import joined
+    from herdcli.schema import join_records
 
     assert whole.rest is not None
-    rows = joined(whole.parts, "n")
+    rows = join_records(whole.parts, "n")
     made = Dataset(np.column_stack([rows.marginals, rows.log_z]), feature_names=whole.rest.names)
     summary = f"{len(rows.log_z)} rows × {whole.rest.variables} variables"
     if (impossible := np.flatnonzero(rows.log_z == -np.inf)).size:
@@ -118,4 +118,4 @@ def finish(session: Session, whole: RowsShard, history: History, request: Reques
         noun = "row has" if impossible.size == 1 else "rows have"
         session.console.warn(f"{impossible.size} {noun} probability 0 (row {first}): log_z is −inf there and the marginals are NaN")
         summary += f", {impossible.size} impossible"
-    outputs.artifact(session, made, summary, history=history, format=request.format, missing=True)
+    outputs.write_artifact(session, made, summary, history=history, format=request.format, missing=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame.networks import load_text
+from herdcli.cli.frame.network_files import load_parsed_text
 from herdcli.cli.ups_infer.request import CLAMPS, REGIONS
 from herdcli.errors import BadUsage, DataError, NegativeResult
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def observed(session: Session, full: Network, request: Request) -> tuple[Network, dict[int, int]]:
+def condition_network(session: Session, full: Network, request: Request) -> tuple[Network, dict[int, int]]:
     """The network under evidence, observed marginals and likelihoods, and the evidence."""
     from herdcli.markov.model import network
 
-    evidence = given_states(session, full, request)
+    evidence = read_evidence(session, full, request)
     stored = {} if request.ignore_observed else full.observations()
-    given = dict(_assignments(full, request.observe, "--observe"))
+    given = dict(_parse_assignments(full, request.observe, "--observe"))
     for i, p in given.items():
         network.check_marginal(full, i, p)
     if both := sorted(evidence.keys() & (stored | given).keys()):
         raise BadUsage(f"{full.name(both[0])} has evidence and an observed marginal", hint="--ignore-observed leaves the stored ones out")
-    weighed = network.weigh(full, dict(_assignments(full, request.likelihood, "--likelihood")))
-    return network.condition(network.observe(weighed, stored | given), evidence), evidence
+    weighed = network.with_likelihoods(full, dict(_parse_assignments(full, request.likelihood, "--likelihood")))
+    return network.condition_network(network.with_observed_marginals(weighed, stored | given), evidence), evidence
 
 
-def given_states(session: Session, full: Network, request: Request) -> dict[int, int]:
+def read_evidence(session: Session, full: Network, request: Request) -> dict[int, int]:
     """Variable -> state of --evidence: those of its file, and those typed as NAME=STATE."""
     from herdcli.markov.formats import evidence as formats
 
@@ -44,10 +44,10 @@ def given_states(session: Session, full: Network, request: Request) -> dict[int,
     found: dict[int, int] = {}
     if request.evidence:
         assert isinstance(request.evidence, str)
-        found = load_text(session, request.evidence, "evidence", lambda text: formats.read_evidence(text, full, notes), empty=True)
+        found = load_parsed_text(session, request.evidence, "evidence", lambda text: formats.read_evidence(text, full, notes), empty=True)
     for text in request.evidence_states:
         try:
-            i, state = formats.assignment(text, full, notes)
+            i, state = formats.parse_assignment(text, full, notes)
         except DataError as error:
             error.where = "--evidence"
             raise
@@ -62,7 +62,7 @@ def given_states(session: Session, full: Network, request: Request) -> dict[int,
 
 
 @contextmanager
-def naming(full: Network, evidence: dict[int, int]) -> Iterator[None]:
+def name_impossible_evidence(full: Network, evidence: dict[int, int]) -> Iterator[None]:
     """Where nothing is possible, the evidence is named: it need not be at fault in one factor."""
     try:
         yield
@@ -74,18 +74,18 @@ def naming(full: Network, evidence: dict[int, int]) -> Iterator[None]:
         raise
 
 
-def clamp_sets(session: Session, full: Network, clamp: str) -> list[list[int]] | None:
+def read_clamp_sets(session: Session, full: Network, clamp: str) -> list[list[int]] | None:
     """The sets of variables in the file that --clamp names, if it names one."""
     from herdcli.markov.formats import results
 
     if clamp in CLAMPS:
         return None
-    return load_text(session, clamp, "clamp", lambda text: results.read_clamp_sets(text, full))
+    return load_parsed_text(session, clamp, "clamp", lambda text: results.read_clamp_sets(text, full))
 
 
-def regions(session: Session, full: Network, asked: str) -> list[list[int]] | None:
+def read_regions(session: Session, full: Network, asked: str) -> list[list[int]] | None:
     """The regions in the file that --regions names, if it names one."""
-    from herdcli.markov.model import structure
+    from herdcli.markov.model import structure_selection
 
     kind, _, size = asked.partition(":")
     if asked in REGIONS:
@@ -94,14 +94,14 @@ def regions(session: Session, full: Network, asked: str) -> list[list[int]] | No
         if not size.isdecimal() or int(size) < 2:
             raise BadUsage(f"--regions {asked} needs a number of variables from 2", hint="--regions cliques:4")
         return None
-    scopes = load_text(session, asked, "regions", lambda text: structure.read_scopes(text, full.names, full.count))
+    scopes = load_parsed_text(session, asked, "regions", lambda text: structure_selection.read_scopes(text, full.names, full.count))
     return [list(scope) for scope in scopes]
 
 
-def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Iterator[tuple[int, Array]]:
+def _parse_assignments(network: Network, texts: tuple[str, ...], option: str) -> Iterator[tuple[int, Array]]:
     """(variable, values) of texts like x3=0.2,0.8."""
-    from herdcli.markov.formats.evidence import variable
-    from herdcli.markov.model.naming import unquoted
+    from herdcli.markov.formats.evidence import find_variable
+    from herdcli.markov.model.variable_names import strip_quotes
 
     seen: set[int] = set()
     for text in texts:
@@ -110,7 +110,7 @@ def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Itera
             numbers = np.array([float(value) for value in values.split(",")])
         except ValueError:
             raise BadUsage(f"{option} '{text}' is not of the form NAME=NUMBER,NUMBER…") from None
-        i = variable(network, unquoted(name.strip()))
+        i = find_variable(network, strip_quotes(name.strip()))
         if len(numbers) != network.cardinality[i] or not equals:
             raise DataError(f"{option} '{text}' has {len(numbers)} values, {network.name(i)} has {network.cardinality[i]} states")
         if i in seen:

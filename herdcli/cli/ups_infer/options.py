@@ -6,7 +6,7 @@ import math
 
 import click
 
-from herdcli.cli.frame.options import Command, Parsed
+from herdcli.cli.frame.common_options import Command, Parsed
 from herdcli.cli.ups_infer.request import AUTO
 from herdcli.markov.algorithms.table import TABLE
 
@@ -33,9 +33,9 @@ def _parse_seconds(text: str) -> float:
 
 
 def _parse_slices(text: str) -> str:
-    from herdcli.markov.model.tasks import parse
+    from herdcli.markov.model.slice_tasks import parse_task
 
-    parse(text)
+    parse_task(text)
     return text
 
 

@@ -9,35 +9,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import networks, outputs
-from herdcli.cli.frame.request import settings
-from herdcli.cli.ups_infer import separation, tables
+from herdcli.cli.frame import network_files, outputs
+from herdcli.cli.frame.request import topic_settings
+from herdcli.cli.ups_infer import independence_queries, result_tables
 from herdcli.cli.ups_infer.request import AUTO, FORMATS
 from herdcli.errors import BadUsage, DataError, NoRoom
-from herdcli.markov.query.asked import parse
+from herdcli.markov.query.query_parsing import parse_query
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ups_infer.request import Request
-    from herdcli.markov.exact.one_pass import OnePass
+    from herdcli.markov.exact.collect_pass import PassPlan
     from herdcli.markov.model.network import Network
-    from herdcli.markov.query.asked import Query
-    from herdcli.markov.query.exact import Likeliest
-    from herdcli.markov.query.max_product import MaxProduct, State
-    from herdcli.markov.query.orders import Orders, Staged
+    from herdcli.markov.query.constrained_orders import StagedOrder, StagedOrderSearch
+    from herdcli.markov.query.exact_queries import LikeliestStates
+    from herdcli.markov.query.max_product import MaxProduct, MaxProductState
+    from herdcli.markov.query.query_parsing import Query
     from herdcli.schema import Array
 
 ANSWERS = {  # the formats of each query
-    "marginals": ("hdf5", "mar", "pr", *tables.TABLES),
-    "log-z": ("pr", *tables.TABLES),
-    "bounds": ("hdf5", *tables.TABLES),
-    "mpe": ("hdf5", "map", *tables.TABLES),
-    "mmap": ("hdf5", "map", *tables.TABLES),
-    "joint": ("hdf5", *tables.TABLES),
-    "sensitivity": tables.TABLES,
-    "dsep": tables.TABLES,
-    "independent": tables.TABLES,
+    "marginals": ("hdf5", "mar", "pr", *result_tables.TABLES),
+    "log-z": ("pr", *result_tables.TABLES),
+    "bounds": ("hdf5", *result_tables.TABLES),
+    "mpe": ("hdf5", "map", *result_tables.TABLES),
+    "mmap": ("hdf5", "map", *result_tables.TABLES),
+    "joint": ("hdf5", *result_tables.TABLES),
+    "sensitivity": result_tables.TABLES,
+    "dsep": result_tables.TABLES,
+    "independent": result_tables.TABLES,
 }
 MOST_CELLS = 1 << 24  # of all tables together, for the bound by mean field
 EXACT = (AUTO, "junction-tree")
@@ -51,35 +51,35 @@ MOST_BUCKETS = 1 << 30  # bytes of that
 SECONDS, NUMBERS = 25e-9, 2.4  # and bytes of it for each unit of effort, at most
 
 
-def other(request: Request) -> bool:
+def is_other_query(request: Request) -> bool:
     """Is it a question beside marginals?"""
     return request.query != "marginals"
 
 
 def output_format(session: Session, request: Request) -> str:
     """The format of -o, checked before any work: as asked, by its suffix, else the first that holds the answer."""
-    kind = parse(request.query).kind
+    kind = parse_query(request.query).kind
     able = ANSWERS[kind]
     if kind == "marginals" and request.algorithm == "max-product":
         raise BadUsage("--algorithm max-product finds likeliest states and no marginals", hint="--query mpe")
-    form = networks.output_format(session, request.format, FORMATS)
+    form = network_files.output_format(session, request.format, FORMATS)
     if form == "hdf5" and request.format is None and form not in able and session.output == "-":
         form = able[0]
     if form not in able:
         other = "; without --query the artifact has log_z beside the marginals" if (kind, form) == ("log-z", "hdf5") else ""
         raise BadUsage(f"--query {kind} cannot be written as {form}", hint=f"--format {', '.join(able)}{other}")
-    if request.evidence_rows and kind == "marginals" and form not in ("hdf5", *tables.TABLES):
+    if request.evidence_rows and kind == "marginals" and form not in ("hdf5", *result_tables.TABLES):
         raise BadUsage(f"marginals of --evidence-rows cannot be written as {form}", hint="--format hdf5, csv, parquet")
-    if form in tables.TABLES:
-        outputs.check(session, "dataset", None if session.shard is not None else form)
+    if form in result_tables.TABLES:
+        outputs.check_artifact(session, "dataset", None if session.shard is not None else form)
     else:
-        networks.check(session, "dataset" if request.evidence_rows else "beliefs", form)
+        network_files.check_output(session, "dataset" if request.evidence_rows else "beliefs", form)
     return form
 
 
-def answer(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_query(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """Answer a query about the network under its evidence, and save what came of it."""
-    asked = parse(request.query)
+    asked = parse_query(request.query)
     if request.evidence_rows or request.restarts or session.shard is not None:
         raise BadUsage(f"--query {asked.kind} is one question: it takes no --evidence-rows, --restarts or --shard")
     if given[0].observations():
@@ -97,11 +97,11 @@ def answer(session: Session, loaded: Artifact, given: tuple[Network, dict[int, i
         raise
 
 
-def _variables(full: Network, asked: Query, evidence: dict[int, int]) -> list[int]:
+def _query_variables(full: Network, asked: Query, evidence: dict[int, int]) -> list[int]:
     """The variables that a query names.  Raises BadUsage for one twice, or one that evidence holds."""
-    from herdcli.markov.formats.evidence import variable
+    from herdcli.markov.formats.evidence import find_variable
 
-    found = [variable(full, name) for name in asked.names]
+    found = [find_variable(full, name) for name in asked.names]
     for k, i in enumerate(found):
         if i in found[:k]:
             raise BadUsage(f"--query {asked.kind} names {full.name(i)} twice")
@@ -110,42 +110,46 @@ def _variables(full: Network, asked: Query, evidence: dict[int, int]) -> list[in
     return found
 
 
-def _limit(session: Session) -> int:
-    from herdcli.artifacts import memory
+def _memory_limit(session: Session) -> int:
+    from herdcli.artifacts import memory_budget
 
-    return session.max_memory or memory.default_limit()
+    return session.max_memory or memory_budget.default_limit()
 
 
-def _work(
+def _plan_elimination(
     session: Session, network: Network, request: Request, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
-) -> tuple[OnePass | None, int, str]:
+) -> tuple[PassPlan | None, int, str]:
     """One pass by the best order, where there is any; its bytes, and what the user is told of it."""
-    return _by_order(session, *_order(session, network, request, maximised=maximised, kept=kept), maximised=maximised, kept=kept)
+    return _plan_by_order(
+        session, *_search_order(session, network, request, maximised=maximised, kept=kept), maximised=maximised, kept=kept
+    )
 
 
-def _order(
+def _search_order(
     session: Session, network: Network, request: Request, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
-) -> tuple[Orders, Staged]:
+) -> tuple[StagedOrderSearch, StagedOrder]:
     """The search for an order, and the best that it has found."""
-    from herdcli.markov.query import exact
+    from herdcli.markov.query import exact_queries
 
-    orders = exact.search(network, request.orders, request.seed, maximised=maximised, kept=kept)
-    return orders, session.aside(orders, label="orders")
+    orders = exact_queries.search_order(network, request.orders, request.seed, maximised=maximised, kept=kept)
+    return orders, session.run_preparation(orders, label="orders")
 
 
-def _by_order(
-    session: Session, orders: Orders, search: Staged, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
-) -> tuple[OnePass | None, int, str]:
-    """`_work`, once there is an order."""
-    from herdcli.cli.ups_infer import room
-    from herdcli.markov.exact.one_pass import OnePass
+def _plan_by_order(
+    session: Session, orders: StagedOrderSearch, search: StagedOrder, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
+) -> tuple[PassPlan | None, int, str]:
+    """`_plan_elimination`, once there is an order."""
+    from herdcli.cli.ups_infer import message_storage
+    from herdcli.markov.exact.collect_pass import PassPlan
 
     if not search.complete:
         return None, 1 << 60, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells"
-    return room.for_pass(session, OnePass(orders.trimmed, search.order.tolist(), maximised, kept, _limit(session)))
+    return message_storage.choose_pass_storage(
+        session, PassPlan(orders.trimmed, search.order.tolist(), maximised, kept, _memory_limit(session))
+    )
 
 
-def _required(session: Session, found: tuple[OnePass | None, int, str]) -> OnePass:
+def _require_elimination(session: Session, found: tuple[PassPlan | None, int, str]) -> PassPlan:
     """The pass, which is told.  Raises DataError where it does not fit the memory allowed."""
     work, size, what = found
     session.require_memory(size, f"{what.rpartition(', ')[0] if work else what},")
@@ -154,16 +158,18 @@ def _required(session: Session, found: tuple[OnePass | None, int, str]) -> OnePa
     return work
 
 
-def likeliest(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_likeliest_states(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """mpe and mmap: exactly where elimination fits, else what a search finds and what no state exceeds."""
     from herdcli.markov.formats import results
 
     network, evidence = given
-    asked = parse(request.query)
-    names = _variables(loaded.value, asked, evidence) if asked.kind == "mmap" else [i for i in range(network.count) if i not in evidence]
-    found = _found(session, network, names, request, whole=asked.kind == "mpe")
+    asked = parse_query(request.query)
+    names = (
+        _query_variables(loaded.value, asked, evidence) if asked.kind == "mmap" else [i for i in range(network.count) if i not in evidence]
+    )
+    found = _likeliest_states(session, network, names, request, whole=asked.kind == "mpe")
     if asked.kind == "mpe" and found.exact:
-        _tell_of_others(session, network, found, evidence, request)
+        _note_ties(session, network, found, evidence, request)
     short = f"log value {found.value:.10g}" + ("" if found.exact else f", at most {found.bound:.10g}")
     if not found.exact:
         share = f"no state exceeds {found.bound:.8g} (log value), the answer has {found.value:.8g}"
@@ -173,25 +179,27 @@ def likeliest(session: Session, loaded: Artifact, given: tuple[Network, dict[int
     states = dict(sorted((found.states | (evidence if asked.kind == "mpe" else {})).items())) if asked.kind == "mpe" else found.states
     summary = f"{len(states)} states, {found.algorithm}, {short}"
     if form == "map":
-        outputs.text(session, results.write_states(states, asked.kind == "mpe"), summary, form)
-    elif form in tables.TABLES:
+        outputs.write_text_result(session, results.write_states(states, asked.kind == "mpe"), summary, form)
+    elif form in result_tables.TABLES:
         names_of = [loaded.value.name(i) for i in states]
-        made = tables.table({"state": np.array(list(states.values()))}, {tables.VARIABLE: names_of} | _state_names(loaded.value, states))
-        tables.save(session, made, summary, form, loaded)
+        made = result_tables.dataset_of_columns(
+            {"state": np.array(list(states.values()))}, {result_tables.VARIABLE: names_of} | _state_names(loaded.value, states)
+        )
+        result_tables.save_table(session, made, summary, form, loaded)
     else:
-        _beliefs(session, loaded, given, found, summary, request)
+        _save_states_as_beliefs(session, loaded, given, found, summary, request)
 
 
-def _tell_of_others(session: Session, network: Network, found: Likeliest, evidence: dict[int, int], request: Request) -> None:
+def _note_ties(session: Session, network: Network, found: LikeliestStates, evidence: dict[int, int], request: Request) -> None:
     """A note where other states are as likely; looked for where elimination is quick."""
-    from herdcli.markov.query import exact
+    from herdcli.markov.query import exact_queries
 
     every = range(network.count)
-    _, staged = _order(session, network, request, maximised=every)
+    _, staged = _search_order(session, network, request, maximised=every)
     if not staged.complete or staged.cells > FEW_CELLS:
         return
     states = {i: 0 if i in evidence else found.states[i] for i in every}
-    others = exact.other_states(network, staged.order.tolist(), replace(found, states=states))
+    others = exact_queries.tied_states(network, staged.order.tolist(), replace(found, states=states))
     if others is not None:
         differing = [i for i in every if others[i] != states[i]]
         few = ", ".join(f"{network.name(i)}={network.state_name(i, others[i])}" for i in differing[:5]) + (
@@ -207,112 +215,114 @@ def _state_names(network: Network, states: dict[int, int]) -> dict[str, list[str
     return {"state_name": [network.states[int(first[i]) + x] for i, x in states.items()]}
 
 
-def _named(network: Network, variables: Sequence[int], rows: Array) -> dict[str, list[str]]:
+def _state_name_columns(network: Network, variables: Sequence[int], rows: Array) -> dict[str, list[str]]:
     """Rows of states (variables, n) by their names, a column a variable."""
     first, names = np.concatenate(([0], np.cumsum(network.cardinality))), network.states or []
     return {network.name(i): [names[int(first[i]) + x] for x in row] for i, row in zip(variables, rows.tolist(), strict=True)}
 
 
-def _found(session: Session, network: Network, names: list[int], request: Request, *, whole: bool) -> Likeliest:
+def _likeliest_states(session: Session, network: Network, names: list[int], request: Request, *, whole: bool) -> LikeliestStates:
     """The likeliest states of some variables, or of all."""
-    from herdcli.markov.query import exact
+    from herdcli.markov.query import exact_queries
 
     if whole and request.solver == "toulbar2":
         from herdcli.markov.query import toulbar2
 
-        return toulbar2.likeliest(network, request.time)
+        return toulbar2.solve_likeliest(network, request.time)
     every = range(network.count) if whole else names
-    orders, staged = _order(session, network, request, maximised=every)
+    orders, staged = _search_order(session, network, request, maximised=every)
     least = None
     if not whole and request.algorithm == AUTO:
-        least = _branched(session, network, names, request, staged.cells if staged.complete else math.inf)
+        least = _branch_and_bound(session, network, names, request, staged.cells if staged.complete else math.inf)
     if least is not None and least.exact:
         return least
-    found = _by_order(session, orders, staged, maximised=every)
-    if request.algorithm != "max-product" and (found[1] <= _limit(session) or request.algorithm == "junction-tree"):
-        work = _required(session, found)
-        best = session.run(exact.Maximising(work, session.map), label="elimination", after=lambda _: work.remaining())
+    found = _plan_by_order(session, orders, staged, maximised=every)
+    if request.algorithm != "max-product" and (found[1] <= _memory_limit(session) or request.algorithm == "junction-tree"):
+        work = _require_elimination(session, found)
+        best = session.run(exact_queries.LikeliestSearch(work, session.map), label="elimination", after=lambda _: work.remaining())
         return replace(best, states={i: best.states[i] for i in names})
-    return _approximate(session, network, request) if whole else _climbed(session, network, names, request, least)
+    return _approximate_likeliest(session, network, request) if whole else _coordinate_ascent(session, network, names, request, least)
 
 
-def _branched(session: Session, network: Network, names: list[int], request: Request, cells: float) -> Likeliest | None:
+def _branch_and_bound(session: Session, network: Network, names: list[int], request: Request, cells: float) -> LikeliestStates | None:
     """Marginal MAP by branch and bound, where elimination of sums before maxima, of so many cells, is far more than in any order.
 
     A value of −∞ says that more --effort may find states.
     """
-    from herdcli.markov.query.branching import Branching
-    from herdcli.markov.query.exact import Likeliest
+    from herdcli.markov.query.exact_queries import LikeliestStates
+    from herdcli.markov.query.marginal_map_search import BranchAndBound
 
     if cells <= FEW_CELLS:
         return None
-    _, free = _order(session, network, request)
+    _, free = _search_order(session, network, request)
     if not free.complete or cells <= MANY_TIMES * free.cells:
         return None
-    search = Branching(network, names, free.order.tolist(), BRANCHING * request.effort * MILLION, session.map)
-    if search.memory() > _limit(session):
+    search = BranchAndBound(network, names, free.order.tolist(), BRANCHING * request.effort * MILLION, session.map)
+    if search.memory() > _memory_limit(session):
         return None
-    if not search.promising():
-        return Likeliest({}, -math.inf, math.inf, False, "branch-and-bound")
+    if not search.is_worthwhile():
+        return LikeliestStates({}, -math.inf, math.inf, False, "branch-and-bound")
     session.console.note("auto: branch and bound, as sums before maxima need much larger tables than elimination in any order")
     return session.run(search, label="branch and bound")
 
 
-def _approximate(session: Session, network: Network, request: Request) -> Likeliest:
-    from herdcli.markov.method import Settings
-    from herdcli.markov.query.best_states import BestStates
-    from herdcli.markov.query.exact import Likeliest
+def _approximate_likeliest(session: Session, network: Network, request: Request) -> LikeliestStates:
+    from herdcli.markov.method import InferenceSettings
+    from herdcli.markov.query.best_states import BestFirstSearch
+    from herdcli.markov.query.exact_queries import LikeliestStates
     from herdcli.markov.query.max_product import MaxProduct
 
     if request.algorithm == AUTO:
         session.console.note("auto: max-product, as the tables of elimination do not fit the memory allowed")
     searched = request.algorithm == AUTO and network.count <= MOST_SEARCHED
-    work = MaxProduct(network, settings(Settings, request), request.search_steps, PATIENCE if searched else None)
-    room, effort = min(_limit(session), MOST_BUCKETS), request.effort * MILLION
+    work = MaxProduct(network, topic_settings(InferenceSettings, request), request.search_steps, PATIENCE if searched else None)
+    room, effort = min(_memory_limit(session), MOST_BUCKETS), request.effort * MILLION
     told = (SECONDS * effort, min(room, int(NUMBERS * effort))) if searched else (0.0, 0)
-    ended: list[State] = []
+    ended: list[MaxProductState] = []
     found = session.run(work, label="max-product", after=lambda _: told, ended=ended.append)
     if found.exact or not searched:
         return found
     (state,) = ended
-    if (fixed := _fixed(session, work, state, request)) is not None:
+    if (fixed := _eliminate_remaining(session, work, state, request)) is not None:
         return replace(fixed, iterations=found.iterations)
-    search = BestStates(work.inner.network, work.order.tolist(), work.reparametrised(state), state.states, effort, room)
+    search = BestFirstSearch(work.inner.network, work.order.tolist(), work.reparametrised(state), state.states, effort, room)
     session.console.note(f"auto: branch and bound with mini-buckets of 2^{math.log2(search.cells):.0f} cells, as it leaves a gap")
     x, value, upper = session.run(search, label="branch and bound")
     constant = work.inner.constant
     bound = max(value + constant, min(found.bound, upper + constant))
     exact = bound - value - constant <= 1e-9 * (1 + abs(bound))
     states = work.inner.restored(dict(enumerate(x.tolist())))
-    return Likeliest(states, value + constant, bound, exact, "branch-and-bound", found.iterations)
+    return LikeliestStates(states, value + constant, bound, exact, "branch-and-bound", found.iterations)
 
 
-def _fixed(session: Session, work: MaxProduct, state: State, request: Request) -> Likeliest | None:
+def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductState, request: Request) -> LikeliestStates | None:
     """The likeliest states by elimination of what the bound of max-product leaves open, where that fits."""
-    from herdcli.markov.model.restricted import among
-    from herdcli.markov.query import exact
+    from herdcli.markov.model.restricted_states import restrict_to_states
+    from herdcli.markov.query import exact_queries
 
     if work.search.value(state.states) == -math.inf:
         return None
-    left = among(work.inner.network, work.open_states(state))
+    left = restrict_to_states(work.inner.network, work.open_states(state))
     every = range(left.network.count)
-    orders, staged = _order(session, left.network, request, maximised=every)
-    found = _by_order(session, orders, staged, maximised=every)
-    if found[0] is None or found[1] > _limit(session) or staged.cells > request.effort * MILLION:
+    orders, staged = _search_order(session, left.network, request, maximised=every)
+    found = _plan_by_order(session, orders, staged, maximised=every)
+    if found[0] is None or found[1] > _memory_limit(session) or staged.cells > request.effort * MILLION:
         return None
     free, before = (int((network.cardinality > 1).sum()) for network in (left.network, work.inner.network))
     session.console.note(f"auto: elimination of the {free} of {before} variables whose states the bound of max-product leaves open")
-    best = session.run(exact.Maximising(found[0], session.map), label="elimination")
+    best = session.run(exact_queries.LikeliestSearch(found[0], session.map), label="elimination")
     value = best.value + left.constant + work.inner.constant
     return replace(
         best, states=work.inner.restored(left.restored(best.states)), value=value, bound=value, exact=True, algorithm="reduced-cost-fixing"
     )
 
 
-def _climbed(session: Session, network: Network, names: list[int], request: Request, least: Likeliest | None) -> Likeliest:
+def _coordinate_ascent(
+    session: Session, network: Network, names: list[int], request: Request, least: LikeliestStates | None
+) -> LikeliestStates:
     """Marginal MAP by coordinate ascent, from the best states that branch and bound has found, else the likeliest of all variables."""
-    from herdcli.algorithm import solve
-    from herdcli.markov.method import Settings
+    from herdcli.algorithm import run_algorithm
+    from herdcli.markov.method import InferenceSettings
     from herdcli.markov.query import marginal_map
     from herdcli.markov.query.max_product import MaxProduct
 
@@ -328,141 +338,149 @@ def _climbed(session: Session, network: Network, names: list[int], request: Requ
     if least is not None and least.value > -math.inf:
         begin = least
     else:
-        begin = solve(MaxProduct(network, settings(Settings, request), min(10, request.search_steps)))
-    climb = marginal_map.Climb(network, names, [begin.states[i] for i in names])
+        begin = run_algorithm(MaxProduct(network, topic_settings(InferenceSettings, request), min(10, request.search_steps)))
+    climb = marginal_map.CoordinateAscent(network, names, [begin.states[i] for i in names])
     session.console.note("auto: coordinate ascent, as sums and maxima together do not fit the memory allowed")
     best = session.run(climb, label="ascent")
     bound = best.bound if least is None else max(best.value, min(best.bound, least.bound))
     return replace(best, bound=bound, exact=bound - best.value <= 1e-9 * (1 + abs(bound)))
 
 
-def _beliefs(
-    session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], found: Likeliest, summary: str, request: Request
+def _save_states_as_beliefs(
+    session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], found: LikeliestStates, summary: str, request: Request
 ) -> None:
     """The states as `beliefs`: marginals given them, and log Z of what has them."""
     from herdcli.markov.model import beliefs
-    from herdcli.markov.model.network import condition
-    from herdcli.markov.query.exact import marginals
+    from herdcli.markov.model.network import condition_network
+    from herdcli.markov.query.exact_queries import all_marginals
 
     network, evidence = given
     every = evidence | found.states
     assignment = np.full(network.count, -1, dtype=np.int64)
     assignment[list(every)] = list(every.values())
-    held = condition(network, found.states)
-    nodes = marginals(held, request.orders, request.seed)
-    made = beliefs.assemble(
+    held = condition_network(network, found.states)
+    nodes = all_marginals(held, request.orders, request.seed)
+    made = beliefs.assemble_beliefs(
         loaded.value, every, nodes, [], algorithm=found.algorithm, log_z=found.value, free_energy=-found.value,
         iterations=found.iterations, assignment=assignment, log_value_upper=found.bound,
     )  # fmt: skip
-    outputs.artifact(session, made, summary, history=loaded)
+    outputs.write_artifact(session, made, summary, history=loaded)
 
 
-def joint(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_joint(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """The table of some variables, a row a state of theirs."""
-    from herdcli.markov.model.beliefs import assemble
-    from herdcli.markov.model.network import build
-    from herdcli.markov.query import exact
+    from herdcli.markov.model.beliefs import assemble_beliefs
+    from herdcli.markov.model.network import build_network
+    from herdcli.markov.query import exact_queries
 
     network, evidence = given
-    names = _variables(loaded.value, parse(request.query), evidence)
+    names = _query_variables(loaded.value, parse_query(request.query), evidence)
     free = [i for i in names if i not in evidence]
-    work = _required(session, _work(session, network, request, kept=free))
-    p, log_z = session.run(exact.Joint(work, session.map), label="elimination", after=lambda _: work.remaining())
+    work = _require_elimination(session, _plan_elimination(session, network, request, kept=free))
+    p, log_z = session.run(exact_queries.JointMarginal(work, session.map), label="elimination", after=lambda _: work.remaining())
     p = p.reshape([int(network.cardinality[i]) for i in names])  # variables that evidence holds have their one state
     titles = [loaded.value.name(i) for i in names]
     summary = f"{p.size} states of {', '.join(titles)}, log Z {log_z:.10g}"
-    if form in tables.TABLES:
+    if form in result_tables.TABLES:
         cells = np.indices(p.shape).reshape(len(names), -1)
         for row, i in zip(cells, names, strict=True):
             row += evidence.get(i, 0)
-        words = {} if loaded.value.states is None else _named(loaded.value, names, cells)
+        words = {} if loaded.value.states is None else _state_name_columns(loaded.value, names, cells)
         numbers: dict[str, Array] = {} if words else dict(zip(titles, cells, strict=True))
-        tables.save(session, tables.table(numbers | {"probability": p.ravel()}, words), summary, form, loaded, titles)
+        result_tables.save_table(
+            session, result_tables.dataset_of_columns(numbers | {"probability": p.ravel()}, words), summary, form, loaded, titles
+        )
         return
     axes = range(len(names))
     nodes = [p.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes]
-    small = build(p.shape, [(tuple(axes), p)], names=titles)
-    made = assemble(small, {}, nodes, [(tuple(axes), p)], algorithm="elimination", log_z=log_z, free_energy=-log_z)
-    outputs.artifact(session, made, summary, history=loaded)
+    small = build_network(p.shape, [(tuple(axes), p)], names=titles)
+    made = assemble_beliefs(small, {}, nodes, [(tuple(axes), p)], algorithm="elimination", log_z=log_z, free_energy=-log_z)
+    outputs.write_artifact(session, made, summary, history=loaded)
 
 
-def log_z(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_log_z(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """log Z by elimination, which needs no marginals and so half the work."""
     from herdcli.markov.formats import results
-    from herdcli.markov.query import exact
+    from herdcli.markov.query import exact_queries
 
     network, _ = given
     if request.algorithm not in EXACT:
         hint = f"--algorithm {request.algorithm} --format pr gives its log Z"
         raise BadUsage(f"--query log-z is exact, --algorithm {request.algorithm} is not", hint=hint)
     try:
-        work = _required(session, _work(session, network, request))
+        work = _require_elimination(session, _plan_elimination(session, network, request))
     except DataError as error:
         error.hint = "--query bounds encloses log Z; --format pr without --query approximates it"
         raise
-    value = session.run(exact.LogZ(work, session.map), label="elimination", after=lambda _: work.remaining())
+    value = session.run(exact_queries.LogPartition(work, session.map), label="elimination", after=lambda _: work.remaining())
     summary = f"{network.count} variables, log Z {value:.10g}"
     if form == "pr":
-        outputs.text(session, results.write_pr(value), summary, form)
+        outputs.write_text_result(session, results.write_pr(value), summary, form)
     else:
-        made = tables.table({"log_z": np.array([value]), "log10_z": np.array([value / math.log(10)])})
-        tables.save(session, made, summary, form, loaded)
+        made = result_tables.dataset_of_columns({"log_z": np.array([value]), "log10_z": np.array([value / math.log(10)])})
+        result_tables.save_table(session, made, summary, form, loaded)
 
 
-def bounds(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_bounds(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """Numbers that enclose log Z: tree-reweighted propagation and mini-buckets above, mean field and a likely state below."""
-    from herdcli.markov.mean.bound import mean_field_bound
-    from herdcli.markov.method import Settings
-    from herdcli.markov.model.beliefs import assemble
-    from herdcli.markov.query import bounds as enclosing
+    from herdcli.markov.mean.mean_field_bound import mean_field_bound
+    from herdcli.markov.method import InferenceSettings
+    from herdcli.markov.model.beliefs import assemble_beliefs
+    from herdcli.markov.query import log_z_bounds as enclosing
     from herdcli.markov.query.tree_reweighted import TreeReweighted
 
     network, evidence = given
-    asked = replace(settings(Settings, request), algorithm="tree-reweighted")
+    asked = replace(topic_settings(InferenceSettings, request), algorithm="tree-reweighted")
     known = enclosing.quick_elimination(network)
     if known[1] is not None:
         asked = replace(asked, iterations=min(asked.iterations, enclosing.BRIEF))
     found = session.run(TreeReweighted(network, asked), label="tree-reweighted")
     above, below = float(found.attributes["log_z"]), mean_field_bound(network, MOST_CELLS)
-    told = enclosing.enclose(network, below, above, request.bucket_cells, asked, known)
-    summary = f"log Z from {told.lower:.8g} ({told.lower_by}) to {told.upper:.8g} ({told.upper_by})"
-    if form in tables.TABLES:
+    told = enclosing.bound_log_z(network, below, above, request.bucket_cells, asked, known)
+    summary = f"log Z from {told.lower:.8g} ({told.lower_bound_method}) to {told.upper:.8g} ({told.upper_bound_method})"
+    if form in result_tables.TABLES:
         numbers: dict[str, Array] = {name: np.array([value]) for name, value in told.columns().items()}
-        tables.save(session, tables.table(numbers), summary, form, loaded)
+        result_tables.save_table(session, result_tables.dataset_of_columns(numbers), summary, form, loaded)
         return
     attributes = found.attributes | {"log_z_lower": told.lower, "log_z_upper": told.upper, "log_z_mean_field": told.mean_field}
-    made = assemble(loaded.value, evidence, found.nodes, found.cliques, algorithm="tree-reweighted", **attributes)
-    outputs.artifact(session, made, summary, history=loaded)
+    made = assemble_beliefs(loaded.value, evidence, found.nodes, found.cliques, algorithm="tree-reweighted", **attributes)
+    outputs.write_artifact(session, made, summary, history=loaded)
 
 
-def sensitivity(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_sensitivity(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """A row a cell of every factor: how P(A = STATE) changes with it."""
     from herdcli.markov.exact import cliques, junction_tree
-    from herdcli.markov.formats.evidence import state_of
+    from herdcli.markov.formats.evidence import find_state
     from herdcli.markov.model.network import Conditioned
-    from herdcli.markov.query.sensitivity import before_evidence
-    from herdcli.markov.query.sensitivity import sensitivity as slopes
+    from herdcli.markov.query.sensitivity import parameter_sensitivity as slopes
+    from herdcli.markov.query.sensitivity import sensitivity_before_evidence
 
     network, evidence = given
-    asked = parse(request.query)
-    (variable,) = _variables(loaded.value, asked, evidence)
-    state = state_of(loaded.value, variable, asked.state)
-    search = cliques.search(network, request.seed, request.orders)
-    size = junction_tree.plan(network, search.order).bytes_needed(network) if search.complete else 1 << 60
+    asked = parse_query(request.query)
+    (variable,) = _query_variables(loaded.value, asked, evidence)
+    state = find_state(loaded.value, variable, asked.state)
+    search = cliques.search_orders(network, request.seed, request.orders)
+    size = junction_tree.plan_tree(network, search.order).bytes_needed(network) if search.complete else 1 << 60
     session.require_memory(size, "the junction tree")
     found = slopes(network, search.order.tolist(), variable, state)
     if isinstance(network, Conditioned) and network.before is not None:
-        found = before_evidence(found, network.before, evidence)
+        found = sensitivity_before_evidence(found, network.before, evidence)
     steepest = int(np.abs(found.derivative).argmax())
     whole = network.before if isinstance(network, Conditioned) and network.before is not None else network
-    words = tables.cell_names(loaded.value, whole)
-    where = tables.spelled(words, steepest)
+    words = result_tables.cell_columns(loaded.value, whole)
+    where = result_tables.cell_label(words, steepest)
     summary = f"P({loaded.value.name(variable)} = {asked.state}) = {found.probability:.8g}, steepest in {where}"
     numbers = {"factor": found.factor, "cell": found.cell, "value": found.value, "derivative": found.derivative}
-    tables.save(session, tables.table(numbers, words), summary, form, loaded, list(words))
+    result_tables.save_table(session, result_tables.dataset_of_columns(numbers, words), summary, form, loaded, list(words))
 
 
 ANSWERERS = {
-    "log-z": log_z, "bounds": bounds, "mpe": likeliest, "mmap": likeliest, "joint": joint, "sensitivity": sensitivity,
-    "dsep": separation.answer, "independent": separation.answer,
-}  # fmt: skip
+    "log-z": answer_log_z,
+    "bounds": answer_bounds,
+    "mpe": answer_likeliest_states,
+    "mmap": answer_likeliest_states,
+    "joint": answer_joint,
+    "sensitivity": answer_sensitivity,
+    "dsep": independence_queries.answer_separation,
+    "independent": independence_queries.answer_separation,
+}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from herdcli.cli.frame.options import Command, Parsed
-from herdcli.markov.query.asked import FORMS, parse
+from herdcli.cli.frame.common_options import Command, Parsed
+from herdcli.markov.query.query_parsing import FORMS, parse_query
 
 
-def _parse(text: str) -> str:
-    parse(text)
+def _parse_query(text: str) -> str:
+    parse_query(text)
     return text
 
 
@@ -39,7 +39,7 @@ def query_options(command: Command) -> Command:
         ),
         click.option(
             "--query",
-            type=Parsed("query", _parse),
+            type=Parsed("query", _parse_query),
             default="marginals",
             show_default=True,
             metavar="QUERY",

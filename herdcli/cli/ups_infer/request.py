@@ -30,12 +30,12 @@ def _are_states(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) and "=" in each and is_unicode(each) for each in value)
 
 
-def _clamp(value: str) -> str:
+def _recorded_clamp(value: str) -> str:
     """The record of --clamp: the content of a file is among the inputs."""
     return value if value in CLAMPS else "file"
 
 
-def _regions(value: str) -> str:
+def _recorded_regions(value: str) -> str:
     """The record of --regions: the content of a file is among the inputs; `auto` was called edges when there was nothing else."""
     return value if value in REGIONS or value.startswith("cliques:") else "file"
 
@@ -55,10 +55,10 @@ class Request:
     damping: float
     damping_schedule: tuple[float, ...] | None
     damping_kind: str
-    clamp: str = as_recorded(_clamp)
+    clamp: str = as_recorded(_recorded_clamp)
     restarts: int
     linear_response: bool
-    regions: str = as_recorded(_regions)
+    regions: str = as_recorded(_recorded_regions)
     iterations: int
     on_nonconvergence: str
     sweeps: int

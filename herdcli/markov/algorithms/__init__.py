@@ -7,36 +7,36 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
 from herdcli.markov.algorithms.table import TABLE, able
 from herdcli.parts import having_methods
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.markov.exact.elimination import Search
-    from herdcli.markov.exact.methods import JunctionTree, Orders
-    from herdcli.markov.method import Map, Method, Settings
+    from herdcli.markov.exact.elimination import OrderSearch
+    from herdcli.markov.exact.exact_algorithms import EliminationOrders, JunctionTree
+    from herdcli.markov.method import InferenceMethod, InferenceSettings, Map
     from herdcli.markov.model.network import Network
 
 WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
 
 
-def remaining(method: Method, state: Any, fit: Callable[[JunctionTree, Search], int] | None = None) -> tuple[float, int]:
+def remaining_cost(method: InferenceMethod, state: Any, fit: Callable[[JunctionTree, OrderSearch], int] | None = None) -> tuple[float, int]:
     """Seconds and bytes of `result`, as far as they are known, from a state that a plan has reached.
 
     fit  chooses how a junction tree keeps its messages, and says what that takes (0: all are in memory).
     """
-    from herdcli.markov.exact.methods import JunctionTree, Orders
+    from herdcli.markov.exact.exact_algorithms import EliminationOrders, JunctionTree
 
     if isinstance(method, JunctionTree):
-        found = solve(Orders(method), state)
+        found = run_algorithm(EliminationOrders(method), state)
         seconds, size = method.remaining(found)
         return seconds, (fit(method, found) if fit else 0) or size
     return 0.0, method.bytes_needed(state)[0]
 
 
-def method(network: Network, settings: Settings, map: Map = map, limit: float = math.inf) -> Method:
+def make_method(network: Network, settings: InferenceSettings, map: Map = map, limit: float = math.inf) -> InferenceMethod:
     """The algorithm that the settings name; `map` has the workers of those that share work; limit  bytes that a junction tree may take.
 
     Raises BadUsage if it cannot use what is observed.
@@ -51,50 +51,50 @@ def method(network: Network, settings: Settings, map: Map = map, limit: float = 
         )
     if entry.observed == "needed" and not network.observations():
         raise BadUsage(f"--algorithm {settings.algorithm} needs observed marginals", hint="--observe x0=0.2,0.8; or --algorithm bp")
-    if settings.algorithm == "bp" and (found := _as_lattice(network, settings, map)) is not None:
+    if settings.algorithm == "bp" and (found := _lattice_propagation(network, settings, map)) is not None:
         return found
     if settings.algorithm == "junction-tree" and network.observations():
-        from herdcli.markov.exact.observed import ObservedTree
+        from herdcli.markov.exact.observed_marginals import ObservedTree
 
         return ObservedTree(network, settings)
     if settings.algorithm in ("gbp", "double-loop") and not network.table.all():
-        from herdcli.markov.model import support
+        from herdcli.markov.model import possible_states
 
-        support.domains(network)  # which refuses what leaves a variable no state: messages would vanish
+        possible_states.possible_states(network)  # which refuses what leaves a variable no state: messages would vanish
     form, _, size = settings.regions.partition(":")
     if settings.algorithm in ("gbp", "double-loop") and form == "cliques":
-        return _over_cliques(network, settings, int(size))
-    general = entry.general and not settings.linear_response and not is_boltzmann(network)
-    from herdcli.markov.method import Method
+        return _junction_tree_regions(network, settings, int(size))
+    general = entry.general and not settings.linear_response and not is_boltzmann_machine(network)
+    from herdcli.markov.method import InferenceMethod
 
-    kind = having_methods(entry.general if general else entry.path, Method)
-    made: Method = kind(network, settings, map, limit) if settings.algorithm == "junction-tree" else kind(network, settings)
+    kind = having_methods(entry.general if general else entry.path, InferenceMethod)
+    made: InferenceMethod = kind(network, settings, map, limit) if settings.algorithm == "junction-tree" else kind(network, settings)
     return made
 
 
-def _over_cliques(network: Network, settings: Settings, most: int) -> Method:
+def _junction_tree_regions(network: Network, settings: InferenceSettings, most: int) -> InferenceMethod:
     """gbp or the double loop over parts of a junction tree, that of one run of min-fill."""
     from herdcli.markov.bethe.double_loop import DoubleLoop
     from herdcli.markov.exact import elimination
-    from herdcli.markov.model import regions
+    from herdcli.markov.model import region_graphs
 
-    return DoubleLoop(network, settings, regions.cliques(network, elimination.fill_order(network, settings.seed), most))
+    return DoubleLoop(network, settings, region_graphs.mini_bucket_regions(network, elimination.fill_order(network, settings.seed), most))
 
 
-def is_boltzmann(network: Network) -> bool:
+def is_boltzmann_machine(network: Network) -> bool:
     """Has it two-state variables and positive factors of pairs alone, as far as evidence leaves any?"""
-    from herdcli.markov.model.boltzmann import boltzmann
+    from herdcli.markov.model.boltzmann import boltzmann_machine
 
     try:
-        boltzmann(network, "")
+        boltzmann_machine(network, "")
     except BadUsage:
         return False
     return True
 
 
-def _as_lattice(network: Network, settings: Settings, map: Map) -> Method | None:
+def _lattice_propagation(network: Network, settings: InferenceSettings, map: Map) -> InferenceMethod | None:
     """bp in the ratio domain, where that is asked for, or left open and worth it."""
-    from herdcli.markov.bethe import lattice
+    from herdcli.markov.bethe import lattice_bp
 
     asked = settings.schedule == "checkerboard"
     if asked and settings.linear_response:
@@ -106,30 +106,30 @@ def _as_lattice(network: Network, settings: Settings, map: Map) -> Method | None
         and settings.damping == 0
         and not settings.damping_schedule
         and network.shape is not None
-        and network.count >= lattice.WORTH_IT
+        and network.count >= lattice_bp.WORTH_IT
     )
     if not (asked or open_to):
         return None
-    found = lattice.find(network)
-    if isinstance(found, lattice.Lattice):
-        return lattice.LatticePropagation(network, settings, found, map)
+    found = lattice_bp.find_lattice(network)
+    if isinstance(found, lattice_bp.BinaryLattice):
+        return lattice_bp.LatticePropagation(network, settings, found, map)
     if asked:
         raise BadUsage(f"--schedule checkerboard {found}", hint="--schedule residual")
     return None
 
 
-def _sweepable(network: Network, settings: Settings, size: int, limit: int) -> tuple[str, str] | None:
+def _frontier_alternative(network: Network, settings: InferenceSettings, size: int, limit: int) -> tuple[str, str] | None:
     """The frontier sweep, where a lattice's junction tree would take `size` bytes and that is much."""
     import numpy as np
 
     from herdcli.markov.exact import frontier
-    from herdcli.markov.model import grids
+    from herdcli.markov.model import lattice_detection
 
-    cells = None if size <= WIDE else grids.place(network)
+    cells = None if size <= WIDE else lattice_detection.lattice_layout(network)
     if cells is None:
         return None
     across = np.log2(network.cardinality[cells]).sum(axis=int(cells.shape[1] <= cells.shape[0])).max()  # of a row along the shorter side
-    if across > math.log2(min(limit, size)) or isinstance(frontier.find(network), str):
+    if across > math.log2(min(limit, size)) or isinstance(frontier.find_lattice(network), str):
         return None
     needed, _ = frontier.Frontier(network, settings).bytes_needed(None)
     return ("frontier", f"which sweeps over the lattice in 2^{math.log2(needed):.0f} bytes") if needed <= min(limit, size) else None
@@ -141,7 +141,7 @@ class Candidate:
 
     name: str
     why: str
-    method: Method | None = None
+    method: InferenceMethod | None = None
 
 
 @dataclass(frozen=True)
@@ -151,28 +151,34 @@ class TooLarge:
     why: str
 
 
-def exactly(
-    network: Network, settings: Settings, limit: int, run: Callable[[Orders], Search] = solve, *, room: int = 0, map: Map = map
+def choose_exact(
+    network: Network,
+    settings: InferenceSettings,
+    limit: int,
+    run: Callable[[EliminationOrders], OrderSearch] = run_algorithm,
+    *,
+    room: int = 0,
+    map: Map = map,
 ) -> Candidate | TooLarge:
     """The exact algorithm that `auto` takes, where one fits `limit` bytes.
 
     run  runs the search for an elimination order.  room  bytes of a file that messages may be kept in.  map  has the workers.
     """
     if network.observations():
-        made = method(network, replace(settings, algorithm="junction-tree"))
+        made = make_method(network, replace(settings, algorithm="junction-tree"))
         if made.memory() <= limit:
             return Candidate("junction-tree", "which fits the memory allowed", made)
         return TooLarge(f"as {str(made.words).rstrip(',')} would take 2^{math.log2(made.memory()):.0f} bytes")
-    from herdcli.markov.exact.methods import JunctionTree, Orders
+    from herdcli.markov.exact.exact_algorithms import EliminationOrders, JunctionTree
 
     exact = JunctionTree(network, replace(settings, algorithm="junction-tree"), map, limit)
-    state = run(Orders(exact))
+    state = run(EliminationOrders(exact))
     size, what = exact.bytes_needed(state)
     if size <= min(limit, WIDE):
-        return Candidate("junction-tree", "which fits the memory allowed", exact.searched(state))
+        return Candidate("junction-tree", "which fits the memory allowed", exact.with_orders(state))
     size, fits = exact.least(state, limit, room)
-    if (swept := _sweepable(network, settings, size, limit)) is not None:
+    if (swept := _frontier_alternative(network, settings, size, limit)) is not None:
         return Candidate(*swept)
     if fits:
-        return Candidate("junction-tree", "which fits the memory allowed", exact.searched(state))
+        return Candidate("junction-tree", "which fits the memory allowed", exact.with_orders(state))
     return TooLarge(f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError, Diverged, HerdError, NegativeResult, NoRoom
-from herdcli.markov.method import Delegate, Method, Result, Settings
+from herdcli.markov.method import Delegate, InferenceMethod, InferenceResult, InferenceSettings
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -54,8 +54,8 @@ class Attempt:
 
     name: str
     why: str
-    settings: Settings
-    method: Method | None = None
+    settings: InferenceSettings
+    method: InferenceMethod | None = None
     work: float = 0.0
     whole: float = 0.0
 
@@ -63,7 +63,7 @@ class Attempt:
         """What so many steps are charged."""
         return self.whole or self.work * steps
 
-    def may_fail(self, error: HerdError) -> bool:
+    def is_tolerated(self, error: HerdError) -> bool:
         """Are there others to try after this error?  bp needs the least memory; chains may only not know where to begin."""
         if isinstance(error, DataError):
             return isinstance(error, NoRoom) and self.name != "bp"
@@ -71,7 +71,7 @@ class Attempt:
 
 
 @dataclass
-class Choice:
+class AutomaticChoice:
     """What was tried, and what may still be spent.
 
     left  work.  sampled  whether chains are of use to who asked.  allowed  how many steps of a method there is time for, if time counts.
@@ -79,12 +79,12 @@ class Choice:
     """
 
     network: Network
-    settings: Settings
+    settings: InferenceSettings
     why: str
     left: float
     sampled: bool = True
-    allowed: Callable[[Method], int] | None = None
-    found: dict[str, Result] = field(default_factory=dict)
+    allowed: Callable[[InferenceMethod], int] | None = None
+    found: dict[str, InferenceResult] = field(default_factory=dict)
     unbegun: set[str] = field(default_factory=set)
     unsure: bool = False
 
@@ -102,21 +102,21 @@ class Choice:
                 yield again
             why = "beside gbp, which is as good as they agree" if self._converged("gbp") else "as gbp did not converge"
             why = why if "gbp" in self.found else "as gbp gave no answer"
-            if self._trusted(first):
+            if self._is_trusted(first):
                 why = "beside gbp, whose regions cover every loop once"
         asked = replace(self.settings, algorithm="bp")
-        made: Method | None = None
-        if first is not None and self._trusted(first):
+        made: InferenceMethod | None = None
+        if first is not None and self._is_trusted(first):
             with suppress(Diverged):  # tables that span more than a float64, which is told where the attempt is made
-                made = GivingUp(algorithms.method(self.network, asked), _far)
+                made = EarlyStopping(algorithms.make_method(self.network, asked), _is_far_from_convergence)
         yield Attempt("bp", why, asked, made)
         if first is not None:
-            doubt = FAR if self._trusted(first) else CLOSE
-            if self.disagreement() > doubt and not self._trusted(first) and (third := self._tree_ep()) is not None:
+            doubt = FAR if self._is_trusted(first) else CLOSE
+            if self.disagreement() > doubt and not self._is_trusted(first) and (third := self._tree_ep()) is not None:
                 yield third
             if self.disagreement() > doubt and (pilot := self._pilot()) is not None:
                 yield pilot
-                if CHAINS in self.found and (chains := self._chains(pilot.method)) is not None:
+                if CHAINS in self.found and (chains := self._run_chains(pilot.method)) is not None:
                     yield chains
         if CHAINS not in self.found and not any(map(self._converged, self.found)):
             why = "as bp did not converge" if first is None else "as nothing else converged"
@@ -131,23 +131,23 @@ class Choice:
         kind = "plaquettes" if self.settings.regions == "auto" else self.settings.regions
         asked = replace(self.settings, algorithm="gbp", regions=kind, damping=self.settings.damping or damping)
         try:
-            made: Any = algorithms.method(self.network, asked)
+            made: Any = algorithms.make_method(self.network, asked)
         except DataError:
             return None
         work = max(1.0, made.regions.work(self.network.cardinality))
-        if LEAST * work > self.left or (damping != DAMPING and self._late(made, LEAST)):
+        if LEAST * work > self.left or (damping != DAMPING and self._is_too_late(made, LEAST)):
             return None
         made.steps = int(min(made.steps, self.left // work))
         return Attempt("gbp", why, asked, made, work)
 
-    def _late(self, method: Method, steps: int) -> bool:
+    def _is_too_late(self, method: InferenceMethod, steps: int) -> bool:
         """Is there no time for so many steps?  What is not begun is not counted, and the effort that is told leaves it out again."""
         return self.allowed is not None and self.allowed(method) < steps
 
-    def _trusted(self, first: Attempt) -> bool:
+    def _is_trusted(self, first: Attempt) -> bool:
         """Did gbp converge over regions that cover every loop once?"""
         made: Any = first.method
-        return self._converged("gbp") and bool(made.regions.balanced())
+        return self._converged("gbp") and bool(made.regions.is_balanced())
 
     def _tree_ep(self) -> Attempt | None:
         """Tree EP, where some iterations of it are cheap and may be spent.
@@ -157,11 +157,11 @@ class Choice:
         from herdcli.markov import algorithms
 
         asked = replace(self.settings, algorithm="tree-ep", iterations=min(self.settings.iterations, THIRD))
-        made: Any = algorithms.method(self.network, asked)
+        made: Any = algorithms.make_method(self.network, asked)
         whole = THIRD * max(1.0, made.work())
-        if whole > min(self.left, MOST_THIRD) or self._late(made, THIRD):
+        if whole > min(self.left, MOST_THIRD) or self._is_too_late(made, THIRD):
             return None
-        return Attempt("tree-ep", self._doubt(), asked, GivingUp(made, partial(_slow, made)), whole=whole)
+        return Attempt("tree-ep", self._reason_for_doubt(), asked, EarlyStopping(made, partial(_is_slow, made)), whole=whole)
 
     def _pilot(self) -> Attempt | None:
         """A short run of chains at the network's own temperature, where as much again may be spent on longer ones."""
@@ -171,14 +171,14 @@ class Choice:
 
         asked = replace(self.settings, algorithm=CHAINS, temperatures=1, sweeps=PILOT // 4 * 3, burn_in=PILOT // 4 - 1)
         try:
-            made: Any = algorithms.method(self.network, asked)
+            made: Any = algorithms.make_method(self.network, asked)
         except NegativeResult:
             return None
-        if made.steps * made.work() > self.left or self._late(made, 2 * made.steps):
+        if made.steps * made.work() > self.left or self._is_too_late(made, 2 * made.steps):
             return None
-        return Attempt(CHAINS, self._doubt(), asked, made, max(1.0, float(made.work())))
+        return Attempt(CHAINS, self._reason_for_doubt(), asked, made, max(1.0, float(made.work())))
 
-    def _chains(self, short: Any) -> Attempt | None:
+    def _run_chains(self, short: Any) -> Attempt | None:
         """Chains with as many sweeps as may be spent, at other temperatures too where the short run has not mixed."""
         mixed = CHAINS in self.found and self.found[CHAINS].attributes["residual"] < MIXED - 1
         made = short.again(replace(short.settings, temperatures=1 if mixed else 0))
@@ -192,15 +192,15 @@ class Choice:
         why = "again for longer" if mixed or count == 1 else "again at several temperatures, as the chains did not mix"
         return Attempt(CHAINS, why, asked, made.again(asked), work)
 
-    def add(self, attempt: Attempt, found: Result | None, steps: int) -> None:
+    def add(self, attempt: Attempt, found: InferenceResult | None, steps: int) -> None:
         """What came of an attempt (None: it failed) after so many steps."""
         self.left = max(0.0, self.left - attempt.cost(steps))
-        if found is not None and not self._worse(attempt.name, found):
+        if found is not None and not self._has_better_attempt(attempt.name, found):
             self.found[attempt.name] = found
         if found is None and not steps:
             self.unbegun.add(attempt.name)
 
-    def _worse(self, name: str, found: Result) -> bool:
+    def _has_better_attempt(self, name: str, found: InferenceResult) -> bool:
         """Was there one of the same name that came nearer to its fixed point?"""
         if name == CHAINS or name not in self.found or found.attributes["converged"]:
             return False
@@ -209,7 +209,7 @@ class Choice:
     def _converged(self, name: str) -> bool:
         return name in self.found and bool(self.found[name].attributes.get("converged", True))
 
-    def _doubt(self) -> str:
+    def _reason_for_doubt(self) -> str:
         """Why what there is beside chains is not believed yet."""
         names = [name for name in ("gbp", "bp", "tree-ep") if name in self.found]
         if len(names) < 2:
@@ -220,20 +220,20 @@ class Choice:
         """Mean difference of the marginals of the two approximations that are nearest to each other; infinite where one is alone."""
         if self.unsure:
             return float("inf")
-        return min((self._apart(name) for name in OPINIONS if self._converged(name)), default=float("inf"))
+        return min((self._distance_from_others(name) for name in OPINIONS if self._converged(name)), default=float("inf"))
 
-    def _apart(self, name: str, among: tuple[str, ...] = OPINIONS) -> float:
+    def _distance_from_others(self, name: str, among: tuple[str, ...] = OPINIONS) -> float:
         """Mean difference from the nearest of the others; infinite where there is none."""
-        mine = _flat(self.found[name])
-        others = [_flat(found) for other, found in self.found.items() if other != name and other in among]
+        mine = _flatten_marginals(self.found[name])
+        others = [_flatten_marginals(found) for other, found in self.found.items() if other != name and other in among]
         return min((float(np.abs(mine - other).mean()) for other in others), default=float("inf"))
 
-    def best(self) -> tuple[Result, str, str]:
+    def best(self) -> tuple[InferenceResult, str, str]:
         """The answer that the others bear out, its name, and what to tell of it."""
         scores: dict[str, float] = {name: self._score(name) for name in (CHAINS, *OPINIONS, "ups") if name in self.found}
         converged = [name for name in scores if self._converged(name)] or list(scores)
         if CHAINS in scores:
-            near = {name: self._apart(name, (CHAINS,)) for name in converged if name in OPINIONS}
+            near = {name: self._distance_from_others(name, (CHAINS,)) for name in converged if name in OPINIONS}
             borne = [name for name, apart in near.items() if apart <= BORNE * scores[CHAINS]]
             converged = borne or [CHAINS]
             scores |= near
@@ -249,10 +249,10 @@ class Choice:
             return float(np.concatenate(errors).mean()) if errors else 0.0
         if not self._converged(name):
             return float(found.attributes["residual"])
-        apart = self._apart(name)
+        apart = self._distance_from_others(name)
         return apart if np.isfinite(apart) else 0.0
 
-    def _with_log_z(self, name: str) -> Result:
+    def _with_log_z(self, name: str) -> InferenceResult:
         """A result; chains give no log Z, so theirs is that of regions or propagation, if they have converged."""
         found = self.found[name]
         if name != CHAINS:
@@ -264,7 +264,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class GivingUp(Delegate):
+class EarlyStopping(Delegate):
     """A method that is done too where it is lost: what is asked for only where it has converged ends once it is known that it will not."""
 
     lost: Callable[[Any], bool]
@@ -274,12 +274,12 @@ class GivingUp(Delegate):
         return self.method.done(state) or self.lost(state)
 
 
-def _far(state: Any) -> bool:
+def _is_far_from_convergence(state: Any) -> bool:
     """Is propagation, beside regions that are trusted, far from any fixed point?"""
-    return hopeless(state.residual)
+    return is_hopeless(state.residual)
 
 
-def _slow(method: Any, state: Any) -> bool:
+def _is_slow(method: Any, state: Any) -> bool:
     """Does the residual of tree EP, after the first iterations, not fall fast enough to be at the tolerance after the last one?"""
     if state.step != SOON:
         return False
@@ -287,7 +287,7 @@ def _slow(method: Any, state: Any) -> bool:
     return expected is None or expected >= method.steps
 
 
-def hopeless(residual: Array) -> bool:
+def is_hopeless(residual: Array) -> bool:
     """Has the residual of propagation stayed high, and not fallen by half since the first steps?"""
     if len(residual) < HOPELESS or not residual[-1] > HIGH:
         return False
@@ -295,7 +295,7 @@ def hopeless(residual: Array) -> bool:
     return bool(residual[-half:].min() > 0.5 * residual[:half].min())
 
 
-def _flat(found: Result) -> Array:
+def _flatten_marginals(found: InferenceResult) -> Array:
     """The marginals of all variables that have more than one state, one after the other."""
     made: Array = np.concatenate([p for p in found.nodes if len(p) > 1])
     return made

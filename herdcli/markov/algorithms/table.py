@@ -46,15 +46,15 @@ ITERATE = "raise --iterations"
 DAMP = "--damping 0.5, or raise --iterations"
 TABLE: dict[str, Entry] = {  # in the order of --help
     "junction-tree": Entry(
-        path="herdcli.markov.exact.methods.JunctionTree",
+        path="herdcli.markov.exact.exact_algorithms.JunctionTree",
         reads=ITERATED | _reads("orders", "message_passing"),
         observed="used",
         exact=True,
         hint=ITERATE,
     ),
     "frontier": Entry(path="herdcli.markov.exact.frontier.Frontier", reads=ITERATED, exact=True),
-    "enumerate": Entry(path="herdcli.markov.exact.methods.Enumerate", reads=ITERATED, observed="used", exact=True),
-    "bp": Entry(path="herdcli.markov.bethe.propagation.BeliefPropagation", reads=MESSAGES | _reads("restarts")),
+    "enumerate": Entry(path="herdcli.markov.exact.exact_algorithms.Enumeration", reads=ITERATED, observed="used", exact=True),
+    "bp": Entry(path="herdcli.markov.bethe.loopy_propagation.BeliefPropagation", reads=MESSAGES | _reads("restarts")),
     "ups": Entry(
         path="herdcli.markov.bethe.ups.UPS",
         reads=ITERATED | _reads("clamp", "restarts", "linear_response"),
@@ -68,16 +68,18 @@ TABLE: dict[str, Entry] = {  # in the order of --help
         reads=ITERATED | _reads("damping", "regions"),
         hint="--damping 0.5, or --algorithm double-loop, which converges",
     ),
-    "loopy-is": Entry(path="herdcli.markov.bethe.propagation.BeliefPropagation", reads=MESSAGES, observed="needed"),
-    "is-bp": Entry(path="herdcli.markov.bethe.scaling.ScalingByPropagation", reads=ITERATED, observed="needed"),
-    "gis-bp": Entry(path="herdcli.markov.bethe.scaling.ScalingByPropagation", reads=ITERATED, observed="needed"),
+    "loopy-is": Entry(path="herdcli.markov.bethe.loopy_propagation.BeliefPropagation", reads=MESSAGES, observed="needed"),
+    "is-bp": Entry(path="herdcli.markov.bethe.scaling_by_propagation.ScalingByPropagation", reads=ITERATED, observed="needed"),
+    "gis-bp": Entry(path="herdcli.markov.bethe.scaling_by_propagation.ScalingByPropagation", reads=ITERATED, observed="needed"),
     "mean-field": Entry(
         path="herdcli.markov.mean.mean_field.MeanField",
-        general="herdcli.markov.mean.any_states.AnyMeanField",
+        general="herdcli.markov.mean.multistate_mean_field.MultistateMeanField",
         reads=ITERATED | _reads("damping", "restarts", "linear_response"),
         observed="used",
     ),
-    "structured-mean-field": Entry(path="herdcli.markov.mean.structured.StructuredMeanField", reads=ITERATED | _reads("restarts")),
+    "structured-mean-field": Entry(
+        path="herdcli.markov.mean.structured_mean_field.StructuredMeanField", reads=ITERATED | _reads("restarts")
+    ),
     "tap": Entry(
         path="herdcli.markov.mean.mean_field.MeanField",
         reads=ITERATED | _reads("damping", "restarts", "linear_response"),
@@ -92,7 +94,7 @@ TABLE: dict[str, Entry] = {  # in the order of --help
         path="herdcli.markov.bethe.loop_corrected.LoopCorrected", reads=ITERATED | _reads("damping"), log_z=False, hint=DAMP
     ),
     "gibbs": Entry(
-        path="herdcli.markov.mean.gibbs.Gibbs",
+        path="herdcli.markov.mean.gibbs.BinaryGibbs",
         general="herdcli.markov.query.blocked_gibbs.BlockedGibbs",
         reads=CHAINS | _reads("annealing"),
         log_z=False,

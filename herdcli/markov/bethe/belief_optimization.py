@@ -1,6 +1,6 @@
 """Belief optimization: the Bethe free energy of a Boltzmann machine as a function of its means, minimised unit by unit.
 
-Given the means, pair beliefs are known in closed form (two_state.py).  As a function of one mean, the others held, the free
+Given the means, pair beliefs are known in closed form (binary_edges.py).  As a function of one mean, the others held, the free
 energy is convex, as what is free is a star; its minimum is found by Newton's method within brackets.  Units of one colour
 are moved at once, so no sweep raises the free energy.  Source: Welling & Teh (2001), who follow the gradient instead.
 """
@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from herdcli.markov.bethe import binary_edges, starts
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe import starts, two_state
-from herdcli.markov.bethe.propagation import bethe_result, memory_of_result
-from herdcli.markov.method import Result, Settings, ToTolerance
-from herdcli.markov.model.boltzmann import boltzmann, colours
+from herdcli.markov.bethe.loopy_propagation import bethe_result, result_memory
+from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
+from herdcli.markov.model.boltzmann import boltzmann_machine, colour_units
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.pairwise import reduce
+from herdcli.markov.model.pairwise import reduce_to_pairwise
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -28,7 +28,7 @@ SHARE = 1e-4  # of the last residual, to which units are minimised
 
 
 @dataclass
-class State:
+class BeliefOptimizationState:
     """logit  (N,) of the means, 0 for what evidence holds; a residual and a free energy a sweep.
 
     The residual is the largest slope of the free energy before its unit was moved: with strong couplings a step of a logit can be
@@ -42,29 +42,31 @@ class State:
     step: int
 
 
-class BeliefOptimization(ToTolerance[State, Settings]):
+class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]):
     """`belief-optimization`."""
 
-    state = State
+    state = BeliefOptimizationState
 
-    def __init__(self, network: Network, settings: Settings) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps, self.note = network, settings, settings.iterations, ""
-        machine = boltzmann(network, "belief-optimization")
-        self.graph = reduce(network)
-        tables = two_state.logs(self.graph)
+        machine = boltzmann_machine(network, "belief-optimization")
+        self.graph = reduce_to_pairwise(network)
+        tables = binary_edges.edge_log_tables(self.graph)
         assert tables is not None
         self.tables = tables
-        self.parts = [part[~machine.held[part]] for part in colours(machine.W)]
+        self.parts = [part[~machine.held[part]] for part in colour_units(machine.W)]
         self.held = machine.held
-        first, last = two_state.both(self.graph, self.graph.potential)
+        first, last = binary_edges.first_and_last(self.graph, self.graph.potential)
         self.bias = np.log(last) - np.log(first)
 
-    def init(self) -> State:
+    def init(self) -> BeliefOptimizationState:
         """Means of one half, or random ones."""
-        first, last = two_state.both(self.graph, starts.marginals(self.settings, self.graph.cardinality))
-        return State(np.where(self.held, 0.0, np.log(last) - np.log(first)), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
+        first, last = binary_edges.first_and_last(self.graph, starts.initial_marginals(self.settings, self.graph.cardinality))
+        return BeliefOptimizationState(
+            np.where(self.held, 0.0, np.log(last) - np.log(first)), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0
+        )
 
-    def step(self, state: State) -> State:
+    def step(self, state: BeliefOptimizationState) -> BeliefOptimizationState:
         """One sweep, colour by colour."""
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         residual = 0.0
@@ -73,7 +75,9 @@ class BeliefOptimization(ToTolerance[State, Settings]):
             state.updates[0] += scalings
             residual = max(residual, slope)
         energy = bethe.free_energy(self.graph, self.beliefs(state))
-        return State(state.logit, np.append(state.residual, residual), np.append(state.free_energy, energy), state.updates, state.step + 1)
+        return BeliefOptimizationState(
+            state.logit, np.append(state.residual, residual), np.append(state.free_energy, energy), state.updates, state.step + 1
+        )
 
     def _minimise(self, logit: Array, part: Array, enough: float) -> tuple[int, float]:
         """Move the units of a colour to where dF/dq = logit q − b − Σ log M vanishes, which rises with q.
@@ -107,11 +111,11 @@ class BeliefOptimization(ToTolerance[State, Settings]):
     def _slope(self, logit: Array, part: Array, degree: Array) -> tuple[Array, Array]:
         """dF/dq of the units of a colour, and its derivative in t = logit q."""
         t = logit[part]
-        ratio, pair = two_state.nearest(self.graph, self.tables, self._node(logit))
+        ratio, pair = binary_edges.bouncing_messages(self.graph, self.tables, self._node(logit))
         # ∂F/∂q_i = Σ_j ∂G_ij/∂q_i + (1 − n) logit q_i − b_i, and by 5.24 the
         # slope of G_ij is logit q_i − log M_ji(1)/M_ji(0): n logits cancel.
         slope = t - self.bias[part] - np.bincount(self.graph.head, ratio, len(logit))[part]
-        of_tail, of_head, _ = two_state.second_derivatives(pair)
+        of_tail, of_head, _ = binary_edges.edge_second_derivatives(pair)
         bend = np.bincount(self.graph.tail[::2], of_tail, len(logit)) + np.bincount(self.graph.head[::2], of_head, len(logit))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # In t = logit q, dq/dt = q (1 − q) and q (1 − q) ∂²G_ij/∂q² = 1/(1 − ρ²), ρ the pair's correlation, so d slope/dt
@@ -125,16 +129,16 @@ class BeliefOptimization(ToTolerance[State, Settings]):
         node[self.graph.node_offset[free] + 1] = expit(logit[free])
         return node
 
-    def beliefs(self, state: State) -> bethe.PairBeliefs:
+    def beliefs(self, state: BeliefOptimizationState) -> bethe.PairBeliefs:
         """Means, and the pairs nearest to the couplings."""
         node = self._node(state.logit)
-        return bethe.PairBeliefs(node, two_state.nearest(self.graph, self.tables, node)[1].ravel())
+        return bethe.PairBeliefs(node, binary_edges.bouncing_messages(self.graph, self.tables, node)[1].ravel())
 
-    def bytes_needed(self, state: State) -> tuple[int, str]:
+    def bytes_needed(self, state: BeliefOptimizationState) -> tuple[int, str]:
         """Of the beliefs, or of the dense inverse."""
-        return memory_of_result(self.graph, self.settings.linear_response)
+        return result_memory(self.graph, self.settings.linear_response)
 
-    def result(self, state: State) -> Result:
+    def result(self, state: BeliefOptimizationState) -> InferenceResult:
         """Beliefs and the Bethe log Z."""
         response = np.zeros(self.graph.nodes, dtype=np.uint8) if self.settings.linear_response else None
         return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response)

@@ -20,11 +20,11 @@ import numpy as np
 
 from herdcli.errors import Diverged
 from herdcli.markov.bethe import starts
-from herdcli.markov.method import Result, Settings, ToTolerance
-from herdcli.markov.model import regions
-from herdcli.markov.model.beliefs import certificate
+from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
+from herdcli.markov.model import region_graphs
+from herdcli.markov.model.beliefs import convergence_attributes
 from herdcli.markov.model.network import Factor, Network
-from herdcli.markov.model.regions import Regions
+from herdcli.markov.model.region_graphs import RegionGraph
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -34,7 +34,7 @@ INNER_SHARE = 0.1  # its minimum, the square of the residual, to the square of t
 
 
 @dataclass(frozen=True)
-class Part:
+class RegionPairs:
     """Pairs (α, β) of one class that look alike: tables[group][rows] with `state` the state of β in each of α's cells."""
 
     group: int
@@ -45,20 +45,20 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Class:
+class RegionClass:
     """Inner regions with k states that share no outer region, so that they can be updated at once; pairs sorted by region."""
 
     inner: Array
     first: Array  # (B,) the first pair of each
     owner: Array  # (P,) the inner region of each pair, numbered within the class
-    parts: list[Part]
+    parts: list[RegionPairs]
     pairs: slice  # of their multipliers
     beliefs: slice  # of log b_β
     states: int
 
 
 @dataclass
-class State:
+class DoubleLoopState:
     """Log tables of outer regions (flat), multipliers of pairs, log b_β (all flat), and a residual and free energy a step."""
 
     tables: Array
@@ -70,15 +70,15 @@ class State:
     step: int
 
 
-class DoubleLoop(ToTolerance[State, Settings]):
+class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
     """`double-loop` and `gbp`."""
 
-    state = State
+    state = DoubleLoopState
 
-    def __init__(self, network: Network, settings: Settings, found: Regions | None = None) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings, found: RegionGraph | None = None) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.regions = found or _regions(network, settings)
-        logs, self.constant = regions.tables(network, self.regions)
+        self.regions = found or _choose_regions(network, settings)
+        logs, self.constant = region_graphs.region_log_tables(network, self.regions)
         self.shapes = sorted({table.shape for table in logs})
         groups = {shape: k for k, shape in enumerate(self.shapes)}
         self.place: list[tuple[int, int]] = []
@@ -95,7 +95,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
         self.count = np.array(self.regions.count, dtype=np.float64)
         self.several = np.array([len(parents) for parents in self.regions.parents], dtype=np.float64)
         self.kept = self.count if settings.algorithm == "gbp" else np.maximum(self.count, 0.0)
-        self.classes = self._classes()
+        self.classes = self._region_classes()
         self.shares = {each.beliefs.start: self._shares(each) for each in self.classes}
         largest = max(map(len, self.regions.outer), default=0)
         self.note = f"{len(self.regions.outer)} outer regions of at most {largest} variables, {len(self.regions.inner)} inner ones"
@@ -105,7 +105,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
         parts = [flat[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
         return [part.reshape(-1, int(np.prod(shape))) for part, shape in zip(parts, self.shapes, strict=True)]
 
-    def _classes(self) -> list[Class]:
+    def _region_classes(self) -> list[RegionClass]:
         """Inner regions in classes without a common outer region, greedily, larger ones first."""
         taken: list[tuple[int, set[int]]] = []
         members: list[list[int]] = []
@@ -117,7 +117,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
                 members.append([])
             taken[at][1].update(parents)
             members[at].append(b)
-        made: list[Class] = []
+        made: list[RegionClass] = []
         pairs = beliefs = 0
         for (k, _), inner in zip(taken, members, strict=True):
             lengths = [len(self.regions.parents[b]) for b in inner]
@@ -125,11 +125,11 @@ class DoubleLoop(ToTolerance[State, Settings]):
             owner = np.repeat(np.arange(len(inner)), lengths)
             first = np.cumsum([0, *lengths[:-1]])
             spans = slice(pairs, pairs + size * k), slice(beliefs, beliefs + len(inner) * k)
-            made.append(Class(np.array(inner), first, owner, self._parts(inner), *spans, k))
+            made.append(RegionClass(np.array(inner), first, owner, self._parts(inner), *spans, k))
             pairs, beliefs = spans[0].stop, spans[1].stop
         return made
 
-    def _parts(self, inner: list[int]) -> list[Part]:
+    def _parts(self, inner: list[int]) -> list[RegionPairs]:
         alike: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}
         slot = 0
         for b in inner:
@@ -145,22 +145,22 @@ class DoubleLoop(ToTolerance[State, Settings]):
             state = np.ravel_multi_index([at[axis] for axis in axes], [shape[axis] for axis in axes])
             sums = (state[:, None] == np.arange(state.max() + 1)).astype(np.float64)
             rows, slots = np.array(found).T
-            parts.append(Part(group, rows, slots, state, sums))
+            parts.append(RegionPairs(group, rows, slots, state, sums))
         return parts
 
-    def _shares(self, each: Class) -> tuple[Array | None, Array]:
+    def _shares(self, each: RegionClass) -> tuple[Array | None, Array]:
         """(inner regions, 1) of a class: what of their counts is in the tangent (None: nothing of any), and what beliefs are divided by."""
         tangent = (self.count - self.kept)[each.inner][:, None]
         return tangent if tangent.any() else None, (self.several + self.kept)[each.inner][:, None]
 
-    def init(self) -> State:
+    def init(self) -> DoubleLoopState:
         """The potentials of each region alone, and inner beliefs that are uniform, or random."""
         pairs = self.classes[-1].pairs.stop if self.classes else 0
         sizes = np.concatenate([np.full(len(each.inner), each.states) for each in self.classes] or [np.empty(0, dtype=np.int64)])
-        inner = np.log(starts.marginals(self.settings, sizes))
-        return State(self.potential.copy(), np.zeros(pairs), inner, np.empty(0), np.empty(0), 0, 0)
+        inner = np.log(starts.initial_marginals(self.settings, sizes))
+        return DoubleLoopState(self.potential.copy(), np.zeros(pairs), inner, np.empty(0), np.empty(0), 0, 0)
 
-    def step(self, state: State) -> State:
+    def step(self, state: DoubleLoopState) -> DoubleLoopState:
         """One tangent and the minimisation of the bound; under `gbp` one round of updates."""
         last, single = state.inner.copy(), self.settings.algorithm == "gbp"
         before = float(state.residual[-1]) if len(state.residual) else 1.0
@@ -178,7 +178,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
         state.step += 1
         return state
 
-    def _update(self, state: State, each: Class, last: Array) -> float:
+    def _update(self, state: DoubleLoopState, each: RegionClass, last: Array) -> float:
         """Make the outer regions of a class agree with new beliefs of its inner ones; the largest disagreement there was."""
         log_tables, k = self.groups(state.tables), each.states
         multiplier = state.multiplier[each.pairs].reshape(-1, k)
@@ -199,7 +199,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
             # b_α ∝ ψ_α Π_β e^{λ_αβ}, so new multipliers λ' make the marginals of all α equal where log b_β
             # = (log Σ b_α − λ_αβ) + λ'_αβ. The slope in b_β is 0 where c̃ log b_β + (c − c̃) log b_β^last
             # = −Σ_α λ'_αβ. Adding up the first over α and putting in the second gives the closed form.
-            beliefs = _normalised(total / share)
+            beliefs = _normalise_logs(total / share)
             wanted = beliefs[each.owner]
             # λ' − λ = log b_β − log Σ b_α, which is also what log b_α changes by;
             # a state that b_α excludes has −∞ on both sides and stays as it is.
@@ -217,11 +217,11 @@ class DoubleLoop(ToTolerance[State, Settings]):
         state.inner[each.beliefs] = beliefs.ravel()
         return float(np.abs(np.exp(wanted) - np.exp(marginal)).max())
 
-    def free_energy(self, state: State) -> float:
+    def free_energy(self, state: DoubleLoopState) -> float:
         """Σ_α Σ b_α log(b_α/ψ_α) + Σ_β c_β Σ b_β log b_β."""
         total = -self.constant
         for rows, potential in zip(self.groups(state.tables), self.groups(self.potential), strict=True):
-            logs = _normalised(rows)
+            logs = _normalise_logs(rows)
             p = np.exp(logs)
             with np.errstate(invalid="ignore"):
                 total += float(np.sum(np.where(p > 0, p * (logs - potential), 0.0)))
@@ -232,13 +232,13 @@ class DoubleLoop(ToTolerance[State, Settings]):
             total += float(self.count[each.inner] @ entropy)
         return total
 
-    def bytes_needed(self, state: State) -> tuple[int, str]:
+    def bytes_needed(self, state: DoubleLoopState) -> tuple[int, str]:
         """Of the beliefs."""
         return 4 * self.potential.nbytes, "the beliefs of the regions"
 
-    def result(self, state: State) -> Result:
+    def result(self, state: DoubleLoopState) -> InferenceResult:
         """Marginals of variables, of factors, and the Kikuchi log Z."""
-        beliefs = [np.exp(_normalised(rows)) for rows in self.groups(state.tables)]
+        beliefs = [np.exp(_normalise_logs(rows)) for rows in self.groups(state.tables)]
         tables = [beliefs[group][row].reshape(self.shapes[group]) for group, row in self.place]
         cliques: list[Factor] = list(zip(self.regions.outer, tables, strict=True))
         nodes: dict[int, Array] = {}
@@ -248,19 +248,19 @@ class DoubleLoop(ToTolerance[State, Settings]):
                     nodes[i] = p.sum(axis=tuple(k for k in range(p.ndim) if k != axis))
         energy = self.free_energy(state)
         done = self.met(state)
-        attributes = certificate(energy, done, state.step, state.residual, state.free_energy, scaling_updates=state.updates)
+        attributes = convergence_attributes(energy, done, state.step, state.residual, state.free_energy, scaling_updates=state.updates)
         marginals = [nodes.get(i, np.ones(1)) for i in range(self.network.count)]
-        return Result(marginals, [clique for clique in cliques if len(clique[0]) > 1], attributes)
+        return InferenceResult(marginals, [clique for clique in cliques if len(clique[0]) > 1], attributes)
 
 
-def _regions(network: Network, settings: Settings) -> Regions:
+def _choose_regions(network: Network, settings: InferenceSettings) -> RegionGraph:
     """Those of the settings; `auto` is `edges`."""
     if settings.region_scopes is not None:
-        return regions.given(network, settings.region_scopes)
-    return regions.find(network, "edges" if settings.regions == "auto" else settings.regions)
+        return region_graphs.regions_from_scopes(network, settings.region_scopes)
+    return region_graphs.find_regions(network, "edges" if settings.regions == "auto" else settings.regions)
 
 
-def _normalised(logs: Array) -> Array:
+def _normalise_logs(logs: Array) -> Array:
     """Logarithms of rows that sum to one."""
     top = logs.max(axis=1, keepdims=True)
     result: Array = logs - top - np.log(np.exp(logs - top).sum(axis=1, keepdims=True))

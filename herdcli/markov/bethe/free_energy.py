@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from herdcli.markov.model.network import Factor
-from herdcli.markov.model.pairwise import Pairwise
+from herdcli.markov.model.pairwise import PairwiseNetwork
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -26,7 +26,7 @@ class PairBeliefs:
 
 
 @dataclass(frozen=True)
-class Alike:
+class EdgeGroup:
     """Edges whose tables are of one shape, and where their numbers stand.
 
     of_tail, of_head, cells  (edges, states …) places among values of messages and of tables.  logs (edges, cells)  of the tables.
@@ -39,24 +39,27 @@ class Alike:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What beliefs of any messages on a graph share: see `places`; owner  the node of each of the nodes' states; log potentials."""
+class BeliefLayout:
+    """What beliefs of any messages on a graph share: see `state_positions`; owner  the node of each of the nodes' states; log
+    potentials."""
 
     place: Array
     owner: Array
     potential: Array
-    pairs: list[Alike]
+    pairs: list[EdgeGroup]
 
 
-def layout(graph: Pairwise) -> Layout:
+def belief_layout(graph: PairwiseNetwork) -> BeliefLayout:
     """For many calls of `beliefs` on one graph; it has several numbers for each of the tables'."""
     with np.errstate(divide="ignore"):
-        return Layout(places(graph), np.repeat(np.arange(graph.nodes), graph.cardinality), np.log(graph.potential), list(_alike(graph)))
+        return BeliefLayout(
+            state_positions(graph), np.repeat(np.arange(graph.nodes), graph.cardinality), np.log(graph.potential), list(_edge_groups(graph))
+        )
 
 
-def beliefs(graph: Pairwise, messages: Array, fixed: Array, target: Array, among: Layout | None = None) -> PairBeliefs:
+def beliefs(graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array, among: BeliefLayout | None = None) -> PairBeliefs:
     """Beliefs of nodes and edges, each normalised; nodes that are `fixed` have their `target`."""
-    place = among.place if among else places(graph)
+    place = among.place if among else state_positions(graph)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs, potential = np.log(messages), among.potential if among else np.log(graph.potential)
     # Zeros are counted apart from the sum of finite logarithms, so that a
@@ -66,7 +69,7 @@ def beliefs(graph: Pairwise, messages: Array, fixed: Array, target: Array, among
     total = np.bincount(place, finite, size) + np.where(np.isneginf(potential), 0.0, potential)
     zeros = np.bincount(place, closed, size) + np.isneginf(potential)
     owner = among.owner if among else np.repeat(np.arange(graph.nodes), graph.cardinality)
-    node = _normalised(np.where(zeros > 0, -np.inf, total), owner, graph.nodes)
+    node = _normalise_groups(np.where(zeros > 0, -np.inf, total), owner, graph.nodes)
     held = fixed[owner].astype(bool)
     node[held] = target[held]
     # the weight of each directed edge's tail, laid out like the message that comes the other way
@@ -75,17 +78,17 @@ def beliefs(graph: Pairwise, messages: Array, fixed: Array, target: Array, among
         # b_ij ∝ ψ_ij e^{λ_ji} e^{λ_ij} with e^{λ_ji} = ô_i / M_ji (5.24): then Σ_j b_ij = (ô_i / M_ji) M_ji is the given marginal.
         bounced = np.where(target[place] > 0, np.log(target[place]) - logs, -np.inf)
     weight = np.where(held[place], bounced, weight)
-    return PairBeliefs(node, _pairs(graph, weight, among.pairs if among else _alike(graph)))
+    return PairBeliefs(node, _pair_beliefs(graph, weight, among.pairs if among else _edge_groups(graph)))
 
 
-def places(graph: Pairwise) -> Array:
+def state_positions(graph: PairwiseNetwork) -> Array:
     """(values of all messages,) the flat state of a node that each value is about."""
     row = np.repeat(np.arange(len(graph.head)), np.diff(graph.message_offset))
     place: Array = graph.node_offset[graph.head[row]] + np.arange(len(row)) - graph.message_offset[row]
     return place
 
 
-def _normalised(logs: Array, owner: Array, groups: int) -> Array:
+def _normalise_groups(logs: Array, owner: Array, groups: int) -> Array:
     """exp of logs, each group summing to one."""
     top = np.full(groups, -np.inf)
     np.maximum.at(top, owner, logs)
@@ -94,7 +97,7 @@ def _normalised(logs: Array, owner: Array, groups: int) -> Array:
     return result
 
 
-def _alike(graph: Pairwise) -> Iterator[Alike]:
+def _edge_groups(graph: PairwiseNetwork) -> Iterator[EdgeGroup]:
     shapes = graph.cardinality[graph.tail[::2]].astype(np.int64) << 32 | graph.cardinality[graph.head[::2]]
     for shape in np.unique(shapes):
         chosen = np.flatnonzero(shapes == shape)
@@ -103,10 +106,10 @@ def _alike(graph: Pairwise) -> Iterator[Alike]:
         of_head = graph.message_offset[2 * chosen][:, None] + np.arange(columns)
         cells = graph.table_offset[chosen][:, None] + np.arange(rows * columns)
         with np.errstate(divide="ignore"):
-            yield Alike(of_tail, of_head, cells, np.log(graph.table[cells]))
+            yield EdgeGroup(of_tail, of_head, cells, np.log(graph.table[cells]))
 
 
-def _pairs(graph: Pairwise, weight: Array, among: Iterable[Alike]) -> Array:
+def _pair_beliefs(graph: PairwiseNetwork, weight: Array, among: Iterable[EdgeGroup]) -> Array:
     """b_ij ∝ ψ_ij w_i w_j; weight[message_offset[d]:] is w of the head of d, without the message d."""
     made = np.empty(len(graph.table))
     for each in among:
@@ -119,28 +122,28 @@ def _pairs(graph: Pairwise, weight: Array, among: Iterable[Alike]) -> Array:
     return made
 
 
-def free_energy(graph: Pairwise, found: PairBeliefs) -> float:
+def free_energy(graph: PairwiseNetwork, found: PairBeliefs) -> float:
     """The Bethe free energy; −log Z on trees."""
     owner = np.repeat(1 - graph.degree(), graph.cardinality)
     # 2.50 of ψ = scaled ψ times a constant: −Σ b log ψ loses the sum of the logarithms of the constants, as each belief sums to one.
-    pairs = _entropy(found.pair) - _average(found.pair, graph.table)
-    nodes = owner * _entropy(found.node) - _average(found.node, graph.potential)
+    pairs = _negative_entropy(found.pair) - _average_log_potential(found.pair, graph.table)
+    nodes = owner * _negative_entropy(found.node) - _average_log_potential(found.node, graph.potential)
     return float(pairs.sum() + nodes.sum() - graph.log_scale)
 
 
-def _entropy(p: Array) -> Array:
+def _negative_entropy(p: Array) -> Array:
     """p log p, 0 at 0."""
     result: Array = p * np.log(np.where(p > 0, p, 1.0))
     return result
 
 
-def _average(p: Array, potential: Array) -> Array:
+def _average_log_potential(p: Array, potential: Array) -> Array:
     """p log ψ, 0 where p is 0 (rounding may leave p > 0 nowhere that ψ is 0)."""
     result: Array = p * np.log(np.where((p > 0) & (potential > 0), potential, 1.0))
     return result
 
 
-def gap(graph: Pairwise, found: PairBeliefs) -> float:
+def consistency_gap(graph: PairwiseNetwork, found: PairBeliefs) -> float:
     """Largest difference between a node's belief and a marginal of an edge's."""
     largest = 0.0
     for e in range(graph.edges):
@@ -152,7 +155,7 @@ def gap(graph: Pairwise, found: PairBeliefs) -> float:
     return largest
 
 
-def to_network(graph: Pairwise, found: PairBeliefs, cardinality: Array) -> tuple[list[Array], list[Factor]]:
+def to_network(graph: PairwiseNetwork, found: PairBeliefs, cardinality: Array) -> tuple[list[Array], list[Factor]]:
     """Marginals of the variables, and of pairs and larger factors."""
     split = np.split(found.node, graph.node_offset[1:-1])
     cliques: list[Factor] = []

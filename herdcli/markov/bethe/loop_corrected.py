@@ -18,15 +18,15 @@ import numpy as np
 from herdcli import fast
 from herdcli.errors import BadUsage, NegativeResult
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe.propagation import forward_and_back
-from herdcli.markov.method import Result, Settings, ToTolerance
-from herdcli.markov.model import support
-from herdcli.markov.model.alike import joined
-from herdcli.markov.model.beliefs import certificate
-from herdcli.markov.model.network import Factor, Network, build, condition
-from herdcli.markov.model.pairwise import reduce
-from herdcli.markov.model.restricted import restrict
-from herdcli.markov.model.support import IMPOSSIBLE
+from herdcli.markov.bethe.loopy_propagation import forward_backward_order
+from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
+from herdcli.markov.model import possible_states
+from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.network import Factor, Network, build_network, condition_network
+from herdcli.markov.model.pairwise import reduce_to_pairwise
+from herdcli.markov.model.possible_states import IMPOSSIBLE
+from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.stacked_tables import merge_factors
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -35,7 +35,7 @@ SWEEPS = 500  # of one such run
 
 
 @dataclass
-class State:
+class LoopCorrectedState:
     """log ζ of all variables and log φ of all pairs (i, I), flat; a residual an iteration; blankets that propagation did not settle on."""
 
     cavity: Array
@@ -46,7 +46,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Around:
+class MarkovBlanket:
     """A variable, its blanket, the factors over it as tables of (i, ∂i), and where its numbers are in the flat arrays.
 
     axes  of each factor's other variables in (i, ∂i).
@@ -65,22 +65,24 @@ class Around:
         return table.reshape([n if axis in self.axes[k] else 1 for axis, n in enumerate(self.shape)])
 
 
-class LoopCorrected(ToTolerance[State, Settings]):
+class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
     """`loop-corrected`: a step is one variable's ζ, and after the last of these one update of all corrections."""
 
-    state = State
+    state = LoopCorrectedState
 
-    def __init__(self, network: Network, settings: Settings) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings = network, settings
-        reduce(network)  # which refuses tables that span more than a float64, as propagation inside would lose their smallest values
-        self.inner = restrict(network)
-        self.factors = joined(self.inner.network.factors())
-        self.around = self._blankets()
+        reduce_to_pairwise(
+            network
+        )  # which refuses tables that span more than a float64, as propagation inside would lose their smallest values
+        self.inner = restrict_network(network)
+        self.factors = merge_factors(self.inner.network.factors())
+        self.around = self._markov_blankets()
         self.steps = len(self.around) + settings.iterations
         runs = sum(around.cavity.stop - around.cavity.start for around in self.around)
         self.note = f"loop-corrected begins with {runs} runs of propagation, one for each state of each Markov blanket"
 
-    def _blankets(self) -> list[Around]:
+    def _markov_blankets(self) -> list[MarkovBlanket]:
         """What is around each variable.  Raises BadUsage where a blanket has too many states."""
         small = self.inner.network
         states = small.cardinality.tolist()
@@ -88,7 +90,7 @@ class LoopCorrected(ToTolerance[State, Settings]):
         for a, (scope, _) in enumerate(self.factors):
             for i in scope:
                 owners[i].append(a)
-        made: list[Around] = []
+        made: list[MarkovBlanket] = []
         cavity = correction = 0
         for i, mine in enumerate(owners):
             scope = (i, *sorted({j for a in mine for j in self.factors[a][0]} - {i}))
@@ -107,43 +109,45 @@ class LoopCorrected(ToTolerance[State, Settings]):
                 length = math.prod(shape[axis] for axis in axes[-1])
                 spans.append(slice(correction, correction + length))
                 correction += length
-            made.append(Around(scope, shape, mine, tables, axes, slice(cavity, cavity + size), spans))
+            made.append(MarkovBlanket(scope, shape, mine, tables, axes, slice(cavity, cavity + size), spans))
             cavity += size
         return made
 
-    def init(self) -> State:
+    def init(self) -> LoopCorrectedState:
         """Nothing known."""
         last = self.around[-1]
         size = max((part.stop for around in self.around for part in around.corrections), default=0)
-        return State(np.zeros(last.cavity.stop), np.zeros(size), np.empty(0), 0, 0)
+        return LoopCorrectedState(np.zeros(last.cavity.stop), np.zeros(size), np.empty(0), 0, 0)
 
-    def step(self, state: State) -> State:
+    def step(self, state: LoopCorrectedState) -> LoopCorrectedState:
         """The distribution of one blanket; once all are there, an update of all corrections."""
         if state.step < len(self.around):
             around = self.around[state.step]
-            state.cavity[around.cavity], settled = self._without(around)
+            state.cavity[around.cavity], settled = self._log_z_without(around)
             if self._logs(state, around).max() == -np.inf:
                 raise NegativeResult(IMPOSSIBLE)
             return replace(state, unsettled=state.unsettled + (not settled), step=state.step + 1)
-        largest = max((self._agree(state, around, k) for around in self.around for k in range(len(around.factors))), default=0.0)
+        largest = max(
+            (self._match_factor_marginals(state, around, k) for around in self.around for k in range(len(around.factors))), default=0.0
+        )
         return replace(state, residual=np.append(state.residual, largest), step=state.step + 1)
 
-    def _without(self, around: Around) -> tuple[Array, bool]:
+    def _log_z_without(self, around: MarkovBlanket) -> tuple[Array, bool]:
         """log Z by propagation without a variable, for each state of its blanket; and whether all of it settled."""
         blanket, small = around.scope[1:], self.inner.network
         if not blanket:
             return np.zeros(1), True
         left = [(scope, np.exp(logs - logs.max())) for a, (scope, logs) in enumerate(self.factors) if a not in set(around.factors)]
-        rest = build(small.cardinality, left)
-        graph = reduce(rest)
-        order, scratch = forward_and_back(graph), graph.scratch()
+        rest = build_network(small.cardinality, left)
+        graph = reduce_to_pairwise(rest)
+        order, scratch = forward_backward_order(graph), graph.scratch()
         whole, sweeps = np.array([0, len(order)], dtype=np.int64), np.zeros(1, dtype=np.int64)
         fixed, target = graph.fixed_marginals({})
         inner, settled = 0.1 * self.settings.tolerance, True
         found = np.full(math.prod(around.shape[1:]), -np.inf)
         for cell, states in enumerate(np.ndindex(*around.shape[1:])):
-            held = replace(graph, potential=_held(graph.potential, graph.node_offset, blanket, states))
-            if not _possible(held.potential, graph.node_offset, blanket):
+            held = replace(graph, potential=_condition_potential(graph.potential, graph.node_offset, blanket, states))
+            if not _has_possible_states(held.potential, graph.node_offset, blanket):
                 continue
             messages = graph.uniform_messages()
             far, bad = fast.settle(order, whole, messages, held.arrays, fixed, target, inner, SWEEPS, sweeps, scratch)
@@ -152,7 +156,7 @@ class LoopCorrected(ToTolerance[State, Settings]):
             if np.isfinite(energy):
                 found[cell] = -energy
                 settled = settled and far <= inner
-            elif _consistent(rest, dict(zip(blanket, states, strict=True))):  # messages that vanish where zeros alone do not make them
+            elif _is_consistent(rest, dict(zip(blanket, states, strict=True))):  # messages that vanish where zeros alone do not make them
                 found[cell], settled = np.nan, False
         known = found[np.isfinite(found)]
         if not len(known) and np.isneginf(found).all():
@@ -160,23 +164,23 @@ class LoopCorrected(ToTolerance[State, Settings]):
         found[np.isnan(found)] = known.mean() if len(known) else 0.0
         return found - found.max(), settled
 
-    def _terms(self, state: State, around: Around) -> Iterator[Array]:
+    def _log_terms(self, state: LoopCorrectedState, around: MarkovBlanket) -> Iterator[Array]:
         """log ζ and every log φ of a variable, with all axes."""
         yield state.cavity[around.cavity].reshape(1, *around.shape[1:])
         for k, part in enumerate(around.corrections):
             yield around.placed(state.correction[part], k)
 
-    def _logs(self, state: State, around: Around, without: int | None = None) -> Array:
+    def _logs(self, state: LoopCorrectedState, around: MarkovBlanket, without: int | None = None) -> Array:
         """log Q_i, or what it is without one factor; not normalised."""
         total = np.zeros(around.shape)
-        for term in self._terms(state, around):
+        for term in self._log_terms(state, around):
             total = total + term
         for k, table in enumerate(around.tables):
             if k != without:
                 total = total + table
         return total
 
-    def _agree(self, state: State, around: Around, k: int) -> float:
+    def _match_factor_marginals(self, state: LoopCorrectedState, around: MarkovBlanket, k: int) -> float:
         """Make φ_{i,I} what the other variables of factor I say of them; how far they were apart."""
         i, a = around.scope[0], around.factors[k]
         members = self.factors[a][0]
@@ -185,8 +189,10 @@ class LoopCorrected(ToTolerance[State, Settings]):
             return 0.0
         # Q_i and Q_j without f_I are both the network's distribution without f_I, summed over all but I ∖ i (Mooij & Kappen 2007,
         # sec. 2.3): φ_{i,I} becomes the geometric mean of what all j ∈ I ∖ i say of it over what Q_i says but for φ_{i,I}.
-        said = np.mean([self._said(state, self.around[j], self.around[j].factors.index(a), set(others)) for j in others], axis=0)
-        mine = self._said(state, around, k, set(others))
+        said = np.mean(
+            [self._conditional_log_marginal(state, self.around[j], self.around[j].factors.index(a), set(others)) for j in others], axis=0
+        )
+        mine = self._conditional_log_marginal(state, around, k, set(others))
         part = around.corrections[k]
         old = state.correction[part].reshape(mine.shape)
         with np.errstate(invalid="ignore"):
@@ -197,7 +203,7 @@ class LoopCorrected(ToTolerance[State, Settings]):
         state.correction[part] = (made - made.max()).ravel()
         return apart
 
-    def _said(self, state: State, around: Around, k: int, others: set[int]) -> Array:
+    def _conditional_log_marginal(self, state: LoopCorrectedState, around: MarkovBlanket, k: int, others: set[int]) -> Array:
         """log of the marginal over some variables, in increasing order, of Q_i without its k-th factor."""
         logs = self._logs(state, around, k)
         kept = [axis for axis, j in enumerate(around.scope) if j in others]
@@ -208,11 +214,11 @@ class LoopCorrected(ToTolerance[State, Settings]):
             raise NegativeResult(IMPOSSIBLE)
         return found - total
 
-    def met(self, state: State) -> bool:
+    def met(self, state: LoopCorrectedState) -> bool:
         """Whether the variables agree about their factors."""
         return state.step > len(self.around) and super().met(state)
 
-    def bytes_needed(self, state: State) -> tuple[int, str]:
+    def bytes_needed(self, state: LoopCorrectedState) -> tuple[int, str]:
         """Of the beliefs."""
         return 8 * sum(math.prod(around.shape) for around in self.around), "the beliefs of Markov blankets"
 
@@ -221,7 +227,7 @@ class LoopCorrected(ToTolerance[State, Settings]):
         last = self.around[-1]
         return 16 * int(last.cavity.stop + sum(part.stop - part.start for around in self.around for part in around.corrections))
 
-    def result(self, state: State) -> Result:
+    def result(self, state: LoopCorrectedState) -> InferenceResult:
         """Marginals of each Q_i, and of each factor from that of its first variable.  There is no log Z."""
         nodes, beliefs = [], []
         for around in self.around:
@@ -234,16 +240,16 @@ class LoopCorrected(ToTolerance[State, Settings]):
                 around = self.around[members[0]]
                 p = beliefs[members[0]].sum(axis=tuple(axis for axis, j in enumerate(around.scope) if j not in members))
                 cliques.append((members, self.inner.spread_table(members, p, self.network.cardinality)))
-        told = certificate(np.nan, self.met(state), state.step, state.residual, np.full(len(state.residual), np.nan))
+        told = convergence_attributes(np.nan, self.met(state), state.step, state.residual, np.full(len(state.residual), np.nan))
         warning = (
             f"propagation did not settle on {state.unsettled} of {len(self.around)} Markov blankets: --algorithm tree-ep may be nearer"
             if state.unsettled
             else ""
         )
-        return Result(self.inner.spread(nodes, self.network.cardinality), cliques, told | {"log_z": np.nan}, warning)
+        return InferenceResult(self.inner.spread(nodes, self.network.cardinality), cliques, told | {"log_z": np.nan}, warning)
 
 
-def _held(potential: Array, offset: Array, blanket: tuple[int, ...], states: tuple[int, ...]) -> Array:
+def _condition_potential(potential: Array, offset: Array, blanket: tuple[int, ...], states: tuple[int, ...]) -> Array:
     """Potentials with some nodes at one state each."""
     made = potential.copy()
     for i, x in zip(blanket, states, strict=True):
@@ -252,16 +258,16 @@ def _held(potential: Array, offset: Array, blanket: tuple[int, ...], states: tup
     return made
 
 
-def _consistent(network: Network, states: dict[int, int]) -> bool:
+def _is_consistent(network: Network, states: dict[int, int]) -> bool:
     """Does arc consistency leave the other variables a state beside these?"""
     try:
-        support.domains(condition(network, states))
+        possible_states.possible_states(condition_network(network, states))
     except NegativeResult:
         return False
     return True
 
 
-def _possible(potential: Array, offset: Array, blanket: tuple[int, ...]) -> bool:
+def _has_possible_states(potential: Array, offset: Array, blanket: tuple[int, ...]) -> bool:
     """Has each of some nodes a state left?"""
     return all(potential[offset[i] : offset[i + 1]].any() for i in blanket)
 

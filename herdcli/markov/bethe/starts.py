@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.method import Settings
+from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model.beliefs import Beliefs
-from herdcli.markov.model.pairwise import Pairwise
+from herdcli.markov.model.pairwise import PairwiseNetwork
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -19,34 +19,34 @@ from herdcli.shards import Shard
 SAME = 1e-4  # largest difference of marginals within one fixed point
 
 
-def random(settings: Settings) -> np.random.Generator:
+def start_generator(settings: InferenceSettings) -> np.random.Generator:
     """Random numbers of the start that the settings ask for."""
     return generator(settings.seed, Stream.INITIAL, unit=settings.start)
 
 
-def messages(settings: Settings, graph: Pairwise) -> Array:
+def initial_messages(settings: InferenceSettings, graph: PairwiseNetwork) -> Array:
     """Uniform messages, or those whose beliefs are random marginals."""
     if settings.start == 0:
         return graph.uniform_messages()
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     with np.errstate(divide="ignore"):
-        logs = np.log(marginals(settings, graph.cardinality)) - np.log(graph.potential)
+        logs = np.log(initial_marginals(settings, graph.cardinality)) - np.log(graph.potential)
     # 5.5 with n equal messages, b = ψ M^n: each is (b/ψ)^{1/n}.
     share = np.where(np.isfinite(logs), logs, 0.0) / np.maximum(graph.degree(), 1)[owner]
-    made = share[bethe.places(graph)]
+    made = share[bethe.state_positions(graph)]
     top = np.maximum.reduceat(made, graph.message_offset[:-1]) if len(made) else made
     result: Array = np.exp(made - np.repeat(top, np.diff(graph.message_offset)))
     return result
 
 
-def marginals(settings: Settings, cardinality: Array, tilt: float = 0.0) -> Array:
+def initial_marginals(settings: InferenceSettings, cardinality: Array, tilt: float = 0.0) -> Array:
     """Marginals of all nodes, flat: uniform but for a relative deviation `tilt`, or drawn uniformly from the simplex."""
     owner = np.repeat(np.arange(len(cardinality)), cardinality)
     if settings.start == 0:
-        weight = np.exp(tilt * random(settings).standard_normal(len(owner))) if tilt else np.ones(len(owner))
+        weight = np.exp(tilt * start_generator(settings).standard_normal(len(owner))) if tilt else np.ones(len(owner))
     else:
         # Exponentials divided by their sum are uniform on the simplex; the constant keeps every state alive.
-        weight = random(settings).standard_exponential(len(owner)) + 1e-3
+        weight = start_generator(settings).standard_exponential(len(owner)) + 1e-3
     result: Array = weight / np.bincount(owner, weight, len(cardinality))[owner]
     return result
 
@@ -58,7 +58,7 @@ class BeliefsShard(Shard):
     parts: list[Beliefs]
 
 
-def best(results: Sequence[Beliefs]) -> Beliefs:
+def best_start(results: Sequence[Beliefs]) -> Beliefs:
     """The converged result of lowest free energy, with the free energies of all distinct fixed points, lowest first, and how
     many runs ended in each; the first result where none converged."""
     found: list[tuple[Beliefs, int]] = []

@@ -4,9 +4,9 @@ Each iteration clamps some nodes at their present marginals, so that what is fre
 energy over those exactly (UPS-T).  The next iteration clamps others.  Source: Teh (2003), algorithm 5.4 and thm 5.6.2.
 
 Such coordinate descent is slow where couplings are strong.  So with clamp sets of our own choice the marginals that are
-clamped next are first moved by a damped Newton step (newton.py); where the free energy then does not fall, the iteration is
+clamped next are first moved by a damped Newton step (newton_step.py); where the free energy then does not fall, the iteration is
 done again from the present ones.  Where all variables have two states every node is clamped: the trees are pairs, in closed
-form (two_state.py), and nothing is left to scale.
+form (binary_edges.py), and nothing is left to scale.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from dataclasses import field, replace
 import numpy as np
 
 from herdcli import fast
-from herdcli.algorithm import Shaped
+from herdcli.algorithm import HasStateShapes
 from herdcli.errors import BadUsage
-from herdcli.markov.bethe import clamp, feasible, newton, starts, two_state
+from herdcli.markov.bethe import binary_edges, clamping, feasible_marginals, newton_step, starts
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe.propagation import (
-    State,
+from herdcli.markov.bethe.loopy_propagation import (
+    PropagationState,
     bethe_result,
-    forward_and_back,
-    lost_states,
-    memory_of_result,
+    forward_backward_order,
+    lost_state_warning,
     reduction_note,
     refuse_zero_message,
+    result_memory,
 )
-from herdcli.markov.method import Result, Settings, ToTolerance
+from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.pairwise import reduce
+from herdcli.markov.model.pairwise import reduce_to_pairwise
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -48,7 +48,7 @@ POLISH = 1e-4  # residual from which Newton's method on messages is tried
 
 
 @dataclass
-class UPSState(State):
+class UPSState(PropagationState):
     """`pending` holds the marginals that were clamped, at `clamped` nodes; shift and reach bound the next Newton step."""
 
     shift: float = 1.0
@@ -56,23 +56,23 @@ class UPSState(State):
     clamped: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
-class UPS(ToTolerance[UPSState, Settings], Shaped[UPSState]):
+class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
     """`ups` on the pairwise reduction of a network."""
 
     state = UPSState
 
-    def __init__(self, network: Network, settings: Settings) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.graph = reduce(network)
+        self.graph = reduce_to_pairwise(network)
         self.fixed, self.target = self.graph.fixed_marginals(network.observations())
         how = settings.clamp if settings.clamp_sets is None else [set(nodes) for nodes in settings.clamp_sets]
-        self.plans = clamp.plans(self.graph, set(np.flatnonzero(self.fixed).tolist()), how, network.shape, settings.seed)
-        self.order, self.scratch = forward_and_back(self.graph), self.graph.scratch()
+        self.plans = clamping.clamp_plans(self.graph, set(np.flatnonzero(self.fixed).tolist()), how, network.shape, settings.seed)
+        self.order, self.scratch = forward_backward_order(self.graph), self.graph.scratch()
         self.owner = np.repeat(np.arange(self.graph.nodes), self.graph.cardinality)
         self.accelerated = how == "auto" and settings.algorithm == "ups"
         loops = any(len(plan.clamped) for plan in self.plans)
         inside = (self.target[self.fixed[self.owner] == 1] > 0).all()
-        self.tables = two_state.logs(self.graph) if self.accelerated and loops and inside else None
+        self.tables = binary_edges.edge_log_tables(self.graph) if self.accelerated and loops and inside else None
         self.hidden = np.flatnonzero(self.fixed == 0)
         self.note = reduction_note(self.graph)
         if settings.algorithm == "ups-t" and any(len(plan.clamped) for plan in self.plans):
@@ -80,7 +80,7 @@ class UPS(ToTolerance[UPSState, Settings], Shaped[UPSState]):
 
     def like(self) -> UPSState:
         """The first messages."""
-        first = starts.messages(self.settings, self.graph)
+        first = starts.initial_messages(self.settings, self.graph)
         return UPSState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
 
     def init(self) -> UPSState:
@@ -96,74 +96,74 @@ class UPS(ToTolerance[UPSState, Settings], Shaped[UPSState]):
             far, bad = fast.settle(self.order, whole, state.messages, arrays, self.fixed, self.target, inner, FIRST, sweeps, self.scratch)
             state.updates[1] = int(sweeps[0]) * len(self.order)
             if (bad >= 0 or not far <= AGREED) and not self.fixed.any():
-                held = feasible.marginals(self.network, self.graph, self.settings)
+                held = feasible_marginals.feasible_marginals(self.network, self.graph, self.settings)
                 return replace(state, messages=self.graph.uniform_messages(), pending=held, clamped=self.hidden)
             refuse_zero_message(self.network, self.graph, bad)
         return state
 
     def step(self, state: UPSState) -> UPSState:
         """One iteration, and the residual of the fixed-point equations after it."""
-        if self.tables is not None and (made := self._direct(state, self.tables)) is not None:
+        if self.tables is not None and (made := self._iterate_all_clamped(state, self.tables)) is not None:
             return made
         found = self.beliefs(state)
-        inner = self._inner(state)
+        inner = self._propagate_inner(state)
         wasted, shift = np.zeros(2, dtype=np.int64), state.shift
         if self.accelerated and state.step >= PLAIN and len(state.clamped):
             last = float(state.residual[-1])
-            proposed = newton.proposal(self.graph, found, state.messages, self.fixed, state.clamped, shift, last, LEAST_REACH)
+            proposed = newton_step.newton_proposal(self.graph, found, state.messages, self.fixed, state.clamped, shift, last, LEAST_REACH)
             if proposed is not None:
-                made, bad = self._minimised(state, proposed[0], inner)
-                if bad < 0 and _improved(state, made, 10 * inner):
+                made, bad = self._minimise_with_clamps(state, proposed[0], inner)
+                if bad < 0 and _has_improved(state, made, 10 * inner):
                     return replace(made, shift=0.1 * proposed[1])
-                shift, wasted = max(10 * proposed[1], newton.LEAST_SHIFT), made.updates - state.updates
-        made, bad = self._minimised(state, found.node, inner)
+                shift, wasted = max(10 * proposed[1], newton_step.LEAST_SHIFT), made.updates - state.updates
+        made, bad = self._minimise_with_clamps(state, found.node, inner)
         refuse_zero_message(self.network, self.graph, bad)
         return replace(made, shift=shift, updates=made.updates + wasted)
 
-    def _inner(self, state: UPSState) -> float:
+    def _propagate_inner(self, state: UPSState) -> float:
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         return max(0.1 * self.settings.tolerance, min(LOOSEST, (INNER_SHARE * last) ** 2))
 
-    def _direct(self, state: UPSState, tables: Array) -> UPSState | None:
+    def _iterate_all_clamped(self, state: UPSState, tables: Array) -> UPSState | None:
         """An iteration with every node clamped, where the trees are pairs in closed form and only the Newton step moves.
 
         It begins at uniform marginals, or random ones.  None where no damping makes the free energy fall.
         """
         if state.step == 0:
             for tilt in (0.0, TILT):  # where uniform marginals are stationary they may be a saddle
-                start = starts.marginals(self.settings, self.graph.cardinality, tilt)
-                made, bad = self._paired(state, tables, np.where(self.fixed[self.owner] == 1, self.target, start), 1.0)
+                start = starts.initial_marginals(self.settings, self.graph.cardinality, tilt)
+                made, bad = self._pairs_all_clamped(state, tables, np.where(self.fixed[self.owner] == 1, self.target, start), 1.0)
                 if bad >= 0 or made.residual[-1] > POLISH:
                     break
             return made if bad < 0 else None
         last, shift = float(state.residual[-1]), state.shift
-        if last < POLISH and (messages := two_state.polished(self.graph, state.messages, self.fixed, self.target)) is not None:
-            made, bad = self._measured(state, messages, self.fixed, self.target, np.array([0, len(self.order)]))
-            if bad < 0 and _improved(state, made, last):
+        if last < POLISH and (messages := binary_edges.polish_messages(self.graph, state.messages, self.fixed, self.target)) is not None:
+            made, bad = self._measure_iteration(state, messages, self.fixed, self.target, np.array([0, len(self.order)]))
+            if bad < 0 and _has_improved(state, made, last):
                 return made
         found, reach = self.beliefs(state), state.reach
         for tries in range(TRIES):
-            proposed = newton.proposal(self.graph, found, state.messages, self.fixed, self.hidden, shift, last, reach)
+            proposed = newton_step.newton_proposal(self.graph, found, state.messages, self.fixed, self.hidden, shift, last, reach)
             if proposed is None:
                 return None
-            made, bad = self._paired(state, tables, proposed[0], 0.1 * proposed[1])
-            if bad < 0 and _improved(state, made, 1e-11 * abs(state.free_energy[-1])):
+            made, bad = self._pairs_all_clamped(state, tables, proposed[0], 0.1 * proposed[1])
+            if bad < 0 and _has_improved(state, made, 1e-11 * abs(state.free_energy[-1])):
                 wasted = tries * np.array([len(self.order), 0])
                 return replace(made, reach=min(2 * reach, MOST_REACH), updates=made.updates + wasted)
-            shift, reach = max(10 * proposed[1], newton.LEAST_SHIFT), LEAST_REACH
+            shift, reach = max(10 * proposed[1], newton_step.LEAST_SHIFT), LEAST_REACH
         return None
 
-    def _paired(self, state: UPSState, tables: Array, node: Array, shift: float) -> tuple[UPSState, int]:
+    def _pairs_all_clamped(self, state: UPSState, tables: Array, node: Array, shift: float) -> tuple[UPSState, int]:
         """The state with all nodes clamped at these marginals; and an edge whose belief is too small for a float64, or −1."""
-        ratio, pair = two_state.nearest(self.graph, tables, node)
+        ratio, pair = binary_edges.bouncing_messages(self.graph, tables, node)
         if (strange := np.flatnonzero(~np.isfinite(ratio))).size:
             return state, int(strange[0])
-        messages, found = two_state.of_ratios(ratio), bethe.PairBeliefs(node, pair.ravel())
+        messages, found = binary_edges.messages_from_ratios(ratio), bethe.PairBeliefs(node, pair.ravel())
         fixed = np.ones(self.graph.nodes, dtype=np.uint8)
-        made, bad = self._measured(state, messages, fixed, node, np.array([len(self.order), 0]), found)
+        made, bad = self._measure_iteration(state, messages, fixed, node, np.array([len(self.order), 0]), found)
         return replace(made, clamped=self.hidden, shift=shift), bad
 
-    def _minimised(self, state: UPSState, node: Array, inner: float) -> tuple[UPSState, int]:
+    def _minimise_with_clamps(self, state: UPSState, node: Array, inner: float) -> tuple[UPSState, int]:
         """The state after an iteration that clamps the next set at these marginals; and a bad edge or −1."""
         plan, graph = self.plans[state.step % len(self.plans)], self.graph
         fixed, target = self.fixed.copy(), self.target
@@ -179,10 +179,10 @@ class UPS(ToTolerance[UPSState, Settings], Shaped[UPSState]):
         counted = np.array([scalings, updates - scalings])
         if bad >= 0:
             return replace(state, updates=state.updates + counted), bad
-        made, bad = self._measured(state, messages, fixed, target, counted)
+        made, bad = self._measure_iteration(state, messages, fixed, target, counted)
         return replace(made, clamped=plan.clamped), bad
 
-    def _measured(
+    def _measure_iteration(
         self, state: UPSState, messages: Array, fixed: Array, target: Array, counted: Array, found: bethe.PairBeliefs | None = None
     ) -> tuple[UPSState, int]:
         """The state after an iteration that ended with these messages; and an edge whose next message is zero everywhere, or −1."""
@@ -210,16 +210,16 @@ class UPS(ToTolerance[UPSState, Settings], Shaped[UPSState]):
 
     def bytes_needed(self, state: UPSState) -> tuple[int, str]:
         """Of the beliefs, or of the dense inverse."""
-        return memory_of_result(self.graph, self.settings.linear_response)
+        return result_memory(self.graph, self.settings.linear_response)
 
-    def result(self, state: UPSState) -> Result:
+    def result(self, state: UPSState) -> InferenceResult:
         """Beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
-        warning = lost_states(self.network, self.graph, state.messages, self.fixed)
+        warning = lost_state_warning(self.network, self.graph, state.messages, self.fixed)
         return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response, warning)
 
 
-def _improved(before: UPSState, after: UPSState, noise: float) -> bool:
+def _has_improved(before: UPSState, after: UPSState, noise: float) -> bool:
     """Did the free energy fall?  Within what the inner tolerance leaves open, half the residual will do."""
     was, now = before.free_energy[-1], after.free_energy[-1]
     return bool(now <= was + 1e-12 * abs(was) or (now <= was + noise and after.residual[-1] <= 0.5 * before.residual[-1]))

@@ -8,10 +8,10 @@ from itertools import combinations
 
 import numpy as np
 
-from herdcli.iterate import run
+from herdcli.iterate import run_steps
 from herdcli.markov.exact import elimination, junction_tree
-from herdcli.markov.exact.junction_tree import Tree
-from herdcli.markov.model.constraints import maximal
+from herdcli.markov.exact.junction_tree import JunctionTreeLayout
+from herdcli.markov.model.constraints import maximal_scopes
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -38,7 +38,7 @@ class CliqueGraph:
 
     def homes(self, scopes: Sequence[Scope]) -> list[int]:
         """The smallest clique that holds each scope (every scope must be in one)."""
-        return homes(self.cliques, scopes)
+        return smallest_cliques(self.cliques, scopes)
 
     def inner(self) -> list[tuple[Scope, list[int]]]:
         """Each separator and its two cliques."""
@@ -53,7 +53,7 @@ class CliqueGraph:
         return bytes_needed(self.cliques, self.inner(), cardinality, scopes)
 
 
-def homes(cliques: Sequence[Scope], scopes: Sequence[Scope]) -> list[int]:
+def smallest_cliques(cliques: Sequence[Scope], scopes: Sequence[Scope]) -> list[int]:
     """The smallest clique that holds each scope (every scope must be in one)."""
     members = [frozenset(clique) for clique in cliques]
     holding: dict[int, list[int]] = {}
@@ -66,25 +66,25 @@ def homes(cliques: Sequence[Scope], scopes: Sequence[Scope]) -> list[int]:
 def bytes_needed(cliques: Sequence[Scope], inner: Sequence[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope]) -> int:
     """Memory of clique tables and of the maps from their cells to those of inner regions and clusters."""
     links = np.ones(len(cliques))
-    np.add.at(links, homes(cliques, scopes), 1)
+    np.add.at(links, smallest_cliques(cliques, scopes), 1)
     for _, parents in inner:
         links[parents] += 1
     sizes = [float(np.prod([float(cardinality[i]) for i in clique])) for clique in cliques]
     return int(min(2.0**62, float(np.dot(sizes, 16 + 4 * links))))
 
 
-def search(network: Network, seed: int, orders: int) -> elimination.Search:
+def search_orders(network: Network, seed: int, orders: int) -> elimination.OrderSearch:
     """The best of some elimination orders."""
     graph = elimination.moral_graph(network)
-    return run(
-        lambda state: elimination.step(network, graph, seed, state),
-        elimination.begin(network),
+    return run_steps(
+        lambda state: elimination.search_step(network, graph, seed, state),
+        elimination.empty_search(network),
         steps=orders,
         until=lambda state: (state.complete and state.width <= 1) or (state.step >= 2 and not state.complete),
     )
 
 
-def junction(tree: Tree) -> tuple[CliqueGraph, list[int]]:
+def junction_tree_from_order(tree: JunctionTreeLayout) -> tuple[CliqueGraph, list[int]]:
     """The maximal cliques of an elimination order, joined as a junction tree, and the position of each in the order."""
     merged = list(range(len(tree.scopes)))
     across = []
@@ -116,7 +116,7 @@ def junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
     is what the trees of its variables have in common; where the cliques are those of a junction tree, the result is it.
     Source: Aji & McEliece (2001); Teh (2003), sec. 6.5.2.
     """
-    kept = maximal(cliques)
+    kept = maximal_scopes(cliques)
     holding: dict[int, list[int]] = {}
     for c, clique in enumerate(kept):
         for i in clique:
@@ -129,15 +129,15 @@ def junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
     for c, d in ranked:
         # Kruskal's algorithm for each variable at once, heaviest intersections first.  A junction tree is a spanning tree of largest
         # total weight Σ |c ∩ d|, and in one each separator is the whole intersection, so that it is found where there is one.
-        agreed = tuple(sorted(i for i in members[c] & members[d] if _join(parents[i], c, d)))
+        agreed = tuple(sorted(i for i in members[c] & members[d] if _union(parents[i], c, d)))
         if agreed:
             joined.append((c, d, agreed))
     forest = {c: c for c in range(len(kept))}
-    loops = [pair for pair in joined if not _join(forest, *pair[:2])]
+    loops = [pair for pair in joined if not _union(forest, *pair[:2])]
     return CliqueGraph(kept, joined, not loops)
 
 
-def _join(parent: dict[int, int], c: int, d: int) -> bool:
+def _union(parent: dict[int, int], c: int, d: int) -> bool:
     """Put c and d into one set; False if they were."""
     roots = []
     for x in (c, d):
@@ -150,7 +150,7 @@ def _join(parent: dict[int, int], c: int, d: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ScalingLayout:
     """The arrays of numpy_junction: links 0 … A−1 join clusters to their cliques, then come those of the inner regions.
 
     Of a clique graph, whose inner regions are separators of two cliques, A + e is the sending end of send e.
@@ -191,12 +191,12 @@ class Layout:
         return np.repeat(1.0 / sizes, sizes)
 
 
-def layout(
+def scaling_layout(
     cliques: list[Scope], inner: list[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope], targets: Sequence[Array]
-) -> Layout:
+) -> ScalingLayout:
     """Clusters, and inner regions with the cliques that agree about them, in flat arrays."""
     states = cardinality.tolist()
-    home = homes(cliques, scopes)
+    home = smallest_cliques(cliques, scopes)
     every = [*scopes, *(variables for variables, _ in inner)]
     ends = [(c, a) for a, c in enumerate(home)]
     ends += [(c, len(scopes) + s) for s, (_, parents) in enumerate(inner) for c in parents]
@@ -205,14 +205,14 @@ def layout(
     flat = [np.asarray(target, dtype=np.float64).ravel() for target in targets]
     padding = np.zeros(sum(sizes[len(scopes) :]))
     links = (
-        _offsets([math.prod(states[i] for i in clique) for clique in cliques]),
+        _cumulative_offsets([math.prod(states[i] for i in clique) for clique in cliques]),
         np.array([c for c, _ in ends], dtype=np.int32),
         np.array([s for _, s in ends], dtype=np.int32),
-        _offsets([len(part) for part in maps]),
+        _cumulative_offsets([len(part) for part in maps]),
         np.concatenate(maps) if maps else np.empty(0, dtype=np.int32),
-        _offsets(sizes),
+        _cumulative_offsets(sizes),
     )
-    return Layout(cliques, inner, links, home, np.concatenate([*flat, padding]), np.empty(2 * max(sizes, default=1)))
+    return ScalingLayout(cliques, inner, links, home, np.concatenate([*flat, padding]), np.empty(2 * max(sizes, default=1)))
 
 
 def cell_map(clique: Scope, scope: Scope, states: Sequence[int]) -> Array:
@@ -228,11 +228,11 @@ def cell_map(clique: Scope, scope: Scope, states: Sequence[int]) -> Array:
     return found.ravel()
 
 
-def _offsets(lengths: Sequence[int]) -> Array:
+def _cumulative_offsets(lengths: Sequence[int]) -> Array:
     return np.concatenate(([0], np.cumsum(np.array(lengths, dtype=np.int64)))).astype(np.int64)
 
 
-def depth_first(graph: CliqueGraph, root: int) -> Iterator[tuple[int, int, bool]]:
+def walk_depth_first(graph: CliqueGraph, root: int) -> Iterator[tuple[int, int, bool]]:
     """(clique arrived at, send that led there or −1, for the first time?) of a walk around the tree of `root`."""
     near = graph.neighbours()
     yield root, -1, True
@@ -250,25 +250,25 @@ def depth_first(graph: CliqueGraph, root: int) -> Iterator[tuple[int, int, bool]
                 yield path[-1][0], came ^ 1, False
 
 
-def roots(graph: CliqueGraph) -> list[int]:
+def tree_roots(graph: CliqueGraph) -> list[int]:
     """The first clique of each connected part of a tree."""
     seen: set[int] = set()
     found = []
     for c in range(len(graph.cliques)):
         if c not in seen:
             found.append(c)
-            seen.update(there for there, _, _ in depth_first(graph, c))
+            seen.update(there for there, _, _ in walk_depth_first(graph, c))
     return found
 
 
-def around(graph: CliqueGraph, made: Layout) -> list[Row]:
+def scaling_schedule(graph: CliqueGraph, made: ScalingLayout) -> list[Row]:
     """UPS-JT: around each tree depth first, a propagation a step, and scalings where a clique is met for the first time."""
     owned: list[list[int]] = [[] for _ in made.cliques]
     for a, c in enumerate(made.home):
         owned[c].append(a)
     rows: list[Row] = []
-    for root in roots(graph):
-        for c, e, first in depth_first(graph, root):
+    for root in tree_roots(graph):
+        for c, e, first in walk_depth_first(graph, root):
             if e >= 0:
                 rows.append(made.send(e))
             if first:
@@ -276,7 +276,7 @@ def around(graph: CliqueGraph, made: Layout) -> list[Row]:
     return rows
 
 
-def start(base: Network | None, tree: Tree, kept: Sequence[int], made: Layout) -> tuple[Array, Array]:
+def initial_tables(base: Network | None, tree: JunctionTreeLayout, kept: Sequence[int], made: ScalingLayout) -> tuple[Array, Array]:
     """Clique tables and separator marginals of a base network, or uniform ones.
 
     kept  the position of each clique in the elimination order of `tree`.
@@ -285,7 +285,7 @@ def start(base: Network | None, tree: Tree, kept: Sequence[int], made: Layout) -
     if base is None:
         return made.uniform_tables(), values
     home = [min((tree.position[i] for i in scope if base.cardinality[i] > 1), default=0) for scope, _ in base.factors()]
-    found = junction_tree.calibrate(base, Tree(tree.scopes, tree.parent, home, tree.position))
+    found = junction_tree.calibrate(base, JunctionTreeLayout(tree.scopes, tree.parent, home, tree.position))
     tables = np.concatenate([np.exp(found.tables[k] - found.log_z).ravel() for k in kept])
     for s, (_, (c, _)) in enumerate(made.inner):
         k = made.clusters + 2 * s

@@ -37,22 +37,22 @@ Graph = list[set[int]]
 
 
 @dataclass(frozen=True)
-class Flat:
+class FlatGraph:
     """A graph as arrays.  offset (N + 1,), near  of each variable its neighbours, ascending."""
 
     offset: Array
     near: Array
 
 
-def flat(graph: Graph) -> Flat:
+def flatten_graph(graph: Graph) -> FlatGraph:
     """A graph as arrays."""
     offset = np.zeros(len(graph) + 1, dtype=np.int64)
     np.cumsum([len(near) for near in graph], out=offset[1:])
-    return Flat(offset, np.array([j for near in graph for j in sorted(near)], dtype=np.int64))
+    return FlatGraph(offset, np.array([j for near in graph for j in sorted(near)], dtype=np.int64))
 
 
 @dataclass
-class Search:
+class OrderSearch:
     """The best order so far.  cells is the number of table cells over all cliques, 0 before the first run; largest of one.
     messages  numbers in all messages: the cells of a clique, less its first variable.
 
@@ -73,17 +73,17 @@ class Search:
     @property
     def cost(self) -> float:
         """What orders are compared by."""
-        return cost(self.cells, self.messages)
+        return elimination_cost(self.cells, self.messages)
 
 
-def cost(cells: float, messages: float) -> float:
+def elimination_cost(cells: float, messages: float) -> float:
     """The numbers that propagation makes, which is its time, and those that it keeps: twice as many at least as it has at once."""
     return cells + messages
 
 
-def begin(network: Network) -> Search:
+def empty_search(network: Network) -> OrderSearch:
     """Nothing found yet."""
-    return Search(np.empty(0, dtype=np.int64), 0.0, 0, False, 0)
+    return OrderSearch(np.empty(0, dtype=np.int64), 0.0, 0, False, 0)
 
 
 def moral_graph(network: Network, cardinality: Array | None = None) -> Graph:
@@ -100,7 +100,7 @@ def moral_graph(network: Network, cardinality: Array | None = None) -> Graph:
     return graph
 
 
-def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
+def search_step(network: Network, graph: Graph, seed: int, state: OrderSearch) -> OrderSearch:
     """One more run, of the KINDS in turn, and one along a line; given up once they cost more than the best.
 
     After all KINDS come runs whose prices have noise, as what is best now need not be in the end (Fishelson & Geiger 2004, who
@@ -114,34 +114,38 @@ def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
     states, before = network.cardinality.tolist(), states_before(network).tolist()
     kind = kinds[(state.step + (network.count > LONGEST)) % len(kinds)]  # min-fill takes five times as long to be hopeless
     spread = NOISE[state.step // len(kinds) % len(NOISE)]
-    luck = _luck(seed, state.step, spread, states)
-    near = flat(graph)
-    for made in _both(near, states, kind, luck, state.cost if state.complete else HOPELESS):
-        _keep(state, made)
+    luck = _random_ties(seed, state.step, spread, states)
+    near = flatten_graph(graph)
+    for made in _greedy_and_linear_runs(near, states, kind, luck, state.cost if state.complete else HOPELESS):
+        _keep_better(state, made)
     if before != states:
-        luck = _luck(seed, state.step, spread, before)
-        for whole in _both(flat(moral_graph(network, states_before(network))), before, kind, luck, state.whole or HOPELESS):
-            _keep_whole(state, near, states, whole)
+        luck = _random_ties(seed, state.step, spread, before)
+        for whole in _greedy_and_linear_runs(
+            flatten_graph(moral_graph(network, states_before(network))), before, kind, luck, state.whole or HOPELESS
+        ):
+            _keep_unconditioned_order(state, near, states, whole)
     if state.step % 2:
-        _ends_again(network, near, kinds, seed, state)
+        _improve_endings(network, near, kinds, seed, state)
     state.step += 1
     return state
 
 
-def _ends_again(network: Network, near: Flat, kinds: Sequence[str], seed: int, state: Search) -> None:
+def _improve_endings(network: Network, near: FlatGraph, kinds: Sequence[str], seed: int, state: OrderSearch) -> None:
     """Eliminate what leaves last again, of the best order and, under evidence, of the best one without it, where trees are large."""
     states, before, large = network.cardinality.tolist(), states_before(network).tolist(), WORTH_IT * network.count * PER_VARIABLE
     if state.complete and state.cost > large:
         random = generator(seed, Stream.ELIMINATION, unit=1, step=state.step)
-        _keep(state, _late(near, states, state.order.tolist(), kinds, random, state.cost))
+        _keep_better(state, _improve_late_part(near, states, state.order.tolist(), kinds, random, state.cost))
     if before != states and state.unheld is not None and state.whole > large:
         random = generator(seed, Stream.ELIMINATION, unit=1, step=state.step)
-        unheld = flat(moral_graph(network, states_before(network)))
-        whole = _late(unheld, before, state.unheld.tolist(), kinds, random, state.whole)
-        _keep_whole(state, near, states, whole)
+        unheld = flatten_graph(moral_graph(network, states_before(network)))
+        whole = _improve_late_part(unheld, before, state.unheld.tolist(), kinds, random, state.whole)
+        _keep_unconditioned_order(state, near, states, whole)
 
 
-def _late(near: Flat, states: list[int], order: list[int], kinds: Sequence[str], random: Generator, best: float) -> Run:
+def _improve_late_part(
+    near: FlatGraph, states: list[int], order: list[int], kinds: Sequence[str], random: Generator, best: float
+) -> EliminationRun:
     """The best of greedy runs with noise over the end of an order, as many as take the time of one over all; no order if none is better.
 
     The largest cliques are made last, of few variables: there a run is cheap, and the beginning of a good order is kept.
@@ -149,28 +153,28 @@ def _late(near: Flat, states: list[int], order: list[int], kinds: Sequence[str],
     share = LATE[int(random.integers(len(LATE)))]
     free = [i for i in order if states[i] > 1]
     first, last = order[: len(order) - round(share * len(free))], order[len(order) - round(share * len(free)) :]
-    done, left = _left(near, states, first)
-    small, few = _among(left, last), [states[i] for i in last]
-    found = Run(None, done.cells, done.largest, done.width, done.messages)
+    done, left = _eliminate_partially(near, states, first)
+    small, few = _subgraph(left, last), [states[i] for i in last]
+    found = EliminationRun(None, done.cells, done.largest, done.width, done.messages)
     for _ in range(round(1 / share)):
         kind, spread = kinds[int(random.integers(len(kinds)))], NOISE_LATE[int(random.integers(len(NOISE_LATE)))]
         ties, noise = random.random(len(last)).tolist(), np.exp(spread * random.standard_normal(len(last))).tolist()
-        made = _run(small, few, kind, ties, best - done.cost, noise=noise)
+        made = _greedy_run(small, few, kind, ties, best - done.cost, noise=noise)
         if made.order is not None and done.cost + made.cost < best:
             best = done.cost + made.cost
             cells, largest, width = done.cells + made.cells, max(done.largest, made.largest), max(done.width, made.width)
-            found = Run([*first, *(last[k] for k in made.order)], cells, largest, width, done.messages + made.messages)
+            found = EliminationRun([*first, *(last[k] for k in made.order)], cells, largest, width, done.messages + made.messages)
     return found
 
 
-def _keep_whole(state: Search, near: Flat, states: list[int], whole: Run) -> None:
+def _keep_unconditioned_order(state: OrderSearch, near: FlatGraph, states: list[int], whole: EliminationRun) -> None:
     """Take an order of the network without evidence that is better than the best, for the network under evidence too."""
     if whole.order is not None and not 0 < state.whole <= whole.cost:
         state.whole, state.unheld = whole.cost, np.array(whole.order, dtype=np.int64)
-        _keep(state, _along(near, states, whole.order))
+        _keep_better(state, _eliminate_in_order(near, states, whole.order))
 
 
-def _luck(seed: int, step: int, spread: float, states: list[int]) -> tuple[list[float], list[float]]:
+def _random_ties(seed: int, step: int, spread: float, states: list[int]) -> tuple[list[float], list[float]]:
     """Ties, and noise on prices, of each variable: those of one state change nothing for the others."""
     free = np.array(states) > 1
     random, ties, noise = generator(seed, Stream.ELIMINATION, step=step), np.zeros(len(states)), np.ones(len(states))
@@ -179,20 +183,22 @@ def _luck(seed: int, step: int, spread: float, states: list[int]) -> tuple[list[
     return ties.tolist(), noise.tolist()
 
 
-def _both(near: Flat, states: list[int], kind: str, luck: tuple[list[float], list[float]], limit: float) -> Iterator[Run]:
+def _greedy_and_linear_runs(
+    near: FlatGraph, states: list[int], kind: str, luck: tuple[list[float], list[float]], limit: float
+) -> Iterator[EliminationRun]:
     """A greedy run, and an arrangement along a line where that may cost no more than the best that is known."""
     ties, noise = luck
-    greedy = _run(near, states, kind, ties, limit, noise=noise)
+    greedy = _greedy_run(near, states, kind, ties, limit, noise=noise)
     yield greedy
     if greedy.width <= 1 or len(states) > LONGEST:
         return
     least = min(limit, greedy.cost) if greedy.order is not None else limit
-    line = arranged(near, states, ties, 16 * least)
+    line = linear_arrangement(near, states, ties, 16 * least)
     if line is not None:
-        yield _along(near, states, line)
+        yield _eliminate_in_order(near, states, line)
 
 
-def enough(network: Network, state: Search, orders: int) -> bool:
+def has_enough_orders(network: Network, state: OrderSearch, orders: int) -> bool:
     """Whether the orders that were asked for are tried, and others would cost more than half of what the best one will.
 
     Counted, not timed.  Under evidence no fewer are tried than without it.
@@ -204,13 +210,13 @@ def enough(network: Network, state: Search, orders: int) -> bool:
 def fill_order(network: Network, seed: int) -> list[int]:
     """All variables in the order of one run of min-fill, however wide its cliques are."""
     ties = generator(seed, Stream.ELIMINATION).random(network.count).tolist()
-    found = _run(flat(moral_graph(network)), network.cardinality.tolist(), "fill", ties, math.inf, network.count)
+    found = _greedy_run(flatten_graph(moral_graph(network)), network.cardinality.tolist(), "fill", ties, math.inf, network.count)
     assert found.order is not None
     return found.order
 
 
 @dataclass(frozen=True)
-class Run:
+class EliminationRun:
     """One elimination; no order where it was given up."""
 
     order: list[int] | None
@@ -222,10 +228,10 @@ class Run:
     @property
     def cost(self) -> float:
         """What orders are compared by."""
-        return cost(self.cells, self.messages)
+        return elimination_cost(self.cells, self.messages)
 
 
-def _keep(state: Search, made: Run) -> None:
+def _keep_better(state: OrderSearch, made: EliminationRun) -> None:
     """Take an order that is better than the best."""
     if made.order is None:
         if not state.complete:
@@ -235,19 +241,19 @@ def _keep(state: Search, made: Run) -> None:
         state.cells, state.largest, state.width, state.messages = made.cells, made.largest, made.width, made.messages
 
 
-def _along(near: Flat, states: list[int], order: list[int]) -> Run:
+def _eliminate_in_order(near: FlatGraph, states: list[int], order: list[int]) -> EliminationRun:
     """The elimination of a graph in a given order."""
-    return _left(near, states, order)[0]
+    return _eliminate_partially(near, states, order)[0]
 
 
-def _left(near: Flat, states: list[int], order: list[int]) -> tuple[Run, Flat]:
+def _eliminate_partially(near: FlatGraph, states: list[int], order: list[int]) -> tuple[EliminationRun, FlatGraph]:
     """The elimination of a graph in an order of some variables, and the graph of the others."""
     told = fast.elimination_along(near.offset, near.near, np.array(states, dtype=np.float64), np.array(order, dtype=np.int64))
     cells, largest, width, messages, offset, left = told
-    return Run(order, cells, largest, width, messages), Flat(offset, left)
+    return EliminationRun(order, cells, largest, width, messages), FlatGraph(offset, left)
 
 
-def arranged(near: Flat, states: list[int], ties: list[float], limit: float) -> list[int] | None:
+def linear_arrangement(near: FlatGraph, states: list[int], ties: list[float], limit: float) -> list[int] | None:
     """All variables in the order in which they leave a line; None where the frontiers have more cells than `limit`.
 
     They enter one after the other, and each leaves once all its neighbours have entered.  The variables between are the frontier; the
@@ -255,23 +261,23 @@ def arranged(near: Flat, states: list[int], ties: list[float], limit: float) -> 
     from several ends of the graph.  Source: Kinnersley (1992), pathwidth is vertex separation; Díaz, Petit & Serna (2002) for heuristics.
     """
     order = np.empty(len(states), dtype=np.int64)
-    complete = fast.elimination_line(near.offset, near.near, _weights(states), np.argsort(ties, kind="stable"), limit, order)
+    complete = fast.elimination_line(near.offset, near.near, _log_weights(states), np.argsort(ties, kind="stable"), limit, order)
     return order.tolist() if complete else None
 
 
-def _weights(states: list[int]) -> Array:
+def _log_weights(states: list[int]) -> Array:
     return np.array([math.log2(count) for count in states], dtype=np.float64)
 
 
-def _run(
-    near: Flat,
+def _greedy_run(
+    near: FlatGraph,
     states: list[int],
     kind: str,
     ties: list[float],
     limit: float,
     widest: int = MOST_AXES,
     noise: Sequence[float] | None = None,
-) -> Run:
+) -> EliminationRun:
     """One greedy elimination, given up where it costs more than `limit`, is as wide as `widest`, or is long and far on the way to HOPELESS.
 
     kind  one of KINDS.  noise  of each variable, what its price is multiplied by (raised by half an edge, as many cost nothing).
@@ -281,13 +287,13 @@ def _run(
     order, luck = np.empty(len(states), dtype=np.int64), np.ones(len(states)) if noise is None else np.array(noise, dtype=np.float64)
     numbers, tie = np.array(states, dtype=np.float64), np.array(ties, dtype=np.float64)
     left, cells, largest, width, messages = fast.greedy_elimination(
-        near.offset, near.near, numbers, _weights(states), kind, tie, luck, limits, order
+        near.offset, near.near, numbers, _log_weights(states), kind, tie, luck, limits, order
     )
-    return Run(order.tolist() if left == len(states) else None, cells, largest, width, messages)
+    return EliminationRun(order.tolist() if left == len(states) else None, cells, largest, width, messages)
 
 
-def _among(near: Flat, some: list[int]) -> Flat:
+def _subgraph(near: FlatGraph, some: list[int]) -> FlatGraph:
     """The graph of some variables alone, numbered anew as they come, whose neighbours are all among them."""
     place = {i: k for k, i in enumerate(some)}
     bounds, each = near.offset.tolist(), near.near.tolist()
-    return flat([{place[j] for j in each[bounds[i] : bounds[i + 1]]} for i in some])
+    return flatten_graph([{place[j] for j in each[bounds[i] : bounds[i + 1]]} for i in some])

@@ -12,7 +12,7 @@ import numpy as np
 
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.model.network import Factor, Network
-from herdcli.markov.model.support import IMPOSSIBLE
+from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -20,7 +20,7 @@ MOST_STATES = 1 << 26
 
 
 @dataclass
-class State:
+class EnumerationState:
     """The joint distribution, all variables in order, and the residuals so far (largest marginal error before a sweep)."""
 
     joint: Array
@@ -28,7 +28,7 @@ class State:
     step: int
 
 
-def shape(network: Network) -> tuple[int, ...]:
+def joint_shape(network: Network) -> tuple[int, ...]:
     """Of the joint table: an axis for each variable of two states or more."""
     return tuple(states for states in network.cardinality.tolist() if states > 1)
 
@@ -42,7 +42,7 @@ def log_joint(network: Network) -> Array:
         raise DataError(f"{wide} variables have 2^{math.log2(states):.1f} states together, enumerate handles 2^26", hint=hint)
     kept = [i for i in range(network.count) if network.cardinality[i] > 1]
     axis = {i: k for k, i in enumerate(kept)}
-    table = np.zeros(shape(network))
+    table = np.zeros(joint_shape(network))
     for scope, values in network.factors():
         inside = [i for i in scope if i in axis]
         with np.errstate(divide="ignore"):
@@ -52,21 +52,21 @@ def log_joint(network: Network) -> Array:
     return table
 
 
-def init(network: Network) -> State:
+def initial_joint(network: Network) -> EnumerationState:
     """P itself.  Raises NegativeResult if no state has a probability."""
     table = log_joint(network)
     top = table.max()
     if top == -np.inf:
         raise NegativeResult(IMPOSSIBLE)
     joint = np.exp(table - top)
-    return State(joint / joint.sum(), np.empty(0), 0)
+    return EnumerationState(joint / joint.sum(), np.empty(0), 0)
 
 
-def step(network: Network, state: State) -> State:
+def fitting_sweep(network: Network, state: EnumerationState) -> EnumerationState:
     """One sweep of proportional fitting over the observed marginals, in order."""
     largest = 0.0
     for i, target in network.observations().items():
-        present = marginal(network, state.joint, (i,))
+        present = joint_marginal(network, state.joint, (i,))
         if (target[present == 0] > 0).any():
             raise NegativeResult(f"the observed marginal of {network.name(i)} gives probability to a state that is impossible")
         largest = max(largest, float(np.abs(present - target).max()))
@@ -74,17 +74,17 @@ def step(network: Network, state: State) -> State:
         if network.cardinality[i] > 1:
             # 5.16 on the joint table: of all Q with this marginal, Q ← Q ô_i/Q_i
             # is nearest in KL, which only depends on how x_i is distributed.
-            state.joint *= ratio.reshape([-1 if k == i else 1 for k in _axes(network)])
-    return State(state.joint, np.append(state.residual, largest), state.step + 1)
+            state.joint *= ratio.reshape([-1 if k == i else 1 for k in _variable_axes(network)])
+    return EnumerationState(state.joint, np.append(state.residual, largest), state.step + 1)
 
 
-def _axes(network: Network) -> list[int]:
+def _variable_axes(network: Network) -> list[int]:
     return [i for i in range(network.count) if network.cardinality[i] > 1]
 
 
-def marginal(network: Network, joint: Array, scope: tuple[int, ...]) -> Array:
+def joint_marginal(network: Network, joint: Array, scope: tuple[int, ...]) -> Array:
     """The marginal over some variables, axes in the order of `scope`."""
-    axes = _axes(network)
+    axes = _variable_axes(network)
     kept = [i for i in axes if i in scope]
     p = joint.sum(axis=tuple(k for k, i in enumerate(axes) if i not in scope))
     wide = [i for i in scope if i in kept]
@@ -92,10 +92,10 @@ def marginal(network: Network, joint: Array, scope: tuple[int, ...]) -> Array:
     return result
 
 
-def results(network: Network, state: State) -> tuple[list[Array], list[Factor], float]:
+def joint_results(network: Network, state: EnumerationState) -> tuple[list[Array], list[Factor], float]:
     """Marginals of variables and factors, and −min Σ Q log(Q/Π f), which is log Z without observed marginals."""
-    nodes = [marginal(network, state.joint, (i,)) for i in range(network.count)]
-    cliques = [(scope, marginal(network, state.joint, scope)) for scope, _ in network.factors() if scope]
+    nodes = [joint_marginal(network, state.joint, (i,)) for i in range(network.count)]
+    cliques = [(scope, joint_marginal(network, state.joint, scope)) for scope, _ in network.factors() if scope]
     energy = log_joint(network)
     on = state.joint > 0
     q = state.joint[on]

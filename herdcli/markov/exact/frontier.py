@@ -19,13 +19,13 @@ import math
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import RunProgress
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov.exact.junction_tree import log_sum
-from herdcli.markov.method import Result, Settings, Stepwise
-from herdcli.markov.model import grids
+from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise
+from herdcli.markov.model import lattice_detection
 from herdcli.markov.model.network import Factor, Network
-from herdcli.markov.model.support import IMPOSSIBLE
+from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -37,7 +37,7 @@ BACK = 4.0  # times as long a row takes on the way back, by `scripts/bench_dry_r
 
 
 @dataclass(frozen=True)
-class Lattice:
+class SweptLattice:
     """Log factors of cells (r, c) in the swept order, row by row: of one cell (K,), with the one above, with the one to the left.
 
     states (R, C).  place (R, C) the variable at each cell.  constant  of factors over no free variable.
@@ -52,7 +52,7 @@ class Lattice:
 
 
 @dataclass
-class State:
+class FrontierState:
     """Tables at the ends of rows, (R + 1, largest); their log scales; β; marginals of cells and of pairs, padded; rows done.
 
     The first table, of one cell, is 1, in logarithms 0.
@@ -72,9 +72,9 @@ class State:
         return bool(self.ends[0, 0] == 0)
 
 
-def find(network: Network) -> Lattice | str:
+def find_lattice(network: Network) -> SweptLattice | str:
     """The lattice that a network is, swept along its longer side; else in words why it is none."""
-    place = grids.place(network)
+    place = lattice_detection.lattice_layout(network)
     if place is None:
         return "needs a network made as a grid"
     place = place.T if place.shape[1] > place.shape[0] else place
@@ -99,16 +99,16 @@ def find(network: Network) -> Lattice | str:
             first, second = sorted(cells)
             kind = above if first[1] == second[1] else left
             kind[second] = kind.get(second, 0.0) + (logs if cells[0] == first else logs.T)
-    return Lattice(network.cardinality[place], place, single, above, left, constant)
+    return SweptLattice(network.cardinality[place], place, single, above, left, constant)
 
 
-class Frontier(Stepwise[State]):
+class Frontier(Stepwise[FrontierState]):
     """`frontier`: a step is a row, forward and then back."""
 
-    state = State
+    state = FrontierState
 
-    def __init__(self, network: Network, settings: Settings) -> None:
-        found = find(network)
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
+        found = find_lattice(network)
         if isinstance(found, str):
             raise BadUsage(f"--algorithm frontier {found}", hint="--algorithm junction-tree")
         self.lattice = found
@@ -120,7 +120,7 @@ class Frontier(Stepwise[State]):
         self.words = self.bytes_needed(None)[1]
         self.tables: list[Array] = []  # that rows are made in again and again: no state has them between two steps
 
-    def bytes_needed(self, state: State | None) -> tuple[int, str]:
+    def bytes_needed(self, state: FrontierState | None) -> tuple[int, str]:
         """Of the tables at the ends of rows, of one row's, and of temporary ones; once two rows were swept, of what the way back adds."""
         cells = self._cells()
         tables = self.columns + 2
@@ -134,12 +134,12 @@ class Frontier(Stepwise[State]):
         """All of it; none where `init` refuses the tables whatever may be taken."""
         return 0 if self._cells() > MOST_CELLS else self.bytes_needed(None)[0]
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: FrontierState) -> RunProgress:
         """The steps done, and what share of the work they were: that of a row is its tables' cells."""
         steps = super().progress(state)
         cells = np.array([sum(row) for row in self.made], dtype=np.float64)
         work = np.concatenate((cells, BACK * cells[::-1]))
-        return Progress(steps.step, steps.bound, steps.figure, float(work[: state.step].sum() / work.sum()))
+        return RunProgress(steps.step, steps.bound, steps.figure, float(work[: state.step].sum() / work.sum()))
 
     def _cells(self) -> int:
         """Of the largest table."""
@@ -152,7 +152,7 @@ class Frontier(Stepwise[State]):
         before: list[int] = self.lattice.states[r - 1].tolist() if r else [1] * self.columns
         return [math.prod([*now[: c + 1], *before[c + 1 :]]) for c in range(self.columns)]
 
-    def init(self) -> State:
+    def init(self) -> FrontierState:
         """Before the first row.  Raises DataError for tables that no machine holds."""
         cells = self._cells()
         if cells > MOST_CELLS:
@@ -160,14 +160,14 @@ class Frontier(Stepwise[State]):
             raise DataError(f"a frontier over this lattice has 2^{math.log2(cells):.1f} cells, at most 2^27 can be swept", hint=hint)
         return self._empty(logs=False)
 
-    def _empty(self, logs: bool) -> State:
+    def _empty(self, logs: bool) -> FrontierState:
         K, shape = int(self.lattice.states.max()), self.lattice.states.shape
         ends = np.full((self.rows + 1, max(self.sizes)), -np.inf if logs else 0.0)
         ends[0, 0] = 0.0 if logs else 1.0
         single, pair = np.zeros((*shape, K)), np.zeros((*shape, K, K))
-        return State(ends, np.zeros(self.rows + 1), np.empty(0), single, pair, pair.copy(), 0)
+        return FrontierState(ends, np.zeros(self.rows + 1), np.empty(0), single, pair, pair.copy(), 0)
 
-    def step(self, state: State) -> State:
+    def step(self, state: FrontierState) -> FrontierState:
         """The next row, forward or back; the first again, in logarithms, where a float64 does not reach."""
         if state.step < self.rows:
             r = state.step
@@ -179,7 +179,7 @@ class Frontier(Stepwise[State]):
             state.scale[r + 1] = state.scale[r] + scale
             if not np.isfinite(state.scale[r + 1]):
                 raise NegativeResult(IMPOSSIBLE)
-        elif not self._back(state, 2 * self.rows - 1 - state.step):
+        elif not self._backward_row(state, 2 * self.rows - 1 - state.step):
             return self._empty(logs=True)
         state.step += 1
         return state
@@ -190,7 +190,7 @@ class Frontier(Stepwise[State]):
             self.tables.append(np.empty(self.largest))
         return self.tables[at][: rows * columns].reshape(rows, columns)
 
-    def _row(self, state: State, r: int, last: int) -> list[tuple[Array, float]] | None:
+    def _row(self, state: FrontierState, r: int, last: int) -> list[tuple[Array, float]] | None:
         """α after each cell of row r, axes (going first, …, new), the first entry before the row; log scales since its start.
 
         Those of the `last` cells alone hold (before them is what came later).  None where a table is too small for a float64.
@@ -212,7 +212,7 @@ class Frontier(Stepwise[State]):
             rest = table.size // len(above)
             grown = self._table(c % last, rest, above.shape[1])
             np.matmul(table.reshape(len(above), rest).T, above, out=grown)
-            _multiply(grown.reshape(-1, beside.size), beside.ravel())
+            _multiply_rows(grown.reshape(-1, beside.size), beside.ravel())
             top = float(grown.max())
             if top < LEAST_TOP:
                 return None
@@ -233,7 +233,7 @@ class Frontier(Stepwise[State]):
             return (above, left, 0.0) if logs else (np.exp(above), np.exp(left), 0.0)
         return np.exp(above - tops[0]), np.exp(left - tops[1]), sum(tops)
 
-    def _back(self, state: State, r: int) -> bool:
+    def _backward_row(self, state: FrontierState, r: int) -> bool:
         """β before row r from β after it, and the marginals of the row's cells and pairs; False where a float64 does not reach."""
         if not state.beta.size:
             state.beta = np.zeros(self.sizes[r]) if state.logs else np.ones(self.sizes[r])
@@ -255,7 +255,7 @@ class Frontier(Stepwise[State]):
                 state.beta = (beta - beta.max()).ravel()
             else:
                 pair = np.einsum("ij,ij->j", after.reshape(-1, beside.size), state.beta.reshape(-1, beside.size)).reshape(beside.shape)
-                _multiply(state.beta.reshape(-1, beside.size), beside.ravel())
+                _multiply_rows(state.beta.reshape(-1, beside.size), beside.ravel())
                 coming = state.beta.reshape(-1, above.shape[1])
                 up = (before @ coming) * above
                 # The last of a row is the state's own.
@@ -268,13 +268,13 @@ class Frontier(Stepwise[State]):
             self._keep(state, r, c, pair / pair.sum(), up / up.sum())
         return True
 
-    def _keep(self, state: State, r: int, c: int, pair: Array, up: Array) -> None:
+    def _keep(self, state: FrontierState, r: int, c: int, pair: Array, up: Array) -> None:
         states = int(self.lattice.states[r, c])
         state.single[r, c, :states] = pair.sum(axis=0)
         state.left[r, c, : len(pair), :states] = pair
         state.above[r, c, : len(up), :states] = up
 
-    def result(self, state: State) -> Result:
+    def result(self, state: FrontierState) -> InferenceResult:
         """All marginals and log Z."""
         lattice = self.lattice
         nodes: list[Array] = [np.empty(0)] * lattice.place.size
@@ -287,15 +287,15 @@ class Frontier(Stepwise[State]):
                 scope = int(lattice.place[first]), int(lattice.place[r, c])
                 cliques.append((scope, tables[r, c, : lattice.states[first], : lattice.states[r, c]].copy()))
         log_z = lattice.constant + float(state.scale[self.rows]) + self._last(state)
-        return Result(nodes, cliques, {"log_z": log_z, "free_energy": -log_z, "iterations": state.step})
+        return InferenceResult(nodes, cliques, {"log_z": log_z, "free_energy": -log_z, "iterations": state.step})
 
-    def _last(self, state: State) -> float:
+    def _last(self, state: FrontierState) -> float:
         """log of the sum of the last table."""
         table = state.ends[self.rows, : self.sizes[-1]]
         return float(log_sum(table, (0,))) if state.logs else math.log(float(table.sum()))
 
 
-def _multiply(table: Array, by: Array) -> None:
+def _multiply_rows(table: Array, by: Array) -> None:
     """Each row of a table (n, k), in its place, by the same (k,): rows so short as these many at a time, which is several times as fast."""
     whole = len(table) // WIDE * WIDE
     wide = table[:whole].reshape(-1, WIDE * len(by))

@@ -15,13 +15,13 @@ import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.model.network import Factor, Network
-from herdcli.markov.model.support import IMPOSSIBLE
+from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
 @dataclass
-class Tree:
+class JunctionTreeLayout:
     """Cliques by elimination position: variables in elimination order (the first is the one eliminated), parent or −1."""
 
     scopes: list[list[int]]
@@ -35,7 +35,7 @@ class Tree:
         return 8 * (2 * sum(sizes) + 3 * max(sizes, default=0))
 
 
-def plan(network: Network, order: Array, whole: bool = False) -> Tree:
+def plan_tree(network: Network, order: Array, whole: bool = False) -> JunctionTreeLayout:
     """The cliques of an elimination order (a permutation of the variables).
 
     A variable of one state, as evidence makes them, is a constant: it stands alone and joins no neighbours, unless the
@@ -57,7 +57,7 @@ def plan(network: Network, order: Array, whole: bool = False) -> Tree:
         parent.append(at[ordered[1]] if len(ordered) > 1 else -1)
         if len(ordered) > 1:
             members[parent[k]].update(ordered[1:])
-    return Tree(scopes, parent, home, at)
+    return JunctionTreeLayout(scopes, parent, home, at)
 
 
 def free_scopes(network: Network, free: Array) -> Iterator[list[int]]:
@@ -68,20 +68,20 @@ def free_scopes(network: Network, free: Array) -> Iterator[list[int]]:
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class CalibratedTree:
     """The log of each clique's unnormalised marginal, and log Z."""
 
-    tree: Tree
+    tree: JunctionTreeLayout
     tables: list[Array]
     log_z: float
 
 
-def calibrate(network: Network, tree: Tree) -> Calibrated:
+def calibrate(network: Network, tree: JunctionTreeLayout) -> CalibratedTree:
     """Collect messages from the leaves, then distribute.  Raises NegativeResult if no state has a probability."""
-    return calibrated(tree, initial(network, tree), network.cardinality.tolist())
+    return calibrate_tables(tree, initial_tables(network, tree), network.cardinality.tolist())
 
 
-def calibrated(tree: Tree, tables: list[Array], states: list[int]) -> Calibrated:
+def calibrate_tables(tree: JunctionTreeLayout, tables: list[Array], states: list[int]) -> CalibratedTree:
     """The same from the log table of each clique, which becomes its marginal."""
     messages: list[Array] = []
     log_z = 0.0
@@ -92,7 +92,7 @@ def calibrated(tree: Tree, tables: list[Array], states: list[int]) -> Calibrated
             log_z += float(up)
         else:
             parent = tables[tree.parent[k]]
-            parent += _placed(up, tree.scopes[k][1:], tree.scopes[tree.parent[k]], states)
+            parent += _align_axes(up, tree.scopes[k][1:], tree.scopes[tree.parent[k]], states)
     if log_z == -np.inf:
         raise NegativeResult(IMPOSSIBLE)
     for k in range(len(tables) - 1, -1, -1):
@@ -108,15 +108,15 @@ def calibrated(tree: Tree, tables: list[Array], states: list[int]) -> Calibrated
         impossible = messages[k] == -np.inf  # 0/0 of Hugin propagation is 0
         down -= np.where(impossible, 0.0, messages[k])
         tables[k] += down
-    return Calibrated(tree, tables, log_z)
+    return CalibratedTree(tree, tables, log_z)
 
 
-def calibrate_without_division(network: Network, tree: Tree) -> Calibrated:
+def calibrate_without_division(network: Network, tree: JunctionTreeLayout) -> CalibratedTree:
     """The same by Shafer–Shenoy propagation: a message is the product of all other incoming ones, nothing is divided out.
 
     More products where a clique has many neighbours, and no 0/0.  Source: Shafer & Shenoy (1990); Teh (2003), 6.21.
     """
-    tables = initial(network, tree)
+    tables = initial_tables(network, tree)
     states = network.cardinality.tolist()
     children: list[list[int]] = [[] for _ in tables]
     arriving: list[Array] = []  # the message of each clique to its parent, seen with the parent's axes
@@ -129,7 +129,7 @@ def calibrate_without_division(network: Network, tree: Tree) -> Calibrated:
             arriving.append(up)
         else:
             children[p].append(k)
-            arriving.append(_placed(up, tree.scopes[k][1:], tree.scopes[p], states))
+            arriving.append(_align_axes(up, tree.scopes[k][1:], tree.scopes[p], states))
     if log_z == -np.inf:
         raise NegativeResult(IMPOSSIBLE)
     for p in range(len(tables) - 1, -1, -1):
@@ -141,10 +141,10 @@ def calibrate_without_division(network: Network, tree: Tree) -> Calibrated:
             separator = set(tree.scopes[k][1:])
             tables[k] = tables[k] + log_sum(others, tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator))
         tables[p] = sum((arriving[j] for j in children[p]), start=here)
-    return Calibrated(tree, tables, log_z)
+    return CalibratedTree(tree, tables, log_z)
 
 
-def initial(network: Network, tree: Tree) -> list[Array]:
+def initial_tables(network: Network, tree: JunctionTreeLayout) -> list[Array]:
     """The sum of the log factors of each clique."""
     states = network.cardinality.tolist()
     tables = [np.zeros([states[i] for i in scope]) for scope in tree.scopes]
@@ -152,17 +152,19 @@ def initial(network: Network, tree: Tree) -> list[Array]:
         logs = np.log(network.table)
     cells = network.table_offset.tolist()
     for a, scope in enumerate(free_scopes(network, network.cardinality > 1)):
-        multiply(tables, tree, tree.home[a], scope, logs[cells[a] : cells[a + 1]].reshape([states[i] for i in scope]), states)
+        multiply_into_clique(tables, tree, tree.home[a], scope, logs[cells[a] : cells[a + 1]].reshape([states[i] for i in scope]), states)
     return tables
 
 
-def multiply(tables: list[Array], tree: Tree, k: int, scope: Sequence[int], logs: Array, states: list[int]) -> None:
+def multiply_into_clique(
+    tables: list[Array], tree: JunctionTreeLayout, k: int, scope: Sequence[int], logs: Array, states: list[int]
+) -> None:
     """Add a log table over some variables to that of clique k, which holds them."""
     axes = sorted(range(len(scope)), key=lambda axis: tree.position[scope[axis]])
-    tables[k] += _placed(logs.transpose(axes), [scope[axis] for axis in axes], tree.scopes[k], states)
+    tables[k] += _align_axes(logs.transpose(axes), [scope[axis] for axis in axes], tree.scopes[k], states)
 
 
-def log_marginal(found: Calibrated, k: int, scope: Sequence[int]) -> Array:
+def clique_log_marginal(found: CalibratedTree, k: int, scope: Sequence[int]) -> Array:
     """log of the unnormalised marginal over some variables of clique k, axes in their order."""
     clique = found.tree.scopes[k]
     kept = [i for i in clique if i in scope]
@@ -170,7 +172,7 @@ def log_marginal(found: Calibrated, k: int, scope: Sequence[int]) -> Array:
     return logs.transpose([kept.index(i) for i in scope])
 
 
-def _placed(table: Array, scope: list[int], clique: list[int], states: list[int]) -> Array:
+def _align_axes(table: Array, scope: list[int], clique: list[int], states: list[int]) -> Array:
     """A table seen with the axes of a clique; both scopes are in elimination order."""
     inside = set(scope)
     return table.reshape([states[i] if i in inside else 1 for i in clique])
@@ -187,7 +189,7 @@ def log_sum(table: Array, axes: tuple[int, ...]) -> Array:
     return np.squeeze(result, axis=axes)
 
 
-def node_marginals(network: Network, found: Calibrated) -> list[Array]:
+def node_marginals(network: Network, found: CalibratedTree) -> list[Array]:
     """The marginal of each variable, from the clique it is eliminated in."""
     marginals: list[Array] = [np.empty(0)] * network.count
     for scope, table in zip(found.tree.scopes, found.tables, strict=True):
@@ -196,7 +198,7 @@ def node_marginals(network: Network, found: Calibrated) -> list[Array]:
     return marginals
 
 
-def factor_marginals(network: Network, found: Calibrated) -> list[Factor]:
+def factor_marginals(network: Network, found: CalibratedTree) -> list[Factor]:
     """The marginal over each factor's variables."""
     made: list[Factor] = []
     for a, k in enumerate(found.tree.home):

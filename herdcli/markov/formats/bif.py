@@ -12,9 +12,9 @@ import re
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.assembly import Assembly
-from herdcli.markov.formats.conditional import conditional_tables, state_names
-from herdcli.markov.formats.text import ROUNDED, TOO_SMALL, Tokens, vanished
+from herdcli.markov.formats.conditional_tables import conditional_tables, state_labels
+from herdcli.markov.formats.network_assembly import NetworkAssembly
+from herdcli.markov.formats.tokens import ROUNDED, TOO_SMALL, TokenStream, first_underflow
 from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 
@@ -23,7 +23,7 @@ _COMMENT = re.compile(r'("[^"]*")|/\*.*?\*/|//[^\n]*', re.DOTALL)  # in quotes, 
 _NO_COMMENT = re.compile(r"(?!)")
 
 
-class _Reader(Tokens):
+class _BIFTokens(TokenStream):
     """Tokens of BIF; words in quotes are taken without them."""
 
     def __init__(self, text: str) -> None:
@@ -41,7 +41,7 @@ class _Reader(Tokens):
 
     def names(self, end: str) -> list[str]:
         """Words up to a closing token, with or without commas between them."""
-        found = self.up_to(end)
+        found = self.tokens_until(end)
         return [word.strip('"') for word in found] if any('"' in word for word in found) else found
 
     def numbers(self) -> Array:
@@ -57,13 +57,13 @@ class _Reader(Tokens):
                 raise self.error(f"'{' '.join(words)[:40]}' are not numbers") from None
         if not (plain := "".join(words)).isascii() or "_" in plain:
             raise self.error(f"'{' '.join(words)[:40]}' are not numbers")
-        if (lost := vanished(words, values)) is not None:
+        if (lost := first_underflow(words, values)) is not None:
             raise self.error(TOO_SMALL.format(words[lost][:40]))
         return values
 
     def skip_property(self) -> None:
         """Pass over everything up to a semicolon."""
-        self.up_to(";")
+        self.tokens_until(";")
 
 
 def read_bif(text: str, notes: list[str] | None = None) -> Network:
@@ -71,27 +71,27 @@ def read_bif(text: str, notes: list[str] | None = None) -> Network:
 
     Rows of NaN stay what they are.
     """
-    reader, made = _Reader(text), Assembly()
+    reader, made = _BIFTokens(text), NetworkAssembly()
     while reader.peek():
         block = reader.keyword("a block")
         if block == "network":
             if reader.peek() != "{":
                 reader.next("a name")
             reader.expect("{")
-            reader.up_to("}")
+            reader.tokens_until("}")
         elif block == "variable":
             name = reader.next("a name")
             with reader.placed():
-                made.declare(name, _variable(reader, name))
+                made.declare(name, _read_variable(reader, name))
         elif block == "probability":
             with reader.placed():
-                _probability(reader, made)
+                _read_probability(reader, made)
         else:
             raise reader.error(f"'{block[:40]}' is neither network, variable nor probability")
     return made.network("probability block")
 
 
-def _variable(reader: _Reader, name: str) -> list[str]:
+def _read_variable(reader: _BIFTokens, name: str) -> list[str]:
     """type discrete [ n ] { a, b };  and properties, which are skipped."""
     reader.expect("{")
     found: list[str] = []
@@ -114,10 +114,10 @@ def _variable(reader: _Reader, name: str) -> list[str]:
     return found
 
 
-def _probability(reader: _Reader, made: Assembly) -> None:
+def _read_probability(reader: _BIFTokens, made: NetworkAssembly) -> None:
     """( child | parents ) with one row a configuration of the parents, or a whole table."""
     reader.expect("(")
-    names = [word.strip('"') for k, word in enumerate(reader.up_to(")")) if not (k == 1 and word == "|")]
+    names = [word.strip('"') for k, word in enumerate(reader.tokens_until(")")) if not (k == 1 and word == "|")]
     if not names:
         raise reader.error("a probability block names no variable")
     child, parents = names[0], names[1:]
@@ -155,7 +155,7 @@ def _probability(reader: _Reader, made: Assembly) -> None:
     made.add_table(child, parents, table)
 
 
-def _row_index(reader: _Reader, child: str, parents: list[str], place: list[dict[str, int]]) -> tuple[int, ...]:
+def _row_index(reader: _BIFTokens, child: str, parents: list[str], place: list[dict[str, int]]) -> tuple[int, ...]:
     given = reader.names(")")
     if len(given) != len(parents):
         raise reader.error(f"a row of {child} names {len(given)} states, the variable has {len(parents)} parents")
@@ -169,8 +169,8 @@ def _row_index(reader: _Reader, child: str, parents: list[str], place: list[dict
 def write_bif(network: Network) -> str:
     """A network of conditional distributions, one a variable.  Raises DataError for any other."""
     tables = conditional_tables(network, "BIF")
-    names = [_quoted(network.name(i)) for i in range(network.count)]
-    states = [[_quoted(state) for state in own] for own in state_names(network)]
+    names = [_quote_name(network.name(i)) for i in range(network.count)]
+    states = [[_quote_name(state) for state in own] for own in state_labels(network)]
     lines = ["network unknown {", "}"]
     for i, name in enumerate(names):
         lines += [f"variable {name} {{", f"  type discrete [ {len(states[i])} ] {{ {', '.join(states[i])} }};", "}"]
@@ -184,7 +184,7 @@ def write_bif(network: Network) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     """A name as a word, else in quotes.  Raises DataError for one with quotes in it, which BIF cannot write."""
     if '"' in name:
         raise DataError(f"the name {name[:40]} has quotes in it, for which BIF has no sign", hint="write HDF5: -o FILE.h5")

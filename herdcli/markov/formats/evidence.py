@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 
 from herdcli.errors import DataError
-from herdcli.markov.model.naming import QUOTED, Naming, only_places, places_of, suggestion, unquoted
 from herdcli.markov.model.network import Network, check_state
+from herdcli.markov.model.variable_names import QUOTED, VariableNaming, are_own_numbers, name_suggestion, strip_quotes, unquoted_positions
 
 EMPTY = ["0", "2", "0"]  # what files of merlin that have no evidence hold
 EXPECTED = "expected: the number of pairs, then variable and state of each; or one pair per line"
@@ -28,76 +28,76 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
     """
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
-    naming, told = Naming(network.names), notes if notes is not None else []
+    naming, told = VariableNaming(network.names), notes if notes is not None else []
     if any("=" in QUOTED.sub("", line) for line in lines):
         try:
-            return _joined(network, [_pair(line, network, told, naming) for line in lines])
+            return _merge_pairs(network, [_parse_pair(line, network, told, naming) for line in lines])
         except DataError:
-            words = _words([QUOTED.sub(lambda found: found[0], line).replace("=", " ") for line in lines])
+            words = _split_words([QUOTED.sub(lambda found: found[0], line).replace("=", " ") for line in lines])
             if not _is_count(words[0], len(words) - 1):
                 raise
             lines = [" ".join(words)]
     plain = [re.sub(r"(^|\s)#.*", "", line) for line in lines]
-    words = _words(plain)
+    words = _split_words(plain)
     if not words or words in (["0"], EMPTY):
         return {}
-    pairs = _pairs([_words([line]) for line in plain], words)
+    pairs = _parse_pairs([_split_words([line]) for line in plain], words)
     if all(word.isdecimal() and word.isascii() for word in words):
         if pairs is None:
             raise DataError("is not an evidence file", hint=EXPECTED)
-        return _joined(network, [_by_place(network, int(v), int(s), told) for v, s in pairs])
+        return _merge_pairs(network, [_pair_by_index(network, int(v), int(s), told) for v, s in pairs])
     if pairs is None:
-        return _joined(network, [_spaced(line, network, told, naming) for line in lines])
-    return _joined(network, [_by_name(network, v, s, told, naming) for v, s in pairs])
+        return _merge_pairs(network, [_parse_spaced_pair(line, network, told, naming) for line in lines])
+    return _merge_pairs(network, [_pair_by_name(network, v, s, told, naming) for v, s in pairs])
 
 
-def assignment(text: str, network: Network, notes: list[str], naming: Naming | None = None) -> Pair:
+def parse_assignment(text: str, network: Network, notes: list[str], naming: VariableNaming | None = None) -> Pair:
     """The variable and the state of NAME=STATE; of several places to divide it, the one where both are known.
 
     Raises DataError where there is no such place, or more than one.
     """
-    naming = naming or Naming(network.names)
+    naming = naming or VariableNaming(network.names)
     tries = [text, cut] if (cut := re.sub(r"\s#.*", "", text)) != text else [text]
     for each in tries:
-        parts = [(each[:at].strip(), each[at + 1 :].strip()) for at in places_of(each, "=")]
-        if (found := _only(network, parts, text, naming)) is not None:
-            return _noted(network, *found, notes)
+        parts = [(each[:at].strip(), each[at + 1 :].strip()) for at in unquoted_positions(each, "=")]
+        if (found := _only_split(network, parts, text, naming)) is not None:
+            return _pair_with_note(network, *found, notes)
     name, _, state = text.partition("=")
-    if not places_of(text, "="):
+    if not unquoted_positions(text, "="):
         raise DataError(f"'{text[:60]}' is not of the form NAME=STATE")
-    return _by_name(network, name.strip(), state.strip(), notes, naming)  # which says what is unknown of it
+    return _pair_by_name(network, name.strip(), state.strip(), notes, naming)  # which says what is unknown of it
 
 
-def _pair(line: str, network: Network, notes: list[str], naming: Naming) -> Pair:
+def _parse_pair(line: str, network: Network, notes: list[str], naming: VariableNaming) -> Pair:
     """The variable and the state of a line, with or without a sign between them."""
-    return (assignment if places_of(line, "=") else _spaced)(line, network, notes, naming)
+    return (parse_assignment if unquoted_positions(line, "=") else _parse_spaced_pair)(line, network, notes, naming)
 
 
-def _spaced(line: str, network: Network, notes: list[str], naming: Naming) -> Pair:
+def _parse_spaced_pair(line: str, network: Network, notes: list[str], naming: VariableNaming) -> Pair:
     """The variable and the state of a line with blanks in their names, which may stand without quotes."""
     parts = [(line[: blank.start()].strip(), line[blank.end() :].strip()) for blank in re.finditer(r"\s+", line)]
-    if (found := _only(network, parts, line, naming)) is None:
+    if (found := _only_split(network, parts, line, naming)) is None:
         raise DataError("is not an evidence file", hint=f"{EXPECTED}, such as NAME=STATE")
-    return _noted(network, *found, notes)
+    return _pair_with_note(network, *found, notes)
 
 
-def _only(network: Network, parts: Sequence[tuple[str, str]], text: str, naming: Naming) -> tuple[int, str] | None:
+def _only_split(network: Network, parts: Sequence[tuple[str, str]], text: str, naming: VariableNaming) -> tuple[int, str] | None:
     """The variable and the written state of the one division that fits.  Raises DataError where several do."""
     fitting = {}
     for name, state in parts:
-        i = naming.find(unquoted(name))
-        if 0 <= i < network.count and _place(network, i, unquoted(state)) is not None:
-            fitting[name, state] = (i, unquoted(state))
+        i = naming.find(strip_quotes(name))
+        if 0 <= i < network.count and _state_index(network, i, strip_quotes(state)) is not None:
+            fitting[name, state] = (i, strip_quotes(state))
     if len(fitting) > 1:
         raise DataError(f"'{text[:60]}' can be read in several ways", hint='put names into quotes: "NAME"="STATE"')
     return next(iter(fitting.values()), None)
 
 
-def _words(lines: Sequence[str]) -> list[str]:
-    return [unquoted(word) for line in lines for word in _WORD.findall(line)]
+def _split_words(lines: Sequence[str]) -> list[str]:
+    return [strip_quotes(word) for line in lines for word in _WORD.findall(line)]
 
 
-def _pairs(lines: Sequence[list[str]], words: list[str]) -> list[tuple[str, str]] | None:
+def _parse_pairs(lines: Sequence[list[str]], words: list[str]) -> list[tuple[str, str]] | None:
     """Variables and states as written; None where no layout fits.  Raises DataError for several cases."""
     lines = [line for line in lines if line]
     if lines[0] == ["0"]:
@@ -130,7 +130,7 @@ def _are_cases(words: Sequence[str]) -> bool:
     return at == len(words) and words[0] == str(cases)
 
 
-def _joined(network: Network, pairs: Sequence[Pair]) -> dict[int, int]:
+def _merge_pairs(network: Network, pairs: Sequence[Pair]) -> dict[int, int]:
     found: dict[int, int] = {}
     for i, state in pairs:
         if found.setdefault(i, state) != state:
@@ -139,14 +139,18 @@ def _joined(network: Network, pairs: Sequence[Pair]) -> dict[int, int]:
     return found
 
 
-def _by_place(network: Network, i: int, state: int, notes: list[str]) -> Pair:
+def _pair_by_index(network: Network, i: int, state: int, notes: list[str]) -> Pair:
     """A pair of a file of numbers alone."""
     if i >= network.count:
         raise DataError(f"there is no variable {i}, there are {network.count} (0 to {network.count - 1})")
-    if i < network.count and all(re.fullmatch(r"x\d+", name) for name in network.names or ("",)) and Naming(network.names).misleading:
-        variable(network, str(i))  # refused: labels of a factor graph that skip numbers
+    if (
+        i < network.count
+        and all(re.fullmatch(r"x\d+", name) for name in network.names or ("",))
+        and VariableNaming(network.names).misleading
+    ):
+        find_variable(network, str(i))  # refused: labels of a factor graph that skip numbers
     check_state(network, i, state)
-    named = Naming(network.names).places.get(str(i), i)
+    named = VariableNaming(network.names).places.get(str(i), i)
     own = network.states_of(i)
     if named != i:
         notes.append(f"a file of numbers counts variables from 0: {i} is {network.name(i)}, not the variable named {i}")
@@ -157,15 +161,15 @@ def _by_place(network: Network, i: int, state: int, notes: list[str]) -> Pair:
     return i, state
 
 
-def _by_name(network: Network, name: str, state: str, notes: list[str], naming: Naming) -> Pair:
-    i = variable(network, unquoted(name), naming)
-    state_of(network, i, unquoted(state))
-    return _noted(network, i, unquoted(state), notes)
+def _pair_by_name(network: Network, name: str, state: str, notes: list[str], naming: VariableNaming) -> Pair:
+    i = find_variable(network, strip_quotes(name), naming)
+    find_state(network, i, strip_quotes(state))
+    return _pair_with_note(network, i, strip_quotes(state), notes)
 
 
-def _noted(network: Network, i: int, state: str, notes: list[str]) -> Pair:
+def _pair_with_note(network: Network, i: int, state: str, notes: list[str]) -> Pair:
     """A variable and the place of its state; a name that is the number of another state is noted."""
-    place, own = state_of(network, i, state), network.states_of(i)
+    place, own = find_state(network, i, state), network.states_of(i)
     if state in own and state.isdecimal() and int(state) != place and int(state) < len(own):
         notes.append(
             f"{network.name(i)}={state} is taken as the state named {state}, not as state number {state}, which is {own[int(state)]}"
@@ -173,33 +177,33 @@ def _noted(network: Network, i: int, state: str, notes: list[str]) -> Pair:
     return i, place
 
 
-def variable(network: Network, name: str, naming: Naming | None = None) -> int:
+def find_variable(network: Network, name: str, naming: VariableNaming | None = None) -> int:
     """The number of a variable given by name, number or x and number.  Raises DataError for none of the network.
 
     naming  that of the network, where many are asked for.
     """
-    naming = naming or Naming(network.names)
+    naming = naming or VariableNaming(network.names)
     found = naming.find(name)
     if found < 0:
-        raise DataError(f"there is no variable '{name}'", hint=suggestion(name, network.names or (), "variables"))
+        raise DataError(f"there is no variable '{name}'", hint=name_suggestion(name, network.names or (), "variables"))
     if found >= network.count:
         raise DataError(f"there is no variable {found}, there are {network.count} (0 to {network.count - 1})")
     return found
 
 
-def state_of(network: Network, i: int, name: str) -> int:
+def find_state(network: Network, i: int, name: str) -> int:
     """The number of a state given by name, or by number where the names are no other numbers."""
-    if (place := _place(network, i, name)) is not None:
+    if (place := _state_index(network, i, name)) is not None:
         return place
     own = network.states_of(i)
-    if name.isdecimal() and only_places(own):
+    if name.isdecimal() and are_own_numbers(own):
         check_state(network, i, int(name))
-    raise DataError(f"{network.name(i)} has no state '{name}'", hint=suggestion(name, own, "states") if own else None)
+    raise DataError(f"{network.name(i)} has no state '{name}'", hint=name_suggestion(name, own, "states") if own else None)
 
 
-def _place(network: Network, i: int, name: str) -> int | None:
+def _state_index(network: Network, i: int, name: str) -> int | None:
     own = network.states_of(i)
     if name in own:
         return own.index(name)
-    fits = name.isdecimal() and only_places(own) and int(name) < int(network.cardinality[i])
+    fits = name.isdecimal() and are_own_numbers(own) and int(name) < int(network.cardinality[i])
     return int(name) if fits else None

@@ -11,9 +11,9 @@ import re
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.assembly import Assembly
-from herdcli.markov.formats.conditional import conditional_tables, identifiers, state_names
-from herdcli.markov.formats.text import Tokens, numbers
+from herdcli.markov.formats.conditional_tables import conditional_tables, state_labels, unique_identifiers
+from herdcli.markov.formats.network_assembly import NetworkAssembly
+from herdcli.markov.formats.tokens import TokenStream, parse_numbers
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.noisy_max import NoisyMax
 from herdcli.schema import Array
@@ -26,23 +26,23 @@ TRUE, FALSE = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
 
 def read_net(text: str, notes: list[str] | None = None) -> Network:
     """Variables with named states and their conditional probabilities."""
-    tokens, made = Tokens(text, TOKEN, COMMENT), Assembly()
+    tokens, made = TokenStream(text, TOKEN, COMMENT), NetworkAssembly()
     while tokens.peek():
         word = tokens.next("a block")
         if word in ("net", "class"):
             if tokens.peek() != "{":
                 tokens.next("a name")
             if word == "net":
-                _fields(tokens)
+                _read_fields(tokens)
             else:
                 tokens.expect("{")
         elif word in ("discrete", "node"):
             if word == "discrete":
                 tokens.expect("node")
-            _node(tokens, made)
+            _read_node(tokens, made)
         elif word == "potential":
             with tokens.placed():
-                _potential(tokens, made)
+                _read_potential(tokens, made)
         elif word in OTHERS:
             raise tokens.error(f"a {word} node, and herd reads discrete chance nodes alone")
         elif word != "}":
@@ -52,59 +52,59 @@ def read_net(text: str, notes: list[str] | None = None) -> Network:
     return network
 
 
-def _fields(tokens: Tokens) -> dict[str, list[str]]:
+def _read_fields(tokens: TokenStream) -> dict[str, list[str]]:
     """{ name = value; … } with the tokens of each value."""
     tokens.expect("{")
     found: dict[str, list[str]] = {}
     while (name := tokens.next("'}'")) != "}":
         tokens.expect("=")
-        found[name] = tokens.up_to(";")
+        found[name] = tokens.tokens_until(";")
     return found
 
 
-def _node(tokens: Tokens, made: Assembly) -> None:
+def _read_node(tokens: TokenStream, made: NetworkAssembly) -> None:
     name = tokens.next("a name")
-    fields = _fields(tokens)
+    fields = _read_fields(tokens)
     with tokens.placed():
-        states = [tokens.bare(token) for token in fields.get("states", []) if token not in "(),"]
+        states = [tokens.unquoted(token) for token in fields.get("states", []) if token not in "(),"]
         if not states and (fields.get("subtype") == ["boolean"]):
             states = ["false", "true"]
         made.declare(name, states)
     if "herd_name" in fields:
-        made.titles[name] = tokens.bare(fields["herd_name"][0])
+        made.titles[name] = tokens.unquoted(fields["herd_name"][0])
 
 
-def _potential(tokens: Tokens, made: Assembly) -> None:
+def _read_potential(tokens: TokenStream, made: NetworkAssembly) -> None:
     tokens.expect("(")
-    scope = tokens.up_to(")")
+    scope = tokens.tokens_until(")")
     child, parents = [word for word in scope[: scope.index("|") if "|" in scope else None] if word != ","], []
     if "|" in scope:
         parents = [word for word in scope[scope.index("|") + 1 :] if word != ","]
     if len(child) != 1:
         raise DataError(f"a potential of {len(child)} variables together, which herd does not read")
-    fields = _fields(tokens)
+    fields = _read_fields(tokens)
     model = fields.get("model_data", [])
     if any(word.lower() == "noisyor" for word in model) and not fields.get("model_nodes", ["(", ")"])[1:-1]:
-        made.add_noisy_max(child[0], parents, _noisy_or(child[0], parents, model, made))
+        made.add_noisy_max(child[0], parents, _read_noisy_or(child[0], parents, model, made))
         return
     data = [word for word in fields.get("data", []) if word not in "(),"]
     if model and not data:
         raise DataError(f"the table of {child[0]} is given by the expression {' '.join(model)[:60]}, which herd does not read",
                         hint="compile the network in Hugin and save it with its tables")  # fmt: skip
-    made.add_table(child[0], parents, numbers(data, f"the table of {child[0]}"), normalise=True)
+    made.add_table(child[0], parents, parse_numbers(data, f"the table of {child[0]}"), normalise=True)
 
 
-def _noisy_or(child: str, parents: list[str], model: list[str], made: Assembly) -> NoisyMax:
+def _read_noisy_or(child: str, parents: list[str], model: list[str], made: NetworkAssembly) -> NoisyMax:
     """The causes and the leak of NoisyOR (A, q, B, q, …); `true` as a cause is the leak."""
     words = [word for word in model if word not in "(),"][1:]
     made.shape(child, parents)
     if len(words) % 2 or any(len(made.states[name]) != 2 for name in (child, *parents)):
         raise DataError(f"the NoisyOR of {child} needs two-state variables, and a cause with an inhibitor for each")
-    inhibitors = dict(zip(words[::2], numbers(words[1::2], f"the NoisyOR of {child}").tolist(), strict=True))
+    inhibitors = dict(zip(words[::2], parse_numbers(words[1::2], f"the NoisyOR of {child}").tolist(), strict=True))
     leak = float(np.prod([inhibitors.pop(word) for word in list(inhibitors) if word.lower() in ("true", "1")]))
     if strange := sorted(set(inhibitors) ^ set(parents)):
         raise DataError(f"the NoisyOR of {child} has {strange[0]}, which is not one of its parents with an inhibitor")
-    on = _on(made.states[child])
+    on = _true_state(made.states[child])
 
     def distribution(inhibitor: float) -> Array:
         return np.array([1 - inhibitor, inhibitor] if on == 0 else [inhibitor, 1 - inhibitor])
@@ -112,12 +112,12 @@ def _noisy_or(child: str, parents: list[str], model: list[str], made: Assembly) 
     causes = []
     for name in parents:
         rows = [distribution(1.0), distribution(1.0)]
-        rows[_on(made.states[name])] = distribution(inhibitors[name])
+        rows[_true_state(made.states[name])] = distribution(inhibitors[name])
         causes.append(np.array(rows))
     return NoisyMax(causes, distribution(leak), rising=on == 1)
 
 
-def _on(states: list[str]) -> int:
+def _true_state(states: list[str]) -> int:
     """Which of two states is true: by its name, else the second, as of Hugin's Boolean nodes."""
     low = [state.lower() for state in states]
     return 0 if low[0] in TRUE or low[1] in FALSE else 1
@@ -130,24 +130,24 @@ def write_net(network: Network) -> str:
     """
     tables = conditional_tables(network, "NET")
     titles = [network.name(i) for i in range(network.count)]
-    names = identifiers(titles, "x")
+    names = unique_identifiers(titles, "x")
     lines = ["net", "{", "}"]
-    for name, title, states in zip(names, titles, state_names(network), strict=True):
-        lines += [f"node {name}", "{", f"    states = ({' '.join(map(_quoted, states))});", f"    label = {_quoted(title)};"]
-        lines += [f"    herd_name = {_quoted(title)};"] if name != title else []
+    for name, title, states in zip(names, titles, state_labels(network), strict=True):
+        lines += [f"node {name}", "{", f"    states = ({' '.join(map(_quote_text, states))});", f"    label = {_quote_text(title)};"]
+        lines += [f"    herd_name = {_quote_text(title)};"] if name != title else []
         lines.append("}")
     for i, (parents, table) in enumerate(tables):
         given = f" | {' '.join(names[j] for j in parents)}" if parents else ""
-        lines += [f"potential ({names[i]}{given})", "{", f"    data = {_nested(table)};", "}"]
+        lines += [f"potential ({names[i]}{given})", "{", f"    data = {_nested_table(table)};", "}"]
     return "\n".join(lines) + "\n"
 
 
-def _nested(table: Array) -> str:
+def _nested_table(table: Array) -> str:
     if table.ndim == 1:
         return f"({' '.join(map(repr, table.tolist()))})"
-    return f"({chr(10).join(_nested(part) for part in table)})"
+    return f"({chr(10).join(_nested_table(part) for part in table)})"
 
 
-def _quoted(name: str) -> str:
+def _quote_text(name: str) -> str:
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

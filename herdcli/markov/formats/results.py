@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.evidence import variable
-from herdcli.markov.formats.text import Words
+from herdcli.markov.formats.evidence import find_variable
+from herdcli.markov.formats.tokens import WordStream
 from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 
@@ -17,7 +17,7 @@ from herdcli.schema import Array
 def read_clamp_sets(text: str, network: Network) -> list[list[int]]:
     """Variables of each line, by name or number; `-` is a set without any, empty lines and what follows a # are skipped."""
     lines = [line.partition("#")[0].split() for line in text.splitlines()]
-    found = [[variable(network, name) for name in line if line != ["-"]] for line in lines if line]
+    found = [[find_variable(network, name) for name in line if line != ["-"]] for line in lines if line]
     if not found:
         raise DataError("holds no clamp set", hint="one set of variables per line, as x1 x3 x5")
     return found
@@ -43,7 +43,7 @@ def write_states(states: Mapping[int, int], whole: bool) -> str:
 
 def read_mar(text: str) -> list[Array]:
     """The marginals of a .MAR file; a line with the number of cases (1) may stand before them."""
-    words = Words(text)
+    words = WordStream(text)
     if words.next("MAR") != "MAR":
         raise DataError("line 1: a result file of marginals begins with MAR")
     lines = [line.split() for line in text.splitlines() if line.split()]

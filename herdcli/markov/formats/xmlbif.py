@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 
 from herdcli.errors import DataError
-from herdcli.markov.formats import markup
-from herdcli.markov.formats.assembly import Assembly
-from herdcli.markov.formats.conditional import conditional_tables, state_names
-from herdcli.markov.formats.text import numbers
+from herdcli.markov.formats import safe_xml
+from herdcli.markov.formats.conditional_tables import conditional_tables, state_labels
+from herdcli.markov.formats.network_assembly import NetworkAssembly
+from herdcli.markov.formats.tokens import parse_numbers
 from herdcli.markov.model.network import Network
 
 _FAST = re.compile(r"fast\s*=\s*.*?(?:\{(?P<labels>[^{}]*)\}|\[(?P<range>[^\[\]]*)\])\s*$", re.DOTALL)
@@ -19,35 +19,35 @@ _FAST = re.compile(r"fast\s*=\s*.*?(?:\{(?P<labels>[^{}]*)\}|\[(?P<range>[^\[\]]
 
 def read_xmlbif(text: str, notes: list[str] | None = None) -> Network:
     """Variables with named states and their conditional probabilities."""
-    root = markup.parse(text)
+    root = safe_xml.parse_xml(text)
     networks = [root] if root.tag == "network" else list(root.all("network"))
     if len(networks) != 1:
         raise DataError(f"holds {len(networks)} networks, one is read" if networks else f"is no XMLBIF: its root is <{root.tag}>")
-    made = Assembly()
+    made = NetworkAssembly()
     for variable in networks[0].all("variable"):
         kind = variable.attributes.get("type", "nature")
-        name = _text(variable, "name")
+        name = _child_text(variable, "name")
         if kind != "nature":
             raise DataError(f"variable {name} is a {kind} node, and herd reads chance nodes alone")
-        made.declare(name, [state.text for state in variable.all("outcome", "value")] or _fast_states(variable))
+        made.declare(name, [state.text for state in variable.all("outcome", "value")] or _parse_fast_states(variable))
     for definition in networks[0].all("definition", "probability"):
-        child = _text(definition, "for")
+        child = _child_text(definition, "for")
         if len(list(definition.all("for"))) > 1:
             raise DataError(f"the table of {child} is of several variables together, which herd does not read")
         table = definition.first("table")
-        values = numbers([] if table is None else table.text.split(), f"the table of {child}")
+        values = parse_numbers([] if table is None else table.text.split(), f"the table of {child}")
         made.add_table(child, [given.text for given in definition.all("given")], values)
     return made.network()
 
 
-def _text(element: markup.Element, tag: str) -> str:
+def _child_text(element: safe_xml.XMLElement, tag: str) -> str:
     found = element.first(tag)
     if found is None or not found.text:
         raise DataError(f"a <{element.tag}> has no <{tag}>")
     return found.text
 
 
-def _fast_states(variable: markup.Element) -> list[str]:
+def _parse_fast_states(variable: safe_xml.XMLElement) -> list[str]:
     """The states of a property `fast = name{yes|no}` or `name[3]`, which pyAgrum writes."""
     for each in variable.all("property"):
         if (found := _FAST.match(each.text)) is None:
@@ -65,13 +65,13 @@ def _fast_states(variable: markup.Element) -> list[str]:
 def write_xmlbif(network: Network) -> str:
     """A network of conditional distributions, one a variable.  Raises DataError for any other."""
     tables = conditional_tables(network, "XMLBIF")
-    states = state_names(network)
+    states = state_labels(network)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<BIF VERSION="0.3">', "<NETWORK>", "<NAME>unknown</NAME>"]
     for i in range(network.count):
-        outcomes = "".join(f"<OUTCOME>{markup.escape(state)}</OUTCOME>" for state in states[i])
-        lines.append(f'<VARIABLE TYPE="nature"><NAME>{markup.escape(network.name(i))}</NAME>{outcomes}</VARIABLE>')
+        outcomes = "".join(f"<OUTCOME>{safe_xml.escape(state)}</OUTCOME>" for state in states[i])
+        lines.append(f'<VARIABLE TYPE="nature"><NAME>{safe_xml.escape(network.name(i))}</NAME>{outcomes}</VARIABLE>')
     for i, (parents, table) in enumerate(tables):
-        given = "".join(f"<GIVEN>{markup.escape(network.name(j))}</GIVEN>" for j in parents)
+        given = "".join(f"<GIVEN>{safe_xml.escape(network.name(j))}</GIVEN>" for j in parents)
         rows = "\n".join(" ".join(map(repr, row)) for row in table.reshape(-1, table.shape[-1]).tolist())
-        lines += [f"<DEFINITION><FOR>{markup.escape(network.name(i))}</FOR>{given}<TABLE>", rows, "</TABLE></DEFINITION>"]
+        lines += [f"<DEFINITION><FOR>{safe_xml.escape(network.name(i))}</FOR>{given}<TABLE>", rows, "</TABLE></DEFINITION>"]
     return "\n".join([*lines, "</NETWORK>", "</BIF>"]) + "\n"

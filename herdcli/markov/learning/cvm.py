@@ -18,12 +18,12 @@ import numpy as np
 from herdcli import fast
 from herdcli.errors import BadUsage
 from herdcli.markov.exact import cliques
-from herdcli.markov.exact.cliques import Layout, Scope
-from herdcli.markov.learning.ipf import impossible, scaled
-from herdcli.markov.learning.junction_graphs import chosen_cliques, multiply_base
-from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
+from herdcli.markov.exact.cliques import ScalingLayout, Scope
+from herdcli.markov.learning.ipf import impossible_cluster_error, scaled_factors
+from herdcli.markov.learning.junction_graphs import choose_cliques, multiply_base
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
 from herdcli.markov.method import ToTolerance
-from herdcli.markov.model.constraints import Problem, maximal
+from herdcli.markov.model.constraints import LearningProblem, maximal_scopes
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -33,7 +33,7 @@ MOST_REGIONS = 20_000
 
 
 @dataclass
-class State:
+class CVMState:
     """Tables of outer regions, λ of every link, values of clusters and inner regions, the tangent points `old`.
 
     residual, entropy  one entry an outer iteration.  counts  scalings, agreements.
@@ -49,7 +49,7 @@ class State:
     step: int
 
 
-def kikuchi(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]]:
+def kikuchi_regions(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]]:
     """All intersections of outer regions with counting numbers that are not 0: (region, the outer regions around it, c)."""
     members = [frozenset(scope) for scope in outer]
     found: set[frozenset[int]] = set()
@@ -77,7 +77,7 @@ def kikuchi(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]]:
     return result
 
 
-def plaquettes(problem: Problem) -> list[Scope] | None:
+def lattice_plaquettes(problem: LearningProblem) -> list[Scope] | None:
     """The squares of a lattice, where every cluster is inside one; else None."""
     if problem.shape is None or problem.base_factors or min(problem.shape.tolist()) < 2:
         return None
@@ -88,22 +88,22 @@ def plaquettes(problem: Problem) -> list[Scope] | None:
     return [tuple(square) for square in squares.tolist()] if inside else None
 
 
-class ClusterVariation(Sized, ToTolerance[State, Settings]):
+class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
     """`cvm`, and `loopy-is` with --double-loop: a step is an outer iteration."""
 
-    state = State
+    state = CVMState
 
-    def __init__(self, problem: Problem, settings: Settings) -> None:
+    def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
         self.scopes = [cluster.scope for cluster in problem.clusters]
-        squares = plaquettes(problem) if settings.algorithm == "cvm" and not (settings.max_clique or settings.regions) else None
-        wanted = squares if squares is not None else chosen_cliques(problem, settings)
+        squares = lattice_plaquettes(problem) if settings.algorithm == "cvm" and not (settings.max_clique or settings.regions) else None
+        wanted = squares if squares is not None else choose_cliques(problem, settings)
         if settings.algorithm == "loopy-is":
             graph = cliques.junction_graph(wanted)
             self.outer, inner = graph.cliques, [(scope, around, -1) for scope, around in graph.inner()]
         else:
-            self.outer = maximal(wanted)
-            inner = kikuchi(self.outer)
+            self.outer = maximal_scopes(wanted)
+            inner = kikuchi_regions(self.outer)
         self.inner = [(scope, around) for scope, around, _ in inner]
         self.weight = np.array([c for _, _, c in inner], dtype=np.float64)
         widest = max(len(region) for region in self.outer)
@@ -114,9 +114,11 @@ class ClusterVariation(Sized, ToTolerance[State, Settings]):
         return cliques.bytes_needed(self.outer, self.inner, self.problem.cardinality, self.scopes), "the regions"
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> ScalingLayout:
         """Clusters and inner regions in flat arrays."""
-        return cliques.layout(self.outer, self.inner, self.problem.cardinality, self.scopes, [c.target for c in self.problem.clusters])
+        return cliques.scaling_layout(
+            self.outer, self.inner, self.problem.cardinality, self.scopes, [c.target for c in self.problem.clusters]
+        )
 
     @cached_property
     def arrays(self) -> tuple[Array, Array, Array, Array]:
@@ -131,15 +133,15 @@ class ClusterVariation(Sized, ToTolerance[State, Settings]):
         largest = max([2 * int(cells.max()), *((n + 1) * int(cells[made.clusters + r]) for r, n in enumerate(count))])
         return program, first, offset, np.empty(largest)
 
-    def init(self) -> State:
+    def init(self) -> CVMState:
         """Uniform regions, times the factors of the base."""
         made = self.layout
         tables, values = made.uniform_tables(), made.uniform_values()
         multiply_base(made, tables, self.problem)
         multiplier = np.ones(max(1, int(self.arrays[2][-1])))
-        return State(tables, multiplier, values, values.copy(), no_residual(), no_residual(), np.zeros(2, dtype=np.int64), 0)
+        return CVMState(tables, multiplier, values, values.copy(), no_residual(), no_residual(), np.zeros(2, dtype=np.int64), 0)
 
-    def step(self, state: State) -> State:
+    def step(self, state: CVMState) -> CVMState:
         """Maximise under the tangents, then move them."""
         made = self.layout
         program, first, offset, scratch = self.arrays
@@ -161,7 +163,7 @@ class ClusterVariation(Sized, ToTolerance[State, Settings]):
             )
             state.counts += np.array([made.clusters, len(self.inner)])
             if bad >= 0:
-                raise impossible(self.problem, int(program[bad]))
+                raise impossible_cluster_error(self.problem, int(program[bad]))
             if max(far, apart) <= inner:
                 break
         # c_r H(P), c_r < 0, is convex, and −c_r Σ P log P_old is its tangent at P_old: a bound from below that touches there.
@@ -171,11 +173,11 @@ class ClusterVariation(Sized, ToTolerance[State, Settings]):
         state.old[regions] = state.values[regions]
         residual = np.append(state.residual, max(far, apart, change))
         entropy = np.append(state.entropy, self._entropy(state))
-        return State(
+        return CVMState(
             state.tables, state.multiplier, state.values, state.old, residual, entropy, state.counts, state.step + 1
         )  # fmt: skip
 
-    def _entropy(self, state: State) -> float:
+    def _entropy(self, state: CVMState) -> float:
         """Σ H(P_R) + Σ c_r H(P_r)."""
         made = self.layout
         start = made.cells_of(made.clusters).start if self.inner else len(state.values)
@@ -183,9 +185,9 @@ class ClusterVariation(Sized, ToTolerance[State, Settings]):
         terms = _p_log_p(state.values[start:]) * np.repeat(self.weight, sizes)
         return -float(_p_log_p(state.tables).sum()) - float(terms.sum())
 
-    def result(self, state: State) -> Learned:
+    def result(self, state: CVMState) -> LearnedFactors:
         """The factors."""
-        return scaled(self.problem, self.layout, state, self.met(state))
+        return scaled_factors(self.problem, self.layout, state, self.met(state))
 
 
 def _p_log_p(p: Array) -> Array:

@@ -12,11 +12,11 @@ from collections.abc import Collection
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import RunProgress
 from herdcli.errors import DataError
-from herdcli.markov.learning.directed import Cases
-from herdcli.markov.learning.scores import Families, Score
-from herdcli.markov.model.dag import Parents, cycle
+from herdcli.markov.learning.bayesian_networks import WeightedCases
+from herdcli.markov.learning.family_scores import FamilyScore, FamilyScores
+from herdcli.markov.model.dag import Parents, find_cycle
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -27,7 +27,7 @@ Edges = Collection[tuple[int, int]]  # of a parent and a child
 
 
 @dataclass
-class State:
+class HillClimbingState:
     """edge[i, j]  is i a parent of j?  score  after each step.
 
     best  the best graph so far.  recent (T, 2)  pairs changed lately, the last one last.  stale  steps since the best graph.
@@ -45,13 +45,20 @@ class State:
 class HillClimbing:
     """A step is one change of the graph.  tabu  how many pairs may not change again, and how many steps bring nothing before it ends."""
 
-    state = State
+    state = HillClimbingState
 
     def __init__(
-        self, cases: Cases, start: Parents, most_parents: int, *, score: Score | None = None, tabu: int = 0, required: Edges = (),
+        self,
+        cases: WeightedCases,
+        start: Parents,
+        most_parents: int,
+        *,
+        score: FamilyScore | None = None,
+        tabu: int = 0,
+        required: Edges = (),
         forbidden: Edges = (),
-    ) -> None:  # fmt: skip
-        self.families = Families(cases, score or Score())
+    ) -> None:
+        self.families = FamilyScores(cases, score or FamilyScore())
         self.name = self.families.score.kind.upper()
         self.most, self.tabu, self.count = most_parents, tabu, len(start)
         self.required, self.allowed = np.zeros((self.count, self.count), dtype=bool), ~np.eye(self.count, dtype=bool)
@@ -66,20 +73,20 @@ class HillClimbing:
     def _start(self, start: Parents) -> Array:
         """The graph it starts from: what is required, and of the rest what closes no circle."""
         edge = self.required.copy()
-        if circle := cycle({j: np.flatnonzero(edge[:, j]).tolist() for j in range(self.count)}):
+        if circle := find_cycle({j: np.flatnonzero(edge[:, j]).tolist() for j in range(self.count)}):
             raise DataError(f"the required edges go round in a circle of {len(circle) - 1} variables")
         if (edge & ~self.allowed).any():
             raise DataError("an edge is required and forbidden")
         for j, of in enumerate(start):
             for i in of:
-                if self.allowed[i, j] and not edge[j, i] and edge[:, j].sum() < self.most and not reachable(edge)[j, i]:
+                if self.allowed[i, j] and not edge[j, i] and edge[:, j].sum() < self.most and not reachability(edge)[j, i]:
                     edge[i, j] = True
         return edge
 
-    def init(self) -> State:
+    def init(self) -> HillClimbingState:
         """The graph it starts from."""
         edge = self.start.copy()
-        return State(edge, np.array([self._score(edge)]), edge.copy(), np.empty((0, 2), dtype=np.int64), 0, False, 0)
+        return HillClimbingState(edge, np.array([self._score(edge)]), edge.copy(), np.empty((0, 2), dtype=np.int64), 0, False, 0)
 
     def _score(self, edge: Array) -> float:
         self._follow(edge)
@@ -89,12 +96,12 @@ class HillClimbing:
         """Bring the remembered columns up to this graph: scores and gains of the families that changed, and what is reachable."""
         known = self.columns
         for j in known.changed(edge):
-            parents = _of(edge, j)
+            parents = _parents_of(edge, j)
             known.score[j] = self.families.of(j, parents)
             known.add[:, j], known.away[:, j] = self._column(j, parents)
         known.follow(edge)
 
-    def done(self, state: State) -> bool:
+    def done(self, state: HillClimbingState) -> bool:
         """No change is better, for as many steps as the tabu list is long."""
         return state.ended
 
@@ -102,14 +109,14 @@ class HillClimbing:
         """Of the graph's reachability, gains, and rows as columns."""
         return 40 * self.count**2 + 8 * self.families.columns.size
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: HillClimbingState) -> RunProgress:
         """Edges and score so far."""
-        return Progress(state.step, None, f"{int(state.best.sum())} edges, {self.name} {state.score.max():.6g}")
+        return RunProgress(state.step, None, f"{int(state.best.sum())} edges, {self.name} {state.score.max():.6g}")
 
-    def step(self, state: State) -> State:
+    def step(self, state: HillClimbingState) -> HillClimbingState:
         """The best change, the first of equal ones."""
         edge = state.edge
-        changes = self._changes(edge)
+        changes = self._score_changes(edge)
         for i, j in state.recent.tolist():
             for worth in changes:
                 worth[i, j] = worth[j, i] = -np.inf
@@ -136,7 +143,7 @@ class HillClimbing:
         state.step += 1
         return state
 
-    def _changes(self, edge: Array) -> tuple[Array, Array, Array]:
+    def _score_changes(self, edge: Array) -> tuple[Array, Array, Array]:
         """(N, N) what it is worth to add, take away or turn the edge i → j; −∞ where that is no change or not allowed."""
         self._follow(edge)
         add, away, below = self.columns.add.copy(), self.columns.away.copy(), self.columns.below
@@ -160,9 +167,9 @@ class HillClimbing:
             self.gains[j, parents] = add, away
         return self.gains[j, parents]
 
-    def result(self, state: State) -> Parents:
+    def result(self, state: HillClimbingState) -> Parents:
         """The parents of each variable."""
-        return tuple(_of(state.best, j) for j in range(self.count))
+        return tuple(_parents_of(state.best, j) for j in range(self.count))
 
 
 class _Columns:
@@ -195,14 +202,14 @@ class _Columns:
                 self.below |= above[:, None] & under
                 self.edge = edge.copy()
                 return
-        self.below, self.edge = reachable(edge), edge.copy()
+        self.below, self.edge = reachability(edge), edge.copy()
 
 
-def _of(edge: Array, j: int) -> tuple[int, ...]:
+def _parents_of(edge: Array, j: int) -> tuple[int, ...]:
     return tuple(np.flatnonzero(edge[:, j]).tolist())
 
 
-def reachable(edge: Array) -> Array:
+def reachability(edge: Array) -> Array:
     """(N, N) is there a path from i to j?"""
     found: Array = edge.copy()
     while True:  # paths of up to twice as many edges each time
@@ -213,9 +220,9 @@ def reachable(edge: Array) -> Array:
         found = longer
 
 
-def resampled(cases: Cases, seed: int, unit: int) -> Cases:
+def bootstrap_sample(cases: WeightedCases, seed: int, unit: int) -> WeightedCases:
     """As many rows drawn with replacement, by their weights: the weights of a bootstrap sample (Efron 1979)."""
     random = generator(seed, Stream.STRUCTURE, unit=unit)
     drawn = random.multinomial(len(cases.x), cases.weight / cases.weight.sum())
     kept = drawn > 0
-    return Cases(cases.x[kept], drawn[kept].astype(np.float64), cases.cardinality)
+    return WeightedCases(cases.x[kept], drawn[kept].astype(np.float64), cases.cardinality)

@@ -12,13 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from herdcli import fast, iterate
-from herdcli.algorithm import Counted, Progress
-from herdcli.markov.exact.cliques import depth_first
+from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.markov.exact.cliques import walk_depth_first
 from herdcli.markov.learning import ipf
 from herdcli.markov.learning.ipf import IterativeScaling
-from herdcli.markov.learning.learners import Settings
+from herdcli.markov.learning.learners import LearningSettings
 from herdcli.markov.model import constraints
-from herdcli.markov.model.constraints import Pairs, Problem
+from herdcli.markov.model.constraints import LearningProblem, PairTables
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -27,7 +27,7 @@ SWEEPS = 300
 
 
 @dataclass
-class State:
+class InductionState:
     """The pairs so far, with their gains; `ended` when no other pair gains, or none fits."""
 
     step: int
@@ -37,19 +37,19 @@ class State:
 
 
 @dataclass(frozen=True)
-class Induction(Counted[State]):
+class Induction(FixedLengthAlgorithm[InductionState]):
     """The algorithm that adds `count` pairs, one a step; a pair whose junction tree would take more than `limit` bytes is passed over.
 
     Its result is the problem with the pairs, and the pairs (i, j, gain).
     """
 
-    problem: Problem
-    empirical: Pairs
+    problem: LearningProblem
+    empirical: PairTables
     count: int
-    settings: Settings
+    settings: LearningSettings
     smoothing: float
     limit: float
-    state = State  # the type of its states
+    state = InductionState  # the type of its states
 
     @property
     def steps(self) -> int:
@@ -57,18 +57,18 @@ class Induction(Counted[State]):
         return self.count
 
     @cached_property
-    def _chosen(self) -> Settings:
+    def _chosen(self) -> LearningSettings:
         return replace(self.settings, algorithm="ups-jt", tolerance=TOLERANCE, iterations=SWEEPS)
 
-    def init(self) -> State:
+    def init(self) -> InductionState:
         """No pair yet."""
-        return State(0, False, np.empty((0, 2), dtype=np.int64), np.empty(0))
+        return InductionState(0, False, np.empty((0, 2), dtype=np.int64), np.empty(0))
 
-    def step(self, state: State) -> State:
+    def step(self, state: InductionState) -> InductionState:
         """Fit the model and add the pair that gains most."""
-        problem = self._grown(state.pairs)
+        problem = self._add_pairs(state.pairs)
         fitted = IterativeScaling(problem, self._chosen)
-        gain = gains(self.empirical, pair_marginals(fitted, iterate.run(fitted.step, fitted.init(), until=fitted.done)))
+        gain = pair_gains(self.empirical, pair_marginals(fitted, iterate.run_steps(fitted.step, fitted.init(), until=fitted.done)))
         for cluster in problem.clusters:
             gain[np.ix_(cluster.scope, cluster.scope)] = 0.0
         found = self._best(state.pairs, gain)
@@ -85,11 +85,11 @@ class Induction(Counted[State]):
             i, j = divmod(flat, len(gain))
             if not gain[i, j] > 0 or j <= i:
                 return None
-            if IterativeScaling(self._grown(np.vstack([pairs, (i, j)])), self._chosen).bytes_needed()[0] <= self.limit:
+            if IterativeScaling(self._add_pairs(np.vstack([pairs, (i, j)])), self._chosen).bytes_needed()[0] <= self.limit:
                 return i, j
         return None
 
-    def _grown(self, pairs: Array) -> Problem:
+    def _add_pairs(self, pairs: Array) -> LearningProblem:
         """The problem with pairs (m, 2) more."""
         if not len(pairs):
             return self.problem
@@ -97,10 +97,10 @@ class Induction(Counted[State]):
         features = [cluster for cluster in self.problem.clusters if cluster.features is not None]
         scopes = [cluster.scope for cluster in self.problem.clusters if cluster.features is None]
         scopes += [(i, j) for i, j in pairs.tolist()]
-        made = constraints.from_scopes(self.problem.rows, self.problem.cardinality, scopes, self.smoothing)
+        made = constraints.clusters_from_scopes(self.problem.rows, self.problem.cardinality, scopes, self.smoothing)
         return replace(self.problem, clusters=[*made, *features])
 
-    def done(self, state: State) -> bool:
+    def done(self, state: InductionState) -> bool:
         """Whether all pairs are there, or there is none to add."""
         return state.ended or super().done(state)
 
@@ -108,17 +108,17 @@ class Induction(Counted[State]):
         """Of the junction tree, before a pair is added."""
         return IterativeScaling(self.problem, self._chosen).bytes_needed()[0]
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: InductionState) -> RunProgress:
         """Pairs, and what the last one gained."""
-        return Progress(state.step, self.count, f"gain {state.gains[-1]:.3g}" if len(state.gains) else "")
+        return RunProgress(state.step, self.count, f"gain {state.gains[-1]:.3g}" if len(state.gains) else "")
 
-    def result(self, state: State) -> tuple[Problem, list[tuple[int, int, float]]]:
+    def result(self, state: InductionState) -> tuple[LearningProblem, list[tuple[int, int, float]]]:
         """The problem with its pairs, and these."""
         added = [(i, j, gain) for (i, j), gain in zip(state.pairs.tolist(), state.gains.tolist(), strict=True)]
-        return self._grown(state.pairs), added
+        return self._add_pairs(state.pairs), added
 
 
-def gains(empirical: Pairs, model: Array) -> Array:
+def pair_gains(empirical: PairTables, model: Array) -> Array:
     """(N, N) KL(P̂_ij ‖ P_ij) in nats; model laid out as the empirical table."""
     p = empirical.table
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -128,7 +128,7 @@ def gains(empirical: Pairs, model: Array) -> Array:
     return empirical.sums(terms)
 
 
-def pair_marginals(model: IterativeScaling, state: ipf.State) -> Array:
+def pair_marginals(model: IterativeScaling, state: ipf.ScalingState) -> Array:
     """(Σ card, Σ card) the model's marginals of all pairs, from clique tables that agree with each other.
 
     For each state of each variable the tables are conditioned on it where the variable lives, and the change goes out.
@@ -144,7 +144,9 @@ def pair_marginals(model: IterativeScaling, state: ipf.State) -> Array:
         shape = [states[j] for j in graph.cliques[c]]
         cell = np.broadcast_to(np.arange(states[i]).reshape([-1 if k == axis else 1 for k in range(len(shape))]), shape).ravel()
         places.append((made.table_of(c), cell))
-    routes = {c: np.array([made.send(e) for _, e, first in depth_first(graph, c) if first and e >= 0], dtype=np.int32) for c in set(home)}
+    routes = {
+        c: np.array([made.send(e) for _, e, first in walk_depth_first(graph, c) if first and e >= 0], dtype=np.int32) for c in set(home)
+    }
     table = np.zeros((int(offset[-1]), int(offset[-1])))
     for i, (at, cell) in enumerate(places):
         alone = np.bincount(cell, state.tables[at], states[i])

@@ -15,14 +15,14 @@ from typing import Protocol
 import numpy as np
 
 from herdcli import fast
-from herdcli.algorithm import Shaped
+from herdcli.algorithm import HasStateShapes
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.exact import cliques, enumeration, junction_tree
-from herdcli.markov.exact.cliques import CliqueGraph, Layout, Row, depth_first
-from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
-from herdcli.markov.learning.tilting import tilt
+from herdcli.markov.exact.cliques import CliqueGraph, Row, ScalingLayout, walk_depth_first
+from herdcli.markov.learning.feature_tilting import feature_tilt
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
 from herdcli.markov.method import ToTolerance
-from herdcli.markov.model.constraints import Problem
+from herdcli.markov.model.constraints import LearningProblem
 from herdcli.markov.model.network import MOST_AXES
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -31,7 +31,7 @@ MOST_STATES = 1 << 26
 
 
 @dataclass
-class State:
+class ScalingState:
     """Clique tables, values of clusters and separators (see numpy_junction), a residual a sweep, counts of updates."""
 
     tables: Array
@@ -41,22 +41,22 @@ class State:
     step: int
 
 
-class IterativeScaling(Sized, ToTolerance[State, Settings], Shaped[State]):
+class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings], HasStateShapes[ScalingState]):
     """`ipf`, `effective-ipf` and `ups-jt`: a step is a sweep over all clusters."""
 
-    state = State
+    state = ScalingState
 
-    def __init__(self, problem: Problem, settings: Settings) -> None:
+    def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
         self.scopes = [cluster.scope for cluster in problem.clusters]
         if settings.algorithm == "ipf":
-            self.graph: CliqueGraph | None = _joint(problem)
+            self.graph: CliqueGraph | None = _joint_clique(problem)
             return
-        found = cliques.search(problem.as_network(), settings.seed, settings.orders)
+        found = cliques.search_orders(problem.as_network(), settings.seed, settings.orders)
         self.width, self.graph = found.width, None
         if found.complete:
-            self.plan = junction_tree.plan(problem.as_network(), found.order, whole=True)
-            self.graph, self.kept = cliques.junction(self.plan)
+            self.plan = junction_tree.plan_tree(problem.as_network(), found.order, whole=True)
+            self.graph, self.kept = cliques.junction_tree_from_order(self.plan)
 
     def bytes_needed(self) -> tuple[int, str]:
         """Of the cliques' tables."""
@@ -66,17 +66,17 @@ class IterativeScaling(Sized, ToTolerance[State, Settings], Shaped[State]):
         return size, "the joint table" if self.settings.algorithm == "ipf" else f"the junction tree, treewidth {self.width},"
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> ScalingLayout:
         """Clusters and separators in flat arrays."""
         assert self.graph is not None
         targets = [np.zeros(self.problem.shape_of(c.scope)) if c.features is not None else c.target for c in self.problem.clusters]
-        return cliques.layout(self.graph.cliques, self.graph.inner(), self.problem.cardinality, self.scopes, targets)
+        return cliques.scaling_layout(self.graph.cliques, self.graph.inner(), self.problem.cardinality, self.scopes, targets)
 
     @cached_property
     def program(self) -> list[Array | int]:
         """A sweep: rows for `clique_updates`, interrupted by the numbers of clusters with features."""
         assert self.graph is not None
-        rows = (_effective if self.settings.algorithm == "effective-ipf" else cliques.around)(self.graph, self.layout)
+        rows = (_effective_schedule if self.settings.algorithm == "effective-ipf" else cliques.scaling_schedule)(self.graph, self.layout)
         parts: list[Array | int] = []
         run: list[Row] = []
         for k, other in rows:
@@ -87,21 +87,21 @@ class IterativeScaling(Sized, ToTolerance[State, Settings], Shaped[State]):
                 run.append((k, other))
         return [*parts, np.array(run, dtype=np.int32).reshape(-1, 2)]
 
-    def like(self) -> State:
+    def like(self) -> ScalingState:
         """Uniform cliques."""
-        return State(self.layout.uniform_tables(), self.layout.uniform_values(), no_residual(), np.zeros(2, dtype=np.int64), 0)
+        return ScalingState(self.layout.uniform_tables(), self.layout.uniform_values(), no_residual(), np.zeros(2, dtype=np.int64), 0)
 
-    def init(self) -> State:
+    def init(self) -> ScalingState:
         """P0, in the marginals of the cliques."""
         if self.settings.algorithm == "ipf":
             values = self.layout.uniform_values()
             base = self.problem.base
-            tables = enumeration.init(base).joint.ravel() if base is not None else self.layout.uniform_tables()
+            tables = enumeration.initial_joint(base).joint.ravel() if base is not None else self.layout.uniform_tables()
         else:
-            tables, values = cliques.start(self.problem.base, self.plan, self.kept, self.layout)
-        return State(tables, values, no_residual(), np.zeros(2, dtype=np.int64), 0)
+            tables, values = cliques.initial_tables(self.problem.base, self.plan, self.kept, self.layout)
+        return ScalingState(tables, values, no_residual(), np.zeros(2, dtype=np.int64), 0)
 
-    def step(self, state: State) -> State:
+    def step(self, state: ScalingState) -> ScalingState:
         """One sweep."""
         furthest = 0.0
         made = self.layout
@@ -112,13 +112,13 @@ class IterativeScaling(Sized, ToTolerance[State, Settings], Shaped[State]):
                 continue
             far, _, bad = fast.clique_updates(part, state.tables, state.values, made.target, made.links, 1.0, made.scratch)
             if bad >= 0:
-                raise impossible(self.problem, int(part[bad, 0]))
+                raise impossible_cluster_error(self.problem, int(part[bad, 0]))
             furthest = max(furthest, far)
             scalings = int(np.count_nonzero(part[:, 1] < 0))
             state.counts += np.array([scalings, len(part) - scalings])
-        return State(state.tables, state.values, np.append(state.residual, furthest), state.counts, state.step + 1)
+        return ScalingState(state.tables, state.values, np.append(state.residual, furthest), state.counts, state.step + 1)
 
-    def _tilt(self, a: int, state: State) -> float:
+    def _tilt(self, a: int, state: ScalingState) -> float:
         """Give cluster a the expectations of its features; returns how far they were."""
         cluster, made = self.problem.clusters[a], self.layout
         assert cluster.features is not None
@@ -127,21 +127,21 @@ class IterativeScaling(Sized, ToTolerance[State, Settings], Shaped[State]):
         p = np.bincount(cell, state.tables[table], at.stop - at.start)
         p = p / p.sum()
         flat = cluster.features.reshape(len(cluster.features), -1)
-        ratio = tilt(p, flat, cluster.target)
+        ratio = feature_tilt(p, flat, cluster.target)
         if ratio is None:
-            raise impossible(self.problem, a)
+            raise impossible_cluster_error(self.problem, a)
         # 6.11 with exp(δ·f)/Z' in place of target/P: of all distributions with these expectations the nearest one
         # differs from P by a function of the features alone (6.30), so that the rest of the clique is scaled along.
         state.values[at] *= ratio
         state.tables[table] *= ratio[cell]
         return float(np.abs(flat @ p - cluster.target).max())
 
-    def result(self, state: State) -> Learned:
+    def result(self, state: ScalingState) -> LearnedFactors:
         """The factors."""
-        return scaled(self.problem, self.layout, state, self.met(state))
+        return scaled_factors(self.problem, self.layout, state, self.met(state))
 
 
-class _Scaled(Protocol):
+class _ScaledState(Protocol):
     """What every state of iterative scaling has."""
 
     values: Array
@@ -150,13 +150,13 @@ class _Scaled(Protocol):
     step: int
 
 
-def scaled(problem: Problem, made: Layout, state: _Scaled, converged: bool) -> Learned:
+def scaled_factors(problem: LearningProblem, made: ScalingLayout, state: _ScaledState, converged: bool) -> LearnedFactors:
     """The products of the scalings, which stand in `values` before those of inner regions."""
     factors = [state.values[made.cells_of(a)].reshape(problem.shape_of(c.scope)) for a, c in enumerate(problem.clusters)]
-    return Learned(factors, converged, state.step, state.residual, (int(state.counts[0]), int(state.counts[1])))
+    return LearnedFactors(factors, converged, state.step, state.residual, (int(state.counts[0]), int(state.counts[1])))
 
 
-def _joint(problem: Problem) -> CliqueGraph:
+def _joint_clique(problem: LearningProblem) -> CliqueGraph:
     """One clique of all variables."""
     count, states = len(problem.cardinality), math.prod(problem.cardinality.tolist())
     if states > MOST_STATES or count > MOST_AXES:
@@ -166,18 +166,18 @@ def _joint(problem: Problem) -> CliqueGraph:
     return CliqueGraph([tuple(range(count))], [], True)
 
 
-def _effective(graph: CliqueGraph, made: Layout) -> list[Row]:
+def _effective_schedule(graph: CliqueGraph, made: ScalingLayout) -> list[Row]:
     """Effective IPF: after each scaling its change goes out to every clique of the tree."""
     rows: list[Row] = []
     for a, c in enumerate(made.home):
         rows.append((a, -1))
-        # `depth_first` has the running intersection property: each clique
+        # `walk_depth_first` has the running intersection property: each clique
         # takes the new marginal of the one that it is reached from (6.12).
-        rows += [made.send(e) for _, e, first in depth_first(graph, c) if first and e >= 0]
+        rows += [made.send(e) for _, e, first in walk_depth_first(graph, c) if first and e >= 0]
     return rows
 
 
-def impossible(problem: Problem, a: int) -> NegativeResult:
+def impossible_cluster_error(problem: LearningProblem, a: int) -> NegativeResult:
     """What is said where a cluster needs probability that the others, or P0, do not leave."""
     scope = ", ".join(problem.names[i] if problem.names else f"x{i}" for i in problem.clusters[a].scope)
     message = f"no distribution has these marginals: cluster {a} ({scope}) needs states that other clusters, or the base, forbid"

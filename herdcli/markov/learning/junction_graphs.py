@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from herdcli.errors import BadUsage
 from herdcli.markov.exact import cliques, junction_tree
-from herdcli.markov.exact.cliques import Layout
-from herdcli.markov.learning.learners import Settings
-from herdcli.markov.model import structure
-from herdcli.markov.model.constraints import Problem, pairs
+from herdcli.markov.exact.cliques import ScalingLayout
+from herdcli.markov.learning.learners import LearningSettings
+from herdcli.markov.model import structure_selection
+from herdcli.markov.model.constraints import LearningProblem, pair_tables
 from herdcli.schema import Array
 
 
-def chosen_cliques(problem: Problem, settings: Settings) -> list[tuple[int, ...]]:
+def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list[tuple[int, ...]]:
     """The regions asked for, else the clusters (and scopes of the base), grown to `max_clique` variables if that is asked."""
     scopes = [*(cluster.scope for cluster in problem.clusters), *(scope for scope, _ in problem.base_factors)]
     if settings.regions:
@@ -27,19 +27,19 @@ def chosen_cliques(problem: Problem, settings: Settings) -> list[tuple[int, ...]
         raise BadUsage(f"--max-clique {settings.max_clique} is less than the {widest} variables of the largest cluster")
     if problem.rows is None:
         raise BadUsage("--max-clique needs rows, for their mutual information; --moments has none", hint="leave it out")
-    found = cliques.search(problem.as_network(), settings.seed, settings.orders)
+    found = cliques.search_orders(problem.as_network(), settings.seed, settings.orders)
     if not found.complete:
         raise BadUsage("--max-clique needs an elimination order, and every one found is too large", hint="leave it out")
-    within = cliques.junction(junction_tree.plan(problem.as_network(), found.order, whole=True))[0].cliques
-    information = pairs(problem.rows, problem.cardinality).information()
-    return structure.grown_cliques(scopes, within, information, settings.max_clique)
+    within = cliques.junction_tree_from_order(junction_tree.plan_tree(problem.as_network(), found.order, whole=True))[0].cliques
+    information = pair_tables(problem.rows, problem.cardinality).information()
+    return structure_selection.grow_cliques(scopes, within, information, settings.max_clique)
 
 
-def multiply_base(made: Layout, tables: Array, problem: Problem) -> None:
+def multiply_base(made: ScalingLayout, tables: Array, problem: LearningProblem) -> None:
     """The factors of the base, each into one clique; every clique stays of sum one."""
     states = problem.cardinality.tolist()
     base = problem.base_factors
-    for c, (scope, factor) in zip(cliques.homes(made.cliques, [scope for scope, _ in base]), base, strict=True):
+    for c, (scope, factor) in zip(cliques.smallest_cliques(made.cliques, [scope for scope, _ in base]), base, strict=True):
         at = made.table_of(c)
         tables[at] *= factor.ravel()[cliques.cell_map(made.cliques[c], scope, states)]
         tables[at] /= tables[at].sum()

@@ -10,14 +10,14 @@ import numpy as np
 
 from herdcli.algorithm import Algorithm
 from herdcli.errors import BadUsage
-from herdcli.markov.learning.table import ALGORITHMS, NEEDS_ROWS, NO_BASE, NO_FEATURES
-from herdcli.markov.model.constraints import Problem
+from herdcli.markov.learning.algorithm_table import ALGORITHMS, NEEDS_ROWS, NO_BASE, NO_FEATURES
+from herdcli.markov.model.constraints import LearningProblem
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class Settings:
+class LearningSettings:
     """Options of learning.
 
     expectations  of gradient: exact, gibbs (chains that go on) or cd (chains that start at rows); sweeps each update.
@@ -42,7 +42,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedFactors:
     """A factor for each cluster, and how they were learned.
 
     counts  scaling and propagation updates.  residual  one entry an iteration: the largest difference between a
@@ -56,7 +56,7 @@ class Learned:
     counts: tuple[int, int] = (0, 0)
 
 
-class Sized(ABC):
+class SizedLearner(ABC):
     """A learner that knows what `init` will need."""
 
     @abstractmethod
@@ -68,7 +68,7 @@ class Sized(ABC):
         return self.bytes_needed()[0]
 
 
-class Learner(Algorithm[Any, Learned], Protocol):
+class Learner(Algorithm[Any, LearnedFactors], Protocol):
     """One algorithm on one problem."""
 
     steps: int
@@ -83,7 +83,7 @@ class Learner(Algorithm[Any, Learned], Protocol):
         ...
 
 
-def learner(problem: Problem, settings: Settings) -> Learner:
+def make_learner(problem: LearningProblem, settings: LearningSettings) -> Learner:
     """The algorithm that the settings name.  Raises BadUsage for constraints that it cannot take."""
     name = settings.algorithm
     if name in NEEDS_ROWS and problem.rows is None:

@@ -20,13 +20,13 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.markov.exact import cliques
-from herdcli.markov.exact.cliques import Layout
+from herdcli.markov.exact.cliques import ScalingLayout
 from herdcli.markov.learning.cvm import ClusterVariation
-from herdcli.markov.learning.ipf import impossible, scaled
-from herdcli.markov.learning.junction_graphs import chosen_cliques, multiply_base
-from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
+from herdcli.markov.learning.ipf import impossible_cluster_error, scaled_factors
+from herdcli.markov.learning.junction_graphs import choose_cliques, multiply_base
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
 from herdcli.markov.method import ToTolerance
-from herdcli.markov.model.constraints import Problem
+from herdcli.markov.model.constraints import LearningProblem
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -36,7 +36,7 @@ SCALING_SWEEPS = 10  # of the clusters between two damped propagations
 
 
 @dataclass
-class State:
+class LoopyScalingState:
     """Clique tables, values, changes waiting to be sent (see numpy_junction), a residual a sweep, counts of updates."""
 
     tables: Array
@@ -47,15 +47,15 @@ class State:
     step: int
 
 
-class LoopyScaling(Sized, ToTolerance[State, Settings]):
+class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings]):
     """`loopy-is`: a step is a sweep over all clusters."""
 
-    state = State
+    state = LoopyScalingState
 
-    def __init__(self, problem: Problem, settings: Settings) -> None:
+    def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
         self.scopes = [cluster.scope for cluster in problem.clusters]
-        self.graph = cliques.junction_graph(chosen_cliques(problem, settings))
+        self.graph = cliques.junction_graph(choose_cliques(problem, settings))
         largest = max(len(clique) for clique in self.graph.cliques)
         kind = "a junction tree: the result is exact" if self.graph.is_tree else "a junction graph with loops"
         self.note = f"{len(self.graph.cliques)} cliques of at most {largest} variables, {len(self.graph.separators)} separators: {kind}"
@@ -65,14 +65,14 @@ class LoopyScaling(Sized, ToTolerance[State, Settings]):
         return self.graph.bytes_needed(self.problem.cardinality, self.scopes), "the junction graph"
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> ScalingLayout:
         """Clusters and separators in flat arrays."""
-        return cliques.layout(
+        return cliques.scaling_layout(
             self.graph.cliques, self.graph.inner(), self.problem.cardinality, self.scopes, [c.target for c in self.problem.clusters]
         )
 
     @cached_property
-    def sends(self) -> tuple[Array, Array, Array]:
+    def propagation_sends(self) -> tuple[Array, Array, Array]:
         """All propagations, and those that leave each clique."""
         made = self.layout
         rows = np.array([made.send(e) for e in range(2 * len(self.graph.separators))], dtype=np.int32).reshape(-1, 2)
@@ -85,60 +85,62 @@ class LoopyScaling(Sized, ToTolerance[State, Settings]):
         """The clusters, those of one clique after the other."""
         return np.array(sorted(range(len(self.scopes)), key=lambda a: (self.layout.home[a], a)), dtype=np.int32)
 
-    def init(self) -> State:
+    def init(self) -> LoopyScalingState:
         """Uniform cliques; with a base its factors, which the first propagations spread."""
         made = self.layout
         tables, values = made.uniform_tables(), made.uniform_values()
-        pending = np.zeros(len(self.sends[0]))
+        pending = np.zeros(len(self.propagation_sends[0]))
         if self.problem.base_factors:
             # A base is in the cliques only, so messages begin as 1 and not as
             # marginals: Hugin's ratio P(x_s)/1 (6.24) then carries it over.
             values[made.cells_of(made.clusters).start if self.graph.separators else len(values) :] = 1.0
             pending[:] = 1.0
             multiply_base(made, tables, self.problem)
-        return State(tables, values, pending, no_residual(), np.zeros(2, dtype=np.int64), 0)
+        return LoopyScalingState(tables, values, pending, no_residual(), np.zeros(2, dtype=np.int64), 0)
 
-    def step(self, state: State) -> State:
+    def step(self, state: LoopyScalingState) -> LoopyScalingState:
         """Settle and scale, cluster by cluster; damped, scale all clusters and propagate once."""
         damped = self.settings.damping and not self.graph.is_tree  # of trees propagation ends, and at the right marginals
         furthest = self._scaled(state) if damped else self._settled(state)
-        return State(state.tables, state.values, state.pending, np.append(state.residual, furthest), state.counts, state.step + 1)
+        return LoopyScalingState(
+            state.tables, state.values, state.pending, np.append(state.residual, furthest), state.counts, state.step + 1
+        )
 
-    def _settled(self, state: State) -> float:
+    def _settled(self, state: LoopyScalingState) -> float:
         """The largest error of a marginal, each before its scaling and after propagation."""
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         inner = max(0.01 * self.settings.tolerance, min(1e-4, INNER_SHARE * last))
-        return self._updates(state, self.order, 1.0, inner, INNER_SWEEPS)
+        return self._scale_clusters(state, self.order, 1.0, inner, INNER_SWEEPS)
 
-    def _scaled(self, state: State) -> float:
+    def _scaled(self, state: LoopyScalingState) -> float:
         """The largest error of a cluster, or change of a separator, that whole propagations would make; damped ones make a share."""
         keep = 1.0 - self.settings.damping
-        first = furthest = self._updates(state, self.order, 1.0, np.inf, 0)
+        first = furthest = self._scale_clusters(state, self.order, 1.0, np.inf, 0)
         for _ in range(SCALING_SWEEPS - 1):
             if furthest <= max(0.01 * self.settings.tolerance, INNER_SHARE * first):
                 break
-            furthest = self._updates(state, self.order, 1.0, np.inf, 0)
+            furthest = self._scale_clusters(state, self.order, 1.0, np.inf, 0)
         state.pending[:] = 1.0  # all are sent, once
-        self._updates(state, np.array([-1], dtype=np.int32), keep, 0.0, 1)
+        self._scale_clusters(state, np.array([-1], dtype=np.int32), keep, 0.0, 1)
         clique_offset, scope_offset = self.layout.links[0], self.layout.links[5]
         _normalise(state.tables, clique_offset)
         _normalise(state.values, scope_offset[self.layout.clusters :])
         return max(first, float(state.pending.max(initial=0.0))) / keep
 
-    def _updates(self, state: State, scalings: Array, keep: float, inner: float, most: int) -> float:
+    def _scale_clusters(self, state: LoopyScalingState, scalings: Array, keep: float, inner: float, most: int) -> float:
         """Scale at these clusters, with at most so many sweeps of propagations before each, to the power `keep`."""
         made = self.layout
         furthest, bad = fast.settle_and_scale(
-            scalings, *self.sends, state.tables, state.values, made.target, made.links, (1.0, keep),
+            scalings, *self.propagation_sends, state.tables, state.values, made.target, made.links, (1.0, keep),
             inner, most, state.pending, state.counts, made.scratch,
         )  # fmt: skip
         if bad >= 0:
-            raise impossible(self.problem, int(self.order[bad]))
+            raise impossible_cluster_error(self.problem, int(self.order[bad]))
         return furthest
 
-    def result(self, state: State) -> Learned:
+    def result(self, state: LoopyScalingState) -> LearnedFactors:
         """The factors."""
-        return scaled(self.problem, self.layout, state, self.met(state))
+        return scaled_factors(self.problem, self.layout, state, self.met(state))
 
 
 def _normalise(values: Array, offset: Array) -> None:
@@ -147,6 +149,6 @@ def _normalise(values: Array, offset: Array) -> None:
         values[offset[0] :] /= np.repeat(np.add.reduceat(values, offset[:-1]), np.diff(offset))
 
 
-def loopy_scaling(problem: Problem, settings: Settings) -> ClusterVariation | LoopyScaling:
+def loopy_scaling(problem: LearningProblem, settings: LearningSettings) -> ClusterVariation | LoopyScaling:
     """`loopy-is`, by fixed-point equations or the double loop."""
     return ClusterVariation(problem, settings) if settings.double_loop else LoopyScaling(problem, settings)

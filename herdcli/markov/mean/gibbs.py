@@ -2,7 +2,7 @@
 
 Marginals are means of the conditional probabilities that units are drawn from (Rao–Blackwell), over the sweeps after the
 burn-in.  With annealing the inverse temperature rises to 1 over the first sweeps of the burn-in.  R̂ compares the halves of all
-chains with each other, unit by unit, and the product of the factors; standard errors are those of `convergence`.
+chains with each other, unit by unit, and the product of the factors; standard errors are those of `chain_convergence`.
 Source: Teh (2003), sec. 2.3.
 """
 
@@ -12,10 +12,10 @@ import numpy as np
 from scipy.special import expit
 
 from herdcli.errors import BadUsage
-from herdcli.markov.method import Result, Settings, Stepwise
-from herdcli.markov.model import convergence
-from herdcli.markov.model.boltzmann import boltzmann, colours
-from herdcli.markov.model.convergence import Heights, heights
+from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise
+from herdcli.markov.model import chain_convergence
+from herdcli.markov.model.boltzmann import boltzmann_machine, colour_units
+from herdcli.markov.model.chain_convergence import EnergySums, empty_energy_sums
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -23,29 +23,29 @@ from herdcli.schema import Array
 
 
 @dataclass
-class State:
+class GibbsState:
     """x (N, chains) float64 of 0 and 1; sums over kept sweeps by half of the run, (2, N, chains)."""
 
     x: Array
     probability: Array
     on: Array
     pair: Array  # (pairs,) how often both units were on
-    height: Heights
+    height: EnergySums
     step: int
 
 
-class Gibbs(Stepwise[State]):
+class BinaryGibbs(Stepwise[GibbsState]):
     """`gibbs`: a step is a sweep."""
 
-    state = State
+    state = GibbsState
 
-    def __init__(self, network: Network, settings: Settings) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
         if settings.annealing > settings.burn_in:
             hint = f"--burn-in {settings.annealing} or more"
             raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
-        self.machine = boltzmann(network, "gibbs")
-        self.parts = [part[~self.machine.held[part]] for part in colours(self.machine.W)]
+        self.machine = boltzmann_machine(network, "gibbs")
+        self.parts = [part[~self.machine.held[part]] for part in colour_units(self.machine.W)]
         self.rows = [(part, self.machine.W[part]) for part in self.parts]
         held = self.machine.held
         pairs = {tuple(sorted(i for i in scope if not held[i])) for scope, _ in network.factors()}
@@ -55,14 +55,16 @@ class Gibbs(Stepwise[State]):
         """Units and couplings that a sweep of all chains visits."""
         return self.settings.chains * (self.network.count + int(self.machine.W.nnz))
 
-    def init(self) -> State:
+    def init(self) -> GibbsState:
         """Fair coins."""
         shape = (self.network.count, self.settings.chains)
         x = (generator(self.settings.seed, Stream.CHAINS, unit=1).random(shape) < 0.5).astype(np.float64)
         x[self.machine.held] = 0
-        return State(x, np.zeros((2, *shape)), np.zeros((2, *shape)), np.zeros(len(self.pairs)), heights(self.settings.chains), 0)
+        return GibbsState(
+            x, np.zeros((2, *shape)), np.zeros((2, *shape)), np.zeros(len(self.pairs)), empty_energy_sums(self.settings.chains), 0
+        )
 
-    def step(self, state: State) -> State:
+    def step(self, state: GibbsState) -> GibbsState:
         """One sweep of every chain."""
         random = generator(self.settings.seed, Stream.CHAINS, step=state.step)
         kept = state.step - self.settings.burn_in
@@ -82,18 +84,20 @@ class Gibbs(Stepwise[State]):
         state.step += 1
         return state
 
-    def bytes_needed(self, state: State) -> tuple[int, str]:
+    def bytes_needed(self, state: GibbsState) -> tuple[int, str]:
         """Of the means, two halves of every chain."""
         return 16 * self.network.count * self.settings.chains, "the means of the chains"
 
-    def result(self, state: State) -> Result:
+    def result(self, state: GibbsState) -> InferenceResult:
         """Means and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""
         n, held = (self.steps - self.settings.burn_in) // 2, self.machine.held
         means = state.probability / n
         m = means.mean(axis=(0, 2))
         halves = np.concatenate(list(state.on), axis=1) / n
-        worst = max(float(convergence.rhat(halves, n).max(initial=1.0)), state.height.rhat(n))
-        error = convergence.with_unseen(convergence.errors(means), convergence.effective(worst, halves.shape[1], n))
+        worst = max(float(chain_convergence.split_rhat(halves, n).max(initial=1.0)), state.height.rhat(n))
+        error = chain_convergence.errors_with_unseen(
+            chain_convergence.standard_errors(means), chain_convergence.effective_draws(worst, halves.shape[1], n)
+        )
         nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
         errors = [np.zeros(1) if held[i] else np.array([error[i], error[i]]) for i in range(len(m))]
         draws = 2 * n * self.settings.chains
@@ -105,8 +109,8 @@ class Gibbs(Stepwise[State]):
             "log_z": np.nan,
             "free_energy": np.nan,
             "iterations": state.step,
-            "converged": worst < convergence.RHAT,
+            "converged": worst < chain_convergence.RHAT,
             "residual": worst - 1,
             "standard_error": errors,
         }
-        return Result(nodes, cliques, attributes)
+        return InferenceResult(nodes, cliques, attributes)

@@ -17,16 +17,16 @@ from scipy.sparse import diags
 from scipy.special import expit
 
 from herdcli.markov.bethe import starts
-from herdcli.markov.method import Result, Settings, ToTolerance
-from herdcli.markov.model.beliefs import certificate
-from herdcli.markov.model.boltzmann import boltzmann, colours
+from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
+from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.boltzmann import boltzmann_machine, colour_units
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
 @dataclass
-class State:
+class MeanFieldState:
     """Means (N,), and a residual and a free energy a sweep."""
 
     mean: Array
@@ -35,30 +35,30 @@ class State:
     step: int
 
 
-class MeanField(ToTolerance[State, Settings]):
+class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
     """`mean-field` and `tap`."""
 
-    state = State
+    state = MeanFieldState
 
-    def __init__(self, network: Network, settings: Settings) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps, self.note = network, settings, settings.iterations, ""
-        self.machine = boltzmann(network, settings.algorithm)
+        self.machine = boltzmann_machine(network, settings.algorithm)
         self.squares = self.machine.W.multiply(self.machine.W).tocsr() * (settings.algorithm == "tap")
         self.observed = {i: float(p[1]) for i, p in network.observations().items() if len(p) == 2}
         fixed = self.machine.held | np.isin(np.arange(network.count), list(self.observed))
-        self.colours = [part[~fixed[part]] for part in colours(self.machine.W)]
+        self.colours = [part[~fixed[part]] for part in colour_units(self.machine.W)]
         self.rows = [(part, self.machine.W[part], self.squares[part]) for part in self.colours]
 
-    def init(self) -> State:
+    def init(self) -> MeanFieldState:
         """Means of one half, or random ones; 0 for what evidence holds, and what is observed."""
         cardinality = self.network.cardinality
-        last = starts.marginals(self.settings, cardinality)[np.cumsum(cardinality) - 1]
+        last = starts.initial_marginals(self.settings, cardinality)[np.cumsum(cardinality) - 1]
         mean = np.where(self.machine.held, 0.0, last)
         for i, p in self.observed.items():
             mean[i] = p
-        return State(mean, np.empty(0), np.empty(0), 0)
+        return MeanFieldState(mean, np.empty(0), np.empty(0), 0)
 
-    def step(self, state: State) -> State:
+    def step(self, state: MeanFieldState) -> MeanFieldState:
         """One sweep, colour by colour; TAP solves each unit's equation for its own m by Newton's method."""
         m, largest = state.mean, 0.0
         for part, W, squares in self.rows:
@@ -66,10 +66,10 @@ class MeanField(ToTolerance[State, Settings]):
             # 2.43 the factor m_i (1 − m_i) has slope 1 − 2m_i.  Held are all m_j of other colours,
             # and no unit of this colour is in the sums, so the sweep is coordinate descent on 2.37.
             field, reaction = W @ m + self.machine.b[part], squares @ (m * (1 - m))
-            new = _solve(field, reaction, m[part])
+            new = _solve_mean(field, reaction, m[part])
             largest = max(largest, float(np.abs(new - m[part]).max(initial=0.0)))
             m[part] = (1 - self.settings.damping) * new + self.settings.damping * m[part]
-        return State(m, np.append(state.residual, largest), np.append(state.free_energy, self.free_energy(m)), state.step + 1)
+        return MeanFieldState(m, np.append(state.residual, largest), np.append(state.free_energy, self.free_energy(m)), state.step + 1)
 
     def free_energy(self, m: Array) -> float:
         """2.37; with the third term of Plefka's expansion (2.43) for TAP."""
@@ -79,24 +79,24 @@ class MeanField(ToTolerance[State, Settings]):
         entropy = sum(float(np.sum(p * np.log(np.where(p > 0, p, 1.0)))) for p in (m, 1 - m))
         return float(energy + entropy - self.machine.constant)
 
-    def bytes_needed(self, state: State) -> tuple[int, str]:
+    def bytes_needed(self, state: MeanFieldState) -> tuple[int, str]:
         """Of the dense inverse."""
         free = int((~self.machine.held).sum())
         return 24 * free**2 if self.settings.linear_response else 8 * free, "the linear response"
 
-    def result(self, state: State) -> Result:
+    def result(self, state: MeanFieldState) -> InferenceResult:
         """Marginals of units, and of pairs as if independent (linear response: with its covariances)."""
         m, held = state.mean, self.machine.held
         nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
         pairs = {tuple(sorted(i for i in scope if not held[i])) for scope, _ in self.network.factors()}
         cliques: list[Factor] = [(pair, np.outer(nodes[pair[0]], nodes[pair[1]])) for pair in sorted(pairs) if len(pair) == 2]
         energy = self.free_energy(m)
-        warning = self._outside(m) if self.settings.algorithm == "tap" else ""
+        warning = self._tap_domain_fault(m) if self.settings.algorithm == "tap" else ""
         covariance = self.covariance(m) if self.settings.linear_response else None
-        attributes = certificate(energy, self.met(state), state.step, state.residual, state.free_energy, covariance=covariance)
-        return Result(nodes, cliques, attributes, f"{warning}; --algorithm bp or ups" if warning else "")
+        attributes = convergence_attributes(energy, self.met(state), state.step, state.residual, state.free_energy, covariance=covariance)
+        return InferenceResult(nodes, cliques, attributes, f"{warning}; --algorithm bp or ups" if warning else "")
 
-    def _outside(self, m: Array) -> str:
+    def _tap_domain_fault(self, m: Array) -> str:
         """What is wrong with TAP here, "" for nothing.
 
         Plefka's expansion in the couplings converges for the model of Sherrington & Kirkpatrick while Σ_j J_ij² (1 − s_j²)² < 1
@@ -129,7 +129,7 @@ class MeanField(ToTolerance[State, Settings]):
         return made
 
 
-def _solve(field: Array, reaction: Array, start: Array) -> Array:
+def _solve_mean(field: Array, reaction: Array, start: Array) -> Array:
     """m of logit m = field + ½(1 − 2m)·reaction: one root, as the left side rises and the right one falls with m."""
     t = np.log(np.clip(start, 1e-300, None)) - np.log1p(-np.clip(start, None, 1 - 1e-16))
     low, high = field - 0.5 * reaction, field + 0.5 * reaction

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.model.flat import Cliques, Marginals
+from herdcli.markov.model.flat_marginals import FlatCliques, FlatMarginals
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_offsets, require_place
+from herdcli.schema import Array, array, require_index, require_offsets
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Trace:
     free_energy: Array = array("t", "free energy of the algorithm, NaN where it was not computed", kind="f")
 
 
-def no_trace() -> Trace:
+def empty_trace() -> Trace:
     """The trace of an algorithm that does not iterate."""
     return Trace(np.empty(0), np.empty(0))
 
@@ -58,7 +58,7 @@ class Beliefs:
     propagation_updates: int = 0
     fixed_point_energy: Array | None = array("K", "free energies of the fixed points found by restarts", kind="f", optional=True)
     fixed_point_runs: Array | None = array("K", "how many runs ended in each", kind="iu", optional=True)
-    trace: Trace = field(default_factory=no_trace)
+    trace: Trace = field(default_factory=empty_trace)
     covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True, finite=True)
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
     effective_draws: float | None = None  # independent draws that chains are worth, by their largest R̂
@@ -81,7 +81,7 @@ class Beliefs:
         require_offsets("node_offset", self.node_offset, len(self.node), "node")
         require_offsets("clique_scope_offset", self.clique_scope_offset, len(self.clique_scope), "clique_scope")
         require_offsets("clique_offset", self.clique_offset, len(self.clique), "clique")
-        require_place("/clique_scope", self.clique_scope, len(self.node_offset) - 1, "a variable")
+        require_index("/clique_scope", self.clique_scope, len(self.node_offset) - 1, "a variable")
         if self.assignment is not None and len(self.assignment) != len(self.node_offset) - 1:
             raise DataError(f"/assignment has {len(self.assignment)} states for {len(self.node_offset) - 1} variables")
         if self.assignment is not None and ((self.assignment < -1) | (self.assignment >= np.diff(self.node_offset))).any():
@@ -94,35 +94,39 @@ class Beliefs:
         return np.split(self.node, self.node_offset[1:-1])
 
 
-def assemble(network: Network, evidence: Mapping[int, int], nodes: Sequence[Array], cliques: Sequence[Factor], **more: Any) -> Beliefs:
+def assemble_beliefs(
+    network: Network, evidence: Mapping[int, int], nodes: Sequence[Array], cliques: Sequence[Factor], **more: Any
+) -> Beliefs:
     """Beliefs over the variables of `network` from those of the conditioned one, where evidence has one state."""
-    full = [_expanded((i,), p, network, evidence) for i, p in enumerate(nodes)] if evidence else nodes
+    full = [_expand_evidence((i,), p, network, evidence) for i, p in enumerate(nodes)] if evidence else nodes
     if (errors := more.get("standard_error")) is not None:
-        more["standard_error"] = np.concatenate([_expanded((i,), p, network, evidence) for i, p in enumerate(errors)])
+        more["standard_error"] = np.concatenate([_expand_evidence((i,), p, network, evidence) for i, p in enumerate(errors)])
     if (multiplier := more.get("multiplier")) is not None:
-        more["multiplier"] = np.concatenate([_expanded((i,), p, network, evidence) for i, p in enumerate(multiplier)])
-    tables = [(scope, _expanded(scope, p, network, evidence)) for scope, p in cliques] if evidence else cliques
-    made = Beliefs(*_flat_nodes(full), *_flat_cliques(tables), names=network.names, **more)
+        more["multiplier"] = np.concatenate([_expand_evidence((i,), p, network, evidence) for i, p in enumerate(multiplier)])
+    tables = [(scope, _expand_evidence(scope, p, network, evidence)) for scope, p in cliques] if evidence else cliques
+    made = Beliefs(*_flatten_nodes(full), *_flatten_cliques(tables), names=network.names, **more)
     return made if "consistency_gap" in more else replace(made, consistency_gap=consistency_gap(made))
 
 
-def _flat_nodes(nodes: Sequence[Array]) -> tuple[Array, Array]:
+def _flatten_nodes(nodes: Sequence[Array]) -> tuple[Array, Array]:
     """Marginals one after the other, and where each begins."""
-    if isinstance(nodes, Marginals):
+    if isinstance(nodes, FlatMarginals):
         return nodes.values, nodes.offset
-    return np.concatenate(list(nodes)), _offsets(len(p) for p in nodes)
+    return np.concatenate(list(nodes)), _cumulative_offsets(len(p) for p in nodes)
 
 
-def _flat_cliques(cliques: Sequence[Factor]) -> tuple[Array, Array, Array, Array]:
+def _flatten_cliques(cliques: Sequence[Factor]) -> tuple[Array, Array, Array, Array]:
     """Scopes and tables one after the other, each with where they begin."""
-    if isinstance(cliques, Cliques):
+    if isinstance(cliques, FlatCliques):
         return cliques.scope, cliques.scope_offset, cliques.table, cliques.table_offset
     scope = np.array([i for scope, _ in cliques for i in scope], dtype=np.int64)
     table = np.concatenate([p.ravel() for _, p in cliques]) if cliques else np.empty(0)
-    return scope, _offsets(len(scope) for scope, _ in cliques), table, _offsets(p.size for _, p in cliques)
+    return scope, _cumulative_offsets(len(scope) for scope, _ in cliques), table, _cumulative_offsets(p.size for _, p in cliques)
 
 
-def certificate(energy: float, converged: bool, iterations: int, residual: Array, free_energy: Array, **more: Any) -> dict[str, Any]:
+def convergence_attributes(
+    energy: float, converged: bool, iterations: int, residual: Array, free_energy: Array, **more: Any
+) -> dict[str, Any]:
     """Attributes of `Beliefs` of an iterative algorithm, from its free energy at the end and its two traces."""
     told = {
         "log_z": -energy,
@@ -135,17 +139,17 @@ def certificate(energy: float, converged: bool, iterations: int, residual: Array
     return told | more
 
 
-def check(beliefs: Beliefs, count: int | None = None) -> None:
+def require_same_variables(beliefs: Beliefs, count: int | None = None) -> None:
     """Raise DataError where two results are not about the same variables."""
     if count is not None and len(beliefs.node_offset) - 1 != count:
         raise DataError(f"has marginals of {len(beliefs.node_offset) - 1} variables, expected {count}")
 
 
-def _offsets(lengths: Any) -> Array:
+def _cumulative_offsets(lengths: Any) -> Array:
     return np.concatenate(([0], np.cumsum(list(lengths)))).astype(np.int64)
 
 
-def _expanded(scope: tuple[int, ...], p: Array, network: Network, evidence: Mapping[int, int]) -> Array:
+def _expand_evidence(scope: tuple[int, ...], p: Array, network: Network, evidence: Mapping[int, int]) -> Array:
     if evidence.keys().isdisjoint(scope):
         return p
     made = np.zeros([int(network.cardinality[i]) for i in scope])

@@ -22,7 +22,7 @@ SOME = 1 << 19  # pairs that are worked on together
 
 
 @dataclass(frozen=True)
-class Boltzmann:
+class BoltzmannMachine:
     """W (N, N) symmetric sparse, b (N,).  Variables held by evidence are units whose x is always 0.
 
     held  which those are.
@@ -35,8 +35,8 @@ class Boltzmann:
 
 
 @dataclass(frozen=True)
-class Couplings:
-    """Weights w (E,) between units i and j (E,), pairs as often as factors name them; b, constant and held as in `Boltzmann`."""
+class CouplingList:
+    """Weights w (E,) between units i and j (E,), pairs as often as factors name them; b, constant and held as in `BoltzmannMachine`."""
 
     i: Array
     j: Array
@@ -46,17 +46,17 @@ class Couplings:
     held: Array
 
 
-def boltzmann(network: Network, algorithm: str) -> Boltzmann:
+def boltzmann_machine(network: Network, algorithm: str) -> BoltzmannMachine:
     """The weights of a network.  Raises BadUsage if it is no Boltzmann machine."""
     from scipy.sparse import csr_matrix
 
-    found, n = couplings(network, algorithm), network.count
+    found, n = coupling_list(network, algorithm), network.count
     i, j, w = found.i, found.j, found.w
     W = csr_matrix((np.concatenate([w, w]), (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(n, n))
-    return Boltzmann(W, found.b, found.constant, found.held)
+    return BoltzmannMachine(W, found.b, found.constant, found.held)
 
 
-def couplings(network: Network, algorithm: str) -> Couplings:
+def coupling_list(network: Network, algorithm: str) -> CouplingList:
     """The weights of a network, a list of pairs.  Raises BadUsage if it is no Boltzmann machine."""
     hint = "bp and ups take any network: --algorithm ups"
     if network.cardinality.max() > 2:
@@ -66,7 +66,7 @@ def couplings(network: Network, algorithm: str) -> Couplings:
         a = int(np.searchsorted(network.table_offset, zeros[0], side="right")) - 1
         raise BadUsage(f"--algorithm {algorithm} is for positive factors, {network.factor_name(a)} has a zero", hint=hint)
     held = network.cardinality == 1
-    wide, variables = _free(network, held)
+    wide, variables = _free_variables(network, held)
     if (wide > 2).any():
         a = int(np.argmax(wide > 2))
         raise BadUsage(f"--algorithm {algorithm} is for pairs, {network.factor_name(a)} has {wide[a]} variables", hint=hint)
@@ -83,10 +83,10 @@ def couplings(network: Network, algorithm: str) -> Couplings:
         t00, t01, t10, t11 = (np.log(network.table[first[pair[some]] + k]) for k in range(4))
         w[some] = t11 - t10 - t01 + t00
         b += np.bincount(i[some], t10 - t00, len(b)) + np.bincount(j[some], t01 - t00, len(b))
-    return Couplings(i, j, w, b, float(np.log(network.table[first]).sum()), held)
+    return CouplingList(i, j, w, b, float(np.log(network.table[first]).sum()), held)
 
 
-def _free(network: Network, held: Array) -> tuple[Array, Array]:
+def _free_variables(network: Network, held: Array) -> tuple[Array, Array]:
     """(F,) how many variables of each factor are free, and those variables, factor by factor."""
     widths = np.diff(network.scope_offset)
     if not held.any():
@@ -96,7 +96,7 @@ def _free(network: Network, held: Array) -> tuple[Array, Array]:
     return np.bincount(owner[free], minlength=network.factor_count), network.scope[free]
 
 
-def colours(W: csr_matrix) -> list[Array]:
+def colour_units(W: csr_matrix) -> list[Array]:
     """Sets of units without a weight inside, greedily: they can be updated at once as if one after the other."""
     colour = np.full(W.shape[0], -1)
     for i in range(W.shape[0]):

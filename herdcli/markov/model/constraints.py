@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.markov.model.counts import Counts
-from herdcli.markov.model.network import Factor, Network, build
+from herdcli.markov.model.network import Factor, Network, build_network
+from herdcli.markov.model.row_counts import Counts
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -38,7 +38,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Problem:
+class LearningProblem:
     """Clusters over variables.  base  fixed factors of P0, over the same variables."""
 
     cardinality: Array
@@ -46,7 +46,7 @@ class Problem:
     base: Network | None = None
     names: list[str] | None = None
     shape: Array | None = None
-    rows: Rows | Counts | None = None
+    rows: StateRows | Counts | None = None
 
     @property
     def base_factors(self) -> list[Factor]:
@@ -64,7 +64,7 @@ class Problem:
     def network(self, factors: Sequence[Array]) -> Network:
         """P0 and one factor a cluster."""
         own = [(cluster.scope, table) for cluster, table in zip(self.clusters, factors, strict=True)]
-        return build(self.cardinality, [*self.base_factors, *own], names=self.names, shape=self.shape)
+        return build_network(self.cardinality, [*self.base_factors, *own], names=self.names, shape=self.shape)
 
     def has_features(self) -> bool:
         """Is there an expectation among the constraints?"""
@@ -72,7 +72,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Rows:
+class StateRows:
     """x (n, N) states of training rows, weight (n,) of sum one."""
 
     x: Array
@@ -105,7 +105,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairTables:
     """The joint tables of all pairs of variables: table (Σ card, Σ card), block (i, j) is P(x_i, x_j)."""
 
     cardinality: Array
@@ -139,7 +139,7 @@ class Pairs:
         return found
 
 
-def pairs(rows: Rows | Counts, cardinality: Array, smoothing: float = 0.0) -> Pairs:
+def pair_tables(rows: StateRows | Counts, cardinality: Array, smoothing: float = 0.0) -> PairTables:
     """All pair marginals of rows."""
     offset, table = np.concatenate(([0], np.cumsum(cardinality))), rows.pair_table(cardinality)
     share = smoothing / (rows.count + smoothing)
@@ -147,17 +147,17 @@ def pairs(rows: Rows | Counts, cardinality: Array, smoothing: float = 0.0) -> Pa
     flat = np.outer(1 / np.repeat(cardinality, cardinality), 1 / np.repeat(cardinality, cardinality))
     for i, (first, last) in enumerate(pairwise(offset.tolist())):
         flat[first:last, first:last] = np.eye(last - first) / cardinality[i]
-    return Pairs(np.asarray(cardinality), (1 - share) * table + share * flat)
+    return PairTables(np.asarray(cardinality), (1 - share) * table + share * flat)
 
 
-def from_scopes(
-    rows: Rows | Counts, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float, known: Pairs | None = None
+def clusters_from_scopes(
+    rows: StateRows | Counts, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float, known: PairTables | None = None
 ) -> list[Cluster]:
     """Clusters with the marginals of rows: the scopes that are in no other, and each variable that is in none.
 
     known  marginals of all pairs with the same smoothing, so that the rows need not be counted for each.
     """
-    kept = maximal(scopes)
+    kept = maximal_scopes(scopes)
     covered = {i for scope in kept for i in scope}
     kept += [(i,) for i in range(len(cardinality)) if i not in covered]
     states = cardinality.tolist()
@@ -167,7 +167,7 @@ def from_scopes(
     ]
 
 
-def maximal(scopes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def maximal_scopes(scopes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """The scopes that are not inside another one, each once and in the order given."""
     unique = {frozenset(scope): scope for scope in reversed(list(scopes))}
     owners: dict[int, list[frozenset[int]]] = {}
@@ -179,7 +179,7 @@ def maximal(scopes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return kept[::-1]
 
 
-def check(problem: Problem) -> Problem:
+def check_problem(problem: LearningProblem) -> LearningProblem:
     """The problem itself.  Raises DataError for scopes, marginals or features that cannot be, BadUsage for a base of other variables."""
     n = len(problem.cardinality)
     if problem.base is not None and not np.array_equal(problem.base.cardinality, problem.cardinality):
@@ -217,7 +217,7 @@ def _check_target(a: int, cluster: Cluster, shape: list[int]) -> None:
         raise DataError(f"the marginal of cluster {a} sums to {p.sum():.6g}, not to 1")
 
 
-def _check_agreement(problem: Problem) -> None:
+def _check_agreement(problem: LearningProblem) -> None:
     """Marginals of one variable in two clusters must be the same."""
     known: dict[int, tuple[int, Array]] = {}
     for a, cluster in enumerate(problem.clusters):

@@ -15,7 +15,7 @@ Parents = tuple[tuple[int, ...], ...]  # of each variable
 K = TypeVar("K", str, int)
 
 
-def cycle(parents: Mapping[K, Sequence[K]]) -> list[K]:
+def find_cycle(parents: Mapping[K, Sequence[K]]) -> list[K]:
     """Variables each of which has the next as a parent, the last being the first again; none where no walk up comes back."""
     left = {child: set(above) for child, above in parents.items()}
     children: dict[K, list[K]] = {}
@@ -35,7 +35,7 @@ def cycle(parents: Mapping[K, Sequence[K]]) -> list[K]:
     return walk[walk.index(walk[-1]) :] if walk else []
 
 
-def parents_of(given: Network) -> Parents | None:
+def network_parents(given: Network) -> Parents | None:
     """The parents of each variable in a network of conditional tables; None for one that is none."""
     found: dict[int, tuple[int, ...]] = {}
     for a in range(given.factor_count):
@@ -43,7 +43,7 @@ def parents_of(given: Network) -> Parents | None:
         if not scope or scope[-1] in found:
             return None
         found[scope[-1]] = scope[:-1]
-    if len(found) != given.count or cycle(found):
+    if len(found) != given.count or find_cycle(found):
         return None
     return tuple(found[i] for i in range(given.count))
 
@@ -57,7 +57,7 @@ def children_of(parents: Parents) -> list[list[int]]:
     return found
 
 
-def closure(near: Sequence[Collection[int]], start: Collection[int]) -> set[int]:
+def reachable_from(near: Sequence[Collection[int]], start: Collection[int]) -> set[int]:
     """All that can be reached from some variables, these among them: ancestors by parents, descendants by children."""
     found, waiting = set(start), list(start)
     while waiting:
@@ -68,15 +68,15 @@ def closure(near: Sequence[Collection[int]], start: Collection[int]) -> set[int]
     return found
 
 
-def blanket(parents: Parents, children: Sequence[Sequence[int]], i: int) -> set[int]:
+def markov_blanket(parents: Parents, children: Sequence[Sequence[int]], i: int) -> set[int]:
     """The Markov blanket: parents, children and their other parents."""
     return {*parents[i], *children[i], *(j for child in children[i] for j in parents[child])} - {i}
 
 
-def trails(parents: Parents, start: int, given: Collection[int]) -> dict[int, list[int]]:
+def active_trails(parents: Parents, start: int, given: Collection[int]) -> dict[int, list[int]]:
     """Variables that are not d-separated from `start`, each with the variables of a shortest active trail to it."""
     children, known = children_of(parents), set(given)
-    above = closure(parents, known)  # a collider is open where it or a descendant is given
+    above = reachable_from(parents, known)  # a collider is open where it or a descendant is given
     before: dict[tuple[int, bool], tuple[int, bool] | None] = {(start, True): None}
     waiting = deque(before)
     found: dict[int, list[int]] = {}
@@ -101,7 +101,7 @@ def trails(parents: Parents, start: int, given: Collection[int]) -> dict[int, li
     return found
 
 
-def paths(near: Sequence[Collection[int]], start: int, given: Collection[int]) -> dict[int, list[int]]:
+def separating_paths(near: Sequence[Collection[int]], start: int, given: Collection[int]) -> dict[int, list[int]]:
     """Variables that are joined to `start` around the given ones in a graph without directions, each with a shortest path."""
     before, waiting, known = {start: start}, deque([start]), set(given)
     found: dict[int, list[int]] = {}

@@ -14,7 +14,7 @@ import numpy as np
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.model.fit import Fit
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_offsets, require_picture, require_place
+from herdcli.schema import Array, array, require_image_shape, require_index, require_offsets
 
 Factor = tuple[tuple[int, ...], Array]
 MOST_STATES = 2**31 - 1  # of all variables together
@@ -44,7 +44,7 @@ class Network:
 
     def validate(self) -> None:
         """Raise DataError for whatever no network can have."""
-        validate(self)
+        validate_network(self)
 
     @property
     def count(self) -> int:
@@ -118,7 +118,7 @@ def states_before(network: Network) -> Array:
     return network.cardinality_before if isinstance(network, Conditioned) else network.cardinality
 
 
-def build(cardinality: Sequence[int] | Array, factors: Iterable[Factor], **more: Any) -> Network:
+def build_network(cardinality: Sequence[int] | Array, factors: Iterable[Factor], **more: Any) -> Network:
     """A network of scopes and tables (any shape with the right number of values, C order)."""
     factors = list(factors)
     lengths = [len(scope) for scope, _ in factors]
@@ -135,7 +135,7 @@ def build(cardinality: Sequence[int] | Array, factors: Iterable[Factor], **more:
     )
 
 
-def validate(network: Network) -> Network:
+def validate_network(network: Network) -> Network:
     """The network itself.  Raises DataError, naming the factor, for whatever no network can have."""
     n, cardinality = network.count, network.cardinality
     if n == 0:
@@ -150,7 +150,7 @@ def validate(network: Network) -> Network:
         at = int(np.flatnonzero((network.scope < 0) | (network.scope >= n))[0])
         a = int(np.searchsorted(network.scope_offset, at, side="right")) - 1
         raise DataError(f"factor {a} names variable {network.scope[at]}, there are {n} (0 to {n - 1})")
-    for a in np.flatnonzero(_suspects(network)).tolist():
+    for a in np.flatnonzero(_suspicious_factors(network)).tolist():
         _check_factor(network, a)
     _check_extras(network)
     for i, marginal in network.observations().items():
@@ -164,30 +164,30 @@ def _check_extras(network: Network) -> None:
         raise DataError(f"/names has {len(network.names)} names for {network.count} variables")
     if network.states is not None and len(network.states) != int(network.cardinality.sum()):
         raise DataError(f"/states has {len(network.states)} names for {int(network.cardinality.sum())} states")
-    require_picture(network.shape, network.count, "shape", "variables")
+    require_image_shape(network.shape, network.count, "shape", "variables")
     if (network.observed is None) != (network.observed_marginal is None):
         raise DataError("/observed and /observed_marginal are there both or not at all")
     if network.observed is None or network.observed_marginal is None:
         return
-    require_place("/observed", network.observed, network.count, "a variable")
+    require_index("/observed", network.observed, network.count, "a variable")
     if int(network.cardinality[network.observed].sum()) != len(network.observed_marginal):
         raise DataError(f"/observed_marginal has {len(network.observed_marginal)} values, the observed variables have other states")
 
 
-def _suspects(network: Network) -> Array:
+def _suspicious_factors(network: Network) -> Array:
     """(F,) which factors cannot be right: told apart for all at once, explained one by one."""
     widths, cells = np.diff(network.scope_offset), np.diff(network.table_offset)
-    sizes = _each(np.multiply, network.cardinality[network.scope].astype(np.float64), network.scope_offset, 1.0)
+    sizes = _reduce_each(np.multiply, network.cardinality[network.scope].astype(np.float64), network.scope_offset, 1.0)
     wrong: Array = (widths > MOST_AXES) | (cells != sizes)
     # NaN is neither at least 0 nor at most the largest float64, and both of the extremes of a table that has one are NaN.
-    wrong |= ~(_each(np.minimum, network.table, network.table_offset, np.nan) >= 0)
-    largest = _each(np.maximum, network.table, network.table_offset, np.nan)
+    wrong |= ~(_reduce_each(np.minimum, network.table, network.table_offset, np.nan) >= 0)
+    largest = _reduce_each(np.maximum, network.table, network.table_offset, np.nan)
     wrong |= ~((largest > 0) & (largest < np.inf))
-    wrong[_repeating(network, widths)] = True
+    wrong[_repeated_variables(network, widths)] = True
     return wrong
 
 
-def _each(ufunc: np.ufunc, values: Array, offset: Array, empty: float) -> Array:
+def _reduce_each(ufunc: np.ufunc, values: Array, offset: Array, empty: float) -> Array:
     """A ufunc over each part of flat values; what empty parts give is told."""
     made = np.full(len(offset) - 1, empty)
     filled = np.flatnonzero(offset[1:] > offset[:-1])
@@ -197,7 +197,7 @@ def _each(ufunc: np.ufunc, values: Array, offset: Array, empty: float) -> Array:
     return made
 
 
-def _repeating(network: Network, widths: Array) -> Array:
+def _repeated_variables(network: Network, widths: Array) -> Array:
     """The factors that name a variable twice."""
     found = [np.empty(0, dtype=np.int64)]
     for width in np.flatnonzero(np.bincount(widths)).tolist():
@@ -222,7 +222,7 @@ def _check_factor(network: Network, a: int) -> None:
     table = network.table[network.table_offset[a] : network.table_offset[a + 1]]
     states = [int(network.cardinality[i]) for i in scope]
     if len(table) != int(np.prod(states, dtype=object)):
-        raise DataError(f"{name} has {len(table)} values, its scope has {np.prod(states, dtype=object)} states ({as_product(states)})")
+        raise DataError(f"{name} has {len(table)} values, its scope has {np.prod(states, dtype=object)} states ({product_text(states)})")
     if not np.isfinite(table).all() or (table < 0).any():
         at = int(np.flatnonzero(~np.isfinite(table) | (table < 0))[0])
         raise DataError(f"{name}: value {at} is {table[at]:g}, potentials are finite and not negative")
@@ -230,7 +230,7 @@ def _check_factor(network: Network, a: int) -> None:
         raise DataError(f"{name} is zero everywhere, so no state has a probability")
 
 
-def as_product(states: Sequence[int]) -> str:
+def product_text(states: Sequence[int]) -> str:
     """Numbers of states as 2 × 3 × 2; of many the first, and how many there are."""
     few = " × ".join(map(str, states[:6])) or "1"
     return few if len(states) <= 8 else f"{few} × … of {len(states)}"
@@ -250,7 +250,7 @@ def check_marginal(network: Network, i: int, marginal: Array) -> Array:
     return normalised
 
 
-def condition(network: Network, evidence: Mapping[int, int]) -> Network:
+def condition_network(network: Network, evidence: Mapping[int, int]) -> Network:
     """The network with some variables held at one state: they keep their number and have cardinality 1.
 
     log Z of the result is log P(evidence) + log Z.  Raises NegativeResult if a factor then is zero everywhere.
@@ -269,24 +269,24 @@ def condition(network: Network, evidence: Mapping[int, int]) -> Network:
                 held = ", ".join(f"{network.name(i)}={network.state_name(i, evidence[i])}" for i in scope if i in evidence)
                 raise NegativeResult(f"the evidence has probability 0: no state is possible with {held}")
         factors.append((scope, table))
-    flat = build(cardinality, factors)
+    flat = build_network(cardinality, factors)
     made = Conditioned(
         cardinality, flat.scope, flat.scope_offset, flat.table, flat.table_offset,
         names=network.names, shape=network.shape, cardinality_before=states_before(network),
         before=network.before if isinstance(network, Conditioned) else network,
     )  # fmt: skip
     kept = {i: p for i, p in network.observations().items() if i not in evidence}
-    return observe(made, kept)
+    return with_observed_marginals(made, kept)
 
 
-def reduced(network: Network, factor: Factor) -> Factor:
+def reduce_factor(network: Network, factor: Factor) -> Factor:
     """A factor without its variables of one state, which are constants."""
     scope, table = factor
     free = tuple(i for i in scope if network.cardinality[i] > 1)
     return free, table.reshape([int(network.cardinality[i]) for i in free])
 
 
-def reordered(network: Network, order: Sequence[int]) -> Network:
+def reorder_variables(network: Network, order: Sequence[int]) -> Network:
     """The same distribution with variable order[j] as variable j, without the record of a fit.  order is a permutation."""
     place = np.argsort(np.asarray(order, dtype=np.int64))
     ends = np.concatenate(([0], np.cumsum(network.cardinality)))
@@ -311,7 +311,7 @@ def check_state(network: Network, i: int, state: int) -> None:
         raise DataError(f"the evidence gives {network.name(i)} the state {state}, it has {network.cardinality[i]}")
 
 
-def observe(network: Network, marginals: Mapping[int, Array]) -> Network:
+def with_observed_marginals(network: Network, marginals: Mapping[int, Array]) -> Network:
     """The network with these observed marginals in place of its own."""
     if not marginals:
         return replace(network, observed=None, observed_marginal=None)
@@ -320,7 +320,7 @@ def observe(network: Network, marginals: Mapping[int, Array]) -> Network:
     return replace(network, observed=np.array(order, dtype=np.int64), observed_marginal=flat)
 
 
-def weigh(network: Network, likelihoods: Mapping[int, Array]) -> Network:
+def with_likelihoods(network: Network, likelihoods: Mapping[int, Array]) -> Network:
     """The network with a factor more for each variable that has likelihood ("virtual", soft) evidence."""
     extra: list[Factor] = [((i,), np.asarray(values, dtype=np.float64)) for i, values in sorted(likelihoods.items())]
     if not extra:
@@ -328,6 +328,6 @@ def weigh(network: Network, likelihoods: Mapping[int, Array]) -> Network:
     for (i,), values in extra:
         if not np.isfinite(values).all() or (values < 0).any() or not values.any():
             raise DataError(f"the likelihood of {network.name(i)} must be finite, not negative and not all zero")
-    made = build(network.cardinality, [*network.factors(), *extra], names=network.names, states=network.states, shape=network.shape)
+    made = build_network(network.cardinality, [*network.factors(), *extra], names=network.names, states=network.states, shape=network.shape)
     made = replace(made, observed=network.observed, observed_marginal=network.observed_marginal)
-    return validate(made)
+    return validate_network(made)

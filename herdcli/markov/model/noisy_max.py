@@ -28,24 +28,24 @@ class NoisyMax:
     rising: bool = False
 
 
-def expanded(model: NoisyMax) -> Array:
+def expand_table(model: NoisyMax) -> Array:
     """P(effect | parents), with an axis a parent and the effect last."""
-    made = _ordered(model.leak, model)
+    made = _order_states(model.leak, model)
     for k, cause in enumerate(model.causes):
-        own = _ordered(cause, model)
+        own = _order_states(cause, model)
         made = minimum_distribution(made[..., None, :], own.reshape((1,) * k + own.shape))
-    return _ordered(made, model)
+    return _order_states(made, model)
 
 
-def divorced(model: NoisyMax) -> list[Array]:
+def divorce_parents(model: NoisyMax) -> list[Array]:
     """Tables of n − 1 variables for n ≥ 3 parents, the last of them the effect; all have the states of the effect.
 
     The first is given parents 0 and 1; each other one is given the variable before it and the next parent.
     """
-    first = minimum_distribution(_ordered(model.leak, model), _ordered(model.causes[0], model))
-    made = [_ordered(minimum_distribution(first[:, None], _ordered(model.causes[1], model)[None]), model)]
+    first = minimum_distribution(_order_states(model.leak, model), _order_states(model.causes[0], model))
+    made = [_order_states(minimum_distribution(first[:, None], _order_states(model.causes[1], model)[None]), model)]
     for cause in model.causes[2:]:
-        table = minimum_distribution(np.eye(len(model.leak))[:, None], _ordered(cause, model)[None])
+        table = minimum_distribution(np.eye(len(model.leak))[:, None], _order_states(cause, model)[None])
         made.append(table[::-1, :, ::-1] if model.rising else table)
     return [np.ascontiguousarray(table) for table in made]
 
@@ -58,6 +58,6 @@ def minimum_distribution(p: Array, q: Array) -> Array:
     return found
 
 
-def _ordered(table: Array, model: NoisyMax) -> Array:
+def _order_states(table: Array, model: NoisyMax) -> Array:
     """A table with the strongest state of the effect first, or in the order of the file again."""
     return table[..., ::-1] if model.rising else table

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import Diverged, NegativeResult
-from herdcli.markov.model import support
+from herdcli.markov.model import possible_states
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -19,7 +19,7 @@ SMALLEST = -708.0  # log of the smallest normal float64, about
 
 
 @dataclass(frozen=True)
-class Pairwise:
+class PairwiseNetwork:
     """N nodes (`variables` of them the network's own) and E edges; see numpy_markov for the arrays of `arrays`.
 
     log_scale  what was divided out of potentials and tables.  auxiliary  node -> (scope, cells) of a larger factor.
@@ -66,7 +66,7 @@ class Pairwise:
         found: Array = self.tail[self.in_edge[self.in_offset[i] : self.in_offset[i + 1]]]
         return found
 
-    def entering(self, i: int) -> Array:
+    def incoming_edges(self, i: int) -> Array:
         """Directed edges that enter i."""
         found: Array = self.in_edge[self.in_offset[i] : self.in_offset[i + 1]]
         return found
@@ -94,12 +94,12 @@ class Pairwise:
         return fixed, target
 
 
-def reduce(network: Network) -> Pairwise:
+def reduce_to_pairwise(network: Network) -> PairwiseNetwork:
     """The nodes and edges of a network, without the states and cells that zeros forbid.
 
     Raises NegativeResult if the factors leave a variable no state.
     """
-    kept = None if network.table.all() else support.domains(network)
+    kept = None if network.table.all() else possible_states.possible_states(network)
     units: list[Array] = [np.zeros(count) for count in network.cardinality.tolist()]
     for unit, stays in zip(units, kept or (), strict=kept is not None):
         unit[~stays] = -np.inf
@@ -112,7 +112,7 @@ def reduce(network: Network) -> Pairwise:
         with np.errstate(divide="ignore"):
             logs = np.log(table.reshape([states[i] for i in wide]))
         if kept is not None:
-            logs = np.where(support.within(np.isfinite(logs), [kept[i] for i in wide]), logs, -np.inf)
+            logs = np.where(possible_states.possible_cells(np.isfinite(logs), [kept[i] for i in wide]), logs, -np.inf)
         if not wide:
             log_scale += float(logs)
         elif len(wide) == 1:
@@ -129,16 +129,16 @@ def reduce(network: Network) -> Pairwise:
                 # A cell says each x_i, so edge (i, node) has the entropy of the node and its n edges together n times it; the
                 # node's (1 − n_a) H(b_a) leaves one H(b_a) for the factor, as in the Bethe free energy of the factor graph.
                 pairs[i, node] = np.where(np.arange(states[i])[:, None] == at[None], 0.0, -np.inf)
-    return _assembled(network, units, pairs, auxiliary, log_scale)
+    return _assemble(network, units, pairs, auxiliary, log_scale)
 
 
-def _assembled(
+def _assemble(
     network: Network,
     units: list[Array],
     pairs: dict[tuple[int, int], Array],
     auxiliary: dict[int, tuple[tuple[int, ...], Array]],
     log_scale: float,
-) -> Pairwise:
+) -> PairwiseNetwork:
     tops = [float(unit.max()) for unit in units] + [float(table.max()) for table in pairs.values()]
     if -np.inf in tops:
         at = tops.index(-np.inf)
@@ -151,16 +151,16 @@ def _assembled(
     cardinality = np.array([len(unit) for unit in units], dtype=np.int32)
     into = np.argsort(head, kind="stable").astype(np.int32)
     parts = [np.exp(logs - top) for logs, top in zip([*units, *pairs.values()], tops, strict=True)]
-    return Pairwise(
+    return PairwiseNetwork(
         tail=np.ascontiguousarray(tail),
         head=np.ascontiguousarray(head),
         cardinality=cardinality,
-        node_offset=_offsets(cardinality),
+        node_offset=_cumulative_offsets(cardinality),
         potential=np.concatenate(parts[:n]),
-        table_offset=_offsets(np.array([part.size for part in parts[n:]], dtype=np.int64)),
+        table_offset=_cumulative_offsets(np.array([part.size for part in parts[n:]], dtype=np.int64)),
         table=np.concatenate([part.ravel() for part in parts[n:]]) if m else np.empty(0),
-        message_offset=_offsets(cardinality[head]),
-        in_offset=_offsets(np.bincount(head, minlength=n)),
+        message_offset=_cumulative_offsets(cardinality[head]),
+        in_offset=_cumulative_offsets(np.bincount(head, minlength=n)),
         in_edge=into,
         variables=network.count,
         log_scale=log_scale + float(np.sum(tops)),
@@ -187,5 +187,5 @@ def _require_float64(
             )
 
 
-def _offsets(lengths: Array) -> Array:
+def _cumulative_offsets(lengths: Array) -> Array:
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)

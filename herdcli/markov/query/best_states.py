@@ -17,11 +17,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import RunProgress
 from herdcli.markov.method import Stepwise
 from herdcli.markov.model.network import Network
 from herdcli.markov.query import mini_bucket
-from herdcli.markov.query.tables import Table, positions, tables
+from herdcli.markov.query.log_tables import LogTable, elimination_positions, factor_log_tables
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -33,7 +33,7 @@ NEAR = 1e-9  # of the value: what is this near to it is no better
 
 
 @dataclass
-class State:
+class BestFirstState:
     """Open nodes, and the best states.
 
     held (n, N)  states by place in the order, from a node's own place on; depth (n,) that place; bound (n,).
@@ -49,26 +49,26 @@ class State:
     step: int
 
 
-class BestStates(Stepwise[State]):
+class BestFirstSearch(Stepwise[BestFirstState]):
     """A step opens nodes of one depth.
 
     order  of elimination.  given  log tables whose sum is the network's, by place in the order.  begin  states to beat.
     upper  what no state exceeds.  effort  cells after which it ends.  limit  bytes of mini-buckets and open nodes.
     """
 
-    state = State
+    state = BestFirstState
 
     def __init__(
-        self, network: Network, order: Sequence[int], given: Sequence[Table] | None, begin: Array, effort: float, limit: int
+        self, network: Network, order: Sequence[int], given: Sequence[LogTable] | None, begin: Array, effort: float, limit: int
     ) -> None:
         self.network, self.order, self.begin, self.effort = network, list(order), begin, effort
         self.cardinality = network.cardinality[self.order].tolist()
-        place = positions(network, order)
-        own = tables(network, place)
+        place = elimination_positions(network, order)
+        own = factor_log_tables(network, place)
         found = list(own if given is None else given)
         self.factors = [([place[i] for i in table.scope], table.logs) for table in own]
         self.cells = largest_cells(network, order, found, min(effort / SHARE, limit / 24))
-        self.told = mini_bucket.eliminated(network, order, found, frozenset(order), self.cells)
+        self.told = mini_bucket.eliminate_from_tables(network, order, found, frozenset(order), self.cells)
         self.parts = [[([place[i] for i in part.scope[1:]], part.logs) for part in parts] for _, parts in self.told.parts]
         self.seen = self._seen()
         each = len(self.order) ** 2 * (1 + max(self.cardinality, default=1))
@@ -90,12 +90,14 @@ class BestStates(Stepwise[State]):
             last[k + 1] = set(now)
         return [np.array(sorted(each), dtype=np.int64) for each in last]
 
-    def init(self) -> State:
+    def init(self) -> BestFirstState:
         """One node, in which nothing is held."""
         count = len(self.order)
         kind = np.min_scalar_type(max(self.cardinality, default=1) - 1)
         states, held = self.begin[self.order].astype(kind), np.zeros((1, count), dtype=kind)
-        return State(held, np.array([count]), np.array([self.told.bound]), states, self._value(states), float(SHARE * self.size), 0)
+        return BestFirstState(
+            held, np.array([count]), np.array([self.told.bound]), states, self._value(states), float(SHARE * self.size), 0
+        )
 
     @property
     def size(self) -> int:
@@ -105,14 +107,14 @@ class BestStates(Stepwise[State]):
     def _value(self, x: Array) -> float:
         return float(sum(float(logs[tuple(x[scope])]) for scope, logs in self.factors))
 
-    def _least(self, state: State) -> float:
+    def _least(self, state: BestFirstState) -> float:
         return state.value + NEAR * (1 + abs(state.value)) if state.value > -math.inf else -math.inf
 
-    def met(self, state: State) -> bool:
+    def met(self, state: BestFirstState) -> bool:
         """Nothing is left that could be better, or the effort is spent."""
         return not (state.bound > self._least(state)).any() or state.spent >= self.effort
 
-    def step(self, state: State) -> State:
+    def step(self, state: BestFirstState) -> BestFirstState:
         """Open the best of the deepest nodes."""
         keep = state.bound > self._least(state)
         deepest = int(state.depth[keep].min())
@@ -140,13 +142,13 @@ class BestStates(Stepwise[State]):
             self._add(state, made, bounds, place)
         return state
 
-    def _ended(self, state: State, made: Array, bounds: Array) -> None:
+    def _ended(self, state: BestFirstState, made: Array, bounds: Array) -> None:
         """Whole states: the value of the best of them is that of the factors themselves."""
         best = int(bounds.argmax())
         if (value := self._value(made[best])) > state.value:
             state.states, state.value = made[best], value
 
-    def _add(self, state: State, made: Array, bounds: Array, place: int) -> None:
+    def _add(self, state: BestFirstState, made: Array, bounds: Array, place: int) -> None:
         """Nodes that may still be better, of those alike in what the rest looks at the best, also beside those that wait."""
         good = bounds > self._least(state)
         made, bounds = made[good], bounds[good]
@@ -163,20 +165,20 @@ class BestStates(Stepwise[State]):
         state.depth = np.concatenate([state.depth[~same], np.full(len(order), place)])
         state.bound = np.concatenate([state.bound[~same], bounds[order]])
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: BestFirstState) -> RunProgress:
         """Steps done, and how far the best states are below what none exceeds."""
         gap = f"gap {max(0.0, self.upper(state) - state.value):.4g}" if state.step else ""
-        return Progress(state.step, None, gap, min(1.0, state.spent / self.effort))
+        return RunProgress(state.step, None, gap, min(1.0, state.spent / self.effort))
 
     def memory(self) -> int:
         """Of the mini-buckets."""
         return 8 * self.size
 
-    def upper(self, state: State) -> float:
+    def upper(self, state: BestFirstState) -> float:
         """No state has more."""
         return max(state.value, float(state.bound.max(initial=-math.inf)))
 
-    def result(self, state: State) -> tuple[Array, float, float]:
+    def result(self, state: BestFirstState) -> tuple[Array, float, float]:
         """The best states by variable, their log value, and what no state exceeds."""
         x = np.zeros(len(self.order), dtype=np.int64)
         x[self.order] = state.states
@@ -184,9 +186,9 @@ class BestStates(Stepwise[State]):
         return x, state.value, state.value if upper <= self._least(state) else upper
 
 
-def largest_cells(network: Network, order: Sequence[int], given: Sequence[Table], most: float) -> int:
+def largest_cells(network: Network, order: Sequence[int], given: Sequence[LogTable], most: float) -> int:
     """The largest power of two that mini-buckets may have for all of them together to have at most so many cells."""
     cells = 1 << 24
-    while cells > 16 and mini_bucket.total(network, order, given, cells) > most:
+    while cells > 16 and mini_bucket.mini_bucket_cells(network, order, given, cells) > most:
         cells //= 2
     return cells

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import RunProgress
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import Stepwise
-from herdcli.markov.model.network import Network, condition
-from herdcli.markov.model.support import IMPOSSIBLE
-from herdcli.markov.query import mini_bucket, orders
-from herdcli.markov.query.exact import Likeliest, stages
-from herdcli.markov.query.orders import greedy
-from herdcli.markov.query.tables import eliminate
+from herdcli.markov.model.network import Network, condition_network
+from herdcli.markov.model.possible_states import IMPOSSIBLE
+from herdcli.markov.query import constrained_orders, mini_bucket
+from herdcli.markov.query.constrained_orders import greedy_order
+from herdcli.markov.query.exact_queries import LikeliestStates, elimination_stages
+from herdcli.markov.query.log_tables import eliminate_variables
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -27,7 +27,7 @@ PASSES = 10
 
 
 @dataclass
-class State:
+class ClimbState:
     """States of the asked variables, the log value, and how many in a row did not change."""
 
     states: Array
@@ -36,24 +36,24 @@ class State:
     step: int
 
 
-class Climb(Stepwise[State]):
+class CoordinateAscent(Stepwise[ClimbState]):
     """A step is one variable."""
 
-    state = State
+    state = ClimbState
 
     def __init__(self, network: Network, asked: Sequence[int], start: Sequence[int]) -> None:
         self.network, self.asked, self.start = network, list(asked), list(start)
         self.steps = PASSES * len(self.asked)
 
-    def init(self) -> State:
+    def init(self) -> ClimbState:
         """Where it begins."""
-        return State(np.array(self.start), -np.inf, 0, 0)
+        return ClimbState(np.array(self.start), -np.inf, 0, 0)
 
-    def met(self, state: State) -> bool:
+    def met(self, state: ClimbState) -> bool:
         """No variable has a better state."""
         return state.still >= len(self.asked)
 
-    def step(self, state: State) -> State:
+    def step(self, state: ClimbState) -> ClimbState:
         """The best state of the next variable with the others held."""
         k = state.step % len(self.asked)
         i = self.asked[k]
@@ -71,41 +71,43 @@ class Climb(Stepwise[State]):
     def _row(self, held: dict[int, int], i: int) -> Array:
         """log Σ Π f of each state of a variable; −∞ for all where what is held is impossible."""
         try:
-            left = condition(self.network, held)
+            left = condition_network(self.network, held)
         except NegativeResult:
             return np.full(int(self.network.cardinality[i]), -np.inf)
         order = self.order(left, i)
         found = np.zeros(int(self.network.cardinality[i]))
-        for table in eliminate(left, order).rest:
+        for table in eliminate_variables(left, order).rest:
             found = found + table.logs
         return found
 
     def order(self, left: Network, i: int) -> list[int]:
         """Of all others of the network that is left."""
-        found = greedy(moral_graph(left), left.cardinality.tolist(), stages(left, kept=[i]), list(range(left.count)), True, np.inf)
+        found = greedy_order(
+            moral_graph(left), left.cardinality.tolist(), elimination_stages(left, kept=[i]), list(range(left.count)), True, np.inf
+        )
         return [int(j) for j in found.order]
 
-    def figure(self, state: State) -> str:
+    def figure(self, state: ClimbState) -> str:
         """The log value so far."""
         return f"log value {state.value:.6g}"
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: ClimbState) -> RunProgress:
         """Variables done of the most there can be."""
-        return Progress(state.step, self.steps, self.figure(state) if state.step else "")
+        return RunProgress(state.step, self.steps, self.figure(state) if state.step else "")
 
-    def result(self, state: State) -> Likeliest:
+    def result(self, state: ClimbState) -> LikeliestStates:
         """The states reached, and what no state can exceed.  Raises NegativeResult where none had a probability."""
         if state.value == -np.inf:
             raise NegativeResult(IMPOSSIBLE.replace("no state has", "no state that was tried has"))
-        when = stages(self.network, maximised=self.asked)
+        when = elimination_stages(self.network, maximised=self.asked)
         graph, states = moral_graph(self.network), self.network.cardinality.tolist()
-        order = greedy(graph, states, when, list(range(self.network.count)), True, np.inf).order
+        order = greedy_order(graph, states, when, list(range(self.network.count)), True, np.inf).order
         bound = np.inf
         if len(order) == self.network.count:
-            bound = mini_bucket.bound(self.network, order.tolist(), frozenset(self.asked)).bound
+            bound = mini_bucket.mini_bucket_bound(self.network, order.tolist(), frozenset(self.asked)).bound
         found = dict(zip(self.asked, state.states.tolist(), strict=True))
         bound = max(bound, state.value)
-        return Likeliest(found, state.value, bound, bound - state.value <= 1e-9 * (1 + abs(bound)), "coordinate-ascent", state.step)
+        return LikeliestStates(found, state.value, bound, bound - state.value <= 1e-9 * (1 + abs(bound)), "coordinate-ascent", state.step)
 
 
 def bytes_needed(network: Network, asked: Sequence[int]) -> int:
@@ -113,5 +115,5 @@ def bytes_needed(network: Network, asked: Sequence[int]) -> int:
     cardinality = network.cardinality.copy()
     cardinality[list(asked[1:])] = 1
     graph = moral_graph(network, cardinality)
-    when = stages(network, kept=asked[:1])
-    return orders.bytes_needed(greedy(graph, cardinality.tolist(), when, list(range(network.count)), True, np.inf))
+    when = elimination_stages(network, kept=asked[:1])
+    return constrained_orders.bytes_needed(greedy_order(graph, cardinality.tolist(), when, list(range(network.count)), True, np.inf))

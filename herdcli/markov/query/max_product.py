@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import RunProgress
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact.elimination import moral_graph
-from herdcli.markov.method import Settings, Stepwise
-from herdcli.markov.model.alike import Alike, alike, colours, starts
+from herdcli.markov.method import InferenceSettings, Stepwise
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.restricted import restrict
+from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.stacked_tables import FactorGroup, colour_factors, factor_groups, state_offsets
 from herdcli.markov.query import mini_bucket
-from herdcli.markov.query.exact import Likeliest
-from herdcli.markov.query.neighbourhoods import Search, improved, score
-from herdcli.markov.query.orders import greedy
-from herdcli.markov.query.tables import Table, positions, tables
+from herdcli.markov.query.constrained_orders import greedy_order
+from herdcli.markov.query.exact_queries import LikeliestStates
+from herdcli.markov.query.log_tables import LogTable, elimination_positions, factor_log_tables
+from herdcli.markov.query.neighbourhood_search import NeighbourhoodSearch, improve_states, soft_score
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -35,7 +35,7 @@ READ = 10  # sweeps between two readings of states
 
 
 @dataclass
-class State:
+class MaxProductState:
     """Messages, one after the other; the best states and their log value; the bound after each sweep.
 
     idle  sweeps of little gain, then steps of none.
@@ -49,59 +49,59 @@ class State:
     step: int
 
 
-class MaxProduct(Stepwise[State]):
+class MaxProduct(Stepwise[MaxProductState]):
     """A step is a sweep over all factors, those that share no variable at once; the last steps look around the best states."""
 
-    state = State
+    state = MaxProductState
 
-    def __init__(self, network: Network, settings: Settings, effort: int, patience: int | None = None) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings, effort: int, patience: int | None = None) -> None:
         """effort  steps of the search around the best states; patience  of these that find nothing better, after which it ends."""
         self.network, self.settings, self.patience = network, settings, patience
-        self.inner = restrict(network)
+        self.inner = restrict_network(network)
         small = self.inner.network
-        self.first = starts(small)
-        self.groups: list[Alike] = [group for part in colours(small) for group in alike(small, part)]
+        self.first = state_offsets(small)
+        self.groups: list[FactorGroup] = [group for part in colour_factors(small) for group in factor_groups(small, part)]
         self.logs = [np.maximum(group.logs, FORBIDDEN) for group in self.groups]
-        self.search = Search(small, settings.seed)
+        self.search = NeighbourhoodSearch(small, settings.seed)
         self.sweeps, self.effort = settings.iterations, effort
         self.steps = self.sweeps + effort
-        self.order = greedy(
+        self.order = greedy_order(
             moral_graph(small), small.cardinality.tolist(), (0,) * small.count, list(range(small.count)), True, np.inf
         ).order  # of any size: mini-buckets bound it
 
-    def init(self) -> State:
+    def init(self) -> MaxProductState:
         """No message; the states and the bound of mini-buckets."""
         small = self.inner.network
         size = sum(group.first.shape[0] * sum(group.logs.shape[1:]) for group in self.groups)
         bound, states = np.inf, np.zeros(small.count, dtype=np.int64)
         if len(self.order) == small.count:
-            told = mini_bucket.bound(small, self.order.tolist(), frozenset(range(small.count)))
+            told = mini_bucket.mini_bucket_bound(small, self.order.tolist(), frozenset(range(small.count)))
             bound = told.bound
             states = np.array([told.states[i] for i in range(small.count)])
-        return State(np.zeros(size), states, score(self.search, states), np.array([bound]), 0, 0)
+        return MaxProductState(np.zeros(size), states, soft_score(self.search, states), np.array([bound]), 0, 0)
 
-    def done(self, state: State) -> bool:
+    def done(self, state: MaxProductState) -> bool:
         """All steps are behind it, or the states reach the bound."""
         if self.patience is not None and state.step > self.sweeps and state.idle >= self.patience:
             return True
         return state.step >= self.steps or state.value >= state.bound.min() - 1e-9 * (1 + abs(state.value))
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: MaxProductState) -> RunProgress:
         """The steps done, and how far the states are below the bound."""
-        return Progress(state.step, self.steps, f"gap {state.bound.min() - state.value:.4g}" if state.step else "")
+        return RunProgress(state.step, self.steps, f"gap {state.bound.min() - state.value:.4g}" if state.step else "")
 
-    def step(self, state: State) -> State:
+    def step(self, state: MaxProductState) -> MaxProductState:
         """A sweep of messages, or where they have ended a search around the best states."""
         if state.step < self.sweeps:
             self._sweep(state)
         else:
-            found, before = improved(self.search, state.states, state.step), state.value
-            state.states, state.value = found, score(self.search, found)
+            found, before = improve_states(self.search, state.states, state.step), state.value
+            state.states, state.value = found, soft_score(self.search, found)
             state.idle = 0 if state.value > before or state.step == self.sweeps else state.idle + 1
         state.step += 1
         return state
 
-    def _sweep(self, state: State) -> None:
+    def _sweep(self, state: MaxProductState) -> None:
         belief = np.zeros(int(self.first[-1]))
         views = self._views(state.message)
         for group, rows in zip(self.groups, views, strict=True):
@@ -119,7 +119,7 @@ class MaxProduct(Stepwise[State]):
                 now = total.max(axis=group.others(axis)) / group.width
                 belief[group.places(axis)] = now
                 row[...] = now - before[axis]
-        state.bound = np.append(state.bound, self._bound(belief, views))
+        state.bound = np.append(state.bound, self._dual_bound(belief, views))
         little = state.bound[-2] - state.bound[-1] < GAIN * (1 + abs(state.bound[-1])) if state.step else False
         state.idle = state.idle + 1 if little else 0
         over = state.idle >= PATIENCE or state.step + 1 == self.sweeps
@@ -139,7 +139,7 @@ class MaxProduct(Stepwise[State]):
             made.append(rows)
         return made
 
-    def _bound(self, belief: Array, views: list[list[Array]]) -> float:
+    def _dual_bound(self, belief: Array, views: list[list[Array]]) -> float:
         """The dual: Σ_i max b_i + Σ_a max(log f_a − Σ λ_ai)."""
         total = float(np.maximum.reduceat(belief, self.first[:-1]).sum())
         for group, logs, rows in zip(self.groups, self.logs, views, strict=True):
@@ -149,15 +149,15 @@ class MaxProduct(Stepwise[State]):
             total += float(left.reshape(len(left), -1).max(axis=1).sum())
         return total
 
-    def _read(self, state: State, belief: Array) -> None:
+    def _read(self, state: MaxProductState, belief: Array) -> None:
         """The states that b prefers, made better factor by factor."""
         chosen = np.array([int(part.argmax()) for part in np.split(belief, self.first[1:-1])])
-        found = self.search.descended(chosen, belief, self.first)
-        value = score(self.search, found)
+        found = self.search.greedy_states(chosen, belief, self.first)
+        value = soft_score(self.search, found)
         if value > state.value:
             state.states, state.value = found, value
 
-    def open_states(self, state: State) -> list[Array]:
+    def open_states(self, state: MaxProductState) -> list[Array]:
         """For each variable the states that better ones than the best so far may have, with those of the best.
 
         Σ_i max b_i + Σ_a max (log f_a − Σ_i λ_ai) is a bound for every choice of states; with x_i held it falls by what b_i(x_i) and the
@@ -182,11 +182,11 @@ class MaxProduct(Stepwise[State]):
         stays[self.first[:-1] + state.states] = True
         return [np.flatnonzero(part) for part in np.split(stays, self.first[1:-1])]
 
-    def reparametrised(self, state: State) -> list[Table]:
+    def reparametrised(self, state: MaxProductState) -> list[LogTable]:
         """Log tables with the sum of the factors', log f_a − Σ_i λ_ai and Σ_a λ_ai, by place in the order of elimination."""
-        small, place = self.inner.network, positions(self.inner.network, self.order.tolist())
+        small, place = self.inner.network, elimination_positions(self.inner.network, self.order.tolist())
         belief, made = np.zeros(int(self.first[-1])), []
-        factors = tables(small, place)
+        factors = factor_log_tables(small, place)
         for group, rows in zip(self.groups, self._views(state.message), strict=True):
             for axis, row in enumerate(rows):
                 np.add.at(belief, group.places(axis), row)
@@ -194,14 +194,14 @@ class MaxProduct(Stepwise[State]):
                 logs, scope = factors[a].logs, factors[a].scope
                 for i, row in zip(small.scope_of(a), rows, strict=True):
                     logs = logs - row[k].reshape([-1 if j == i else 1 for j in scope])
-                made.append(Table(scope, logs))
-        return made + [Table((i,), belief[self.first[i] : self.first[i + 1]]) for i in range(small.count) if small.cardinality[i] > 1]
+                made.append(LogTable(scope, logs))
+        return made + [LogTable((i,), belief[self.first[i] : self.first[i + 1]]) for i in range(small.count) if small.cardinality[i] > 1]
 
-    def bytes_needed(self, state: State) -> tuple[int, str]:
+    def bytes_needed(self, state: MaxProductState) -> tuple[int, str]:
         """Of the stacked tables."""
         return 24 * len(self.inner.network.table), "max-product propagation"
 
-    def result(self, state: State) -> Likeliest:
+    def result(self, state: MaxProductState) -> LikeliestStates:
         """The best states found.  Raises NegativeResult where none of those had a probability."""
         constant = self.inner.constant
         if state.value <= FORBIDDEN / 2 and self.search.value(state.states) == -np.inf:
@@ -212,4 +212,4 @@ class MaxProduct(Stepwise[State]):
         value = self.search.value(state.states) + constant
         bound = max(value, float(state.bound.min()) + constant)
         states = self.inner.restored(dict(enumerate(state.states.tolist())))
-        return Likeliest(states, value, bound, bound - value <= 1e-9 * (1 + abs(value)), "max-product", state.step)
+        return LikeliestStates(states, value, bound, bound - value <= 1e-9 * (1 + abs(value)), "max-product", state.step)

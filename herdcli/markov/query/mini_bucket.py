@@ -15,7 +15,15 @@ import numpy as np
 
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.model.network import Network
-from herdcli.markov.query.tables import Eliminated, Table, best, positions, product, rounding, tables
+from herdcli.markov.query.log_tables import (
+    EliminationResult,
+    LogTable,
+    elimination_positions,
+    factor_log_tables,
+    first_maximum,
+    multiply_tables,
+    rounding_error,
+)
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -23,7 +31,7 @@ CELLS = 1 << 12  # of a mini-bucket where nothing is said
 
 
 @dataclass(frozen=True)
-class Bounded:
+class MiniBucketBound:
     """An upper bound of log Σ max Π f, and the states that going back over the maximised variables gives."""
 
     bound: float
@@ -32,61 +40,67 @@ class Bounded:
 
 
 @dataclass(frozen=True)
-class Parts:
+class MiniBuckets:
     """An upper bound, the mini-buckets of each maximised variable in the order they left, and whether each bucket was whole."""
 
     bound: float
-    parts: list[tuple[int, list[Table]]]
+    parts: list[tuple[int, list[LogTable]]]
     whole: bool
 
 
-def bound(network: Network, order: Sequence[int], maximised: frozenset[int] = frozenset(), cells: int = CELLS) -> Bounded:
+def mini_bucket_bound(
+    network: Network, order: Sequence[int], maximised: frozenset[int] = frozenset(), cells: int = CELLS
+) -> MiniBucketBound:
     """Eliminate every variable in order, those maximised last, with tables of at most `cells` where factors allow it.
 
     −∞ where the zeros of the factors show that nothing is possible.
     """
-    given = tables(network, positions(network, order))
-    found = eliminated(network, order, given, maximised, cells)
-    return Bounded(found.bound + rounding(table.logs for table in given), _back(found.parts), found.whole)
+    given = factor_log_tables(network, elimination_positions(network, order))
+    found = eliminate_from_tables(network, order, given, maximised, cells)
+    return MiniBucketBound(found.bound + rounding_error(table.logs for table in given), _decode_states(found.parts), found.whole)
 
 
-def eliminated(network: Network, order: Sequence[int], given: Sequence[Table], maximised: frozenset[int], cells: int) -> Parts:
+def eliminate_from_tables(
+    network: Network, order: Sequence[int], given: Sequence[LogTable], maximised: frozenset[int], cells: int
+) -> MiniBuckets:
     """The same from log tables, axes by place in the order; with the mini-buckets of the maximised variables."""
-    place, states = positions(network, order), network.cardinality.tolist()
-    buckets: list[list[Table]] = [[] for _ in order]
-    kept: list[tuple[int, list[Table]]] = []
-    found = Eliminated([], [])
+    place, states = elimination_positions(network, order), network.cardinality.tolist()
+    buckets: list[list[LogTable]] = [[] for _ in order]
+    kept: list[tuple[int, list[LogTable]]] = []
+    found = EliminationResult([], [])
     whole = True
     for table in given:
         (buckets[place[table.scope[0]]] if table.scope else found.rest).append(table)
     for k, i in enumerate(order):
-        parts = [product(part, place, states, [i]) for part in partition(buckets[k], states, cells)] or [Table((i,), np.zeros(states[i]))]
+        parts = [multiply_tables(part, place, states, [i]) for part in partition_bucket(buckets[k], states, cells)] or [
+            LogTable((i,), np.zeros(states[i]))
+        ]
         whole = whole and len(parts) == 1
-        parts = matched(parts, summed=i not in maximised)
+        parts = match_moments(parts, summed=i not in maximised)
         if i in maximised:
             kept.append((i, parts))
         for part in parts:
             logs = part.logs.max(axis=0) if i in maximised else power_sum(part.logs, len(parts))
-            table = Table(part.scope[1:], logs)
+            table = LogTable(part.scope[1:], logs)
             (buckets[place[table.scope[0]]] if table.scope else found.rest).append(table)
         buckets[k] = []
-    return Parts(float(sum(float(table.logs) for table in found.rest)), kept, whole)
+    return MiniBuckets(float(sum(float(table.logs) for table in found.rest)), kept, whole)
 
 
-def total(network: Network, order: Sequence[int], given: Sequence[Table], cells: int) -> int:
+def mini_bucket_cells(network: Network, order: Sequence[int], given: Sequence[LogTable], cells: int) -> int:
     """Cells of all mini-buckets, worked out from their scopes alone."""
-    place, states = positions(network, order), network.cardinality.tolist()
-    buckets: list[list[Table]] = [[] for _ in order]
+    place, states = elimination_positions(network, order), network.cardinality.tolist()
+    buckets: list[list[LogTable]] = [[] for _ in order]
     count = 0
 
     def put(scope: tuple[int, ...]) -> None:
         if scope:
-            buckets[place[scope[0]]].append(Table(scope, np.broadcast_to(0.0, [states[i] for i in scope])))
+            buckets[place[scope[0]]].append(LogTable(scope, np.broadcast_to(0.0, [states[i] for i in scope])))
 
     for table in given:
         put(table.scope)
     for k, i in enumerate(order):
-        for part in partition(buckets[k], states, cells):
+        for part in partition_bucket(buckets[k], states, cells):
             scope = sorted({i, *(j for table in part for j in table.scope)}, key=place.__getitem__)
             count += math.prod(states[j] for j in scope)
             put(tuple(scope[1:]))
@@ -94,9 +108,9 @@ def total(network: Network, order: Sequence[int], given: Sequence[Table], cells:
     return count
 
 
-def partition(found: Sequence[Table], states: Sequence[int], cells: int) -> list[list[Table]]:
+def partition_bucket(found: Sequence[LogTable], states: Sequence[int], cells: int) -> list[list[LogTable]]:
     """Tables in groups whose product has at most `cells` (or is one table), the widest placed first, each where it fits best."""
-    groups: list[tuple[set[int], list[Table]]] = []
+    groups: list[tuple[set[int], list[LogTable]]] = []
     for table in sorted(found, key=lambda table: -table.logs.size):
         fitting = [
             (math.prod(states[j] for j in scope | set(table.scope)), number)
@@ -112,7 +126,7 @@ def partition(found: Sequence[Table], states: Sequence[int], cells: int) -> list
     return [members for _, members in groups]
 
 
-def matched(parts: list[Table], *, summed: bool) -> list[Table]:
+def match_moments(parts: list[LogTable], *, summed: bool) -> list[LogTable]:
     """Mini-buckets over the same first variable with like marginals over it; their product is what it was."""
     if len(parts) == 1:
         return parts
@@ -136,7 +150,7 @@ def power_sum(logs: Array, count: int) -> Array:
     return log_sum(logs * count, (0,)) / count
 
 
-def _back(kept: list[tuple[int, list[Table]]]) -> dict[int, int]:
+def _decode_states(kept: list[tuple[int, list[LogTable]]]) -> dict[int, int]:
     """The best state of each variable given those that leave later, as far as its mini-buckets say."""
     x: dict[int, int] = {}
     for i, parts in reversed(kept):
@@ -144,5 +158,5 @@ def _back(kept: list[tuple[int, list[Table]]]) -> dict[int, int]:
         for part in parts:
             at: tuple[slice | int, ...] = (slice(None), *(x[j] for j in part.scope[1:]))
             total += part.logs[at]
-        x[i] = int(best(total))
+        x[i] = int(first_maximum(total))
     return x

@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import solve
+from herdcli.algorithm import run_algorithm
 from herdcli.errors import HerdError, NegativeResult
 from herdcli.markov.exact import enumeration, junction_tree
-from herdcli.markov.exact.elimination import Search, begin, moral_graph, step
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.exact.elimination import OrderSearch, empty_search, moral_graph, search_step
+from herdcli.markov.method import InferenceResult, InferenceSettings
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.support import IMPOSSIBLE
+from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.markov.query import mini_bucket
-from herdcli.markov.query.tables import rounding
+from herdcli.markov.query.log_tables import rounding_error
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -65,7 +65,7 @@ class Chains:
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceAnswer:
     """What is known of a network beside the answer.
 
     lower, upper  bounds of log Z, None where there is none.  marginals, by  a second answer and the method's name; standard_error  of
@@ -108,47 +108,47 @@ class Assessment:
         }
 
 
-def reference(
+def compute_reference(
     network: Network, iterations: int, lower: float | None = None, *, exactly: bool = True, seed: int = 0, limit: float = math.inf
-) -> Reference:
+) -> ReferenceAnswer:
     """Bounds and a second answer, for a share of the work of a run with so many iterations.
 
     lower  the bound by mean field, where it is known.  exactly=False leaves exact inference out.  limit  bytes that it may take.
     """
     if network.observations():
-        return Reference(lower=lower)
+        return ReferenceAnswer(lower=lower)
     free = network.cardinality[network.cardinality > 1].astype(np.float64)
     states = float(np.prod(free)) if len(free) < 60 else math.inf
     if exactly and states <= min(FEW_STATES, limit / BYTES):
-        return _enumerated(network, lower, states)
+        return _enumerate(network, lower, states)
     budget = SHARE * (START + CELL * iterations * len(network.table))
     upper = largest_product(network)
     if network.count > MOST_VARIABLES or len(network.table) > LARGEST:
-        return Reference(lower, upper)
-    found = _order(network, seed)
+        return ReferenceAnswer(lower, upper)
+    found = _search_order(network, seed)
     affordable = found.cells if found.complete and found.cells <= min(AFFORDABLE, limit / BYTES) else None
     if exactly and affordable is not None and CLIQUE * network.count + VISIT * affordable <= budget:
-        return _propagated(network, found.order, lower, affordable)
+        return _propagate(network, found.order, lower, affordable)
     # Of large networks chains come first: without them nothing tells of marginals.
     kept = _least_of_chains(network) if network.count > FEW_VARIABLES else 0.0
     if found.complete and (cells := _bucket_cells(network, budget - kept if kept < budget else budget)):
-        upper = min(upper, mini_bucket.bound(network, found.order.tolist(), cells=cells).bound)
+        upper = min(upper, mini_bucket.mini_bucket_bound(network, found.order.tolist(), cells=cells).bound)
         budget -= network.count * (BUCKET + cells * BUCKET_CELL)
     chains = _short_chains(network, seed, budget)
     if chains is None or not chains.mixed:
-        return Reference(lower, upper, exact_cells=affordable, rhat=None if chains is None else chains.rhat)
-    return Reference(lower, upper, chains.nodes, "short chains", chains.standard_error, affordable)
+        return ReferenceAnswer(lower, upper, exact_cells=affordable, rhat=None if chains is None else chains.rhat)
+    return ReferenceAnswer(lower, upper, chains.nodes, "short chains", chains.standard_error, affordable)
 
 
-def _order(network: Network, seed: int) -> Search:
-    return step(network, moral_graph(network), seed, begin(network))
+def _search_order(network: Network, seed: int) -> OrderSearch:
+    return search_step(network, moral_graph(network), seed, empty_search(network))
 
 
 def largest_product(network: Network) -> float:
     """log Z is at most the number of states times the largest value of every factor."""
     with np.errstate(divide="ignore"):
         tops = np.log(np.maximum.reduceat(network.table, network.table_offset[:-1])) if network.factor_count else np.zeros(0)
-    return float(tops.sum() + np.log(network.cardinality.astype(np.float64)).sum() + rounding([tops]))
+    return float(tops.sum() + np.log(network.cardinality.astype(np.float64)).sum() + rounding_error([tops]))
 
 
 def _bucket_cells(network: Network, budget: float) -> int:
@@ -157,7 +157,7 @@ def _bucket_cells(network: Network, budget: float) -> int:
     return next((cells for cells in (4096, 1024, 256, 64) if cells * BUCKET_CELL <= each), 0)
 
 
-def _enumerated(network: Network, lower: float | None, states: float) -> Reference:
+def _enumerate(network: Network, lower: float | None, states: float) -> ReferenceAnswer:
     """Exact answers from the joint table."""
     logs = enumeration.log_joint(network)
     top = float(logs.max())
@@ -174,20 +174,20 @@ def _enumerated(network: Network, lower: float | None, states: float) -> Referen
         nodes.append(rest.reshape(count, -1).sum(axis=1))
         rest = rest.sum(axis=0)
     log_z = top + math.log(total)
-    return Reference(lower, log_z, nodes, "exact inference", None, states)
+    return ReferenceAnswer(lower, log_z, nodes, "exact inference", None, states)
 
 
-def _propagated(network: Network, order: Array, lower: float | None, cells: float) -> Reference:
+def _propagate(network: Network, order: Array, lower: float | None, cells: float) -> ReferenceAnswer:
     """Exact answers from a junction tree, in logarithms."""
-    found = junction_tree.calibrate(network, junction_tree.plan(network, order))
-    return Reference(lower, found.log_z, junction_tree.node_marginals(network, found), "exact inference", None, cells)
+    found = junction_tree.calibrate(network, junction_tree.plan_tree(network, order))
+    return ReferenceAnswer(lower, found.log_z, junction_tree.node_marginals(network, found), "exact inference", None, cells)
 
 
 def _short_chains(network: Network, seed: int, budget: float) -> Chains | None:
     """A short run of chains, if it is cheap."""
     from herdcli.markov.query.tempered_gibbs import TemperedGibbs
 
-    asked = Settings(algorithm="tempered-gibbs", temperatures=1, sweeps=SWEEPS, burn_in=BURN_IN, seed=seed)
+    asked = InferenceSettings(algorithm="tempered-gibbs", temperatures=1, sweeps=SWEEPS, burn_in=BURN_IN, seed=seed)
     left = budget - COVER * network.count
     if left < (SWEEPS + BURN_IN) * SWEEP:
         return _single_site_chains(network, seed, budget)
@@ -195,7 +195,7 @@ def _short_chains(network: Network, seed: int, budget: float) -> Chains | None:
         made = TemperedGibbs(network, asked)
         if made.steps * (SWEEP + CELL * made.work()) > left:
             return _single_site_chains(network, seed, left)
-        found = solve(made)
+        found = run_algorithm(made)
     except HerdError:  # chains that find no state to begin at say nothing
         return None
     rhat = 1.0 + float(found.attributes["residual"])
@@ -229,7 +229,7 @@ def _single_site_chains(network: Network, seed: int, budget: float) -> Chains | 
     return Chains(found.nodes, found.standard_error, found.rhat, found.rhat < MIXED_SINGLY)
 
 
-def assess(found: Result, algorithm: str, known: Reference, *, chosen: bool = False) -> Assessment:
+def assess_answer(found: InferenceResult, algorithm: str, known: ReferenceAnswer, *, chosen: bool = False) -> Assessment:
     """What a reference says of an answer; the warnings are those of the run and what the reference adds.
 
     chosen  other algorithms have borne the answer out already.
@@ -238,27 +238,27 @@ def assess(found: Result, algorithm: str, known: Reference, *, chosen: bool = Fa
     log_z = found.attributes.get("log_z")
     error = _largest_difference(found.nodes, known)
     if error is not None and error > INACCURATE:
-        warnings.append(f"a marginal is off by about {error:.2g} (by {known.by}); {_advice(known)}")
-    if log_z is not None and exceeds(log_z, known.upper) and algorithm != "tree-reweighted":
-        warnings.append(f"log Z {log_z:.6g} is above {known.upper:.6g}, which no log Z can be; {_advice(known)}")
+        warnings.append(f"a marginal is off by about {error:.2g} (by {known.by}); {_hint(known)}")
+    if log_z is not None and exceeds_bound(log_z, known.upper) and algorithm != "tree-reweighted":
+        warnings.append(f"log Z {log_z:.6g} is above {known.upper:.6g}, which no log Z can be; {_hint(known)}")
     sampled = algorithm.endswith("gibbs")  # whose own chains have been compared
     if error is None and known.rhat is not None and known.rhat > UNMIXED and not (sampled or chosen):
-        warnings.append(f"nothing bears these marginals out: short chains disagree with each other (R̂ {known.rhat:.2g}); {_advice(known)}")
+        warnings.append(f"nothing bears these marginals out: short chains disagree with each other (R̂ {known.rhat:.2g}); {_hint(known)}")
     return Assessment(known.lower, known.upper, error, known.by if error is not None else "", known.exact_cells, warnings)
 
 
-def exceeds(log_z: float, upper: float | None) -> bool:
+def exceeds_bound(log_z: float, upper: float | None) -> bool:
     """Is log Z above its bound by so much that Z is more than a tenth too large?"""
     return upper is not None and math.isfinite(log_z) and log_z > upper + max(0.1, 1e-9 * abs(upper))
 
 
-def _advice(known: Reference) -> str:
+def _hint(known: ReferenceAnswer) -> str:
     if known.exact_cells is not None:
         return "--algorithm junction-tree is affordable and exact"
     return "--algorithm auto takes what several algorithms bear out"
 
 
-def _largest_difference(nodes: Sequence[Array], known: Reference) -> float | None:
+def _largest_difference(nodes: Sequence[Array], known: ReferenceAnswer) -> float | None:
     """The largest difference of any marginal from the reference, less what chance explains.
 
     Of a reference with standard errors and many variables it is at least the root mean square of all differences beyond chance: many

@@ -14,7 +14,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import NegativeResult
-from herdcli.markov.exact.elimination import Flat, Graph, flat, moral_graph
+from herdcli.markov.exact.elimination import FlatGraph, Graph, flatten_graph, moral_graph
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
@@ -25,7 +25,7 @@ BOUNDARY = -1e4  # stands for log 0 while a start is sought
 
 
 @dataclass(frozen=True)
-class Part:
+class BlockFactor:
     """A factor as a block sees it: log table with the held axes first; `held` outside the block, `free` inside, in elimination order."""
 
     logs: Array
@@ -38,27 +38,27 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Block:
+class VariableBlock:
     """Variables in elimination order, and of each the factors that leave with it."""
 
     order: tuple[int, ...]
-    parts: tuple[tuple[Part, ...], ...]
+    parts: tuple[tuple[BlockFactor, ...], ...]
     cells: int  # of all tables, of one chain
 
 
-def blocks(network: Network, cells: int) -> list[Block]:
+def variable_blocks(network: Network, cells: int) -> list[VariableBlock]:
     """Blocks whose tables have at most `cells`; every variable is in one."""
     states = network.cardinality.tolist()
     missing = {i for i, count in enumerate(states) if count > 1}
-    near, made = flat(moral_graph(network)), []
+    near, made = flatten_graph(moral_graph(network)), []
     while missing:
-        order = reached(near, states, cells, missing)
-        made.append(_block(network, order))
+        order = eliminable_variables(near, states, cells, missing)
+        made.append(_make_block(network, order))
         missing.difference_update(order)
     return made
 
 
-def bands(network: Network, cells: int, random: np.random.Generator) -> list[Block]:
+def band_blocks(network: Network, cells: int, random: np.random.Generator) -> list[VariableBlock]:
     """Blocks that are broad stretches of the network: what lies between held layers, each of which is all variables of one distance.
 
     Distances are from a variable as far as can be from one drawn by chance.  The layers of the second block lie between those of the
@@ -66,23 +66,23 @@ def bands(network: Network, cells: int, random: np.random.Generator) -> list[Blo
     """
     graph, states = moral_graph(network), network.cardinality.tolist()
     free = {i for i, count in enumerate(states) if count > 1}
-    near = flat(graph)
-    if len(whole := reached(near, states, cells, free)) == len(free):
-        return [_block(network, whole)] if free else []
-    level = _levels(graph, random)
-    period, shift = _period(near, states, level, cells), int(random.integers(1 << 30))
+    near = flatten_graph(graph)
+    if len(whole := eliminable_variables(near, states, cells, free)) == len(free):
+        return [_make_block(network, whole)] if free else []
+    level = _breadth_first_levels(graph, random)
+    period, shift = _widest_band(near, states, level, cells), int(random.integers(1 << 30))
     missing, made = set(free), []
     for part in range(2):
         held = {i for i in free if (level[i] + shift + part * (period // 2)) % period == 0}
-        made.append(_block(network, reached(near, states, cells, missing - held, held=held)))
+        made.append(_make_block(network, eliminable_variables(near, states, cells, missing - held, held=held)))
         missing.difference_update(made[-1].order)
     while missing:
-        made.append(_block(network, reached(near, states, cells, missing)))
+        made.append(_make_block(network, eliminable_variables(near, states, cells, missing)))
         missing.difference_update(made[-1].order)
     return [block for block in made if block.order]
 
 
-def _levels(graph: Graph, random: np.random.Generator) -> list[int]:
+def _breadth_first_levels(graph: Graph, random: np.random.Generator) -> list[int]:
     """How far each variable is from one that is far away from one drawn by chance."""
     return _distances(graph, _distances(graph, int(random.integers(len(graph))))[1])[0]
 
@@ -106,19 +106,21 @@ def _distances(graph: Graph, root: int) -> tuple[list[int], int]:
     return level, far
 
 
-def _period(near: Flat, states: Sequence[int], level: Sequence[int], cells: int) -> int:
+def _widest_band(near: FlatGraph, states: Sequence[int], level: Sequence[int], cells: int) -> int:
     """The widest stretches of which a greedy elimination holds nothing back."""
     best = 2
     for period in range(3, max(level) + 3):
         held = {i for i in range(len(states)) if level[i] % period == 0}
         free = {i for i, count in enumerate(states) if count > 1} - held
-        if len(reached(near, states, cells, free, held=held)) < len(free):
+        if len(eliminable_variables(near, states, cells, free, held=held)) < len(free):
             break
         best = period
     return best
 
 
-def reached(near: Flat, states: Sequence[int], cells: int, wanted: Iterable[int], *, held: Iterable[int] = ()) -> list[int]:
+def eliminable_variables(
+    near: FlatGraph, states: Sequence[int], cells: int, wanted: Iterable[int], *, held: Iterable[int] = ()
+) -> list[int]:
     """What a greedy elimination reaches; of a table too large a variable is held, the widest, those that are wanted last.
 
     held  are never reached.
@@ -132,9 +134,9 @@ def reached(near: Flat, states: Sequence[int], cells: int, wanted: Iterable[int]
     return found
 
 
-def _block(network: Network, order: Sequence[int]) -> Block:
+def _make_block(network: Network, order: Sequence[int]) -> VariableBlock:
     place = {i: k for k, i in enumerate(order)}
-    parts: list[list[Part]] = [[] for _ in order]
+    parts: list[list[BlockFactor]] = [[] for _ in order]
     with np.errstate(divide="ignore"):
         for scope, table in network.factors():
             free = sorted((i for i in scope if i in place), key=place.__getitem__)
@@ -142,11 +144,11 @@ def _block(network: Network, order: Sequence[int]) -> Block:
                 continue
             held = [i for i in scope if i not in place]
             axes = [scope.index(i) for i in (*held, *free)]
-            parts[place[free[0]]].append(Part(np.log(table).transpose(axes), tuple(held), tuple(free)))
-    return Block(tuple(order), tuple(map(tuple, parts)), _cells(network, order, parts))
+            parts[place[free[0]]].append(BlockFactor(np.log(table).transpose(axes), tuple(held), tuple(free)))
+    return VariableBlock(tuple(order), tuple(map(tuple, parts)), _block_cells(network, order, parts))
 
 
-def _cells(network: Network, order: Sequence[int], parts: list[list[Part]]) -> int:
+def _block_cells(network: Network, order: Sequence[int], parts: list[list[BlockFactor]]) -> int:
     states = network.cardinality.tolist()
     scopes: list[set[int]] = [{i} for i in order]
     place = {i: k for k, i in enumerate(order)}
@@ -160,8 +162,8 @@ def _cells(network: Network, order: Sequence[int], parts: list[list[Part]]) -> i
     return total
 
 
-def draw(
-    block: Block,
+def draw_block(
+    block: VariableBlock,
     x: Array,
     states: Sequence[int],
     uniform: Array,
@@ -207,13 +209,13 @@ def draw(
             shares[0][shares[1][i] : shares[1][i + 1]] = (np.diff(p, axis=1, prepend=0.0) / p[:, -1:]).T
 
 
-def uniforms(block: Block, chains: int, random: np.random.Generator) -> Array:
+def uniform_numbers(block: VariableBlock, chains: int, random: np.random.Generator) -> Array:
     """(n, chains) in [0, 1) for one draw of a block; what is drawn first, which left last, has the first ones."""
     drawn: Array = random.random((len(block.order), chains))[::-1]
     return drawn
 
 
-def possible(network: Network, x: Array) -> Array:
+def are_possible(network: Network, x: Array) -> Array:
     """(chains,) bool, has the state of each chain a probability?"""
     found = np.ones(x.shape[1], dtype=bool)
     for scope, table in network.factors():

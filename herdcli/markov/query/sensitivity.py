@@ -16,16 +16,16 @@ import numpy as np
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.exact import junction_tree
 from herdcli.markov.exact.elimination import moral_graph
-from herdcli.markov.exact.junction_tree import Calibrated, log_sum
-from herdcli.markov.model.network import Network, build
-from herdcli.markov.query.exact import joint
-from herdcli.markov.query.orders import STAYS, greedy
+from herdcli.markov.exact.junction_tree import CalibratedTree, log_sum
+from herdcli.markov.model.network import Network, build_network
+from herdcli.markov.query.constrained_orders import STAYS, greedy_order
+from herdcli.markov.query.exact_queries import joint_marginal
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class ParameterSensitivity:
     """P(X = s), and of all cells one after the other: the factor, the cell, its value and ∂P/∂θ."""
 
     probability: float
@@ -35,28 +35,28 @@ class Sensitivity:
     derivative: Array
 
 
-def sensitivity(network: Network, order: Sequence[int], variable: int, state: int) -> Sensitivity:
+def parameter_sensitivity(network: Network, order: Sequence[int], variable: int, state: int) -> ParameterSensitivity:
     """Of a network under evidence, where a factor's table is the one that evidence leaves.
 
     Raises DataError for a network without factors, NegativeResult if Z is 0.
     """
     if not network.factor_count:
         raise DataError("the network has no factor, and so no cell that anything could depend on")
-    found = _calibrated(network, order)
-    slope, log_z = _slopes(network, found), found.log_z
+    found = _calibrate(network, order)
+    slope, log_z = _log_derivatives(network, found), found.log_z
     del found  # its tables, before those of the next
     indicator = (np.arange(int(network.cardinality[variable])) == state).astype(np.float64)
-    held = build(network.cardinality, [*network.factors(), ((variable,), indicator)])
+    held = build_network(network.cardinality, [*network.factors(), ((variable,), indicator)])
     try:
-        found = _calibrated(held, order)
-        p, inner = float(np.exp(found.log_z - log_z)), _slopes(held, found)
+        found = _calibrate(held, order)
+        p, inner = float(np.exp(found.log_z - log_z)), _log_derivatives(held, found)
     except NegativeResult:
-        p, inner = 0.0, [_without(held, a) for a in range(network.factor_count)]
+        p, inner = 0.0, [_product_of_others(held, a) for a in range(network.factor_count)]
     change = [(np.exp(inner[a] - log_z) - p * np.exp(slope[a] - log_z)).ravel() for a in range(network.factor_count)]
-    return _of_cells(network, p, np.concatenate(change))
+    return _cell_sensitivity(network, p, np.concatenate(change))
 
 
-def before_evidence(found: Sensitivity, before: Network, evidence: Mapping[int, int]) -> Sensitivity:
+def sensitivity_before_evidence(found: ParameterSensitivity, before: Network, evidence: Mapping[int, int]) -> ParameterSensitivity:
     """The same for all cells of the network before evidence: those that it excludes are in no sum, so their slope is 0."""
     inside = []
     for scope, table in before.factors():
@@ -65,26 +65,26 @@ def before_evidence(found: Sensitivity, before: Network, evidence: Mapping[int, 
         inside.append(mask.ravel())
     slopes = np.zeros(len(before.table))
     slopes[np.concatenate(inside)] = found.derivative  # slices keep the order of cells
-    return _of_cells(before, found.probability, slopes)
+    return _cell_sensitivity(before, found.probability, slopes)
 
 
-def _of_cells(network: Network, p: float, derivative: Array) -> Sensitivity:
+def _cell_sensitivity(network: Network, p: float, derivative: Array) -> ParameterSensitivity:
     """Slopes of all cells of all factors with the places and values of these."""
     sizes = np.diff(network.table_offset)
     cell = np.arange(len(network.table)) - np.repeat(network.table_offset[:-1], sizes)
-    return Sensitivity(p, np.repeat(np.arange(network.factor_count), sizes), cell, network.table, derivative)
+    return ParameterSensitivity(p, np.repeat(np.arange(network.factor_count), sizes), cell, network.table, derivative)
 
 
-def _calibrated(network: Network, order: Sequence[int]) -> Calibrated:
-    return junction_tree.calibrate(network, junction_tree.plan(network, np.asarray(order)))
+def _calibrate(network: Network, order: Sequence[int]) -> CalibratedTree:
+    return junction_tree.calibrate(network, junction_tree.plan_tree(network, np.asarray(order)))
 
 
-def _slopes(network: Network, found: Calibrated) -> list[Array]:
+def _log_derivatives(network: Network, found: CalibratedTree) -> list[Array]:
     """log ∂Z/∂θ_c, the shape of each factor: the clique's marginal over its cells divided by θ_c, and where θ_c = 0 the sum without it."""
     made = []
     for a, (scope, table) in enumerate(network.factors()):
         if (table == 0).any():
-            made.append(_without(network, a))
+            made.append(_product_of_others(network, a))
             continue
         clique = found.tree.scopes[found.tree.home[a]]
         free = [i for i in scope if network.cardinality[i] > 1]
@@ -94,17 +94,17 @@ def _slopes(network: Network, found: Calibrated) -> list[Array]:
     return made
 
 
-def _without(network: Network, a: int) -> Array:
+def _product_of_others(network: Network, a: int) -> Array:
     """log Σ over all else of the other factors' product, for each cell of one factor."""
     factors = list(network.factors())
     scope, table = factors.pop(a)
     free = [i for i in scope if network.cardinality[i] > 1]
-    left = build(network.cardinality, factors)
+    left = build_network(network.cardinality, factors)
     stage = tuple(STAYS if i in free else 0 for i in range(network.count))
     graph = moral_graph(left)
-    order = greedy(graph, network.cardinality.tolist(), stage, list(range(network.count)), True, np.inf).order
+    order = greedy_order(graph, network.cardinality.tolist(), stage, list(range(network.count)), True, np.inf).order
     try:
-        p, log_z = joint(left, order.tolist(), free)
+        p, log_z = joint_marginal(left, order.tolist(), free)
     except NegativeResult:
         return np.full(table.shape, -np.inf)
     with np.errstate(divide="ignore"):

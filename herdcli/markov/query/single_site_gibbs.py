@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.markov.exact.elimination import moral_graph
-from herdcli.markov.model import convergence
-from herdcli.markov.model.alike import starts
+from herdcli.markov.model import chain_convergence
 from herdcli.markov.model.network import Network
+from herdcli.markov.model.stacked_tables import state_offsets
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -68,7 +68,7 @@ class Colour:
 
 def colours(network: Network) -> list[Colour]:
     """Of a network without zeros, every factor with a variable; variables of one state are in none."""
-    graph, first = moral_graph(network), starts(network)
+    graph, first = moral_graph(network), state_offsets(network)
     colour = np.full(network.count, -1)
     free = np.flatnonzero(network.cardinality > 1)
     for i in sorted(free.tolist(), key=lambda i: (-len(graph[i]), i)):
@@ -128,7 +128,7 @@ def work(network: Network) -> int:
 
 def sample(network: Network, parts: list[Colour], *, chains: int, sweeps: int, burn_in: int, seed: int) -> Marginals:
     """Marginals of a network for which it `applies`, by chains that begin at states by chance.  parts  its `colours`."""
-    logs, first = np.log(network.table), starts(network)
+    logs, first = np.log(network.table), state_offsets(network)
     random = generator(seed, Stream.CHAINS, unit=8)
     x = (random.random((network.count, chains)) * network.cardinality[:, None]).astype(np.int64)
     each = -(-sweeps // BATCHES)
@@ -147,11 +147,11 @@ def sample(network: Network, parts: list[Colour], *, chains: int, sweeps: int, b
 def _summary(network: Network, mean: Array, each: int) -> Marginals:
     """Means, errors and R̂ of batches (B, Σ card, chains) of `each` sweeps."""
     batches, _, chains = mean.shape
-    p, error = mean.mean(axis=(0, 2)), convergence.errors(mean)
+    p, error = mean.mean(axis=(0, 2)), chain_convergence.standard_errors(mean)
     halves = np.concatenate([mean[: batches // 2].mean(axis=0), mean[batches // 2 :].mean(axis=0)], axis=1)
-    worst = float(convergence.rhat(halves, each * batches // 2).max(initial=1.0))
+    worst = float(chain_convergence.split_rhat(halves, each * batches // 2).max(initial=1.0))
     # A few chains tell each error roughly; their common ratio to that of independent draws tells it for all.
     alone = p * (1.0 - p) / (batches * each * chains)
     error = np.sqrt(np.maximum(error**2, alone * ((error**2).sum() / max(float(alone.sum()), 1e-300))))
-    cuts = starts(network)[1:-1]
+    cuts = state_offsets(network)[1:-1]
     return Marginals(np.split(p, cuts), np.split(error, cuts), worst)

@@ -4,10 +4,10 @@ Network k has its factors to the power β_k, β_1 < … < β_K = 1.  A step draw
 exchanges between temperatures (parallel tempering: with probability min(1, exp((β' − β)(E − E'))), E the log of the product of the
 factors), and, between the two chains of a pair at one temperature, parts of where they differ: connected variables that differ may
 change places, as no factor sees two such parts, and the product of the two probabilities stays (Houdayer 2001 for spin glasses).
-Where factors are of pairs, every fourth step also exchanges two states in whole clusters of a chain (`flips`).
-Chains of different pairs never meet, so their means are independent: R̂ and standard errors compare those of pairs (`convergence`).
+Where factors are of pairs, every fourth step also exchanges two states in whole clusters of a chain (`state_permutations`).
+Chains of different pairs never meet, so their means are independent: R̂ and standard errors compare those of pairs (`chain_convergence`).
 The chains are cooled to their temperatures one after the other; in the first half of the burn-in these are judged, then set anew
-(`ladder`).
+(`temperature_ladder`).
 Source: Geyer (1991); Hukushima & Nemoto (1996); Hamze & de Freitas (2004) and Bidyuk & Dechter (2007) for blocks.
 """
 
@@ -19,16 +19,16 @@ from copy import copy
 import numpy as np
 
 from herdcli import fast
-from herdcli.algorithm import Progress
-from herdcli.markov.method import Result, Settings, Stepwise
-from herdcli.markov.model import convergence
-from herdcli.markov.model.alike import starts
-from herdcli.markov.model.convergence import Heights, heights
+from herdcli.algorithm import RunProgress
+from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise
+from herdcli.markov.model import chain_convergence
+from herdcli.markov.model.chain_convergence import EnergySums, empty_energy_sums
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.restricted import restrict
-from herdcli.markov.query import flips, ladder, sampling
-from herdcli.markov.query.blocked_gibbs import begin, strides, tables
-from herdcli.markov.query.programs import LANES, program
+from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.stacked_tables import state_offsets
+from herdcli.markov.query import sampling, state_permutations, temperature_ladder
+from herdcli.markov.query.block_programs import LANES, compile_block
+from herdcli.markov.query.blocked_gibbs import factor_strides, initial_states, unflatten_tables
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -44,13 +44,14 @@ DRAW = 128  # cells that are as much work as drawing a variable
 
 
 @dataclass
-class State:
+class TemperedGibbsState:
     """x (K, N, chains), and at which powers (K,), those from `hottest` on; what the kept sweeps add up to.
 
     mean    (BATCHES, Σ card, pairs) marginals of each pair of chains.      on (2, Σ card, pairs) how often each state was there, by half.
     cell    (Σ cells,) how often each cell of each factor was there.
     swapped (2, K − 1) how often neighbouring temperatures changed states, and tried to, of all chains, since the powers were set.
-    heading (K, chains) see `ladder.arrivals`.      trips: of all chains.      alike: all chains began at one state that was searched for.
+    heading (K, chains) see `temperature_ladder.arrivals`.      trips: of all chains.      alike: all chains began at one state that was
+    searched for.
     """
 
     x: Array
@@ -58,7 +59,7 @@ class State:
     hottest: int
     mean: Array
     on: Array
-    height: Heights
+    height: EnergySums
     cell: Array
     swapped: Array
     heading: Array
@@ -67,33 +68,33 @@ class State:
     step: int
 
 
-class TemperedGibbs(Stepwise[State]):
+class TemperedGibbs(Stepwise[TemperedGibbsState]):
     """`tempered-gibbs`: a step is a sweep at every temperature."""
 
-    state = State
+    state = TemperedGibbsState
 
-    def __init__(self, network: Network, settings: Settings) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network = network
-        self.inner = restrict(network)
+        self.inner = restrict_network(network)
         small = self.inner.network
-        self.first = starts(small)
+        self.first = state_offsets(small)
         self.states: list[int] = small.cardinality.tolist()
         self.covers = self._covers(settings.seed)
-        self.programs = [[program(block, self.states, self.first) for block in cover] for cover in self.covers]
-        self.strides = strides(small)
+        self.programs = [[compile_block(block, self.states, self.first) for block in cover] for cover in self.covers]
+        self.strides = factor_strides(small)
         with np.errstate(divide="ignore"):
             self.logs = np.log(small.table)
-        self.near_first, self.near = flips.near(small)
-        self.flips = flips.flips(self.inner)
+        self.near_first, self.near = state_permutations.neighbour_arrays(small)
+        self.flips = state_permutations.find_permutations(self.inner)
         own = np.concatenate([np.arange(count) for count in self.states])
-        self.like = own if self.flips is None else flips.symmetric(self.flips, own)
-        self._set(settings)
+        self.like = own if self.flips is None else state_permutations.equivalent_states(self.flips, own)
+        self._resolve_settings(settings)
 
-    def _set(self, settings: Settings) -> None:
+    def _resolve_settings(self, settings: InferenceSettings) -> None:
         """What the settings say of temperatures, chains and sweeps."""
         self.settings = settings
         alone = settings.temperatures == 1 or len(self.covers[0]) <= 1  # where one block holds all, draws are independent already
-        self.powers = np.ones(1) if alone else ladder.powers(self.inner.network)
+        self.powers = np.ones(1) if alone else temperature_ladder.initial_powers(self.inner.network)
         self.chains = 2 * max(2, (settings.chains + 1) // 2)
         self.kept = BATCHES * -(-settings.sweeps // BATCHES)
         self.before = len(self.powers) + settings.burn_in
@@ -104,17 +105,17 @@ class TemperedGibbs(Stepwise[State]):
             f"{count} temperatures up to {1 / hot:.3g}" if count > 1 else "the network's own temperature alone"
         )
 
-    def again(self, settings: Settings) -> TemperedGibbs:
+    def again(self, settings: InferenceSettings) -> TemperedGibbs:
         """The same blocks under other settings with the same seed."""
         made = copy(self)
-        made._set(settings)
+        made._resolve_settings(settings)
         return made
 
-    def _covers(self, seed: int) -> list[list[sampling.Block]]:
-        made: list[list[sampling.Block]] = []
+    def _covers(self, seed: int) -> list[list[sampling.VariableBlock]]:
+        made: list[list[sampling.VariableBlock]] = []
         for k in range(COVERS):
             random = generator(seed, Stream.CHAINS, unit=5, step=k)
-            made.append(sampling.bands(self.inner.network, CELLS, random))
+            made.append(sampling.band_blocks(self.inner.network, CELLS, random))
             if len(made[0]) <= 1:  # draws are independent already
                 break
         return made
@@ -135,17 +136,17 @@ class TemperedGibbs(Stepwise[State]):
         # Marginals of what is kept take as long again, at one of the temperatures.
         return cells * (len(self.powers) + 1) // (CHEAP * len(self.covers))
 
-    def init(self) -> State:
+    def init(self) -> TemperedGibbsState:
         """States by chance that are possible; those of colder temperatures are copied from the next hotter one when their turn comes."""
-        x, alike = begin(self.inner, self.covers[0], self.chains, self.settings)
+        x, alike = initial_states(self.inner, self.covers[0], self.chains, self.settings)
         count, size, pairs = len(self.powers), int(self.first[-1]), self.chains // 2
-        return State(
+        return TemperedGibbsState(
             np.stack([x] * count), self.powers.copy(), 0, np.zeros((BATCHES, size, pairs)), np.zeros((2, size, pairs)),
-            heights(self.chains), np.zeros(len(self.logs)), np.zeros((2, count - 1)),
+            empty_energy_sums(self.chains), np.zeros(len(self.logs)), np.zeros((2, count - 1)),
             np.zeros((count, self.chains), dtype=np.int64), 0, alike, 0,
         )  # fmt: skip
 
-    def step(self, state: State) -> State:
+    def step(self, state: TemperedGibbsState) -> TemperedGibbsState:
         """One sweep of every chain at every temperature that has begun."""
         random = generator(self.settings.seed, Stream.CHAINS, unit=6, step=state.step)
         count = len(state.x)
@@ -181,18 +182,18 @@ class TemperedGibbs(Stepwise[State]):
         shares (Σ card, chains)  the chances of what was drawn go there, or, where loops reach, the marginals given what is held.
         """
         for block, each, table in zip(self.covers[cover], self.programs[cover], self._tables(power)[cover], strict=True):
-            uniform = np.ascontiguousarray(sampling.uniforms(block, self.chains, random))
+            uniform = np.ascontiguousarray(sampling.uniform_numbers(block, self.chains, random))
             for low in range(0, self.chains, LANES):
                 some = np.minimum(np.arange(low, low + LANES), self.chains - 1)
                 here, chances, numbers = (part if self.chains == LANES else part.take(some, axis=1) for part in (x, shares, uniform))
                 if not each.draw(here, numbers, chances, table):
-                    sampling.draw(block, here, self.states, numbers, power=power, shares=(chances, self.first))
+                    sampling.draw_block(block, here, self.states, numbers, power=power, shares=(chances, self.first))
                 elif marginals:
                     each.marginals(chances)
                 if self.chains != LANES:
                     x[:, some], shares[:, some] = here, chances
 
-    def _keep(self, state: State, x: Array, marginals: Array, kept: int) -> None:
+    def _keep(self, state: TemperedGibbsState, x: Array, marginals: Array, kept: int) -> None:
         """Add a sweep to the counts."""
         half = int(kept >= self.kept // 2)
         state.mean[kept * BATCHES // self.kept] += marginals[:, ::2] + marginals[:, 1::2]
@@ -202,45 +203,45 @@ class TemperedGibbs(Stepwise[State]):
         found = self._cells(x)
         for cells in found:
             state.cell += np.bincount(cells.ravel(), minlength=len(state.cell))
-        state.height.add(self._heights(x, found), kept, half)
+        state.height.add(self._log_products(x, found), kept, half)
 
     def _cells(self, x: Array) -> list[Array]:
         """Which cell of each factor's table each chain is at, (factors, chains) of those over as many variables."""
         return [offset[:, None] + np.einsum("gk,gkc->gc", stride, x[scope]) for offset, scope, stride in self.strides]
 
-    def _heights(self, x: Array, found: list[Array] | None = None) -> Array:
+    def _log_products(self, x: Array, found: list[Array] | None = None) -> Array:
         """(chains,) log of the product of the factors.  found  their cells, where these are known."""
         made: Array = sum((self.logs[cells].sum(axis=0) for cells in found or self._cells(x)), np.zeros(x.shape[1]))
         return made
 
-    def _swap(self, state: State, begun: range, random: np.random.Generator, kept: int) -> None:
+    def _swap(self, state: TemperedGibbsState, begun: range, random: np.random.Generator, kept: int) -> None:
         """Exchange neighbouring temperatures, even pairs and odd ones in turn."""
         if len(begun) < 2:
             return
         some = state.x[begun.start : begun.stop]
-        height = self._heights(some.transpose(1, 0, 2).reshape(some.shape[1], -1)).reshape(len(begun), self.chains)
+        height = self._log_products(some.transpose(1, 0, 2).reshape(some.shape[1], -1)).reshape(len(begun), self.chains)
         for k in range(begun.start + state.step % 2, begun.stop - 1, 2):
             gain = (state.powers[k + 1] - state.powers[k]) * (height[k - begun.start] - height[k + 1 - begun.start])
             yes = np.log(random.random(self.chains)) < gain
             for part in (state.x, state.heading[:, None]):
                 part[k : k + 2, :, yes] = part[k : k + 2, :, yes][::-1]
             state.swapped[:, k] += yes.sum(), self.chains
-        arrived = ladder.arrivals(state.heading[begun.start : begun.stop]) if begun.stop == len(state.x) else 0
+        arrived = temperature_ladder.round_trips(state.heading[begun.start : begun.stop]) if begun.stop == len(state.x) else 0
         state.trips += arrived if kept >= 0 else 0
 
-    def _adapt(self, state: State) -> None:
+    def _adapt(self, state: TemperedGibbsState) -> None:
         """Set the powers anew by what has been rejected; each takes the states of the old one that is nearest."""
         swapped, tried = state.swapped
-        made = ladder.adapted(state.powers, 1 - swapped / np.maximum(tried, 1))
+        made = temperature_ladder.adapt_powers(state.powers, 1 - swapped / np.maximum(tried, 1))
         state.hottest = len(state.powers) - len(made)
-        state.x[state.hottest :] = state.x[ladder.nearest(state.powers, made)]
+        state.x[state.hottest :] = state.x[temperature_ladder.nearest_powers(state.powers, made)]
         state.powers[state.hottest :] = made
         state.powers[: state.hottest] = made[0]
         state.swapped[...] = 0
         state.heading[...] = 0
         self.tables = {}
 
-    def bytes_needed(self, state: State) -> tuple[int, str]:
+    def bytes_needed(self, state: TemperedGibbsState) -> tuple[int, str]:
         """Of the counts, which are of BATCHES and of two halves of every pair of chains."""
         return 8 * (2 * BATCHES + 4 * 2) * int(self.first[-1]) * (self.chains // 2), "the counts of the chains"
 
@@ -250,45 +251,45 @@ class TemperedGibbs(Stepwise[State]):
         factors = 8 * sum(len(each.logs) for part in self.programs for each in part) * len(self.powers)
         return 8 * len(self.powers) * len(self.states) * self.chains + programs + factors
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: TemperedGibbsState) -> RunProgress:
         """The steps done."""
         figure = "cooling" if 0 < state.step < len(self.powers) else ""
         kept = max(0, state.step - self.before)  # whose marginals take as long again
-        return Progress(state.step, self.steps, figure, (state.step + kept) / (self.steps + self.kept))
+        return RunProgress(state.step, self.steps, figure, (state.step + kept) / (self.steps + self.kept))
 
-    def result(self, state: State) -> Result:
+    def result(self, state: TemperedGibbsState) -> InferenceResult:
         """Means and their standard errors; converged where R̂ is below 1.05 and states come through all temperatures.
 
         The residual is the largest R̂, of states and of the product of the factors, less one.
         """
         small, cardinality = self.inner.network, self.network.cardinality
         # A pair of chains is what a single chain of twice as many sweeps would be.
-        mean, on = self._alike(state.mean / (2 * self.kept // BATCHES)), self._alike(state.on / self.kept)
+        mean, on = self._average_exchangeable(state.mean / (2 * self.kept // BATCHES)), self._average_exchangeable(state.on / self.kept)
         halves = np.concatenate(list(on), axis=1)
-        ratio = convergence.rhat(halves, self.kept, stuck=state.alike)
+        ratio = chain_convergence.split_rhat(halves, self.kept, stuck=state.alike)
         worst = max(float(ratio.max(initial=1.0)), state.height.rhat(self.kept // 2))
-        draws = convergence.effective(worst, halves.shape[1], self.kept)
-        p, error = mean.mean(axis=(0, 2)), convergence.errors(mean)
-        error = np.where(self._known(), 0.0, convergence.with_unseen(error, draws))
+        draws = chain_convergence.effective_draws(worst, halves.shape[1], self.kept)
+        p, error = mean.mean(axis=(0, 2)), chain_convergence.standard_errors(mean)
+        error = np.where(self._known(), 0.0, chain_convergence.errors_with_unseen(error, draws))
         error[np.isinf(ratio) & (halves.std(axis=1) == 0)] = 0.5  # never left the state that all began at: nothing is known
         split = [np.split(part, self.first[1:-1]) for part in (p, error)]
         nodes, errors = (self.inner.spread(part, cardinality) for part in split)
-        fitted = agreeing(small, state.cell, self.kept * self.chains, np.split(p, self.first[1:-1]))
-        cliques = [(scope, self.inner.spread_table(scope, table, cardinality)) for scope, table in tables(small, fitted)]
+        fitted = reconcile_marginals(small, state.cell, self.kept * self.chains, np.split(p, self.first[1:-1]))
+        cliques = [(scope, self.inner.spread_table(scope, table, cardinality)) for scope, table in unflatten_tables(small, fitted)]
         count = len(state.powers) - state.hottest
-        met = worst < convergence.RHAT and (count == 1 or state.trips >= self.chains)
+        met = worst < chain_convergence.RHAT and (count == 1 or state.trips >= self.chains)
         attributes = {
             "log_z": np.nan, "free_energy": np.nan, "iterations": state.step, "converged": met, "residual": worst - 1,
             "standard_error": errors, "effective_draws": draws, "round_trips": state.trips if count > 1 else None,
         }  # fmt: skip
-        return Result(nodes, cliques, attributes)
+        return InferenceResult(nodes, cliques, attributes)
 
     def _known(self) -> Array:
         """(Σ card,) bool, is the marginal of a state known without any draw?"""
         known: Array = np.repeat(np.maximum.reduceat(self.like, self.first[:-1]) == 0, self.states)
         return known
 
-    def _alike(self, counts: Array) -> Array:
+    def _average_exchangeable(self, counts: Array) -> Array:
         """(…, Σ card, pairs) the mean over states that exchange places where the network stays the same."""
         to = self.first[:-1].repeat(self.states) + self.like
         if (to == np.arange(len(to))).all():
@@ -299,7 +300,7 @@ class TemperedGibbs(Stepwise[State]):
         return np.asarray((total / size[:, None, None])[to].transpose(1, 0, 2))
 
 
-def agreeing(network: Network, cell: Array, draws: int, nodes: list[Array]) -> Array:
+def reconcile_marginals(network: Network, cell: Array, draws: int, nodes: list[Array]) -> Array:
     """(Σ cells,) marginals of factors: the shares of draws, scaled until theirs of each variable are those of `nodes`.
 
     Half a draw is added where the factor is not zero, spread as independent variables would be, so that no state is missing.

@@ -14,10 +14,10 @@ import numpy as np
 
 from herdcli.errors import BadUsage, NegativeResult
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.restricted import restrict
-from herdcli.markov.model.support import IMPOSSIBLE
-from herdcli.markov.query.exact import Likeliest
-from herdcli.markov.query.tables import log_value
+from herdcli.markov.model.possible_states import IMPOSSIBLE
+from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.query.exact_queries import LikeliestStates
+from herdcli.markov.query.log_tables import state_log_value
 from herdcli.records import dataclass
 
 DIGITS = 15  # of the sum of all costs, which a 64-bit integer holds
@@ -26,14 +26,14 @@ INSTALL = "pip install 'herdcli[toulbar2]'"
 
 
 @dataclass(frozen=True)
-class Costs:
+class CostTable:
     """−log of a factor less the least of its costs; infinite where the factor is 0."""
 
     scope: tuple[int, ...]
     values: list[float]
 
 
-def solver() -> Any:
+def load_solver() -> Any:
     """The module pytoulbar2.  Raises BadUsage where it is not installed."""
     try:
         return importlib.import_module("pytoulbar2")
@@ -41,17 +41,17 @@ def solver() -> Any:
         raise BadUsage("--solver toulbar2 needs pytoulbar2, which is not installed", hint=INSTALL) from error
 
 
-def likeliest(network: Network, seconds: float | None = None) -> Likeliest:
+def solve_likeliest(network: Network, seconds: float | None = None) -> LikeliestStates:
     """The likeliest states of all variables, and what no state exceeds.
 
     seconds  CPU time after which the best states so far are the answer; whole seconds, at least one.  Raises NegativeResult where no state
     is possible, or none was found in time.
     """
-    inner = restrict(network)
+    inner = restrict_network(network)
     small = inner.network
-    parts, shift = costs(small)
-    decimals = precision(parts)
-    problem = solver().CFN(resolution=decimals, verbose=-1)
+    parts, shift = cost_tables(small)
+    decimals = cost_decimals(parts)
+    problem = load_solver().CFN(resolution=decimals, verbose=-1)
     for i, count in enumerate(small.cardinality.tolist()):
         problem.AddVariable(f"x{i}", range(count))
     for part in parts:
@@ -62,14 +62,14 @@ def likeliest(network: Network, seconds: float | None = None) -> Likeliest:
             raise NegativeResult(IMPOSSIBLE)
         raise NegativeResult(f"toulbar2 found no possible state in {seconds:g} s", hint="raise --time, or leave it out")
     x, cost = [int(state) for state in found[0]], float(found[1])
-    value = log_value(small, x) + inner.constant
+    value = state_log_value(small, x) + inner.constant
     proven = float(problem.GetDDualBound()) >= cost - 0.5 * 10.0**-decimals
     rounding = len(parts) * 10.0**-decimals
     bound = value if proven else max(value, inner.constant - shift - float(problem.GetDDualBound()) + rounding)
-    return Likeliest(inner.restored(dict(enumerate(x))), value, bound, proven, "toulbar2")
+    return LikeliestStates(inner.restored(dict(enumerate(x))), value, bound, proven, "toulbar2")
 
 
-def costs(network: Network) -> tuple[list[Costs], float]:
+def cost_tables(network: Network) -> tuple[list[CostTable], float]:
     """The costs of every factor that has any, and the sum of what was taken from them."""
     made, shift = [], 0.0
     with np.errstate(divide="ignore"):
@@ -78,11 +78,11 @@ def costs(network: Network) -> tuple[list[Costs], float]:
             least = float(values.min())
             shift += least
             if values.max() > least:
-                made.append(Costs(scope, (values - least).tolist()))
+                made.append(CostTable(scope, (values - least).tolist()))
     return made, shift
 
 
-def precision(parts: list[Costs]) -> int:
+def cost_decimals(parts: list[CostTable]) -> int:
     """The decimals with which the sum of all costs is an integer of at most DIGITS digits."""
     largest = sum(max((value for value in part.values if math.isfinite(value)), default=0.0) for part in parts)
     return max(0, min(MOST_DECIMALS, DIGITS - math.ceil(math.log10(max(largest, 1.0)))))

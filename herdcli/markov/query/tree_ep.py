@@ -14,14 +14,14 @@ import numpy as np
 
 from herdcli.errors import Diverged, NegativeResult
 from herdcli.markov.exact import elimination, junction_tree
-from herdcli.markov.exact.junction_tree import Tree
-from herdcli.markov.method import Result, Settings, ToTolerance
-from herdcli.markov.model.alike import joined
-from herdcli.markov.model.beliefs import certificate
-from herdcli.markov.model.network import Factor, Network, build
-from herdcli.markov.model.restricted import restrict
-from herdcli.markov.query import spanning
-from herdcli.markov.query.spanning import Forest, Walked
+from herdcli.markov.exact.junction_tree import JunctionTreeLayout
+from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
+from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.network import Factor, Network, build_network
+from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.stacked_tables import merge_factors
+from herdcli.markov.query import spanning_forest
+from herdcli.markov.query.spanning_forest import ForestMarginals, SpanningForest
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -32,7 +32,7 @@ HINT = "--damping 0.5, or --algorithm double-loop, which converges; where the ev
 
 
 @dataclass(frozen=True)
-class Site:
+class OffTreeFactor:
     """A factor off the tree.  links  (i, j) from the root outwards; approach  the way to it from the factor before.
 
     at  where each link's table begins in the flat sites, and the end.  tree  of elimination on the part of the tree where the factor
@@ -44,11 +44,11 @@ class Site:
     links: list[tuple[int, int]]
     approach: list[int]
     at: list[int]
-    tree: Tree | None
+    tree: JunctionTreeLayout | None
 
 
 @dataclass(frozen=True)
-class Tilted:
+class TiltedMarginals:
     """Marginals of a site's links and of its scope with f_a in place of g_a, and the log of what that is as a share of q."""
 
     pairs: list[Array]
@@ -57,7 +57,7 @@ class Tilted:
 
 
 @dataclass
-class State:
+class TreeEPState:
     """log r_e of all sites (flat), and a residual and a free energy an iteration."""
 
     site: Array
@@ -66,17 +66,17 @@ class State:
     step: int
 
 
-class TreeEP(ToTolerance[State, Settings]):
+class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
     """`tree-ep`: a step updates every factor off the tree once."""
 
-    state = State
+    state = TreeEPState
 
-    def __init__(self, network: Network, settings: Settings) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.inner = restrict(network)
+        self.inner = restrict_network(network)
         small = self.inner.network
-        factors = joined(small.factors())
-        self.forest = spanning.span(small, factors)
+        factors = merge_factors(small.factors())
+        self.forest = spanning_forest.span(small, factors)
         self.states = small.cardinality.tolist()
         parent = self.forest.parent
         self.singles = [np.zeros(count) for count in self.states]
@@ -91,22 +91,22 @@ class TreeEP(ToTolerance[State, Settings]):
                 self.pairs[scope[0]] = logs.T
             else:
                 off.append((scope, logs))
-        self.sites = self._sites(off)
+        self.sites = self._off_tree_factors(off)
         self.note = f"{len(self.sites)} factors are off the tree of tree-ep" if self.sites else ""
 
-    def _sites(self, off: list[Factor]) -> list[Site]:
+    def _off_tree_factors(self, off: list[Factor]) -> list[OffTreeFactor]:
         """The factors off the tree in the order in which a walk around it meets them."""
         place = {i: k for k, i in enumerate(self.forest.order)}
-        made: list[Site] = []
+        made: list[OffTreeFactor] = []
         before: list[int] = []
         begin = 0
         for scope, logs in sorted(off, key=lambda factor: sorted(place[i] for i in factor[0])):
-            links = _links(self.forest, scope)
-            tree = self._eliminated(scope, links) if len(scope) > 2 else None
+            links = _tree_edges(self.forest, scope)
+            tree = self._eliminate_site(scope, links) if len(scope) > 2 else None
             sizes = [self.states[i] * self.states[j] for i, j in links]
             at = [begin, *(begin + np.cumsum(sizes)).tolist()]
             ways = [self.forest.path(i, scope[0]) for i in before if self._together(i, scope[0])]
-            made.append(Site(scope, logs, links, min(ways, key=len, default=[scope[0]]), at, tree))
+            made.append(OffTreeFactor(scope, logs, links, min(ways, key=len, default=[scope[0]]), at, tree))
             before, begin = [scope[0], *(j for _, j in links)], at[-1]
         return made
 
@@ -119,19 +119,19 @@ class TreeEP(ToTolerance[State, Settings]):
             i = self.forest.parent[i]
         return i
 
-    def _eliminated(self, scope: tuple[int, ...], links: list[tuple[int, int]]) -> Tree:
+    def _eliminate_site(self, scope: tuple[int, ...], links: list[tuple[int, int]]) -> JunctionTreeLayout:
         """A junction tree of some links and one factor over some of their variables."""
-        small = self._part(scope, links, [np.zeros((self.states[i], self.states[j])) for i, j in links], np.zeros([1] * len(scope)))
-        return junction_tree.plan(small, np.array(elimination.fill_order(small, self.settings.seed)))
+        small = self._site_network(scope, links, [np.zeros((self.states[i], self.states[j])) for i, j in links], np.zeros([1] * len(scope)))
+        return junction_tree.plan_tree(small, np.array(elimination.fill_order(small, self.settings.seed)))
 
-    def _part(self, scope: tuple[int, ...], links: list[tuple[int, int]], tables: list[Array], logs: Array) -> Network:
+    def _site_network(self, scope: tuple[int, ...], links: list[tuple[int, int]], tables: list[Array], logs: Array) -> Network:
         """The network of tables of links and of one factor (as logarithms), variables numbered as links meet them."""
         number = {i: k for k, i in enumerate([scope[0], *(j for _, j in links)])}
         states = [self.states[i] for i in number]
         factors = [((number[i], number[j]), table) for (i, j), table in zip(links, tables, strict=True)]
         whole = np.broadcast_to(logs, [self.states[i] for i in scope])
         top = float(whole.max())
-        return build(states, [*factors, (tuple(number[i] for i in scope), np.exp(whole - top))])
+        return build_network(states, [*factors, (tuple(number[i] for i in scope), np.exp(whole - top))])
 
     def work(self) -> float:
         """What a step costs in table cells: those of all links, and what NumPy takes for each besides."""
@@ -142,11 +142,11 @@ class TreeEP(ToTolerance[State, Settings]):
         """Numbers of all sites."""
         return self.sites[-1].at[-1] if self.sites else 0
 
-    def init(self) -> State:
+    def init(self) -> TreeEPState:
         """Sites that say nothing."""
-        return State(np.zeros(self.size), np.empty(0), np.empty(0), 0)
+        return TreeEPState(np.zeros(self.size), np.empty(0), np.empty(0), 0)
 
-    def _calibrated(self, site: Array) -> tuple[Walked, float]:
+    def _calibrate(self, site: Array) -> tuple[ForestMarginals, float]:
         """q, and the log of its sum."""
         pairs = [table.copy() for table in self.pairs]
         for each in self.sites:
@@ -154,24 +154,24 @@ class TreeEP(ToTolerance[State, Settings]):
                 table = site[each.at[k] : each.at[k + 1]].reshape(self.states[i], self.states[j])
                 e = self.forest.edge(i, j)
                 pairs[e] += table if e == j else table.T
-        return spanning.calibrated(self.forest, self.singles, pairs)
+        return spanning_forest.calibrated(self.forest, self.singles, pairs)
 
-    def step(self, state: State) -> State:
+    def step(self, state: TreeEPState) -> TreeEPState:
         """Every factor off the tree once, and the largest difference of marginals that one met."""
-        q, _ = self._calibrated(state.site)
+        q, _ = self._calibrate(state.site)
         largest = max((self._update(state.site, q, each) for each in self.sites), default=0.0)
-        energy = -self._calibrated(state.site)[1] - self.inner.constant
-        return State(state.site, np.append(state.residual, largest), np.append(state.free_energy, energy), state.step + 1)
+        energy = -self._calibrate(state.site)[1] - self.inner.constant
+        return TreeEPState(state.site, np.append(state.residual, largest), np.append(state.free_energy, energy), state.step + 1)
 
-    def _update(self, sites: Array, q: Walked, each: Site) -> float:
+    def _update(self, sites: Array, q: ForestMarginals, each: OffTreeFactor) -> float:
         """Give q the moments with f_a in place of g_a; the largest change of any."""
-        shares = self._cavity(sites, q, each)
-        found = self._tilted(each, shares)
+        shares = self._cavity_tables(sites, q, each)
+        found = self._tilted_marginals(each, shares)
         kept, largest = self.settings.damping, 0.0
         for k, (share, new) in enumerate(zip(shares, found.pairs, strict=True)):
             # q = Π_e q(j | i) q(root) over links i → j from the root outwards, and q without g_a is Π_e shares: so r_e is the new
             # q(j | i) over the share, and the first link's has the root's marginal and the scale: Σ q f_a/g_a is then 1.
-            given = new if k == 0 else spanning.over(new, np.broadcast_to(new.sum(axis=1, keepdims=True), new.shape))
+            given = new if k == 0 else spanning_forest.safe_divide(new, np.broadcast_to(new.sum(axis=1, keepdims=True), new.shape))
             logs = np.full(share.shape, FORBIDDEN)
             np.log(given, out=logs, where=given > 0)
             some = ~np.isneginf(share)
@@ -187,22 +187,22 @@ class TreeEP(ToTolerance[State, Settings]):
         self._settle(sites, q, each, shares, found.pairs if kept == 0 else None)
         return largest
 
-    def _cavity(self, sites: Array, q: Walked, each: Site) -> list[Array]:
+    def _cavity_tables(self, sites: Array, q: ForestMarginals, each: OffTreeFactor) -> list[Array]:
         """Walk to a site; log tables (from the root outwards) of q without g_a, whose product over the links is that distribution."""
         for i, j in zip(each.approach[:-1], each.approach[1:], strict=True):
-            spanning.cross(self.forest, q, i, j)
+            spanning_forest.cross(self.forest, q, i, j)
         shares = []
         for k, (i, j) in enumerate(each.links):
-            spanning.cross(self.forest, q, i, j)
+            spanning_forest.cross(self.forest, q, i, j)
             e = self.forest.edge(i, j)
             table = q.pair[e] if e == j else q.pair[e].T
-            given = table if k == 0 else spanning.over(table, np.broadcast_to(q.node[i][:, None], table.shape))
+            given = table if k == 0 else spanning_forest.safe_divide(table, np.broadcast_to(q.node[i][:, None], table.shape))
             logs = np.full(table.shape, -np.inf)
             np.log(given, out=logs, where=given > 0)
             shares.append(logs - sites[each.at[k] : each.at[k + 1]].reshape(table.shape))
         return shares
 
-    def _tilted(self, each: Site, shares: list[Array]) -> Tilted:
+    def _tilted_marginals(self, each: OffTreeFactor, shares: list[Array]) -> TiltedMarginals:
         """The marginals of Π shares times f_a.  Raises Diverged where nothing is left."""
         tops = [float(share.max()) for share in shares]
         if not np.isfinite(tops).all():
@@ -210,12 +210,12 @@ class TreeEP(ToTolerance[State, Settings]):
         tables = [np.exp(share - top) for share, top in zip(shares, tops, strict=True)]
         top = float(each.logs.max())
         scale = top + sum(tops)
-        pairs, scope, log_sum = self._over_part(each, tables) if each.tree else _along_path(tables, np.exp(each.logs - top))
-        return Tilted(pairs, scope, log_sum + scale)
+        pairs, scope, log_sum = self._over_part(each, tables) if each.tree else _path_marginals(tables, np.exp(each.logs - top))
+        return TiltedMarginals(pairs, scope, log_sum + scale)
 
-    def _over_part(self, each: Site, tables: list[Array]) -> tuple[list[Array], Array, float]:
+    def _over_part(self, each: OffTreeFactor, tables: list[Array]) -> tuple[list[Array], Array, float]:
         assert each.tree is not None
-        small = self._part(each.scope, each.links, tables, each.logs)
+        small = self._site_network(each.scope, each.links, tables, each.logs)
         try:
             found = junction_tree.calibrate(small, each.tree)
         except NegativeResult as error:
@@ -223,12 +223,12 @@ class TreeEP(ToTolerance[State, Settings]):
         every = [p for _, p in junction_tree.factor_marginals(small, found)]
         return every[:-1], every[-1], found.log_z
 
-    def _settle(self, sites: Array, q: Walked, each: Site, shares: list[Array], pairs: list[Array] | None) -> None:
+    def _settle(self, sites: Array, q: ForestMarginals, each: OffTreeFactor, shares: list[Array], pairs: list[Array] | None) -> None:
         """q with the site as it is now: its links have these marginals, or (None) those that follow."""
         if pairs is None:
             tables = [share + sites[each.at[k] : each.at[k + 1]].reshape(share.shape) for k, share in enumerate(shares)]
-            flat = Site(each.scope, np.zeros(each.logs.shape), each.links, each.approach, each.at, each.tree)
-            pairs = self._tilted(flat, tables).pairs
+            flat = OffTreeFactor(each.scope, np.zeros(each.logs.shape), each.links, each.approach, each.at, each.tree)
+            pairs = self._tilted_marginals(flat, tables).pairs
         q.node[each.scope[0]] = pairs[0].sum(axis=1)
         for (i, j), p in zip(each.links, pairs, strict=True):
             e = self.forest.edge(i, j)
@@ -236,23 +236,25 @@ class TreeEP(ToTolerance[State, Settings]):
             q.pair[e] = p if e == j else p.T
             q.told[e] = [q.node[i], q.node[j]] if e == j else [q.node[j], q.node[i]]
 
-    def bytes_needed(self, state: State) -> tuple[int, str]:
+    def bytes_needed(self, state: TreeEPState) -> tuple[int, str]:
         """Of the sites."""
         return 24 * 8 * self.size, "the moments of tree-ep"
 
-    def result(self, state: State) -> Result:
+    def result(self, state: TreeEPState) -> InferenceResult:
         """Marginals of q, of the tree's edges, and of each factor off it within its own tilted distribution; log Z of q."""
-        q, log_z = self._calibrated(state.site)
+        q, log_z = self._calibrate(state.site)
         spread = self.inner.spread(q.node, self.network.cardinality)
         cliques: list[Factor] = [((p, i), q.pair[i]) for i, p in enumerate(self.forest.parent) if p >= 0]
         for each in self.sites:
-            cliques.append((each.scope, self._tilted(each, self._cavity(state.site, q, each)).scope))
+            cliques.append((each.scope, self._tilted_marginals(each, self._cavity_tables(state.site, q, each)).scope))
         whole = [(scope, self.inner.spread_table(scope, p, self.network.cardinality)) for scope, p in cliques]
         energy = -log_z - self.inner.constant
-        return Result(spread, whole, certificate(energy, self.met(state), state.step, state.residual, state.free_energy))
+        return InferenceResult(
+            spread, whole, convergence_attributes(energy, self.met(state), state.step, state.residual, state.free_energy)
+        )
 
 
-def _links(forest: Forest, scope: tuple[int, ...]) -> list[tuple[int, int]]:
+def _tree_edges(forest: SpanningForest, scope: tuple[int, ...]) -> list[tuple[int, int]]:
     """The edges between the variables of a scope, from the first of them outwards."""
     made: list[tuple[int, int]] = []
     seen = {scope[0]}
@@ -265,7 +267,7 @@ def _links(forest: Forest, scope: tuple[int, ...]) -> list[tuple[int, int]]:
     return made
 
 
-def _along_path(tables: list[Array], factor: Array) -> tuple[list[Array], Array, float]:
+def _path_marginals(tables: list[Array], factor: Array) -> tuple[list[Array], Array, float]:
     """Marginals of neighbours on a path, and of its ends, whose joint table `factor` multiplies; and the log of the sum.
 
     With both ends held, what is left is a chain: left[t] (first end, variable t) and right[t] (variable t, first end) are

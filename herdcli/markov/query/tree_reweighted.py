@@ -15,13 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from herdcli.markov.exact.junction_tree import log_sum
-from herdcli.markov.method import Result, Settings, ToTolerance
-from herdcli.markov.model.alike import Alike, alike, starts
-from herdcli.markov.model.beliefs import certificate
-from herdcli.markov.model.joined import root
+from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
+from herdcli.markov.model.beliefs import convergence_attributes
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.restricted import restrict
-from herdcli.markov.query.tables import rounding
+from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.stacked_tables import FactorGroup, factor_groups, state_offsets
+from herdcli.markov.model.union_find import find_root
+from herdcli.markov.query.log_tables import rounding_error
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -31,7 +31,7 @@ KEPT = 0.5  # of the old message
 
 
 @dataclass
-class State:
+class TreeReweightedState:
     """Messages (Σ_a Σ_{i ∈ a} card,), and a residual an iteration."""
 
     message: Array
@@ -39,29 +39,29 @@ class State:
     step: int
 
 
-class TreeReweighted(ToTolerance[State, Settings]):
+class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
     """`tree-reweighted`: a step is one update of all messages, damped."""
 
-    state = State
+    state = TreeReweightedState
 
-    def __init__(self, network: Network, settings: Settings) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.inner = restrict(network)
+        self.inner = restrict_network(network)
         small = self.inner.network
-        self.first, self.groups = starts(small), alike(small)
+        self.first, self.groups = state_offsets(small), factor_groups(small)
         self.owner = np.repeat(np.arange(small.count), small.cardinality)
-        self.forests = forests(small, settings.seed)
+        self.forests = random_forests(small, settings.seed)
         self.scopes = [small.scope_of(a) for a in range(small.factor_count)]
-        self.rooted = [rooted(self.scopes, members, small.count) for members in self.forests]
+        self.rooted = [root_forest(self.scopes, members, small.count) for members in self.forests]
         share = np.zeros(small.factor_count)
         for members in self.forests:
             share[members] += 1.0 / len(self.forests)
         self.share = share
 
-    def init(self) -> State:
+    def init(self) -> TreeReweightedState:
         """Messages that say nothing."""
         size = sum(group.first.shape[0] * sum(group.logs.shape[1:]) for group in self.groups)
-        return State(np.zeros(size), np.empty(0), 0)
+        return TreeReweightedState(np.zeros(size), np.empty(0), 0)
 
     def _messages(self, message: Array) -> list[list[Array]]:
         """Views (G, s) of each group's messages, axis by axis."""
@@ -83,14 +83,14 @@ class TreeReweighted(ToTolerance[State, Settings]):
                 np.add.at(made, group.places(axis), self.share[group.number, None] * row)
         return made
 
-    def _factors(self, group: Alike, rows: list[Array], nodes: Array) -> Array:
+    def _factors(self, group: FactorGroup, rows: list[Array], nodes: Array) -> Array:
         """log b_a of a group, (G, s_1, …), not normalised."""
         total = group.logs / self.share[group.number].reshape(-1, *[1] * group.width)
         for axis, row in enumerate(rows):
             total = total + group.along(nodes[group.places(axis)] - row, axis)
         return np.asarray(total)
 
-    def step(self, state: State) -> State:
+    def step(self, state: TreeReweightedState) -> TreeReweightedState:
         """Every message towards the one that makes its factor's marginal agree with the variable's."""
         messages = self._messages(state.message)
         nodes = self._nodes(messages)
@@ -101,27 +101,27 @@ class TreeReweighted(ToTolerance[State, Settings]):
             for axis in range(group.width):
                 # m_ai(x_i) ∝ Σ_{x_a \ i} f_a^{1/ρ_a} Π_{j ≠ i} b_j/m_aj (eq. 39), the marginal of b_a over b_i/m_ai: the old message
                 # times the ratio of two marginals that agree at the fixed point.
-                change = _normal(log_sum(whole, group.others(axis))) - _normal(nodes[group.places(axis)])
+                change = _normalise_rows(log_sum(whole, group.others(axis))) - _normalise_rows(nodes[group.places(axis)])
                 largest = max(largest, float(np.abs(change).max(initial=0.0)))
                 moved.append((rows[axis], change))
         for row, change in moved:
             row += (1.0 - KEPT) * change
             row -= row.max(axis=1, keepdims=True)
-        return State(state.message, np.append(state.residual, largest), state.step + 1)
+        return TreeReweightedState(state.message, np.append(state.residual, largest), state.step + 1)
 
-    def bytes_needed(self, state: State) -> tuple[int, str]:
+    def bytes_needed(self, state: TreeReweightedState) -> tuple[int, str]:
         """Of the forests' tables."""
         return 48 * len(self.inner.network.table), "the forests of tree-reweighted propagation"
 
-    def result(self, state: State) -> Result:
+    def result(self, state: TreeReweightedState) -> InferenceResult:
         """Pseudo-marginals, and the bound as log Z."""
         messages = self._messages(state.message)
         nodes = self._nodes(messages)
         bound = self.bound(messages, nodes)
-        log_b = np.concatenate([_normal(row[None])[0] for row in np.split(nodes, self.first[1:-1])])
+        log_b = np.concatenate([_normalise_rows(row[None])[0] for row in np.split(nodes, self.first[1:-1])])
         marginals = self.inner.spread(np.split(np.exp(log_b), self.first[1:-1]), self.network.cardinality)
-        told = certificate(-bound, self.met(state), state.step, state.residual, np.full(state.step, np.nan), log_z_upper=bound)
-        return Result(marginals, [], told)
+        told = convergence_attributes(-bound, self.met(state), state.step, state.residual, np.full(state.step, np.nan), log_z_upper=bound)
+        return InferenceResult(marginals, [], told)
 
     def bound(self, messages: list[list[Array]], nodes: Array) -> float:
         """Σ_T w_T log Z_T ≥ log Z of the forests' own networks, whatever the messages.
@@ -139,25 +139,25 @@ class TreeReweighted(ToTolerance[State, Settings]):
             for a, logs in zip(group.number.tolist(), whole, strict=True):
                 ratio[a] = logs
         singles = np.split(nodes, self.first[1:-1])
-        found = [_log_z(self.scopes, singles, ratio, forest) for forest in self.rooted]
-        return float(np.mean(found)) + self.inner.constant + rounding((*singles, *ratio))
+        found = [_forest_log_z(self.scopes, singles, ratio, forest) for forest in self.rooted]
+        return float(np.mean(found)) + self.inner.constant + rounding_error((*singles, *ratio))
 
 
-def _normal(logs: Array) -> Array:
+def _normalise_rows(logs: Array) -> Array:
     """Rows of logarithms that are those of distributions."""
     result: Array = logs - log_sum(logs, (1,))[:, None]
     return result
 
 
 @dataclass(frozen=True)
-class Forest:
+class FactorForest:
     """Factors without a loop: (factor, axis of the variable towards the root), roots first, and a root of every tree."""
 
     edges: list[tuple[int, int]]
     roots: list[int]
 
 
-def rooted(scopes: Sequence[tuple[int, ...]], members: Sequence[int], count: int) -> Forest:
+def root_forest(scopes: Sequence[tuple[int, ...]], members: Sequence[int], count: int) -> FactorForest:
     """A forest with the way to its roots; scopes of all factors, those of `members` without a loop."""
     touching: list[list[int]] = [[] for _ in range(count)]
     for a in members:
@@ -183,10 +183,10 @@ def rooted(scopes: Sequence[tuple[int, ...]], members: Sequence[int], count: int
                     if not seen[j]:
                         seen[j] = True
                         waiting.append(j)
-    return Forest(edges, roots)
+    return FactorForest(edges, roots)
 
 
-def _log_z(scopes: Sequence[tuple[int, ...]], singles: Sequence[Array], ratio: Sequence[Array], forest: Forest) -> float:
+def _forest_log_z(scopes: Sequence[tuple[int, ...]], singles: Sequence[Array], ratio: Sequence[Array], forest: FactorForest) -> float:
     """log Z of one forest, from log tables of variables and factors: logarithms all the way, whatever these span."""
     nodes = list(singles)
     for a, towards in reversed(forest.edges):
@@ -201,7 +201,7 @@ def _log_z(scopes: Sequence[tuple[int, ...]], singles: Sequence[Array], ratio: S
     return float(sum(float(log_sum(nodes[i], (0,))) for i in forest.roots))
 
 
-def forests(network: Network, seed: int) -> list[list[int]]:
+def random_forests(network: Network, seed: int) -> list[list[int]]:
     """Sets of factors without a loop, random ones, until there are FORESTS and every factor is in one."""
     made: list[list[int]] = []
     missing = set(range(network.factor_count))
@@ -212,7 +212,7 @@ def forests(network: Network, seed: int) -> list[list[int]]:
         parent = list(range(network.count))
         members = []
         for a in ranked:
-            ends = {root(parent, i) for i in scopes[a]}
+            ends = {find_root(parent, i) for i in scopes[a]}
             if len(ends) == len(scopes[a]):
                 members.append(a)
                 first = ends.pop()

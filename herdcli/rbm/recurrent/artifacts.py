@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm.model import shown
-from herdcli.rbm.recurrent.learning import Problem, State
-from herdcli.rbm.recurrent.likelihood import Held
-from herdcli.rbm.recurrent.model import Before, Parameters, Recurrent, Steps, require_recurrent
-from herdcli.rbm.recurrent.settings import Settings
-from herdcli.rbm.units import family
+from herdcli.rbm.model import display_values
+from herdcli.rbm.recurrent.learning import RecurrentProblem, RecurrentState
+from herdcli.rbm.recurrent.likelihood import EvaluationSequences
+from herdcli.rbm.recurrent.model import Parameters, RecurrentModel, SequenceHistory, TimeOrder, require_recurrent
+from herdcli.rbm.recurrent.settings import RecurrentSettings
+from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_offsets, require_picture
+from herdcli.schema import Array, array, require_image_shape, require_offsets
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,10 @@ class RecurrentRBM:
         D, K = self.parameters.W.shape
         if not D or not K:
             raise DataError("/parameters/W is empty")
-        require_picture(self.image_shape, D)
+        require_image_shape(self.image_shape, D)
         for name, columns in (("visible_units", D), ("hidden_units", K)):
             try:
-                units = family(getattr(self, name))
+                units = unit_family(getattr(self, name))
                 if name == "hidden_units":
                     require_recurrent(units)
             except BadUsage as error:
@@ -110,7 +110,7 @@ class RecurrentRBM:
         if held.X.shape[1] != D or held.state.shape[1] != K:
             raise DataError(f"/holdout is of {held.X.shape[1]} × {held.state.shape[1]} units, the model has {D} × {K}")
         try:
-            family(self.visible_units).require_rows(held.X)
+            unit_family(self.visible_units).require_rows(held.X)
         except DataError as error:
             raise DataError(f"/holdout/X has {error.message}") from error
 
@@ -125,9 +125,9 @@ class RecurrentRBM:
         return int(self.parameters.W.shape[1])
 
     @property
-    def model(self) -> Recurrent:
+    def model(self) -> RecurrentModel:
         """The model in float64."""
-        return Recurrent(self.parameters.float64(), family(self.visible_units), family(self.hidden_units))
+        return RecurrentModel(self.parameters.float64(), unit_family(self.visible_units), unit_family(self.hidden_units))
 
     @property
     def log_scale(self) -> float:
@@ -137,17 +137,19 @@ class RecurrentRBM:
 
     def restored(self, rows: Any) -> Array:
         """Rows (n, D) in unit values as data sets show them."""
-        return shown(rows, family(self.visible_units), self.column_mean, self.column_scale)
+        return display_values(rows, unit_family(self.visible_units), self.column_mean, self.column_scale)
 
-    def held_out(self) -> Held | None:
+    def held_out(self) -> EvaluationSequences | None:
         """The sequences of split 2, all of whose rows count."""
         found = self.holdout
         if found is None or not len(found.X):
             return None
-        return Held(found.X, found.offsets, np.ones(len(found.X), dtype=bool), Before(found.state, found.begins.astype(bool)))
+        return EvaluationSequences(
+            found.X, found.offsets, np.ones(len(found.X), dtype=bool), SequenceHistory(found.state, found.begins.astype(bool))
+        )
 
 
-def held_out(model: Recurrent, given: Held) -> HeldOut:
+def heldout_sequences(model: RecurrentModel, given: EvaluationSequences) -> HeldOut:
     """The rows of `given` that count, and the states that the others lead up to.  The rows that count end their sequences."""
     driven = given.driven(model)
     rows, offsets, state, begins = [], [0], [], []
@@ -162,10 +164,10 @@ def held_out(model: Recurrent, given: Held) -> HeldOut:
     return HeldOut(np.concatenate(rows), np.array(offsets), np.array(state), np.array(begins, dtype=np.uint8))
 
 
-def made(problem: Problem, state: State, test: Held | None, **seen: Any) -> RecurrentRBM:
+def recurrent_artifact(problem: RecurrentProblem, state: RecurrentState, test: EvaluationSequences | None, **seen: Any) -> RecurrentRBM:
     """The artifact of a run's last state.  test: sequences to judge by; seen: how the rows became unit values."""
     settings, rows = problem.settings, problem.rows.astype(np.float64)
-    model = Recurrent(state.now.float64(), problem.visible, problem.hidden)
+    model = RecurrentModel(state.now.float64(), problem.visible, problem.hidden)
     return RecurrentRBM(
         parameters=state.now,
         **{name: getattr(settings, name) for name in vars(settings) if name in RecurrentRBM.__dataclass_fields__ and name != "hidden"},
@@ -175,21 +177,21 @@ def made(problem: Problem, state: State, test: Held | None, **seen: Any) -> Recu
         base_rates=np.asarray(problem.visible.base_rate(problem.rows), dtype=np.float64),
         base_mean=rows.mean(axis=0),
         base_variance=rows.var(axis=0),
-        trace=_trace(settings, state),
-        holdout=None if test is None else held_out(model, test),
+        trace=_learning_trace(settings, state),
+        holdout=None if test is None else heldout_sequences(model, test),
         **seen,
     )
 
 
-def _trace(settings: Settings, state: State) -> RecurrentTrace:
+def _learning_trace(settings: RecurrentSettings, state: RecurrentState) -> RecurrentTrace:
     if not len(state.figures):
         return RecurrentTrace(state.trace)
     looks = np.minimum(np.arange(1, len(state.figures) + 1) * settings.validate_every, settings.epochs)
     return RecurrentTrace(state.trace, looks, state.figures)
 
 
-def states_after(model: Recurrent, v: Array, offsets: Array) -> tuple[Array, Array]:
+def states_after(model: RecurrentModel, v: Array, offsets: Array) -> tuple[Array, Array]:
     """The recurrent states (S, K) after sequences of rows v (n, D) in unit values, and their last rows (S, D)."""
-    steps = Steps.of(offsets)
-    driven = model.driven(v, steps, Before.nothing(steps.count, model.p.c.size))
+    steps = TimeOrder.of(offsets)
+    driven = model.driven(v, steps, SequenceHistory.nothing(steps.count, model.p.c.size))
     return driven.r[offsets[1:] - 1], v[offsets[1:] - 1]

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.rbm.recurrent.chains import sweeps
-from herdcli.rbm.recurrent.exact import expectations
-from herdcli.rbm.recurrent.model import Before, Driven, Parameters, Recurrent, Steps
-from herdcli.rbm.units.base import Family, Layer
+from herdcli.rbm.recurrent.exact_sums import step_expectations
+from herdcli.rbm.recurrent.gibbs_chains import gibbs_sweeps
+from herdcli.rbm.recurrent.model import DrivenSteps, Parameters, RecurrentModel, SequenceHistory, TimeOrder
+from herdcli.rbm.units.base import Layer, UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class Phases:
+class PhaseDifferences:
     """Differences of the two phases: of visible units (n, D), of hidden ones (n, K), of pairs (D, K) summed over the steps; and the
     summed squared distance of the rows from E[v | h]."""
 
@@ -27,29 +27,33 @@ class Phases:
     error: float
 
 
-def contrastive(p: Parameters, driven: Driven, v: Array, layers: tuple[Layer, Layer], k: int, draws: np.random.Generator) -> Phases:
+def contrastive_phases(
+    p: Parameters, driven: DrivenSteps, v: Array, layers: tuple[Layer, Layer], k: int, draws: np.random.Generator
+) -> PhaseDifferences:
     """CD-k of rows v (n, D), all steps side by side, since recurrent states depend on the rows alone.  Float32.
 
     layers  the visible and the hidden one.
     """
     fantasy, error = v.copy(), 0.0
-    for sweep, (_, means) in enumerate(sweeps(p.W, driven.b, driven.c, fantasy, layers, k, draws)):
+    for sweep, (_, means) in enumerate(gibbs_sweeps(p.W, driven.b, driven.c, fantasy, layers, k, draws)):
         if sweep == 0:
             error = float(np.square(means - v).sum(dtype=np.float64))
     natural = fantasy @ p.W
     natural += driven.c
     layers[1].means(natural, np.zeros_like(p.c))
-    return Phases(v - fantasy, driven.r - natural, v.T @ driven.r - fantasy.T @ natural, error)
+    return PhaseDifferences(v - fantasy, driven.r - natural, v.T @ driven.r - fantasy.T @ natural, error)
 
 
-def exact(model: Recurrent, driven: Driven, v: Array) -> Phases:
+def exact_phases(model: RecurrentModel, driven: DrivenSteps, v: Array) -> PhaseDifferences:
     """The same with the harmoniums' own expectations, of rows v (n, D) in float64."""
-    found = expectations(model, driven)
+    found = step_expectations(model, driven)
     error = float(np.square(v - model.visible.mean(driven.r @ model.p.W.T + driven.b)).sum())
-    return Phases(v - found.visible, driven.r - found.hidden, v.T @ driven.r - found.pairs, error)
+    return PhaseDifferences(v - found.visible, driven.r - found.hidden, v.T @ driven.r - found.pairs, error)
 
 
-def through_time(p: Parameters, steps: Steps, v: Array, before: Before, driven: Driven, phases: Phases, hidden: Family) -> Parameters:
+def backpropagate_through_time(
+    p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, driven: DrivenSteps, phases: PhaseDifferences, hidden: UnitFamily
+) -> Parameters:
     """The gradient of the mean over rows v (n, D), all in the order of steps; of what only first steps have, the mean over those.
 
     before  in the order of ranks; its states are held fast.

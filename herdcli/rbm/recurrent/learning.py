@@ -13,15 +13,15 @@ from functools import cached_property
 import numpy as np
 
 from herdcli import fast
-from herdcli.algorithm import Counted, Progress, Shaped
+from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
 from herdcli.errors import DataError, Diverged
-from herdcli.rbm.recurrent.exact import Map, require_few
-from herdcli.rbm.recurrent.gradients import contrastive, exact, through_time
-from herdcli.rbm.recurrent.likelihood import Held, criterion
-from herdcli.rbm.recurrent.model import NAMES, Before, Driven, Parameters, Recurrent, Steps, drive
-from herdcli.rbm.recurrent.settings import Settings
-from herdcli.rbm.units import family
-from herdcli.rbm.units.base import Family, Layer
+from herdcli.rbm.recurrent.exact_sums import Map, require_few
+from herdcli.rbm.recurrent.gradients import backpropagate_through_time, contrastive_phases, exact_phases
+from herdcli.rbm.recurrent.likelihood import EvaluationSequences, validation_criterion
+from herdcli.rbm.recurrent.model import NAMES, DrivenSteps, Parameters, RecurrentModel, SequenceHistory, TimeOrder, run_through_time
+from herdcli.rbm.recurrent.settings import RecurrentSettings
+from herdcli.rbm.units import unit_family
+from herdcli.rbm.units.base import Layer, UnitFamily
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -31,7 +31,7 @@ WEIGHTS = ("W", "U", "V")
 
 
 @dataclass(frozen=True)
-class Pieces:
+class SequencePieces:
     """Pieces of sequences, each of at most a window: rows begin[p] … end[p] − 1; first, whether its sequence begins with it."""
 
     begin: Array
@@ -39,7 +39,7 @@ class Pieces:
     first: Array
 
     @classmethod
-    def of(cls, offsets: Array, window: int) -> Pieces:
+    def of(cls, offsets: Array, window: int) -> SequencePieces:
         """Those of sequences that begin at offsets (S + 1,), of as even lengths as can be."""
         begin, end, first = [], [], []
         for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
@@ -61,7 +61,7 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class Problem:
+class RecurrentProblem:
     """Rows (n, D) of training sequences in unit values, where each begins (S + 1,), what is held out, and the settings.
 
     Raises DataError unless rows have values of the visible units, BadUsage where their exact gradient has too many states.
@@ -69,25 +69,25 @@ class Problem:
 
     rows: Array
     offsets: Array
-    settings: Settings
-    held: Held | None = None
+    settings: RecurrentSettings
+    held: EvaluationSequences | None = None
 
     def __post_init__(self) -> None:
         if not len(self.rows):
             raise DataError("there are no training rows")
         self.visible.require_rows(self.rows)
         if self.settings.algorithm == "exact":
-            require_few(Recurrent(self.nothing.float64(), self.visible, self.hidden))
+            require_few(RecurrentModel(self.nothing.float64(), self.visible, self.hidden))
 
     @property
-    def visible(self) -> Family:
+    def visible(self) -> UnitFamily:
         """The family of the visible units."""
-        return family(self.settings.visible_units)
+        return unit_family(self.settings.visible_units)
 
     @property
-    def hidden(self) -> Family:
+    def hidden(self) -> UnitFamily:
         """The family of the hidden units."""
-        return family(self.settings.hidden_units)
+        return unit_family(self.settings.hidden_units)
 
     @cached_property
     def layers(self) -> tuple[Layer, Layer]:
@@ -95,9 +95,9 @@ class Problem:
         return self.visible.layer(), self.hidden.layer()
 
     @cached_property
-    def pieces(self) -> Pieces:
+    def pieces(self) -> SequencePieces:
         """What is learned from at once."""
-        return Pieces.of(self.offsets, self.settings.window)
+        return SequencePieces.of(self.offsets, self.settings.window)
 
     @cached_property
     def constant(self) -> Array:
@@ -125,7 +125,7 @@ class Problem:
 
 
 @dataclass
-class State:
+class RecurrentState:
     """Where learning stands; float32 but for the figures."""
 
     step: int
@@ -140,19 +140,19 @@ class State:
 
 
 @dataclass(frozen=True)
-class Learning(Counted[State], Shaped[State]):
+class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[RecurrentState]):
     """The algorithm; its result is the last state, with the best parameters in place of the last where sequences were held out."""
 
-    problem: Problem
+    problem: RecurrentProblem
     map: Map = map
-    state = State  # the type of its states
+    state = RecurrentState  # the type of its states
 
     @property
     def steps(self) -> int:
         """Minibatches in all."""
         return self.problem.settings.epochs * self.problem.batches
 
-    def done(self, state: State) -> bool:
+    def done(self, state: RecurrentState) -> bool:
         """Whether no minibatch is left."""
         return state.stopped > 0 or state.step >= self.steps
 
@@ -163,15 +163,17 @@ class Learning(Counted[State], Shaped[State]):
         rows = min(len(given.rows), (settings.batch_size or len(given.pieces)) * settings.window)
         return int(16 * (2 * D * K + K * K + 2 * D + 2 * K) + 4 * K * len(given.pieces) + 4 * rows * (6 * D + 8 * K))
 
-    def like(self) -> State:
+    def like(self) -> RecurrentState:
         """A state without numbers."""
         given, nothing = self.problem, self.problem.nothing
         settings = given.settings
         looks = -(-settings.epochs // settings.validate_every) if given.held is not None and settings.validate_every else 0
         carried = np.zeros((len(given.pieces), settings.hidden), dtype=np.float32)
-        return State(0, nothing, nothing.each(np.copy), nothing.each(np.copy), carried, np.zeros(settings.epochs), np.full(looks, np.nan))
+        return RecurrentState(
+            0, nothing, nothing.each(np.copy), nothing.each(np.copy), carried, np.zeros(settings.epochs), np.full(looks, np.nan)
+        )
 
-    def init(self) -> State:
+    def init(self) -> RecurrentState:
         """W, U, V ~ N(0, 0.1²), b at the rows' base rates, all else 0; pieces begin in the states that follow from those."""
         given, state = self.problem, self.like()
         settings, p = given.settings, state.now
@@ -180,53 +182,55 @@ class Learning(Counted[State], Shaped[State]):
         for name in WEIGHTS:
             getattr(p, name)[...] = first.standard_normal(getattr(p, name).shape, dtype=np.float32) * np.float32(scale)
         p.b[...] = given.visible.base_rate(given.rows)
-        _constrain(given, p)
-        steps = Steps.of(given.offsets)
-        found = self._driven(p, steps, given.rows[steps.chosen].astype(np.float32), Before.nothing(steps.count, settings.hidden))
+        _constrain_parameters(given, p)
+        steps = TimeOrder.of(given.offsets)
+        found = self._driven(p, steps, given.rows[steps.chosen].astype(np.float32), SequenceHistory.nothing(steps.count, settings.hidden))
         later = ~given.pieces.first
         state.carried[later] = steps.back(found.r)[given.pieces.begin[later] - 1]
         state.best = p.each(np.copy)
         return state
 
-    def step(self, state: State) -> State:
+    def step(self, state: RecurrentState) -> RecurrentState:
         """One minibatch; `state` is updated in place.  Raises Diverged if a parameter is not finite or beyond 1e3."""
         given, settings = self.problem, self.problem.settings
         which, p = given.batch(state.step), state.now
         rows, offsets = given.pieces.rows(which)
-        steps = Steps.of(offsets)
+        steps = TimeOrder.of(offsets)
         v = np.ascontiguousarray(given.rows[rows[steps.chosen]], dtype=np.float32)
-        before = Before(state.carried[which], given.pieces.first[which]).taken(steps.ranks)
+        before = SequenceHistory(state.carried[which], given.pieces.first[which]).taken(steps.ranks)
         driven = self._driven(p, steps, v, before)
         gradient, error = self._gradient(p, steps, v, before, driven, state.step)
         epoch = state.step // given.batches
         state.trace[epoch] += error / (given.rows.size * given.visible.scale**2)
-        self._carry(state, which, steps, driven)
-        self._move(state, gradient)
+        self._carry_states_on(state, which, steps, driven)
+        self._take_step(state, gradient)
         state.step += 1
         if state.step % given.batches == 0 and given.held is not None and settings.validate_every:
             self._look(state, given.held, state.step // given.batches)
         return state
 
-    def _driven(self, p: Parameters, steps: Steps, v: Array, before: Before) -> Driven:
+    def _driven(self, p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory) -> DrivenSteps:
         hidden, still = self.problem.layers[1], np.zeros_like(p.c)
 
         def mean(natural: Array) -> Array:
             hidden.means(natural, still)
             return natural
 
-        return drive(p, steps, v, before, mean)
+        return run_through_time(p, steps, v, before, mean)
 
-    def _gradient(self, p: Parameters, steps: Steps, v: Array, before: Before, driven: Driven, step: int) -> tuple[Parameters, float]:
+    def _gradient(
+        self, p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, driven: DrivenSteps, step: int
+    ) -> tuple[Parameters, float]:
         given, settings = self.problem, self.problem.settings
         if settings.algorithm == "exact":
-            model = Recurrent(p.float64(), given.visible, given.hidden)
-            v, driven = v.astype(np.float64), Driven(*(part.astype(np.float64) for part in (driven.r, driven.b, driven.c)))
-            p, phases = model.p, exact(model, driven, v)
+            model = RecurrentModel(p.float64(), given.visible, given.hidden)
+            v, driven = v.astype(np.float64), DrivenSteps(*(part.astype(np.float64) for part in (driven.r, driven.b, driven.c)))
+            p, phases = model.p, exact_phases(model, driven, v)
         else:
-            phases = contrastive(p, driven, v, given.layers, settings.steps, generator(settings.seed, Stream.GIBBS, step=step))
-        return through_time(p, steps, v, before, driven, phases, given.hidden), phases.error
+            phases = contrastive_phases(p, driven, v, given.layers, settings.steps, generator(settings.seed, Stream.GIBBS, step=step))
+        return backpropagate_through_time(p, steps, v, before, driven, phases, given.hidden), phases.error
 
-    def _carry(self, state: State, which: Array, steps: Steps, driven: Driven) -> None:
+    def _carry_states_on(self, state: RecurrentState, which: Array, steps: TimeOrder, driven: DrivenSteps) -> None:
         """Hand the last states of these pieces (k,) to those that come after them."""
         first = self.problem.pieces.first
         after = which[steps.ranks] + 1
@@ -234,11 +238,11 @@ class Learning(Counted[State], Shaped[State]):
         on[on] = ~first[after[on]]
         state.carried[after[on]] = driven.r[steps.last[on]]
 
-    def _move(self, state: State, gradient: Parameters) -> None:
+    def _take_step(self, state: RecurrentState, gradient: Parameters) -> None:
         """The step along the gradient."""
         given, settings = self.problem, self.problem.settings
         rate = settings.learning_rate * (1.0 - state.step / self.steps if settings.rate_decay == "linear" else 1.0)
-        # Statistics enter as proportions where a unit counts n replicas, as those of an RBM do (`rbm.updates`).
+        # Statistics enter as proportions where a unit counts n replicas, as those of an RBM do (`rbm.minibatch_update`).
         above, below = given.visible.scale, given.hidden.scale
         scales = {"W": above * below, "U": below * below, "V": above * below, "b": above, "b_first": above, "c": below, "c_first": below}
         largest = []
@@ -248,35 +252,35 @@ class Learning(Counted[State], Shaped[State]):
             slope = np.ascontiguousarray(slope, dtype=np.float32)
             top = fast.momentum_step(own, moved, slope, rate / scales[name], settings.momentum, decay)
             largest.append(0.0 if name in ("b", "b_first") and given.visible.standard_normal and np.isfinite(top) else top)
-        _constrain(given, state.now)
+        _constrain_parameters(given, state.now)
         if not np.max(largest) <= LARGEST:
             raise Diverged(
                 f"the model diverged in epoch {state.step // given.batches + 1}: parameters beyond {LARGEST:g} or not finite",
                 hint=f"lower the learning rate (it is {settings.learning_rate:g})",
             )
 
-    def _look(self, state: State, held: Held, epoch: int) -> None:
+    def _look(self, state: RecurrentState, held: EvaluationSequences, epoch: int) -> None:
         """See how the model does on sequences held out, if it is time to; keep it if it does best, stop if it has not for long."""
         settings = self.problem.settings
         if epoch % settings.validate_every and epoch < settings.epochs:
             return
         number = -(-epoch // settings.validate_every) - 1
-        model = Recurrent(state.now.float64(), self.problem.visible, self.problem.hidden)
-        state.figures[number] = criterion(model, held, settings.seed, map=self.map)
+        model = RecurrentModel(state.now.float64(), self.problem.visible, self.problem.hidden)
+        state.figures[number] = validation_criterion(model, held, settings.seed, map=self.map)
         if not state.best_epoch or state.figures[number] > np.nanmax(state.figures[:number], initial=-np.inf):
             state.best, state.best_epoch = state.now.each(np.copy), epoch
         if settings.patience and epoch - state.best_epoch >= settings.patience * settings.validate_every:
             state.stopped = epoch
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: RecurrentState) -> RunProgress:
         """With the reconstruction error of the last whole epoch, and the best figure of sequences held out."""
         ended = min(state.step // self.problem.batches, len(state.trace))
         figure = f"error {state.trace[ended - 1]:.3g}" if ended else ""
         if state.best_epoch:
             figure += f", valid {np.nanmax(state.figures):.4g}"
-        return Progress(state.step, self.steps, figure)
+        return RunProgress(state.step, self.steps, figure)
 
-    def result(self, state: State) -> State:
+    def result(self, state: RecurrentState) -> RecurrentState:
         """The last state, the best parameters in place of the last."""
         if state.best_epoch:
             state.now = state.best
@@ -285,7 +289,7 @@ class Learning(Counted[State], Shaped[State]):
         return state
 
 
-def _constrain(problem: Problem, p: Parameters) -> None:
+def _constrain_parameters(problem: RecurrentProblem, p: Parameters) -> None:
     """Links that are not asked for, and weights of columns of one value, stay 0."""
     if problem.settings.links == "none":
         p.U[...] = 0.0

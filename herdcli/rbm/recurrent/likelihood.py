@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.rbm.recurrent.chains import sweeps
-from herdcli.rbm.recurrent.exact import NEAR, Map, cost, expectations, fewest, log_partitions
-from herdcli.rbm.recurrent.model import Before, Driven, Recurrent, Steps
+from herdcli.rbm.recurrent.exact_sums import NEAR, Map, enumeration_cost, log_partitions, smaller_layer_bits, step_expectations
+from herdcli.rbm.recurrent.gibbs_chains import gibbs_sweeps
+from herdcli.rbm.recurrent.model import DrivenSteps, RecurrentModel, SequenceHistory, TimeOrder
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -23,19 +23,19 @@ ROWS = 2000  # whose chains run side by side
 
 
 @dataclass(frozen=True)
-class Held:
+class EvaluationSequences:
     """Sequences to judge by: rows v (n, D) in unit values, where each begins (S + 1,), which rows count (n,) bool (those before them
     lead up to those), and what is known before each sequence."""
 
     v: Array
     offsets: Array
     counted: Array
-    before: Before | None = None
+    before: SequenceHistory | None = None
 
-    def driven(self, model: Recurrent) -> Driven:
+    def driven(self, model: RecurrentModel) -> DrivenSteps:
         """The harmoniums of all steps."""
-        steps = Steps.of(self.offsets)
-        before = self.before or Before.nothing(steps.count, model.p.c.size)
+        steps = TimeOrder.of(self.offsets)
+        before = self.before or SequenceHistory.nothing(steps.count, model.p.c.size)
         return model.driven(self.v, steps, before)
 
     @property
@@ -46,33 +46,33 @@ class Held:
         return found
 
 
-def some(driven: Driven, chosen: Array) -> Driven:
+def select_steps(driven: DrivenSteps, chosen: Array) -> DrivenSteps:
     """Some of the steps (k,)."""
-    return Driven(driven.r[chosen], driven.b[chosen], driven.c[chosen])
+    return DrivenSteps(driven.r[chosen], driven.b[chosen], driven.c[chosen])
 
 
-def log_likelihoods(model: Recurrent, v: Array, driven: Driven, *, map: Map = map) -> Array:
+def log_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps, *, map: Map = map) -> Array:
     """log p(v_t | r_{t−1}) (n,) in nats of rows v (n, D), by enumeration.  Raises BadUsage where both layers are too large for it."""
-    return model.unnormalised(v, driven) - log_partitions(model, driven, map=map)
+    return model.unnormalised_log_probability(v, driven) - log_partitions(model, driven, map=map)
 
 
-def criterion(model: Recurrent, held: Held, seed: int, *, map: Map = map) -> float:
+def validation_criterion(model: RecurrentModel, held: EvaluationSequences, seed: int, *, map: Map = map) -> float:
     """What is to be high: the log-likelihood of the rows that count, nats a row, of as many as are summed at once; where it cannot be
     enumerated the pseudo-likelihood, or, of units without finitely many values, minus the mean squared error of the expected rows."""
     driven, chosen = held.driven(model), np.flatnonzero(held.counted)
-    if fewest(model) <= NEAR:
-        chosen = spread(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / cost(model, 1))))
-        return float(log_likelihoods(model, held.v[chosen], some(driven, chosen), map=map).mean())
+    if smaller_layer_bits(model) <= NEAR:
+        chosen = spread_evenly(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1))))
+        return float(log_likelihoods(model, held.v[chosen], select_steps(driven, chosen), map=map).mean())
     if model.visible.support is not None:
-        chosen = spread(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / len(model.visible.support) / 10 / model.p.W.size)))
+        chosen = spread_evenly(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / len(model.visible.support) / 10 / model.p.W.size)))
         rows = model.visible.discrete(held.v[chosen].astype(np.float64))
-        return float(pseudo_likelihoods(model, rows, some(driven, chosen)).mean())
-    chosen = spread(chosen, LOOKED_AT)
-    expected = predictions(model, held, driven, chosen, seed, map=map)
+        return float(pseudo_likelihoods(model, rows, select_steps(driven, chosen)).mean())
+    chosen = spread_evenly(chosen, LOOKED_AT)
+    expected = expected_rows(model, held, driven, chosen, seed, map=map)
     return -float(np.square(held.v[chosen] - expected).mean())
 
 
-def pseudo_likelihoods(model: Recurrent, v: Array, driven: Driven) -> Array:
+def pseudo_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps) -> Array:
     """Σ_j log p(v_j | all other units of v, r_{t−1}) (n,) in nats of rows v (n, D) in values that units can take."""
     units, W = model.visible, model.p.W
     assert units.support is not None
@@ -89,27 +89,29 @@ def pseudo_likelihoods(model: Recurrent, v: Array, driven: Driven) -> Array:
     return total
 
 
-def spread(chosen: Array, most: int) -> Array:
+def spread_evenly(chosen: Array, most: int) -> Array:
     """At most so many of rows (k,), evenly spread."""
     return chosen if len(chosen) <= most else chosen[np.linspace(0, len(chosen) - 1, most).astype(int)]
 
 
-def expected_exactly(model: Recurrent, steps: int) -> bool:
+def uses_enumeration(model: RecurrentModel, steps: int) -> bool:
     """Whether the expected rows of so many steps are summed over all states rather than sampled."""
-    return fewest(model) <= NEAR and cost(model, steps) <= MOST_MOMENTS
+    return smaller_layer_bits(model) <= NEAR and enumeration_cost(model, steps) <= MOST_MOMENTS
 
 
-def predictions(model: Recurrent, held: Held, driven: Driven, chosen: Array, seed: int, *, map: Map = map) -> Array:
+def expected_rows(
+    model: RecurrentModel, held: EvaluationSequences, driven: DrivenSteps, chosen: Array, seed: int, *, map: Map = map
+) -> Array:
     """E[v_t | r_{t−1}] (k, D) of the rows chosen (k,): each by those before it."""
-    own = some(driven, chosen)
-    if expected_exactly(model, len(chosen)):
-        return expectations(model, own, map=map).visible
+    own = select_steps(driven, chosen)
+    if uses_enumeration(model, len(chosen)):
+        return step_expectations(model, own, map=map).visible
     previous = held.previous[chosen]
     start = np.where((previous >= 0)[:, None], held.v[previous], model.visible.mean(own.b))
-    return sampled(model, own, start, seed, map=map)
+    return sampled_expectations(model, own, start, seed, map=map)
 
 
-def sampled(model: Recurrent, driven: Driven, start: Array, seed: int, *, map: Map = map) -> Array:
+def sampled_expectations(model: RecurrentModel, driven: DrivenSteps, start: Array, seed: int, *, map: Map = map) -> Array:
     """The same of steps (n,) as means over Gibbs chains that begin at rows (n, D)."""
 
     W, layers = model.p.W.astype(np.float32), (model.visible.layer(), model.hidden.layer())
@@ -119,7 +121,7 @@ def sampled(model: Recurrent, driven: Driven, start: Array, seed: int, *, map: M
         draws = generator(seed, Stream.EXPECTED, unit=first)
         b, c, v = (np.repeat(part[rows], CHAINS, axis=0).astype(np.float32) for part in (driven.b, driven.c, start))
         total = np.zeros(v.shape)
-        for sweep, (_, means) in enumerate(sweeps(W, b, c, v, layers, SWEEPS, draws)):
+        for sweep, (_, means) in enumerate(gibbs_sweeps(W, b, c, v, layers, SWEEPS, draws)):
             if sweep >= WARM:
                 total += means
         return np.asarray(total.reshape(-1, CHAINS, v.shape[1]).mean(axis=1) / (SWEEPS - WARM))

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.units.base import Family
+from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -45,7 +45,7 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class Steps:
+class TimeOrder:
     """Rows of sequences in the order of time: first the first rows of all sequences, the longest sequence foremost, then the second
     ones of those that have one, and so on.  What holds of one step of all sequences is then a slice.
 
@@ -58,7 +58,7 @@ class Steps:
     ranks: Array
 
     @classmethod
-    def of(cls, offsets: Array) -> Steps:
+    def of(cls, offsets: Array) -> TimeOrder:
         """Those of sequences whose rows are offsets[s] … offsets[s + 1] − 1, (S + 1,)."""
         lengths = np.diff(offsets)
         ranks = np.argsort(-lengths, kind="stable")
@@ -94,32 +94,33 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Before:
+class SequenceHistory:
     """What is known of sequences before their first row: states (S, K), of those that do not begin here, and which do, (S,) bool."""
 
     state: Array
     begins: Array
 
     @classmethod
-    def nothing(cls, count: int, hidden: int) -> Before:
+    def nothing(cls, count: int, hidden: int) -> SequenceHistory:
         """Of sequences that all begin."""
         return cls(np.zeros((count, hidden), dtype=np.float32), np.ones(count, dtype=bool))
 
-    def taken(self, ranks: Array) -> Before:
+    def taken(self, ranks: Array) -> SequenceHistory:
         """Of some of the sequences (k,)."""
-        return Before(self.state[ranks], self.begins[ranks])
+        return SequenceHistory(self.state[ranks], self.begins[ranks])
 
 
 @dataclass(frozen=True)
-class Driven:
-    """The harmoniums of all steps, in the order of `Steps`: recurrent states r (n, K), visible biases b (n, D), hidden biases c (n, K)."""
+class DrivenSteps:
+    """The harmoniums of all steps, in the order of `TimeOrder`: recurrent states r (n, K), visible biases b (n, D), hidden biases c (n,
+    K)."""
 
     r: Array
     b: Array
     c: Array
 
 
-def drive(p: Parameters, steps: Steps, v: Array, before: Before, mean: Callable[[Array], Array]) -> Driven:
+def run_through_time(p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, mean: Callable[[Array], Array]) -> DrivenSteps:
     """Run through time with rows v (n, D) in the order of steps.  before is in the order of ranks; mean  A' of (m, K), which it may
     overwrite.  In the precision of p."""
     inputs, S = v @ p.W, steps.count
@@ -134,10 +135,10 @@ def drive(p: Parameters, steps: Steps, v: Array, before: Before, mean: Callable[
         c[end:last] += p.c
         r[end:last] = mean(inputs[end:last] + c[end:last])
     b[S:] = r[steps.before] @ p.V + p.b
-    return Driven(r, b, c)
+    return DrivenSteps(r, b, c)
 
 
-def require_recurrent(hidden: Family) -> None:
+def require_recurrent(hidden: UnitFamily) -> None:
     """Raise BadUsage for hidden units whose means could grow from step to step without a bound."""
     if hidden.range is None:
         raise BadUsage(
@@ -146,19 +147,19 @@ def require_recurrent(hidden: Family) -> None:
 
 
 @dataclass(frozen=True)
-class Recurrent:
+class RecurrentModel:
     """A model in float64 with the families of its layers."""
 
     p: Parameters
-    visible: Family
-    hidden: Family
+    visible: UnitFamily
+    hidden: UnitFamily
 
-    def driven(self, v: Array, steps: Steps, before: Before) -> Driven:
+    def driven(self, v: Array, steps: TimeOrder, before: SequenceHistory) -> DrivenSteps:
         """The steps' harmoniums for rows v (n, D), all three in the order of sequences laid end to end."""
-        found = drive(self.p, steps, np.asarray(v, dtype=np.float64)[steps.chosen], before.taken(steps.ranks), self.hidden.mean)
-        return Driven(steps.back(found.r), steps.back(found.b), steps.back(found.c))
+        found = run_through_time(self.p, steps, np.asarray(v, dtype=np.float64)[steps.chosen], before.taken(steps.ranks), self.hidden.mean)
+        return DrivenSteps(steps.back(found.r), steps.back(found.b), steps.back(found.c))
 
-    def unnormalised(self, v: Array, driven: Driven) -> Array:
+    def unnormalised_log_probability(self, v: Array, driven: DrivenSteps) -> Array:
         """−F(v_t) (n,) in nats of rows v (n, D) under their steps' harmoniums."""
         v = np.asarray(v, dtype=np.float64)
         # Σ_h e^{b·v + c·h + v'Wh} = e^{b·v + Σ A(c + W'v)}: the free energy of a harmonium with the step's biases.

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.proper import require_pair
+from herdcli.rbm.normalizability import require_pair
 from herdcli.rbm.recurrent.model import require_recurrent
-from herdcli.rbm.units import family
+from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
 
 RATE, RATE_OF_OTHERS = 0.2, 0.05  # of {0, 1} units, and where a layer is of another family
@@ -20,7 +20,7 @@ LEAST = (("hidden", 1), ("steps", 1), ("epochs", 1), ("batch_size", 0), ("window
 
 
 @dataclass(frozen=True)
-class Settings:
+class RecurrentSettings:
     """The settings of one fit.
 
     links   the biases that follow the step before: of both layers; hidden ones alone, as Sutskever et al. have it; or none, which
@@ -58,19 +58,19 @@ class Settings:
             raise BadUsage("learning_rate must be above 0, momentum in [0, 1) and weight_decay at least 0")
         if not 0 <= self.initial_scale < math.inf:
             raise BadUsage(f"initial_scale must be at least 0, not {self.initial_scale:g}")
-        visible, hidden = family(self.visible_units), family(self.hidden_units)
+        visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
         require_pair(visible, hidden)
         require_recurrent(hidden)
         if self.hidden % hidden.group:
             raise BadUsage(f"{self.hidden} hidden columns do not make a whole number of {hidden.name} units")
 
 
-def fitted(settings: Settings, given: Collection[str]) -> Settings:
+def fill_defaults(settings: RecurrentSettings, given: Collection[str]) -> RecurrentSettings:
     """The settings with the rate that suits the units and LOOKS looks, each where it is not among the names `given`.
 
     Values g apart turn the weights of {0, 1} units into W/(g_v g_h) and their gradient into g_v g_h times it (see `rbm.settings`).
     """
-    layers = family(settings.visible_units), family(settings.hidden_units)
+    layers = unit_family(settings.visible_units), unit_family(settings.hidden_units)
     two_state = all(units.two_state for units in layers)
     gaps = math.prod(units.range[1] - units.range[0] for units in layers if units.range is not None) if two_state else 1.0
     rate = (RATE if two_state else RATE_OF_OTHERS) / gaps**2

@@ -10,13 +10,13 @@ from herdcli.parts import resolve
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.rbm.units.base import Family
+    from herdcli.rbm.units.base import UnitFamily
 
 MOST = 1000  # replicas of a rate unit, columns of a softmax unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class FamilyEntry:
     """One line of the table.
 
     path     the class, a Family; made of the number in its name, if it has one.
@@ -35,52 +35,52 @@ class Entry:
         return f"{name}:{self.number[0]}" if self.number else name
 
 
-TABLE: dict[str, Entry] = {
-    "binary": Entry(path="herdcli.rbm.units.two_state.Binary", values="{0,1}", exact=True),
-    "spin": Entry(path="herdcli.rbm.units.two_state.Spin", values="{−1,+1}", exact=True),
-    "rate": Entry(path="herdcli.rbm.units.rate.Rate", values="(0 to 1 in steps of 1/N)", number=("N", 1)),
-    "gaussian": Entry(path="herdcli.rbm.units.gaussian.Gaussian", values="(variance 1)", exact=True),
-    "poisson": Entry(path="herdcli.rbm.units.poisson.Poisson", values="(counts)"),
-    "softmax": Entry(path="herdcli.rbm.units.softmax.Softmax", values="(one of K columns)", number=("K", 2), exact=True),
-    "words": Entry(path="herdcli.rbm.units.words.Words", values="(counts of words, visible)"),
+TABLE: dict[str, FamilyEntry] = {
+    "binary": FamilyEntry(path="herdcli.rbm.units.two_state.BinaryUnits", values="{0,1}", exact=True),
+    "spin": FamilyEntry(path="herdcli.rbm.units.two_state.SpinUnits", values="{−1,+1}", exact=True),
+    "rate": FamilyEntry(path="herdcli.rbm.units.rate.RateUnits", values="(0 to 1 in steps of 1/N)", number=("N", 1)),
+    "gaussian": FamilyEntry(path="herdcli.rbm.units.gaussian.GaussianUnits", values="(variance 1)", exact=True),
+    "poisson": FamilyEntry(path="herdcli.rbm.units.poisson.PoissonUnits", values="(counts)"),
+    "softmax": FamilyEntry(path="herdcli.rbm.units.softmax.SoftmaxUnits", values="(one of K columns)", number=("K", 2), exact=True),
+    "words": FamilyEntry(path="herdcli.rbm.units.words.WordCountUnits", values="(counts of words, visible)"),
 }
 
 
-def names() -> list[str]:
+def family_names() -> list[str]:
     """The families as they are typed, a letter for a number: binary, rate:N."""
     return [entry.typed(name) for name, entry in TABLE.items()]
 
 
 @lru_cache(maxsize=64)
-def family(name: str) -> Family:
+def unit_family(name: str) -> UnitFamily:
     """The family of a name as stored in artifacts and written on the command line; NAME+softmax:K has a label after its columns.
 
     Raises BadUsage for others.
     """
-    from herdcli.rbm.units.base import Family
+    from herdcli.rbm.units.base import UnitFamily
 
     columns, plus, label = name.partition("+")
     if plus and columns in TABLE and TABLE[columns].number is None and label.partition(":")[0] == "softmax":
-        from herdcli.rbm.units.labelled import Labelled
-        from herdcli.rbm.units.softmax import Softmax
+        from herdcli.rbm.units.labelled import LabelledUnits
+        from herdcli.rbm.units.softmax import SoftmaxUnits
 
-        if not (units := family(columns)).multinomial:
-            return Labelled(units, cast(Softmax, family(label)))
+        if not (units := unit_family(columns)).multinomial:
+            return LabelledUnits(units, cast(SoftmaxUnits, unit_family(label)))
     kind, colon, number = name.partition(":")
     entry = TABLE.get(kind)
     if entry is None or bool(colon) != bool(entry.number):
-        raise _unknown(name)
+        raise _unknown_family(name)
     if entry.number is None:
-        found: Family = resolve(entry.path, Family)
+        found: UnitFamily = resolve(entry.path, UnitFamily)
         return found
     if not (number.isascii() and number.isdecimal() and number[0] != "0" and len(number) <= 4):
-        raise _unknown(name)
+        raise _unknown_family(name)
     least = entry.number[1]
     if not least <= int(number) <= MOST:
         raise BadUsage(f"{kind} units take a number from {least} to {MOST}, not {number}")
-    parameterised: Family = resolve(entry.path, Family, int(number))
+    parameterised: UnitFamily = resolve(entry.path, UnitFamily, int(number))
     return parameterised
 
 
-def _unknown(name: str) -> BadUsage:
-    return BadUsage(f"unknown units '{name}', expected one of {', '.join(names())}")
+def _unknown_family(name: str) -> BadUsage:
+    return BadUsage(f"unknown units '{name}', expected one of {', '.join(family_names())}")

@@ -25,9 +25,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from herdcli.numerics import real
-from herdcli.numerics.rows import blocks, dense, is_sparse
-from herdcli.numerics.streamed import Streamed
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import as_dense, is_sparse, row_slices
+from herdcli.numerics.streamed_rows import StreamedRows
 from herdcli.schema import Array
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float64
@@ -35,7 +35,7 @@ LARGEST_EXPONENT = 700.0  # e^700 is still a float64
 
 def logistic(natural: Array) -> Array:
     """1 / (1 + e^{−a}) elementwise, of any shape (...,), to full relative precision at both ends, and no less than e^{−709}."""
-    result: Array = 1.0 / (1.0 + real.exp(np.minimum(-natural, 709.0)))
+    result: Array = 1.0 / (1.0 + exact_arithmetic.exp(np.minimum(-natural, 709.0)))
     return result
 
 
@@ -65,14 +65,14 @@ class Layer(Protocol):
         """States (n, u) drawn at natural parameter 0, float32."""
 
 
-class Operations(Protocol):
+class GraphOperations(Protocol):
     """A graph of operations under the names of ONNX."""
 
     def op(self, kind: str, *inputs: Any, **attributes: Any) -> Any:
         """One more operation; what it returns is an input of others."""
 
 
-class Family(ABC):
+class UnitFamily(ABC):
     """One kind of unit: its law, how it is sampled, and what else the program has to know of it.  Arrays are (..., columns);
     U = columns / group units.
 
@@ -107,10 +107,10 @@ class Family(ABC):
     multinomial: bool = False
     proportions: bool = False
     sparse: bool = False
-    labels: Family | None = None
+    labels: UnitFamily | None = None
 
     @property
-    def columns(self) -> Family:
+    def columns(self) -> UnitFamily:
         """The family of the columns without a label's."""
         return self
 
@@ -154,7 +154,7 @@ class Family(ABC):
         """A'' at the natural parameters that have these means (..., columns), times changes of those: how the means change."""
 
     @abstractmethod
-    def mean_in(self, graph: Operations, natural: Any) -> Any:
+    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """The mean (rows, columns) as operations of a graph that other programs run, as ONNX, of natural parameters there."""
 
     @abstractmethod
@@ -163,12 +163,12 @@ class Family(ABC):
 
     def require_rows(self, rows: Any) -> None:
         """Raise DataError unless rows (n, D), dense, CSR or selected, hold values of the family; block by block."""
-        for block in blocks(rows):
-            self.require(dense(rows[block]), block.start)
+        for block in row_slices(rows):
+            self.require(as_dense(rows[block]), block.start)
 
     def discrete_rows(self, rows: Any) -> Any:
         """The nearest values that units can take; rows (n, D), of a CSR matrix as they are: learning takes no others."""
-        if isinstance(rows, Streamed):
+        if isinstance(rows, StreamedRows):
             return rows.mapped(self.discrete)
         return rows if is_sparse(rows) else self.discrete(rows)
 
@@ -182,7 +182,7 @@ class Family(ABC):
         return total
 
 
-class Drawn(ABC):
+class SampledLayer(ABC):
     """A layer whose states NumPy draws at the means: a family adds `_mean`, in place, and `_draw`."""
 
     @abstractmethod

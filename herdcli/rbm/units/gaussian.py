@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics import real
-from herdcli.numerics.rows import column_sums
-from herdcli.rbm.units.base import Drawn, Family, Layer, Operations
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import column_sums
+from herdcli.rbm.units.base import GraphOperations, Layer, SampledLayer, UnitFamily
 from herdcli.schema import Array
 
 
-class Gaussian(Family):
+class GaussianUnits(UnitFamily):
     """x real with variance 1 given a: A(a) = a²/2."""
 
     name = "gaussian"
@@ -40,7 +40,7 @@ class Gaussian(Family):
 
     def log_base(self, values: Array) -> Array:
         """Σ log N(x; 0, 1) over the last axis of (..., U)."""
-        total: Array = -0.5 * (np.square(values) + real.log(2 * np.pi)).sum(axis=-1)
+        total: Array = -0.5 * (np.square(values) + exact_arithmetic.log(2 * np.pi)).sum(axis=-1)
         return total
 
     def natural(self, mean: Array) -> Array:
@@ -61,7 +61,7 @@ class Gaussian(Family):
         if not np.isfinite(rows).all():
             raise DataError("values that are not finite")
 
-    def mean_in(self, graph: Operations, natural: Any) -> Any:
+    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """The natural parameters."""
         return natural
 
@@ -74,11 +74,11 @@ class Gaussian(Family):
         return np.asarray(change)
 
 
-class NormalLayer(Drawn):
+class NormalLayer(SampledLayer):
     """Real units of variance 1."""
 
     def _mean(self, natural: Array) -> None:
         return
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
-        return mean + real.normals(generator, mean.shape, np.float32)
+        return mean + exact_arithmetic.standard_normals(generator, mean.shape, np.float32)

@@ -8,27 +8,27 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.units.base import Family, Layer, Operations
-from herdcli.rbm.units.softmax import CategoricalLayer, Softmax
+from herdcli.rbm.units.base import GraphOperations, Layer, UnitFamily
+from herdcli.rbm.units.softmax import CategoricalLayer, SoftmaxUnits
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
-class Labelled(Family):
+class LabelledUnits(UnitFamily):
     """Columns of a family of one-column units, and after them one softmax unit of k columns: rows with their labels as one layer."""
 
-    labels: Softmax
+    labels: SoftmaxUnits
     group = 1
     scale = 1
     support = None
 
-    def __init__(self, columns: Family, labels: Softmax) -> None:
+    def __init__(self, columns: UnitFamily, labels: SoftmaxUnits) -> None:
         self.name = f"{columns.name}+{labels.name}"
         self._columns, self.labels = columns, labels
         self.range, self.variance_function = columns.range, columns.variance_function
 
     @property
-    def columns(self) -> Family:
+    def columns(self) -> UnitFamily:
         """The family of the columns before the label."""
         return self._columns
 
@@ -71,12 +71,12 @@ class Labelled(Family):
         for units, part in self._each(rows):
             units.require(part, first)
 
-    def _each(self, values: Array) -> Iterator[tuple[Family, Array]]:
+    def _each(self, values: Array) -> Iterator[tuple[UnitFamily, Array]]:
         first, last = self._parts(values)
         yield self._columns, first
         yield self.labels, last
 
-    def mean_in(self, graph: Operations, natural: Any) -> Any:
+    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """Raises BadUsage: labels are visible units, and means are those of hidden ones."""
         raise BadUsage("rows with labels are no hidden units")
 

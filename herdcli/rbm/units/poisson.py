@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics import real
-from herdcli.numerics.rows import column_sums
-from herdcli.rbm.units.base import LARGEST_EXPONENT, Drawn, Family, Layer, Operations, log_factorial
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import column_sums
+from herdcli.rbm.units.base import LARGEST_EXPONENT, GraphOperations, Layer, SampledLayer, UnitFamily, log_factorial
 from herdcli.schema import Array
 
 LARGEST_LOG_RATE = 20.0  # of a unit that is sampled
 
 
-class Poisson(Family):
+class PoissonUnits(UnitFamily):
     """x in {0, 1, …}: A(a) = e^a."""
 
     name = "poisson"
@@ -28,7 +28,7 @@ class Poisson(Family):
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) e^a, at most e^700."""
-        result: Array = real.exp(np.minimum(natural, LARGEST_EXPONENT))
+        result: Array = exact_arithmetic.exp(np.minimum(natural, LARGEST_EXPONENT))
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
@@ -47,7 +47,7 @@ class Poisson(Family):
 
     def natural(self, mean: Array) -> Array:
         """(..., U) log of the mean."""
-        result: Array = real.log(np.asarray(mean, dtype=np.float64))
+        result: Array = exact_arithmetic.log(np.asarray(mean, dtype=np.float64))
         return result
 
     def base_rate(self, rows: Any) -> Array:
@@ -65,7 +65,7 @@ class Poisson(Family):
             row, column = np.argwhere(wrong)[0]
             raise DataError(f"{rows[row, column]:g} in row {first + row}, column {column}: poisson units hold whole numbers from 0 upwards")
 
-    def mean_in(self, graph: Operations, natural: Any) -> Any:
+    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """Exp."""
         return graph.op("Exp", natural)
 
@@ -78,12 +78,12 @@ class Poisson(Family):
         return np.asarray(mean * change)
 
 
-class PoissonLayer(Drawn):
+class PoissonLayer(SampledLayer):
     """Poisson counts; natural parameters above 20 count as 20, so that what diverges is seen in the parameters."""
 
     def _mean(self, natural: Array) -> None:
         np.minimum(natural, np.float32(LARGEST_LOG_RATE), out=natural)
-        real.exp(natural, out=natural)
+        exact_arithmetic.exp(natural, out=natural)
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
         return generator.poisson(mean.astype(np.float64))

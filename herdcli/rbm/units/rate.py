@@ -8,17 +8,17 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
-from herdcli.numerics import real
-from herdcli.numerics.rows import column_sums
-from herdcli.rbm.units.base import Drawn, Family, Layer, Operations, log_factorial, logistic
-from herdcli.rbm.units.two_state import Binary
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import column_sums
+from herdcli.rbm.units.base import GraphOperations, Layer, SampledLayer, UnitFamily, log_factorial, logistic
+from herdcli.rbm.units.two_state import BinaryUnits
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-BINARY = Binary()
+BINARY = BinaryUnits()
 
 
-class Rate(Family):
+class RateUnits(UnitFamily):
     """x of n replicas are on: A(a) = n log(1 + e^a).  Rows to learn from may lie between counts.  Source: Teh (2003), sec. 3.3."""
 
     group = 1
@@ -34,7 +34,7 @@ class Rate(Family):
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) n log(1 + e^a)."""
-        result: Array = self.scale * real.softplus(natural)
+        result: Array = self.scale * exact_arithmetic.softplus(natural)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
@@ -68,7 +68,7 @@ class Rate(Family):
         if rows.size and not 0 <= rows.min() <= rows.max() <= self.scale:
             raise DataError(f"counts from {rows.min():g} to {rows.max():g}, {self.name} units hold 0 to {self.scale}")
 
-    def mean_in(self, graph: Operations, natural: Any) -> Any:
+    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """n times Sigmoid."""
         return graph.op("Mul", graph.op("Sigmoid", natural), float(self.scale))
 
@@ -82,7 +82,7 @@ class Rate(Family):
 
 
 @dataclass(frozen=True)
-class BinomialLayer(Drawn):
+class BinomialLayer(SampledLayer):
     """How many of n binary units are on."""
 
     replicas: int

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics import real
-from herdcli.numerics.rows import column_sums
-from herdcli.rbm.units.base import Drawn, Family, Layer, Operations
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import column_sums
+from herdcli.rbm.units.base import GraphOperations, Layer, SampledLayer, UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
-class Softmax(Family):
+class SoftmaxUnits(UnitFamily):
     """One of k columns is 1, the others 0: A(a) = log Σ e^a over the k columns.  Rows to learn from may be proportions."""
 
     scale = 1
@@ -31,7 +31,7 @@ class Softmax(Family):
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) log Σ e^a over each unit's k columns."""
-        result: Array = real.log_sum_exp(self._units(natural), axis=-1)
+        result: Array = exact_arithmetic.log_sum_exp(self._units(natural), axis=-1)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
@@ -43,7 +43,7 @@ class Softmax(Family):
         """(..., columns) e^a / Σ e^a within each unit."""
         units = self._units(natural)
         # A' of log Σ e^a is the share e^{a_i}/Σ e^a.
-        shares: Array = real.exp(units - real.log_sum_exp(units, axis=-1, keepdims=True))
+        shares: Array = exact_arithmetic.exp(units - exact_arithmetic.log_sum_exp(units, axis=-1, keepdims=True))
         return shares.reshape(natural.shape)
 
     def log_base(self, values: Array) -> Array | float:
@@ -52,7 +52,7 @@ class Softmax(Family):
 
     def natural(self, mean: Array) -> Array:
         """(..., columns) logarithms of the shares: any constant a unit could be added."""
-        result: Array = real.log(np.asarray(mean, dtype=np.float64))
+        result: Array = exact_arithmetic.log(np.asarray(mean, dtype=np.float64))
         return result
 
     def base_rate(self, rows: Any) -> Array:
@@ -78,7 +78,7 @@ class Softmax(Family):
                 f"each {self.group} columns of {self.name} units must be at least 0 and sum to 1"
             )
 
-    def mean_in(self, graph: Operations, natural: Any) -> Any:
+    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """Softmax over each unit's columns."""
         shape = graph.op("Shape", natural)
         grouped = graph.op("Reshape", natural, np.array([0, -1, self.group]))
@@ -96,7 +96,7 @@ class Softmax(Family):
 
 
 @dataclass(frozen=True)
-class CategoricalLayer(Drawn):
+class CategoricalLayer(SampledLayer):
     """One of k columns is 1."""
 
     columns: int
@@ -104,7 +104,7 @@ class CategoricalLayer(Drawn):
     def _mean(self, natural: Array) -> None:
         units = natural.reshape(*natural.shape[:-1], natural.shape[-1] // self.columns, self.columns)
         units -= units.max(axis=-1, keepdims=True)
-        real.exp(units, out=units)
+        exact_arithmetic.exp(units, out=units)
         units /= units.sum(axis=-1, keepdims=True)
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:

@@ -8,14 +8,14 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
-from herdcli.numerics import real
-from herdcli.numerics.rows import Selected, column_sums, is_sparse
-from herdcli.rbm.units.base import Family, Layer, Operations, logistic
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import SelectedRows, column_sums, is_sparse
+from herdcli.rbm.units.base import GraphOperations, Layer, UnitFamily, logistic
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
-class TwoState(Family):
+class TwoStateUnits(UnitFamily):
     """x in {low, high}: A(a) = (low + g/2)·a + g/2·|a| + log(1 + e^{−g|a|}), g = high − low."""
 
     group = 1
@@ -34,9 +34,11 @@ class TwoState(Family):
         """(..., U) log(e^{low·a} + e^{high·a}), the larger exponent taken out."""
         low, high = self.states
         if (low, high) == (0, 1):
-            return real.softplus(natural)
+            return exact_arithmetic.softplus(natural)
         size = np.abs(natural)
-        result: Array = (low + high) / 2 * natural + (high - low) / 2 * size + real.log1p(real.exp((low - high) * size))
+        result: Array = (
+            (low + high) / 2 * natural + (high - low) / 2 * size + exact_arithmetic.log1p(exact_arithmetic.exp((low - high) * size))
+        )
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
@@ -47,15 +49,15 @@ class TwoState(Family):
         np.abs(natural, out=natural)
         linear = linear + gap / 2 * natural.sum(axis=-1)
         np.multiply(natural, -gap, out=natural)
-        real.exp(natural, out=natural)
+        exact_arithmetic.exp(natural, out=natural)
         np.add(natural, 1.0, out=natural)
-        real.log(natural, out=natural)
+        exact_arithmetic.log(natural, out=natural)
         total: Array = linear + natural.sum(axis=-1)
         return total
 
     def mean(self, natural: Array) -> Array:
         """(..., U) logistic(a) of binary units, tanh(a) of spins."""
-        return logistic(natural) if self.states == (0, 1) else real.tanh(natural)
+        return logistic(natural) if self.states == (0, 1) else exact_arithmetic.tanh(natural)
 
     def log_base(self, values: Array) -> Array | float:
         """The number 0 for values (..., U): h is 1."""
@@ -67,14 +69,14 @@ class TwoState(Family):
         mean = np.asarray(mean, dtype=np.float64)
         odds: Array = (mean - low) / (high - mean)
         # mean = low + g σ(g a): g a is the log of (mean − low)/(high − mean).
-        return real.log(odds) / (high - low)
+        return exact_arithmetic.log(odds) / (high - low)
 
     def base_rate(self, rows: Any) -> Array:
         """(D,) with one row in either state added to rows (n, D).  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
         low, high = self.states
         count = rows.shape[0]
         on = ((column_sums(rows) - count * low) / (high - low) + 1.0) / (count + 2.0)
-        biases: Array = real.log(on / (1.0 - on)) / (high - low)
+        biases: Array = exact_arithmetic.log(on / (1.0 - on)) / (high - low)
         return biases
 
     def discrete(self, values: Array) -> Array:
@@ -87,7 +89,7 @@ class TwoState(Family):
         if rows.size and (not np.isin((rows.min(), rows.max()), (low, high)).all() or (low < 0 and not rows.all())):
             raise DataError(f"values other than {low} and {high}")
 
-    def mean_in(self, graph: Operations, natural: Any) -> Any:
+    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """Sigmoid of binary units, Tanh of spins."""
         return graph.op("Sigmoid" if self.states == (0, 1) else "Tanh", natural)
 
@@ -103,7 +105,7 @@ class TwoState(Family):
 
     def require_rows(self, rows: Any) -> None:
         """Raise DataError unless rows (n, D), dense, CSR or selected, hold the two values; of a CSR matrix by what it stores."""
-        if isinstance(rows, Selected) and is_sparse(rows.base):
+        if isinstance(rows, SelectedRows) and is_sparse(rows.base):
             rows = rows.stored(slice(None))  # one row of a matrix of 2^31 columns is too much
         if not is_sparse(rows):
             super().require_rows(rows)
@@ -121,14 +123,14 @@ class TwoState(Family):
         return 0.0
 
 
-class Binary(TwoState):
+class BinaryUnits(TwoStateUnits):
     """0 and 1."""
 
     def __init__(self) -> None:
         super().__init__("binary", 0, 1)
 
 
-class Spin(TwoState):
+class SpinUnits(TwoStateUnits):
     """−1 and +1."""
 
     def __init__(self) -> None:
@@ -155,7 +157,7 @@ class TwoStateLayer:
         self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
     ) -> None:
         """States (n, u) that are high with probability p, by 16 random bits a unit and 16 a row (see fast.two_state_sample)."""
-        words = uniform_words(generator, len(natural), natural.shape[1] + 1)
+        words = uniform_uint16(generator, len(natural), natural.shape[1] + 1)
         fast.two_state_sample(natural, bias, beta * self.gain, scale * self.low, scale * self.gain, words, self.low, self.high, states)
 
     def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
@@ -164,7 +166,7 @@ class TwoStateLayer:
         return np.float32(self.low) + np.float32(self.gain) * on.astype(np.float32)
 
 
-def uniform_words(generator: np.random.Generator, rows: int, columns: int) -> Array:
+def uniform_uint16(generator: np.random.Generator, rows: int, columns: int) -> Array:
     """(rows, columns) uint16, independent and uniform, 64 bits of the bit generator for four of them."""
     count = rows * columns
     raw: Array = generator.bit_generator.random_raw(-(-count // 4))

@@ -8,18 +8,18 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import real
-from herdcli.numerics.rows import column_sums, is_sparse
-from herdcli.rbm.units.base import Drawn, Family, Layer, Operations, log_factorial
-from herdcli.rbm.units.poisson import Poisson
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import column_sums, is_sparse
+from herdcli.rbm.units.base import GraphOperations, Layer, SampledLayer, UnitFamily, log_factorial
+from herdcli.rbm.units.poisson import PoissonUnits
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 TOGETHER = 8  # rows whose words are drawn from sums that are made together
-POISSON = Poisson()
+POISSON = PoissonUnits()
 
 
-class Words(Family):
+class WordCountUnits(UnitFamily):
     """Counts of N words over D columns, drawn with the probabilities softmax(a): A(a) = N log Σ e^a, h(v) = N!/Π v_j!.
 
     length  N; 0: that of each row, which learning and conditionals know and a partition function needs to be told.
@@ -45,17 +45,17 @@ class Words(Family):
 
     def log_partition(self, natural: Array) -> Array:
         """(..., 1) N log Σ e^a."""
-        result: Array = self._known() * real.log_sum_exp(natural, axis=-1, keepdims=True)
+        result: Array = self._known() * exact_arithmetic.log_sum_exp(natural, axis=-1, keepdims=True)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
         """The same without the last axis."""
-        result: Array = self._known() * real.log_sum_exp(natural, axis=-1)
+        result: Array = self._known() * exact_arithmetic.log_sum_exp(natural, axis=-1)
         return result
 
     def mean(self, natural: Array) -> Array:
         """(..., D) N e^a / Σ e^a; where rows are of any length the shares themselves."""
-        result: Array = max(self.length, 1) * real.exp(natural - real.log_sum_exp(natural, axis=-1, keepdims=True))
+        result: Array = max(self.length, 1) * exact_arithmetic.exp(natural - exact_arithmetic.log_sum_exp(natural, axis=-1, keepdims=True))
         return result
 
     def log_base(self, values: Array) -> Array:
@@ -66,7 +66,7 @@ class Words(Family):
     def natural(self, mean: Array) -> Array:
         """(..., D) logarithms of the shares."""
         mean = np.asarray(mean, dtype=np.float64)
-        result: Array = real.log(mean / mean.sum(axis=-1, keepdims=True))
+        result: Array = exact_arithmetic.log(mean / mean.sum(axis=-1, keepdims=True))
         return result
 
     def base_rate(self, rows: Any) -> Array:
@@ -87,7 +87,7 @@ class Words(Family):
         if len(empty):
             raise DataError(f"no word in row {first + empty[0]}")
 
-    def mean_in(self, graph: Operations, natural: Any) -> Any:
+    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """Raises BadUsage: the number of words in a row is not known there."""
         raise BadUsage("means of words need the length of each row, which a graph of operations does not have")
 
@@ -108,14 +108,14 @@ class Words(Family):
 
 
 @dataclass(frozen=True)
-class MultinomialLayer(Drawn):
+class MultinomialLayer(SampledLayer):
     """PoissonLayer of N words drawn over the columns; N one for all rows, or (n,) of theirs."""
 
     length: int | Array
 
     def _mean(self, natural: Array) -> None:
         natural -= natural.max(axis=-1, keepdims=True)
-        real.exp(natural, out=natural)
+        exact_arithmetic.exp(natural, out=natural)
         lengths = np.asarray(self.length, dtype=np.float32)
         natural *= (lengths[:, None] if lengths.ndim else lengths) / natural.sum(axis=-1, keepdims=True)
 
@@ -139,10 +139,10 @@ class MultinomialLayer(Drawn):
         return states
 
 
-def exponentials(natural: Array) -> Array:
+def softmax_weights(natural: Array) -> Array:
     """Shares of words to a factor, e^a (n, D) in place of natural parameters a, and log Σ_j e^{a_j} (n,) float64."""
     top = natural.max(axis=1)
     natural -= top[:, None]
-    real.exp(natural, out=natural)
-    found: Array = top + real.log(natural.sum(axis=1, dtype=np.float64))
+    exact_arithmetic.exp(natural, out=natural)
+    found: Array = top + exact_arithmetic.log(natural.sum(axis=1, dtype=np.float64))
     return found

@@ -1,0 +1,76 @@
+"""Two artifacts of one kind held against each other, array by array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.kinds import KINDS
+
+TOLERANCE = 1e-6  # of kinds that a later version may know
+SMALL = 1e-10  # arrays of no larger entries are what rounding left (residuals, rises): their differences count as they are
+
+
+def tolerance(kind: str) -> float:
+    """What may differ between two machines, or two versions of a library, relative to the largest entry of an array."""
+    return KINDS[kind].tolerance if kind in KINDS else TOLERANCE
+
+
+def largest_difference(ours: Any, theirs: Any) -> tuple[float, str]:
+    """The largest relative difference of two values of one type, and the name of the field that has it.
+
+    Of an array the largest |a − b| over the largest entry; ∞ where types, shapes, texts or gaps differ.
+    """
+    worst, place = 0.0, ""
+    left, right = dict(_leaf_fields(ours)), dict(_leaf_fields(theirs))
+    absent = tuple(f"{name}/" for name, value in right.items() if value is None)  # what a later version says besides
+    for name in {**left, **right}:
+        if (name not in right and absent and name.startswith(absent)) or (name not in left and right[name] is None):
+            continue
+        found = _relative_difference(left[name], right[name]) if name in left and name in right else float("inf")
+        if found > worst:
+            worst, place = found, name
+    return worst, place
+
+
+def _leaf_fields(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every field by its path."""
+    if is_dataclass(value):
+        for declared in fields(value):
+            yield from _leaf_fields(getattr(value, declared.name), f"{prefix}/{declared.name}" if prefix else declared.name)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaf_fields(item, f"{prefix}/{name}")
+    elif isinstance(value, (list, tuple)) and any(is_dataclass(item) for item in value):
+        for index, item in enumerate(value):
+            yield from _leaf_fields(item, f"{prefix}/{index}")
+    elif hasattr(value, "indptr"):  # CSR
+        for name in ("indptr", "indices", "data"):
+            yield f"{prefix}/{name}", getattr(value, name)
+    else:
+        yield prefix, value
+
+
+def _relative_difference(ours: Any, theirs: Any) -> float:
+    if theirs is None:  # what a later version says besides
+        return 0.0
+    if ours is None:
+        return float("inf")
+    if isinstance(ours, str) or isinstance(theirs, str):
+        return 0.0 if isinstance(ours, str) and isinstance(theirs, str) and ours == theirs else float("inf")
+    a, b = np.asarray(ours), np.asarray(theirs)
+    if a.shape != b.shape or (a.dtype.kind in "fiub") != (b.dtype.kind in "fiub"):
+        return float("inf")
+    if a.dtype.kind not in "fiub":
+        return 0.0 if np.array_equal(a, b) else float("inf")
+    if np.array_equal(a, b):
+        return 0.0
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    finite = np.isfinite(b)
+    if not np.array_equal(finite, np.isfinite(a)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return float("inf")
+    scale = max(float(np.abs(part[finite]).max(initial=0.0)) for part in (a, b))
+    return float(np.abs(a[finite] - b[finite]).max(initial=0.0)) / (scale if scale > SMALL else 1.0)

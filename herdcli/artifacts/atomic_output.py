@@ -1,0 +1,354 @@
+"""Output that appears whole or not at all, wherever it goes.
+
+A file is built beside its destination, in `.NAME.herd-tmp` (locked; one left by a killed run is
+used again), synced, and renamed over it.  Standard output, devices and FIFOs are fed from a
+finished temporary file, so that a failing command writes nothing into a pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import gzip
+import os
+import re
+import select
+import shlex
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from herdcli.artifacts import file_locks
+from herdcli.errors import BadUsage, CannotCreate, HerdError, WriteFailed
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+REFUSED = {errno.EBADF, errno.EMFILE, errno.ENFILE, errno.EPERM, errno.EACCES, errno.EROFS, errno.ENODEV, errno.ESTALE}
+PIPE_BYTES = 1 << 20
+_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_OWN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+_ANOTHERS = re.compile(r"/proc/\d+/fd/\d+")
+
+
+def check_destination(path: str, *, clobber: bool = True, binary: bool = True) -> None:
+    """Raise now what `atomic_file` would raise when the work is done: for use before the work.
+
+    A terminal (for binary output) or closed stdout, a missing or unwritable folder, a folder as
+    target, no-clobber.
+    """
+    if path == "-":
+        _check_stdout(binary)
+        return
+    target = _resolve_links(path)
+    if not _is_stream(target):
+        _check_target(target, path, clobber)
+
+
+@contextlib.contextmanager
+def atomic_file(path: str, *, clobber: bool = True, binary: bool = True) -> Iterator[Path]:
+    """A temporary file that becomes `path` if the body succeeds and vanishes if it fails.
+
+    "-" is stdout; what exists and is no regular file is written like stdout.  binary: not for a terminal.
+    Raises CannotCreate (73), WriteFailed (74), Locked (75), BadUsage (2) for a terminal; lets
+    BrokenPipeError through.
+    """
+    target = path if path == "-" else _resolve_links(path)
+    shown = "stdout" if path == "-" else path
+    if path == "-":
+        _check_stdout(binary)
+    if path == "-" or _is_stream(target):
+        with _named_write_failures(shown), scratch_file() as temporary:
+            yield temporary
+            _copy_to_stream(temporary, target)
+        return
+    _check_target(target, path, clobber)
+    temporary, descriptor = _lock_temporary(target, path)
+    try:
+        with _named_write_failures(shown):
+            yield temporary
+            _commit(temporary, descriptor, target, path, clobber)
+    except BaseException:
+        if file_locks.is_current(temporary, descriptor):
+            temporary.unlink()
+        raise
+    finally:
+        _close_quietly(descriptor)
+
+
+@contextlib.contextmanager
+def scratch_file(*, named: bool = False) -> Iterator[Path]:
+    """An empty file in $TMPDIR, gone when the body ends; where the system has files without a name, also when the process is killed.
+
+    named  it needs a name of its own: HDF5 reads no other file.
+    """
+    if not named and (nameless := _unnamed_descriptor()) is not None:
+        try:
+            yield Path(f"/proc/self/fd/{nameless}")
+        finally:
+            os.close(nameless)
+        return
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="herd-")
+    except OSError as error:
+        hint = "set TMPDIR to a folder with room"
+        raise WriteFailed(
+            f"no temporary file can be made ({_error_reason(error)})", where=os.environ.get("TMPDIR", "TMPDIR"), hint=hint
+        ) from error
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _unnamed_descriptor() -> int | None:
+    """A descriptor of a file that has no name, None where there are none."""
+    if not hasattr(os, "O_TMPFILE") or not os.path.exists("/proc/self/fd"):
+        return None
+    try:
+        return os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+
+
+def _check_stdout(binary: bool) -> None:
+    if sys.stdout is None or sys.stdout.closed:
+        raise WriteFailed("it is closed", where="stdout", hint="write to a file: -o FILE")
+    if binary and sys.stdout.isatty():
+        hint = "name a file with -o FILE, redirect with > FILE, or pipe into another command: | herd eval"
+        raise BadUsage("the output is binary and stdout is a terminal", where="stdout", hint=hint)
+
+
+def _resolve_links(path: str) -> str:
+    """The path behind symbolic links, stopping at names of open descriptors."""
+    seen: set[str] = set()
+    while os.path.islink(path) and not _names_descriptor(path):
+        if path in seen:
+            raise CannotCreate("the symbolic link leads to itself", where=path)
+        seen.add(path)
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    return path
+
+
+def descriptor_number(path: str) -> int | None:
+    """N for /dev/fd/N, /proc/self/fd/N, /dev/stdin and the like; None for other paths."""
+    normal = os.path.normpath(path)
+    match = _OWN.fullmatch(normal)
+    return int(match[1]) if match else _STANDARD.get(normal)
+
+
+def _names_descriptor(path: str) -> bool:
+    return descriptor_number(path) is not None or bool(_ANOTHERS.fullmatch(os.path.normpath(path)))
+
+
+def _is_stream(target: str) -> bool:
+    """Is there something that a rename would destroy: a device, a FIFO, an open descriptor?"""
+    if _names_descriptor(target):
+        return True
+    try:
+        mode = os.stat(target).st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _check_target(target: str, path: str, clobber: bool) -> None:
+    folder = os.path.dirname(target) or "."
+    if "\0" in path or not path:
+        raise CannotCreate("is not a file name", where=repr(path))
+    if os.path.isdir(target):
+        raise CannotCreate("is a directory", where=path, hint="name a file in it")
+    if not os.path.isdir(folder):
+        raise CannotCreate(f"the folder {folder} does not exist", where=path, hint=f"mkdir -p {shlex.quote(folder)}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CannotCreate(f"the folder {folder} cannot be written to", where=path, hint="choose another folder, or change its permissions")
+    if not clobber and os.path.exists(target):
+        raise _exists_error(path)
+
+
+def _exists_error(path: str) -> CannotCreate:
+    return CannotCreate("exists already, and --no-clobber is set", where=path, hint="remove it, choose another name, or drop --no-clobber")
+
+
+def _lock_temporary(target: str, path: str) -> tuple[Path, int]:
+    """Open and lock `.NAME.herd-tmp` beside the target, empty."""
+    temporary = file_locks.lock_path(target, "herd-tmp")
+    hint = "wait for it, or choose another name"
+    descriptor = file_locks.acquire(temporary, "another run is writing this file", where=path, hint=hint)
+    if not _is_own_file(descriptor):  # somebody put another file's link there: what is behind it is not ours to write
+        os.close(descriptor)
+        descriptor, name = tempfile.mkstemp(prefix=f"{temporary.name[:200]}.", dir=temporary.parent)
+        return Path(name), descriptor
+    try:
+        with _named_write_failures(path):
+            os.ftruncate(descriptor, 0)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        os.close(descriptor)
+        raise
+    return temporary, descriptor
+
+
+def _is_own_file(descriptor: int) -> bool:
+    """Is an open file this user's, under one name?"""
+    found = os.fstat(descriptor)
+    return found.st_nlink == 1 and found.st_uid == os.geteuid()
+
+
+def _commit(temporary: Path, descriptor: int, target: str, path: str, clobber: bool) -> None:
+    """Sync the finished file, give it its mode and its name, sync the folder.  What is replaced hands its mode on."""
+    try:
+        os.fchmod(descriptor, _output_mode(target))
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):  # file systems without modes: FAT, CIFS
+            raise
+    os.fsync(descriptor)
+    if clobber:
+        os.replace(temporary, target)
+    else:
+        _link_if_absent(temporary, target, path)
+    folder = os.open(os.path.dirname(target) or ".", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system whose folders cannot be synced
+            raise
+    finally:
+        _close_quietly(folder)
+
+
+def _output_mode(target: str) -> int:
+    """The permissions of the file that is replaced, else those that the umask gives to a new one."""
+    with contextlib.suppress(OSError):
+        return stat.S_IMODE(os.stat(target).st_mode) & 0o777
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def _close_quietly(descriptor: int) -> None:
+    """Close what has been synced, or is gone: an error tells nothing that matters."""
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+
+
+def _link_if_absent(temporary: Path, target: str, path: str) -> None:
+    """Give the file its name only if nobody has it: a hard link does not replace."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        raise _exists_error(path) from None
+    except OSError:  # a file system without hard links
+        if os.path.exists(target):
+            raise _exists_error(path) from None
+        os.replace(temporary, target)
+        return
+    os.unlink(temporary)
+
+
+def _copy_to_stream(source: Path, target: str) -> None:
+    """Copy a finished file into stdout, a descriptor, a device or a FIFO."""
+    descriptor = _stdout_descriptor() if target == "-" else descriptor_number(target)
+    with open(source, "rb") as finished:
+        if target == "-" and descriptor is None:
+            shutil.copyfileobj(finished, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        elif descriptor is not None:
+            copy_to_descriptor(finished, descriptor)
+        else:
+            with open(target, "wb", buffering=0) as device:
+                copy_to_descriptor(finished, device.fileno())
+
+
+def _stdout_descriptor() -> int | None:
+    """The descriptor under sys.stdout, flushed; None for one that lives in memory."""
+    sys.stdout.flush()
+    try:
+        return sys.stdout.fileno()
+    except (OSError, ValueError):
+        return None
+
+
+def copy_to_descriptor(source: BinaryIO, descriptor: int) -> None:
+    """Copy an open file to a descriptor inside the kernel where it can, else through a buffer."""
+    enlarge_pipe(descriptor)
+    size, sent = os.fstat(source.fileno()).st_size, 0
+    while sent < size:
+        try:
+            count = os.sendfile(descriptor, source.fileno(), sent, min(size - sent, 1 << 30))
+            if count == 0:
+                raise OSError(errno.EIO, "the temporary file shrank while it was copied")
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+            continue
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP):
+                raise
+            count = _write_some(descriptor, os.pread(source.fileno(), 1 << 18, sent))
+        sent += count
+
+
+def _write_some(descriptor: int, piece: bytes) -> int:
+    try:
+        return os.write(descriptor, piece)
+    except BlockingIOError:
+        select.select([], [descriptor], [])
+        return 0
+
+
+def enlarge_pipe(descriptor: int) -> None:
+    """Give a pipe a megabyte of buffer: fewer switches between the two processes."""
+    with contextlib.suppress(OSError, AttributeError):
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
+@contextlib.contextmanager
+def _named_write_failures(shown: str) -> Iterator[None]:
+    """Turn a full disk and its kin into WriteFailed; libhdf5 hides the number in its text."""
+    try:
+        yield
+    except (HerdError, BrokenPipeError):
+        raise
+    except (OSError, RuntimeError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        buried = re.search(r"errno = (\d+)", str(error))
+        number = int(buried[1]) if number is None and buried else number
+        number = errno.EIO if str(error) == "error closing file" else number  # all that Arrow says
+        if number in FULL or number in REFUSED:
+            raise WriteFailed(f"writing failed ({os.strerror(number or 0)})", where=shown, hint=_disk_space_hint(number)) from error
+        raise
+
+
+def _disk_space_hint(number: int | None) -> str | None:
+    return "make room, or write elsewhere; TMPDIR names the folder for temporary files" if number in (errno.ENOSPC, errno.EDQUOT) else None
+
+
+def _error_reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def compress_file(path: Path, packing: str) -> None:
+    """A file compressed in its place; the same bytes give the same bytes."""
+    packed = path.with_name(f"{path.name}.packed")
+    try:
+        with open(path, "rb") as source, open(packed, "wb") as out:
+            if packing == "gzip":
+                with gzip.GzipFile(filename="", fileobj=out, mode="wb", mtime=0) as stream:
+                    shutil.copyfileobj(source, stream, 1 << 20)
+            else:
+                import pyarrow as pa
+
+                with pa.CompressedOutputStream(pa.PythonFile(out, mode="w"), "zstd") as stream:
+                    while piece := source.read(1 << 20):
+                        stream.write(piece)
+        with open(packed, "rb") as source, open(path, "r+b") as out:
+            out.truncate(0)
+            shutil.copyfileobj(source, out, 1 << 20)
+    finally:
+        packed.unlink(missing_ok=True)

@@ -1,0 +1,336 @@
+"""Where bytes come from: a file, standard input, a FIFO, or a compressed wrapping of any of them.
+
+A regular file is read where it lies.  Anything else is a stream: text is parsed as it arrives,
+binary is drained once into a named temporary file while its digest is taken, and opened from there.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import errno
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from herdcli.artifacts import memory_budget, process_limits, seal_header, text_encodings
+from herdcli.artifacts.atomic_output import descriptor_number, enlarge_pipe, scratch_file
+from herdcli.dialect import current_dialect
+from herdcli.errors import BadUsage, DataError, NoInput, WriteFailed
+
+HEAD = 1 << 16
+BINARY = (
+    b"\x89HDF",
+    b"herd-artifact",
+    b"PAR1",
+    b"PK\x03\x04",
+    b"MATLAB",
+    b"\x93NUMPY",
+    b"ARROW1",
+)  # what no encoding of text is applied to
+EMPTY_STDIN = "nothing arrived on stdin: did the command before the pipe fail?"
+
+
+class Source:
+    """Bytes of an input, not yet told apart.
+
+    name  for messages.  head  up to 64 kB of its beginning.  size and sha256 are known once the
+    bytes have passed (`regular` files: size at once).
+    """
+
+    def __init__(self, name: str, stream: BinaryIO, *, regular: bool, limit: int | None = None) -> None:
+        self.name = name
+        self.regular = regular
+        self._stream = stream
+        self._limit = limit
+        self._descriptor = stream.fileno() if regular else -1
+        self.head = os.pread(self._descriptor, HEAD, 0) if regular else _read_up_to(stream, HEAD, name)
+        self.size = os.fstat(self._descriptor).st_size if regular else 0
+        self._hash: seal_header.Hasher | None = None
+        self._skip = 0
+        self._drained: Path | None = None
+        self.member: str | None = None  # what is read of the file: a sheet, a dataset, a file of an archive
+        self.encoding: str | None = None  # that the bytes were guessed to be in, before they became UTF-8
+        self._begun = _file_state(self._descriptor) if regular else None
+
+    def require_unchanged(self) -> None:
+        """Raise DataError where a regular file has been written to since it was opened; one that has another name now is the same."""
+        if self._begun is not None and _file_state(self._descriptor) != self._begun:
+            raise DataError("changed while the run was going on", where=self.name, hint="run it again")
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the bytes; for a sealed file the one its seal is about."""
+        if self._hash is None:
+            self._hash = self._begin_hash()
+            for piece in seal_header.read_pieces(self._descriptor, self._skip):
+                self._hash.update(piece)
+        return self._hash.hexdigest()
+
+    def drained(self) -> str:
+        """The digest once all bytes have been read, and kept nowhere."""
+        if not self.regular:
+            for _ in self.pieces():
+                pass
+        return self.sha256
+
+    def _begin_hash(self) -> seal_header.Hasher:
+        stated = seal_header.parse_seal(self.head, where=self.name)
+        self._skip = seal_header.BLOCK if stated else 0
+        return stated.hasher() if stated else hashlib.sha256()
+
+    def reader(self) -> BinaryIO:
+        """The bytes from the beginning as a buffered stream; the digest is complete when it ends."""
+        if self.regular:
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            return open(os.dup(self._descriptor), "rb")
+        return io.BufferedReader(_PieceReader(self), 1 << 18)
+
+    @contextlib.contextmanager
+    def file(self) -> Iterator[str]:
+        """The bytes as a file that can be opened by name; a stream is drained into a temporary one."""
+        if self.regular:
+            yield _reopenable_name(self._descriptor, self.name)
+            return
+        with scratch_file(named=True) as path, open(path, "wb", buffering=0) as out:
+            try:
+                for piece in self.pieces():
+                    out.write(piece)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise
+                hint = "set TMPDIR to a folder with room"
+                raise WriteFailed(f"no room to store {self.name} ({error.strerror})", where=str(path), hint=hint) from error
+            self._drained = path
+            yield str(path)
+
+    def forget_file(self) -> None:
+        """Take the name from a drained stream once the file is open: it goes away even if this process is killed."""
+        if self._drained is not None:
+            self._drained.unlink(missing_ok=True)
+
+    def pieces(self) -> Iterator[memoryview]:
+        """The bytes of a stream, once, hashed as they pass; pieces share one buffer."""
+        self._hash = running = self._begin_hash()
+        running.update(memoryview(self.head)[self._skip :])
+        self.size = len(self.head)
+        yield memoryview(self.head)
+        buffer = bytearray(seal_header.CHUNK)
+        view = memoryview(buffer)
+        while count := _read_into(self._stream, buffer, self.name):
+            piece = view[:count]
+            running.update(piece)
+            self.size += count
+            if self._limit is not None and self.size > self._limit:
+                memory_budget.require_memory(self.size, self._limit, where=self.name)
+            yield piece
+
+
+def _file_state(descriptor: int) -> tuple[int, int]:
+    """Bytes of a file, and when they were last written to."""
+    found = os.fstat(descriptor)
+    return found.st_size, found.st_mtime_ns
+
+
+class _PieceReader(io.RawIOBase):
+    """A stream's pieces as a raw reader."""
+
+    def __init__(self, source: Source) -> None:
+        self._pieces = source.pieces()
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        if not len(self._rest):
+            self._rest = next(self._pieces, memoryview(b""))
+        count = min(len(target), len(self._rest))
+        target[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+
+class LimitedText(io.RawIOBase):
+    """Text as it is read, refused when what it unfolds to would be more than a limit.
+
+    Each value, told by the mark behind or inside it, takes `WIDTH` bytes beside those of the text itself: as the parser has it, and as
+    the data set does.  Under a bound of the process it stops where the next `RESERVE` bytes might not be had: pyarrow's reader of
+    CSV ends the process when there is no memory for a block.
+    """
+
+    WIDTH = 20
+    RESERVE = 32_000_000  # a block of text, what it is parsed to, and what is kept while columns are put together
+
+    def __init__(self, stream: BinaryIO, marks: bytes, *, limit: int, where: str) -> None:
+        self._stream, self._marks, self._limit, self._where, self._taken = stream, marks, limit, where, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        if process_limits.available_bytes() < self.RESERVE:
+            raise MemoryError
+        count = self._stream.readinto(target) or 0  # type: ignore[attr-defined]
+        piece = np.frombuffer(target, dtype=np.uint8, count=count)
+        values = sum(int(np.count_nonzero(piece == mark)) for mark in self._marks)
+        self._taken += count + self.WIDTH * values
+        if self._taken > self._limit:
+            memory_budget.require_memory(self._taken, self._limit, where=self._where)
+        return int(count)
+
+
+def split_member(path: str) -> tuple[str, str | None]:
+    """A path and what is to be read of that file: FILE.h5:/group/x, FILE.xlsx:Sheet, FILE.zip:rows.csv; None: the file as it is."""
+    if ":" not in path or os.path.exists(path):
+        return path, None
+    at = path.find(":", 1)
+    while at > 0:
+        if os.path.isfile(path[:at]) and path[at + 1 :]:
+            return path[:at], path[at + 1 :]
+        at = path.find(":", at + 1)
+    return path, None
+
+
+@contextlib.contextmanager
+def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Source]:
+    """Open a path, or stdin for "-", unwrapping gzip, bzip2, xz and zstd.
+
+    limit  bytes a compressed input may unfold to.  empty  a file without a byte is an input too.
+    Raises NoInput (66) for what is missing, a directory, unreadable or an empty stdin; BadUsage (2) when stdin is a terminal.
+    """
+    path, member = split_member(path)
+    with _open(path) as (name, stream, regular):
+        source = Source(name if member is None else f"{name}:{member}", stream, regular=regular)
+        source.member = member
+        if not source.head:
+            if path == "-":
+                raise NoInput(EMPTY_STDIN, where="stdin")
+            if empty:
+                yield source
+                return
+            raise DataError("the file is empty", where=name, hint="was the command that wrote it interrupted?")
+        unfold = _decompressor(source)
+        if unfold is None:
+            yield _in_utf8(source, limit)
+            return
+        inner = Source(name, unfold, regular=False, limit=limit)
+        if _decompressor(inner) is not None:
+            raise DataError("is compressed twice", where=name, hint="unpack it once")
+        if not inner.head:
+            raise DataError("the compressed file holds nothing", where=name)
+        yield _in_utf8(inner, limit)
+
+
+def _in_utf8(source: Source, limit: int) -> Source:
+    """A source of text in UTF-8, whatever encoding is declared or guessed; any other source as it is."""
+    declared = current_dialect().encoding
+    known = None if declared in (None, "utf-8") or source.head.startswith(BINARY) else declared
+    found = known or (None if declared else text_encodings.guess_encoding(source.head))
+    if found is None:
+        return source
+    inner = Source(source.name, text_encodings.decode_to_utf8(source.reader(), found, where=source.name), regular=False, limit=limit)
+    inner.encoding = None if declared else found
+    return inner
+
+
+@contextlib.contextmanager
+def _open(path: str) -> Iterator[tuple[str, BinaryIO, bool]]:
+    """Name, unbuffered stream, and whether it is a regular file read from its beginning."""
+    descriptor = 0 if path == "-" else descriptor_number(path)
+    name = "stdin" if path == "-" else path
+    if descriptor is not None:
+        stream = _standard_stream(descriptor, name)
+    else:
+        try:
+            stream = open(path, "rb", buffering=0)  # noqa: SIM115  (closed below)
+        except IsADirectoryError:
+            raise NoInput("is a directory", where=name, hint="name a file in it") from None
+        except FileNotFoundError:
+            raise NoInput("there is no such file", where=name) from None
+        except (OSError, ValueError) as error:
+            raise NoInput(f"cannot be opened ({getattr(error, 'strerror', None) or error})", where=name) from error
+    with stream:
+        yield name, stream, _is_regular(stream)
+
+
+def _standard_stream(descriptor: int, name: str) -> BinaryIO:
+    """A descriptor the process was started with; stdin may be an in-memory stand-in."""
+    if descriptor == 0:
+        if sys.stdin is None or sys.stdin.closed:
+            raise NoInput("stdin is closed", where="stdin", hint="name a file, or pipe one in")
+        try:
+            descriptor = sys.stdin.fileno()
+        except (OSError, ValueError):
+            return io.BytesIO(sys.stdin.buffer.read())
+        if os.isatty(descriptor):
+            raise BadUsage("stdin is a terminal", where="stdin", hint="name a file, or pipe one in: herd data digits | herd COMMAND")
+    try:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise NoInput("is a directory", where=name, hint="name a file in it")
+        enlarge_pipe(descriptor)
+        return open(os.dup(descriptor), "rb", buffering=0)
+    except OSError as error:
+        raise NoInput(f"cannot be read ({error.strerror})", where=name) from error
+
+
+def _is_regular(stream: BinaryIO) -> bool:
+    """Is it a file on disk, not yet read from, so that it can be opened again by its descriptor?"""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and stream.tell() == 0
+    except (OSError, ValueError):
+        return False
+
+
+def _reopenable_name(descriptor: int, name: str) -> str:
+    """A name that opens this very file even if its own name has been given to another meanwhile."""
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        if os.path.exists(f"{folder}/{descriptor}"):
+            return f"{folder}/{descriptor}"
+    return name
+
+
+def _read_into(stream: BinaryIO, buffer: bytearray, name: str) -> int:
+    try:
+        return int(stream.readinto(buffer) or 0)  # type: ignore[attr-defined]
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise DataError(f"the compressed file is cut short or damaged ({error})", where=name) from error
+    except OSError as error:
+        raise DataError(f"reading failed ({error.strerror or error})", where=name) from error
+
+
+def _read_up_to(stream: BinaryIO, count: int, name: str) -> bytes:
+    """The first `count` bytes, fewer only at the end of the stream."""
+    pieces = bytearray()
+    while len(pieces) < count:
+        buffer = bytearray(count - len(pieces))
+        got = _read_into(stream, buffer, name)
+        if not got:
+            break
+        pieces += buffer[:got]
+    return bytes(pieces)
+
+
+def _decompressor(source: Source) -> BinaryIO | None:
+    """A stream of the bytes inside a gzip, bzip2, xz or zstd wrapping, None if there is none."""
+    if source.head.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=source.reader())  # type: ignore[return-value]
+    if source.head.startswith(b"BZh"):
+        return bz2.BZ2File(source.reader())  # type: ignore[return-value]
+    if source.head.startswith(b"\xfd7zXZ\x00"):
+        return lzma.LZMAFile(source.reader())  # type: ignore[return-value]
+    if source.head.startswith(b"\x28\xb5\x2f\xfd"):
+        import pyarrow as pa
+
+        return pa.CompressedInputStream(pa.PythonFile(source.reader(), mode="r"), "zstd")  # type: ignore[no-any-return]
+    return None

@@ -1,0 +1,344 @@
+"""What commands do to a data set before they learn: choose the splits, turn grey levels into on and off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN, VALID
+
+UNUSED = 3  # a row in none of the three parts
+DEFAULT_SPLIT = (0.6, 0.2, 0.2)
+AT_ONCE = 1 << 20  # rows whose parts are set at one time
+LEAST_STEPS = 200  # of float32 between the ends of a column: fewer round its values by more than about a hundredth of their deviation
+
+
+@dataclass
+class SplitRule:
+    """How the splits of a command are drawn, and whether one was.
+
+    by_class  fractions are of the rows of every class, and not of all rows, and `ica` learns from all rows: as in earlier histories.
+    drawn     a split by fractions was drawn, not read.
+    """
+
+    by_class: bool = False
+    drawn: bool = False
+
+
+_rule: ContextVar[SplitRule | None] = ContextVar("split rule", default=None)
+
+
+def current_split_rule() -> SplitRule:
+    """The rule in force."""
+    return _rule.get() or SplitRule()
+
+
+@contextmanager
+def use_split_rule(rule: SplitRule) -> Iterator[None]:
+    """Draw splits by a rule."""
+    token = _rule.set(rule)
+    try:
+        yield
+    finally:
+        _rule.reset(token)
+
+
+def assign_splits(data: Dataset, spec: str | None, seed: int) -> Array:
+    """The part of each row, (n,) uint8: 0 train, 1 valid, 2 test, 3 in none.
+
+    spec  "700,300,100" rows of every class, or "0.6,0.2,0.2" fractions of all rows, whatever their labels, so that every command
+    has the same test rows; None: the data set's own split, else fractions .6, .2, .2.  Rows are drawn from the seed, counts class by
+    class; without labels all rows are one class.  Rows of weight 0 are in none, and the others are drawn as if there were no such rows.
+    """
+    if data.weight is not None and not data.weight.all():
+        return _assign_present_splits(data, np.flatnonzero(data.weight), spec, seed)
+    if spec is None and data.split is not None:
+        return data.split.astype(np.uint8)
+    parts, rule = _parse_split(spec) if spec is not None else DEFAULT_SPLIT, current_split_rule()
+    rows = data.X.shape[0]
+    split = np.full(rows, UNUSED, dtype=np.uint8)
+    rule.drawn = rule.drawn or _are_fractions(parts)
+    by_class = rule.by_class or not _are_fractions(parts)
+    for unit, (label, members) in enumerate(_class_rows(rows, data if by_class else None)):
+        sizes = _part_sizes(parts, len(members), label)
+        generator(seed, Stream.SPLIT, unit=unit).shuffle(members)
+        for part, start, stop in zip((TRAIN, VALID, TEST), np.cumsum([0, *sizes[:-1]]).tolist(), np.cumsum(sizes).tolist(), strict=True):
+            for place in range(start, stop, AT_ONCE):  # NumPy makes wide numbers of those that index
+                split[members[place : min(place + AT_ONCE, stop)]] = part
+    return split
+
+
+def is_stratified(spec: str) -> bool:
+    """Whether a split is drawn class by class, for which labels are needed: counts, and fractions by the rule of earlier histories."""
+    return current_split_rule().by_class or not _are_fractions(_parse_split(spec))
+
+
+def _assign_present_splits(data: Dataset, present: Array, spec: str | None, seed: int) -> Array:
+    """The part of each row where only some (k,) are present."""
+    y, own = (None if item is None else item[present] for item in (data.y, data.split))
+    rows = Dataset(np.broadcast_to(np.uint8(0), (len(present), 1)), y=y, split=own, class_names=data.class_names)
+    split = np.full(data.X.shape[0], UNUSED, dtype=np.uint8)
+    split[present] = assign_splits(rows, spec, seed)
+    return split
+
+
+def _class_rows(rows: int, data: Dataset | None) -> Iterator[tuple[str | None, Array]]:
+    """Each class's name and rows, in order of its label; small numbers, where these reach.  data  None: all rows are one class."""
+    dtype = np.uint32 if rows < 1 << 32 else np.int64
+    if data is None or data.y is None:
+        yield None, np.arange(rows, dtype=dtype)
+        return
+    for label in np.unique(data.y):
+        yield data.class_names[label] if data.class_names else str(label), np.flatnonzero(data.y == label).astype(dtype)
+
+
+def _parse_split(spec: str) -> tuple[float, ...]:
+    hint = "three counts per class, 700,300,100, or three fractions, .6,.2,.2"
+    try:
+        parts = tuple(float(part) for part in spec.split(","))
+    except ValueError:
+        raise BadUsage(f"'{spec}' is not a split", where="--split", hint=hint) from None
+    if len(parts) != 3 or not all(math.isfinite(part) and part >= 0 for part in parts) or not parts[0]:
+        raise BadUsage(f"'{spec}' is not a split", where="--split", hint=hint)
+    if not _are_fractions(parts) and any(part != int(part) for part in parts):
+        raise BadUsage(f"'{spec}' is neither fractions that sum to at most 1 nor whole numbers", where="--split", hint=hint)
+    return parts
+
+
+def _are_fractions(parts: tuple[float, ...]) -> bool:
+    return all(part <= 1 for part in parts) and sum(parts) <= 1 + 1e-9
+
+
+def _part_sizes(parts: tuple[float, ...], available: int, label: str | None) -> list[int]:
+    """How many rows of one class go into each part; fractions by largest remainder."""
+    if not _are_fractions(parts):
+        sizes = [int(part) for part in parts]
+        if sum(sizes) > available:
+            owner = "the data set" if label is None else f"class {label}"
+            hint = f"ask for at most {available} per class in all"
+            raise DataError(f"asks for {group_digits(sum(sizes))} rows, {owner} has {group_digits(available)}", where="--split", hint=hint)
+        return sizes
+    total = round(available * min(1.0, sum(parts)))
+    exact = [available * part for part in parts]
+    sizes = [math.floor(size + 1e-9) for size in exact]
+    for index in sorted(range(3), key=lambda part: sizes[part] - exact[part])[: total - sum(sizes)]:
+        sizes[index] += 1
+    return sizes
+
+
+def binarise(
+    data: Dataset,
+    threshold: float | None,
+    default: float,
+    value_range: tuple[float, float] | None = None,
+    *,
+    in_place: bool = False,
+    sparse: bool = False,
+) -> tuple[Any, float | None]:
+    """Which entries are on, (n, d) bool, and the threshold used, as of `choose_threshold`.
+
+    in_place  write them over X where X has one byte an entry.  sparse  give a CSR matrix for one whose zeros are off.
+    """
+    least, used = choose_threshold(data, threshold, default, value_range)
+    return threshold_mask(data.X, least, in_place, sparse), used
+
+
+def choose_threshold(
+    data: Dataset, threshold: float | None, default: float, value_range: tuple[float, float] | None = None
+) -> tuple[float, float | None]:
+    """The least value at which an entry is on, and the threshold used (None where the data decide by themselves).
+
+    threshold  fraction F of the value range: on iff x ≥ lo + F·(hi − lo).  Rows with at most two
+    values need none: the larger one is on (a lone value is on iff it is the upper end of the range, or, no end of
+    one, positive); nor do counts in a CSR matrix, which are on above 0.  Others take `default`.
+    value_range  replaces the data set's declared range.
+    Raises BadUsage when a threshold is needed and no range is known, DataError for values outside the range.
+    """
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise BadUsage(f"{threshold:g} is not a fraction of the value range", where="--threshold", hint="a number from 0 to 1")
+    levels = _binary_levels(data)
+    declared = value_range if value_range is not None else data.value_range
+    if threshold is None and levels:
+        return two_level_threshold(levels, declared), None
+    if declared is None and levels and levels[0] < levels[1]:
+        declared = levels
+    if declared is None and threshold is None and are_counts(data):
+        return 1.0, None
+    used = default if threshold is None else threshold
+    if declared is None and _have_differing_scales(data, used):
+        message = "/X has columns of different scales and no value_range, so no one threshold can be set"
+        raise BadUsage(message, hint="herd convert --binarize median cuts every column in halves")
+    low, high = require_range(data, declared, "more than two values and no value_range, so no threshold can be set")
+    return low + used * (high - low), used
+
+
+def require_range(data: Dataset, declared: Any, lacking: str = "no value_range, so its values are not proportions") -> tuple[float, float]:
+    """The declared range of the values.  Raises BadUsage if there is none, DataError for values outside it."""
+    if declared is None:
+        seen = ",".join(f"{end:g}" for end in _extremes(data))
+        raise BadUsage(f"/X has {lacking}", hint=f"the values seen are {seen.replace(',', ' to ')}: --range {seen}")
+    low, high = (float(end) for end in declared)
+    if not low < high:
+        raise BadUsage(f"{low:g},{high:g} is not a range", where="--range", hint="the lowest and the highest value")
+    lowest, highest = _extremes(data)
+    if lowest < low or highest > high:
+        message = f"/X has values from {lowest:g} to {highest:g}, outside the value range {low:g} to {high:g}"
+        raise DataError(message, hint=f"declare another one: --range {lowest:g},{highest:g}")
+    return low, high
+
+
+def dense_copy(data: Dataset, dtype: Any) -> Array:
+    """X as a new dense array of one type."""
+    X = np.empty(data.X.shape, dtype=dtype)
+    for rows, block in _row_blocks(data.X):
+        X[rows] = block
+    return X
+
+
+def imprecise_columns(X: Any) -> Array:
+    """Which columns (d,) of a dense matrix vary by so little, for what they are, that their values are hardly told apart as float32."""
+    if X.dtype.itemsize < 4 or X.dtype == np.float32:
+        return np.zeros(X.shape[1], dtype=bool)
+    ends = [(block.min(axis=0), block.max(axis=0)) for _, block in _row_blocks(X)]
+    low, high = (np.array(side, dtype=np.float64) for side in zip(*ends, strict=True))
+    width = high.max(axis=0) - low.min(axis=0)
+    step = np.spacing(np.maximum(np.abs(low), np.abs(high)).max(axis=0).astype(np.float32)).astype(np.float64)
+    close: Array = (width > 0) & (width < LEAST_STEPS * step)
+    return close
+
+
+def mean_and_deviation(X: Array) -> tuple[Array, Array]:
+    """The mean and the standard deviation of every column, float32; 1 in place of a deviation of 0."""
+    deviation = X.std(axis=0, dtype=np.float64)
+    return X.mean(axis=0, dtype=np.float64).astype(np.float32), np.where(deviation > 0, deviation, 1.0).astype(np.float32)
+
+
+def scale_to_range(X: Array, limits: tuple[float, float]) -> Array:
+    """Values of a range as shares of it, in place."""
+    X -= X.dtype.type(limits[0])
+    X /= X.dtype.type(limits[1] - limits[0])
+    return np.clip(X, 0.0, 1.0, out=X)
+
+
+def two_level_threshold(levels: tuple[float, float], declared: Any) -> float:
+    """Where `on` begins in data of one or two values."""
+    low, high = levels
+    if low < high:
+        return high
+    ends = () if declared is None else tuple(float(end) for end in declared)
+    on = high == ends[1] if high in ends else high > 0
+    return high if on else math.nextafter(high, math.inf)
+
+
+def has_unit_values(data: Dataset, shown: tuple[float, float], least: float | None) -> bool:
+    """Are rows in the values that units show, from shown[0] to shown[1], as samples of a model are, and not in those of its own rows?
+
+    least  where a unit is on, or a count is above 0, in a model's own range.  Rows say so by the range that they declare; of those that
+    declare none nothing would be left in the model's: all entries would be alike, though they differ.
+    """
+    low, high = _extremes(data)
+    if not shown[0] <= low <= high <= shown[1]:
+        return False
+    if data.value_range is not None:
+        return tuple(map(float, data.value_range)) == shown
+    return least is not None and is_constant_after_threshold(data, least)
+
+
+def is_constant_after_threshold(data: Dataset, least: float) -> bool:
+    """Are all entries on the same side of the value from which a unit is on, though they differ?"""
+    low, high = _extremes(data)
+    return low < high and (high < least or low >= least)
+
+
+def are_counts(data: Dataset) -> bool:
+    """Is X a CSR matrix of whole numbers from 0 upwards, of no declared range?"""
+    if not data.is_sparse or data.value_range is not None:
+        return False
+    entries = data.X.data
+    return bool((entries >= 0).all()) and (entries.dtype.kind in "iub" or bool((entries == np.rint(entries)).all()))
+
+
+def hold_counts(data: Dataset) -> bool:
+    """Do rows hold whole numbers from 0 upwards and nothing else, and no range that would make grey levels of them?"""
+    if data.value_range is not None:
+        return False
+    return all(bool((block >= 0).all()) and bool((block == np.rint(block)).all()) for _, block in _row_blocks(data.X))
+
+
+def binary_coding(data: Dataset) -> tuple[float, float] | None:
+    """The lowest and the highest value if their signs do not tell on from off, as those of 0, 1 and of −1, 1 do."""
+    low, high = _extremes(data)
+    return (low, high) if low < high and not low <= 0 < high else None
+
+
+def _row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
+    """X block by block, dense, about a million entries each."""
+    step = max(1, BLOCK_ELEMENTS // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        rows = slice(start, start + step)
+        yield rows, X[rows].toarray() if hasattr(X, "indptr") else X[rows]
+
+
+def _extremes(data: Dataset) -> tuple[float, float]:
+    """The lowest and the highest value."""
+    if data.is_sparse:
+        ends = _stored_values(data.X)
+        return float(ends.min()), float(ends.max())
+    known: dict[str, Any] = getattr(data.X, "known", {})  # of rows that are read anew each time
+    if "extremes" not in known:
+        seen = [(block.min(), block.max()) for _, block in _row_blocks(data.X)]
+        known["extremes"] = float(min(low for low, _ in seen)), float(max(high for _, high in seen))
+    found: tuple[float, float] = known["extremes"]
+    return found
+
+
+def _have_differing_scales(data: Dataset, threshold: float) -> bool:
+    """Would a threshold between the lowest and the highest value of all leave half of the columns or more without a second value?"""
+    if data.is_sparse:
+        return False
+    low, high = _extremes(data)
+    on = [threshold_mask(block, low + threshold * (high - low)) for _, block in _row_blocks(data.X)]
+    some, every = (np.array([kind(block, axis=0) for block in on]) for kind in (np.any, np.all))
+    return bool(2 * (some.any(axis=0) & ~every.all(axis=0)).sum() <= data.X.shape[1])
+
+
+def _binary_levels(data: Dataset) -> tuple[float, float] | None:
+    """The lowest and the highest value if there are no others."""
+    low, high = _extremes(data)
+    if data.is_sparse:
+        entries = _stored_values(data.X)
+        return (low, high) if ((entries == low) | (entries == high)).all() else None
+    if all(((block == low) | (block == high)).all() for _, block in _row_blocks(data.X)):
+        return low, high
+    return None
+
+
+def _stored_values(X: Any) -> Array:
+    """The entries of a CSR matrix, with a 0 for those that it leaves out."""
+    left_out: Array = np.zeros(min(1, X.shape[0] * X.shape[1] - X.nnz), dtype=X.dtype)
+    return np.concatenate([X.data, left_out])
+
+
+def threshold_mask(X: Any, cut: float, in_place: bool = False, sparse: bool = False) -> Any:
+    """X ≥ cut as bool, compared in double precision."""
+    if sparse and cut > 0 and hasattr(X, "indptr"):
+        on = X.astype(bool)
+        on.data = X.data >= np.float64(cut)
+        on.eliminate_zeros()
+        return on
+    overwritten = in_place and not hasattr(X, "indptr") and X.itemsize == 1 and X.flags.writeable and X.flags.c_contiguous
+    on = X.view(bool) if overwritten else np.empty(X.shape, dtype=bool)
+    for rows, block in _row_blocks(X):
+        np.greater_equal(block, np.float64(cut), out=on[rows])
+    return on

@@ -1,0 +1,81 @@
+"""Locks on files, which end with the process that holds them (flock); where a file system has none, nothing is locked."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from herdcli.errors import CannotCreate, Locked
+
+
+def lock_path(target: str, suffix: str) -> Path:
+    """The hidden file `.NAME.suffix` in the target's folder; a very long NAME is cut."""
+    folder, name = os.path.split(target)
+    stem = name if len(os.fsencode(name)) <= 240 else os.fsencode(name)[:200].decode("utf-8", "ignore")
+    return Path(folder or ".", f".{stem}.{suffix}")
+
+
+def acquire(file: Path, message: str, *, where: str, hint: str | None = None) -> int:
+    """An open descriptor of `file`, made if need be and locked.
+
+    where  the name that errors show.  Raises Locked (75) with the message while another process holds it, CannotCreate (73).
+    """
+    while True:
+        try:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise CannotCreate(f"cannot be created ({error.strerror or error})", where=where) from error
+        try:
+            _lock(descriptor, message, where, hint)
+            if is_current(file, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def is_current(file: Path, descriptor: int) -> bool:
+    """Is the locked file still the one of that name?  (The run before may have renamed or removed it.)"""
+    try:
+        return os.path.samestat(os.stat(file, follow_symlinks=False), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def hold_lock(path: str, message: str, *, hint: str | None = None) -> Iterator[None]:
+    """Hold the lock file at `path`; it stays there, as that of flock(1) does."""
+    descriptor = acquire(Path(path), message, where=path, hint=hint)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def hold_output_lock(path: str, message: str, *, hint: str | None = None) -> Iterator[None]:
+    """Be the one run that writes `path` again and again, by a lock file beside it that goes away at the end."""
+    file = lock_path(path, "herd-lock")
+    descriptor = acquire(file, message, where=path, hint=hint)
+    try:
+        yield
+    finally:
+        if is_current(file, descriptor):
+            with contextlib.suppress(OSError):  # unlocked it hinders nobody
+                file.unlink()
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, message: str, where: str, hint: str | None) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Locked(message, where=where, hint=hint) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise

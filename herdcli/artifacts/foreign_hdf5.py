@@ -1,0 +1,59 @@
+"""HDF5 whose arrays have the names that other programs give them: x_train and y_train, images and labels, data …"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from herdcli.artifacts import codec, hdf5_contents, hdf5_guard, named_arrays, unsealed_hdf5
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.load_options import LoadOptions
+
+KINDS = "fiubSO"
+
+
+def has_foreign_arrays(file: Any) -> bool:
+    """Are there rows under such names, or in netCDF one matrix alone, and none under X?"""
+    return "X" not in file and bool(named_arrays.find_row_array(list(file)) or named_arrays.find_parts(list(file)) or _lone_variable(file))
+
+
+def _lone_variable(file: Any) -> str | None:
+    """The one variable with dimensions of a netCDF file."""
+    return _lone_matrix(_root_datasets(file)) if hdf5_contents.is_netcdf(file) else None
+
+
+def _root_datasets(file: Any) -> dict[str, Any]:
+    """The datasets of a file that lie in no group, by name."""
+    found = {name: file[name] for name in file if file.get(name, getclass=True) is h5py.Dataset}
+    return {name: item for name, item in found.items() if not hdf5_contents.is_dimension(item)}
+
+
+def _lone_matrix(datasets: dict[str, Any]) -> str | None:
+    found = list(hdf5_contents.candidate_matrices(datasets))
+    return found[0] if len(found) == 1 else None
+
+
+def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+    """The data set of a file whose arrays have the names that other programs give them: x_train, images, data …"""
+    top = {path[1:]: item for path, item in hdf5_guard.walk_datasets(file, where=name, soft=True).items() if path.count("/") == 1}
+    readable = {column: item for column, item in top.items() if item.dtype.kind in KINDS and not hdf5_contents.is_dimension(item)}
+    rows = asked.rows
+    if (
+        rows is None
+        and not named_arrays.find_row_array(readable)
+        and not named_arrays.find_parts(readable)
+        and (rows := _lone_variable(file))
+    ):
+        asked.note(f"{name}: rows are read from /{rows}")
+    hdf5_guard.check_readable({f"/{column}": item for column, item in readable.items()}, limit=asked.limit, where=name)
+    values = {column: codec.read_array(item, text=object) for column, item in readable.items()}
+    rows = rows or named_arrays.find_row_array(values)
+    if rows in values:
+        values[rows] = unsealed_hdf5.unpack_values(values[rows], top[rows], name, asked.note)
+    if asked.rows is not None:
+        values["X"] = values.pop(asked.rows)
+    elif rows is not None and rows in values and "X" not in values and rows not in named_arrays.ROWS:
+        values["X"] = values.pop(rows)
+    return named_arrays.dataset_from_arrays(
+        values, where=name, asked=asked, hint="a data set keeps its rows in /X (n, d) and its labels in /y (n)"
+    )

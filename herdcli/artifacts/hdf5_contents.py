@@ -1,0 +1,53 @@
+"""What an HDF5 file holds: the list for hints, and the place that FILE.h5:/PATH names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from herdcli.artifacts import hdf5_guard
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.errors import BadUsage
+
+LISTED = 8
+DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
+
+
+def describe_datasets(datasets: Mapping[str, Any]) -> str:
+    """Datasets with their sizes, as a hint lists them."""
+    shown = [f"{path} ({'×'.join(map(str, item.shape or ())) or 'single'})" for path, item in sorted(datasets.items())]
+    return ", ".join(shown[:LISTED]) + (" …" if len(shown) > LISTED else "") or "nothing"
+
+
+def is_dimension(item: Any) -> bool:
+    """Is a dataset a dimension of netCDF without values?"""
+    name = item.attrs.get("NAME", b"")
+    return isinstance(name, bytes) and name.startswith(DIMENSION)
+
+
+def is_netcdf(file: Any) -> bool:
+    """Did a library of netCDF write a file?"""
+    return "_NCProperties" in file.attrs or any(
+        is_dimension(file[name]) for name in file if file.get(name, getclass=True, getlink=False) is h5py.Dataset
+    )
+
+
+def candidate_matrices(datasets: Mapping[str, Any]) -> dict[str, Any]:
+    """The datasets of numbers that may be rows: two dimensions or more, no dimensions of netCDF."""
+    return {path: item for path, item in datasets.items() if item.dtype.kind in "fiub" and item.ndim > 1 and not is_dimension(item)}
+
+
+def resolve_member(file: Any, member: str, *, where: str) -> tuple[Any, str | None]:
+    """The group that a path leads to, or the group of the dataset that it leads to and the name of that.
+
+    Raises BadUsage for a path that leads to neither.
+    """
+    datasets = hdf5_guard.walk_datasets(file, where=where, soft=True)
+    path = f"/{member.strip('/')}"
+    if path in datasets:
+        above, _, name = path.rpartition("/")
+        return file[above or "/"], name
+    if member.strip("/") and not any(other.startswith(f"{path}/") for other in datasets):
+        raise BadUsage(f"has no {path}", where=where, hint=f"it has {describe_datasets(datasets)}")
+    found = file[path]
+    return (found, None) if isinstance(found, h5py.Group) else (file, None)

@@ -1,0 +1,211 @@
+"""What an HDF5 file may contain before any of it is read: plain data in hard-linked groups, nothing else.
+
+HDF5 can point to other files, to sources that read as zeros when missing, to plug-ins, and can
+declare more than any memory holds.  A file is walked link by link, without following those that
+lead elsewhere, before a dataset is touched; what will be read is then checked once more.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from herdcli.artifacts import memory_budget, process_limits
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.errors import DataError, HerdError
+
+FILTERS = {
+    h5py.h5z.FILTER_DEFLATE,
+    h5py.h5z.FILTER_SHUFFLE,
+    h5py.h5z.FILTER_FLETCHER32,
+    h5py.h5z.FILTER_LZF,
+    h5py.h5z.FILTER_SCALEOFFSET,
+    h5py.h5z.FILTER_NBIT,
+}
+LEAST = {  # bytes that a chunk has at least under a filter whose decoder reads so many without looking whether they are there
+    h5py.h5z.FILTER_FLETCHER32: 4,  # its check sum
+    h5py.h5z.FILTER_SCALEOFFSET: 21,  # its header
+}
+CONVERT = "copy the data into a plain file, for instance with h5repack or h5py"
+MAX_OBJECTS = 1_000_000
+
+
+@contextmanager
+def open_guarded(path: str, *, where: str, soft: bool = False) -> Iterator[Any]:
+    """The file opened for reading and walked; whatever HDF5 raises becomes one DataError.
+
+    soft  links to another name in the same file are followed, as people's files have them.
+    """
+    try:
+        with h5py.File(path, "r", locking="best-effort") as file:
+            walk_datasets(file, where=where, soft=soft)
+            yield file
+    except (HerdError, MemoryError):
+        raise
+    except BlockingIOError as error:
+        raise DataError("another program is writing this file", where=where, hint="wait until it is closed") from error
+    except Exception as error:
+        if process_limits.is_memory_error(error):
+            raise MemoryError from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(
+            f"HDF5 cannot read the file ({reason})", where=where, hint="it may be cut short or damaged: fetch it again"
+        ) from error
+
+
+def walk_datasets(file: Any, *, where: str, soft: bool = False) -> dict[str, Any]:
+    """Every dataset of the file, or of a group, by its name there, reached over hard links, each object once.
+
+    soft  those that are reached over soft links too, which lead to what hard links reach.
+    """
+    datasets: dict[str, Any] = {}
+    links: dict[str, str] = {}
+    groups = {""}
+    seen = {_object_address(file.id)}
+    waiting = [("", file.id)]
+    while waiting:
+        prefix, group = waiting.pop()
+        for raw in group:
+            name = f"{prefix}/{raw.decode('utf-8', 'replace')}"
+            if soft and group.links.get_info(raw).type == h5py.h5l.TYPE_SOFT:
+                links[name] = posixpath.normpath(posixpath.join(prefix or "/", group.links.get_val(raw).decode("utf-8", "replace")))
+                continue
+            _check_link(group, raw, name, where)
+            item = h5py.h5o.open(group, raw)
+            identity = _object_address(item)
+            if identity in seen:
+                raise DataError(f"{name} is an object the file links twice", where=where, hint=CONVERT)
+            seen.add(identity)
+            if len(seen) > MAX_OBJECTS:
+                raise DataError(f"has more than {MAX_OBJECTS} objects", where=where)
+            if isinstance(item, h5py.h5g.GroupID):
+                groups.add(name)
+                waiting.append((name, item))
+            elif isinstance(item, h5py.h5d.DatasetID):
+                _check_storage(item, name, where)
+                datasets[name] = h5py.Dataset(item)
+    return datasets | _resolve_soft_links(links, datasets, groups, where)
+
+
+def _resolve_soft_links(links: dict[str, str], datasets: dict[str, Any], groups: set[str], where: str) -> dict[str, Any]:
+    """The datasets that soft links reach, by the names that they have there.  Raises DataError for links that lead nowhere."""
+    found: dict[str, Any] = {}
+    for name, target in links.items():
+        for _ in links:  # a link may lead to a link
+            target = links.get(target, target)
+        if target in datasets:
+            found[name] = datasets[target]
+        elif target in groups:
+            found |= {f"{name}{path[len(target) :]}": item for path, item in datasets.items() if path.startswith(f"{target}/")}
+        else:
+            raise DataError(f"{name} is a soft link to {target}, which is not there", where=where, hint=CONVERT)
+        if len(found) > MAX_OBJECTS:
+            raise DataError(f"has more than {MAX_OBJECTS} objects", where=where)
+    return found
+
+
+def _object_address(item: Any) -> tuple[int, int]:
+    info = h5py.h5o.get_info(item)
+    return info.fileno, info.addr
+
+
+def _check_link(group: Any, raw: bytes, name: str, where: str) -> None:
+    kind = group.links.get_info(raw).type
+    if kind != h5py.h5l.TYPE_HARD:
+        word = {h5py.h5l.TYPE_SOFT: "a soft link", h5py.h5l.TYPE_EXTERNAL: "a link to another file"}.get(kind, "a link of an unknown type")
+        raise DataError(f"{name} is {word}, which is not followed", where=where, hint=CONVERT)
+
+
+def _check_storage(dataset: Any, name: str, where: str) -> None:
+    properties = dataset.get_create_plist()
+    if properties.get_external_count():
+        raise DataError(f"{name} keeps its data in another file, which is not opened", where=where, hint=CONVERT)
+    if properties.get_layout() == h5py.h5d.VIRTUAL:
+        raise DataError(f"{name} is a virtual dataset, which is not followed", where=where, hint=CONVERT)
+
+
+def check_readable(datasets: dict[str, Any], *, limit: int, where: str) -> None:
+    """Raise DataError unless these datasets have plain types, known filters, data, and fit `limit` bytes together."""
+    total = 0
+    for name, dataset in datasets.items():
+        _check_type(dataset, name, where)
+        _check_filters(dataset, name, where)
+        total += _declared_bytes(dataset)
+        if total > limit:
+            memory_budget.require_memory(total, limit, where=f"{where}: {name}")
+        _check_written(dataset, name, where)
+        _check_texts(dataset, limit, f"{where}: {name}")
+
+
+def _check_type(dataset: Any, name: str, where: str) -> None:
+    dtype = dataset.dtype
+    text = h5py.check_string_dtype(dtype)
+    if not (text or (dtype.kind in "fiub" and (dtype.itemsize <= 8 or dtype.kind == "f"))):
+        named = {"c": "complex numbers", "V": "compound values", "O": "references or ragged arrays"}.get(dtype.kind, f"type {dtype}")
+        raise DataError(f"{name} holds {named}; numbers, booleans and strings are read", where=where)
+
+
+def _check_filters(dataset: Any, name: str, where: str) -> None:
+    properties, least = dataset.id.get_create_plist(), 0
+    for index in range(properties.get_nfilters()):
+        code, _, _, label = properties.get_filter(index)
+        if code not in FILTERS:
+            shown = label.decode("utf-8", "replace") or str(code)
+            raise DataError(
+                f"{name} is compressed with the filter {shown}, which herd does not load", where=where, hint="h5repack -f GZIP=4"
+            )
+        least = max(least, LEAST.get(code, 0))
+    if least:
+        _check_chunks(dataset, least, name, where)
+
+
+def _check_chunks(dataset: Any, least: int, name: str, where: str) -> None:
+    """Refuse chunks that are shorter than what libhdf5 reads of them: it would read, and write, beyond their ends."""
+
+    def short(chunk: Any) -> int | None:
+        return int(chunk.size) if chunk.size < least else None
+
+    found = dataset.id.chunk_iter(short)
+    if found is not None:
+        raise DataError(f"{name} has a chunk of {found} bytes, its filters need {least}", where=where, hint="fetch or make the file again")
+
+
+def _declared_bytes(dataset: Any) -> int:
+    """What reading takes: all elements, or one chunk if that is larger; text counts 64 bytes apiece at least."""
+    item: int = max(dataset.dtype.itemsize, 64) if dataset.dtype.kind in "OS" else dataset.dtype.itemsize
+    return item * max(math.prod(dataset.shape or ()), math.prod(dataset.chunks or ()))
+
+
+def _check_written(dataset: Any, name: str, where: str) -> None:
+    if dataset.shape is None:
+        raise DataError(f"{name} is empty (a null dataspace)", where=where)
+    if not dataset.size:
+        return
+    if dataset.chunks:
+        expected = math.prod(-(-length // chunk) for length, chunk in zip(dataset.shape, dataset.chunks, strict=True))
+        missing = expected - dataset.id.get_num_chunks()
+        if missing:
+            raise DataError(f"{name} was declared and never fully written ({missing} of {expected} chunks are missing)", where=where)
+    elif dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED:
+        raise DataError(f"{name} was declared and never written", where=where)
+
+
+def _check_texts(dataset: Any, limit: int, where: str) -> None:
+    """Refuse strings that unfold to more than `limit`: many entries may point to one long text.
+
+    No text is longer than its file, so blocks of limit / file size entries are safe to look at.
+    """
+    if dataset.dtype.kind != "O" or not dataset.size:
+        return
+    longest = dataset.file.id.get_filesize()
+    if dataset.size * longest <= limit:
+        return
+    step, total = max(1, limit // longest), 0
+    if dataset.ndim != 1:
+        raise DataError("holds text in more than one dimension", where=where)
+    for start in range(0, len(dataset), step):
+        total += sum(len(text) for text in dataset[start : start + step].ravel())
+        memory_budget.require_memory(total, limit, where=where)

@@ -1,0 +1,438 @@
+"""`load` and `save`: the two doors between files and values that every command uses."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import field, replace
+from importlib import import_module
+from typing import Any, BinaryIO
+
+from herdcli.artifacts import format_detection, hdf5_guard, process_limits, seal_header, sealed_hdf5
+from herdcli.artifacts.atomic_output import atomic_file, check_destination, compress_file
+from herdcli.artifacts.byte_sources import LimitedText, Source, open_source
+from herdcli.artifacts.column_alignment import select_columns
+from herdcli.artifacts.column_roles import BY_NAME_ROLES, NONE, ColumnRoles
+from herdcli.artifacts.dataset import Dataset, validate
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.recoding import Recoding
+from herdcli.errors import BadUsage, DataError
+from herdcli.kinds import CHECKPOINT, KINDS, Kind, kind_of, kinds_exporting
+from herdcli.parts import import_named
+from herdcli.records import dataclass
+
+TEXT = ("csv", "svmlight", "vw")
+SHARD = "-shard"  # ends the kinds that hold a part of one
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What was read: the value, the records of the commands that made it, and the identity of its bytes.
+
+    sha256  the seal's digest, or that of the (uncompressed) bytes of an unsealed file.
+    """
+
+    kind: str
+    value: Any
+    history: list[dict[str, Any]]
+    sha256: str
+    name: str
+    size: int
+    sealed: bool
+    recoding: Recoding = field(default_factory=Recoding)  # of text and gaps in the columns it was learned from
+
+
+@dataclass(frozen=True)
+class SavedArtifact:
+    """What was written: the artifact's kind and its size in bytes."""
+
+    kind: str
+    size: int
+
+
+Prepare = Callable[[Dataset, list[str], str, Recoding], tuple[Dataset, Recoding]]
+
+
+def load(
+    path: str,
+    *,
+    kinds: Collection[str] | None = None,
+    input_format: str | None = None,
+    max_memory: int | None = None,
+    note: Callable[[str], None] | None = None,
+    label: str | None = None,
+    keep: Collection[str] = (),
+    also: Collection[str] = (),
+    missing: bool = False,
+    gaps: Collection[str] = (),
+    fills: bool = False,
+    as_text: Collection[str] = (),
+    layer: str | None = None,
+    labels: bool = True,
+    roles: ColumnRoles = BY_NAME_ROLES,
+    prepare: Prepare | None = None,
+    account: Callable[[str, bool], None] | None = None,
+) -> Artifact:
+    """Read an artifact or a data set of any known format; "-" is stdin.
+
+    kinds         the kinds the caller can use; others are refused.
+    input_format  one of sniff.FORMATS instead of what the content says.
+    max_memory    bytes the input may declare; default half of what is available.
+    note          called with one line for what was ignored or assumed.
+    label         column or dataset that holds the labels.
+    keep          further columns that the data set must have; others of a sealed data set come along.
+    also          further columns that come along where they are there.
+    missing       empty cells and NaN are missing values, which the caller can use; a row without a label has −1.
+    gaps          further columns of numbers that may lack some, NaN then.
+    fills         gaps are let in for `prepare`, which has to remove them.
+    as_text       columns that are read as text, also where it looks like numbers.
+    layer         of an AnnData file: the layer that holds the rows.
+    labels        False: the rows' own labels are not asked for, and left out, whatever their column holds.
+    roles         which columns of a table are labels, splits and weights, and which of the others are read.
+    prepare       (data set, names of its columns of text, name, its own recoding) -> the data set in numbers, with what was learned for it.
+    account       called with a line that says how many lines, rows and columns a table has, which were not used, and whether all were.
+    Raises NoInput (66), DataError (65), BadUsage (2).
+    """
+    options = LoadOptions.of(
+        max_memory,
+        note,
+        label=label,
+        keep=(*keep, *also),
+        required=keep,
+        missing=missing or fills,
+        gaps=gaps,
+        texts=prepare is not None,
+        as_text=as_text,
+        layer=layer,
+        labels=labels,
+        roles=roles,
+    )
+    artifact = _read_folder(path, options) if os.path.isdir(path) else None
+    if artifact is None:
+        artifact = _load_path(path, input_format, options)
+    if kinds is not None and artifact.kind not in kinds:
+        if artifact.kind.endswith(SHARD):
+            what = f"is {artifact.value.place.name} of kind {artifact.kind.removesuffix(SHARD)}, not the whole"
+            raise DataError(what, where=artifact.name, hint="herd merge joins the shards of a run")
+        raise DataError(f"is of kind {artifact.kind}, expected {' or '.join(sorted(kinds))}", where=artifact.name)
+    if isinstance(artifact.value, Dataset):
+        if prepare is not None:
+            artifact = _prepare_columns(artifact, prepare, options.keep)
+        validate(artifact.value, where=artifact.name, missing=missing, gaps=gaps)
+        _require_columns(artifact.value, keep, artifact.name)
+        if account is not None and options.account:
+            told = [(each, True) if isinstance(each, str) else each.summary(artifact.value) for each in options.account]
+            account(f"{artifact.name}: {', '.join(line for line, _ in told)}", all(complete for _, complete in told))
+    return artifact
+
+
+def _load_path(path: str, input_format: str | None, options: LoadOptions) -> Artifact:
+    with open_source(path, limit=options.limit) as source:
+        try:
+            if source.encoding is not None:
+                options.note(f"{source.name}: read as {source.encoding}, since it is not UTF-8 (--encoding declares another)")
+            return _read_source(source, input_format, options)
+        except MemoryError as error:
+            raise process_limits.memory_error(where=source.name) from error
+
+
+def _prepare_columns(artifact: Artifact, prepare: Prepare, keep: Collection[str]) -> Artifact:
+    """Columns of text and gaps as numbers.  A sealed data set has no such text, and may bring what its numbers were made by."""
+    data: Dataset = artifact.value
+    asked_for = set(keep)
+    texts = (
+        []
+        if artifact.sealed
+        else [name for name, values in (data.columns or {}).items() if values.dtype.kind == "U" and name not in asked_for]
+    )
+    value, recoding = prepare(data, texts, artifact.name, artifact.recoding)
+    return replace(artifact, value=value, recoding=artifact.recoding.joined(recoding))
+
+
+def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
+    for name in keep:
+        if name not in (data.columns or {}) and name != "y":  # which a sealed data set has as its labels, and others may not have
+            hint = "herd convert --keep NAME keeps a column of an unsealed file"
+            raise BadUsage(f"has no further column '{name}'", where=where, hint=hint)
+
+
+def _read_source(source: Source, input_format: str | None, options: LoadOptions) -> Artifact:
+    form = format_detection.check_format_name(input_format) if input_format else format_detection.detect_format(source.head, source.name)
+    if form == "npz" and (kept := _read_archive(source, input_format, options)) is not None:
+        return kept
+    if source.member is not None and form not in ("hdf5", "npz"):
+        raise BadUsage(f"is {form}, which has no parts to name", where=source.name, hint="FILE.h5:/PATH, FILE.xlsx:SHEET and FILE.zip:NAME")
+    if form == "hdf5":
+        return _select_columns(_read_hdf5(source, options), options)
+    if form == "parquet":
+        found = _read_parquet(source, options)
+        return _select_columns(found, options) if found.sealed else found
+    if form == "idx":
+        return _select_columns(_read_idx(source, options), options)
+    value = _read_export(source, form, options)
+    found = Artifact("dataset", value, [], source.sha256, source.name, source.size, False)
+    return found if form in TABLES else _select_columns(found, options)
+
+
+def _select_columns(found: Artifact, options: LoadOptions) -> Artifact:
+    """An artifact; of a data set whose columns are no table's, the columns that --columns and --drop leave."""
+    if not isinstance(found.value, Dataset) or not options.roles.selects:
+        return found
+    return replace(found, value=select_columns(found.value, options.roles, found.name))
+
+
+def _read_archive(source: Source, input_format: str | None, options: LoadOptions) -> Artifact | None:
+    """What one file in a zip archive holds; None for archives that are a format of their own: NumPy's arrays and workbooks."""
+    from herdcli.artifacts import zip_archives
+
+    with source.file() as path:
+        if _is_workbook(path) or not zip_archives.is_archive(path):
+            return None
+        with zip_archives.open_member(path, source.member, where=source.name, limit=options.limit) as inner:
+            found = _read_source(inner, None if input_format == "npz" else input_format, options)
+    return replace(found, sha256=source.sha256, size=source.size)
+
+
+def _read_hdf5(source: Source, options: LoadOptions) -> Artifact:
+    name, stated = source.name, seal_header.parse_seal(source.head, where=source.name)
+    with source.file() as path:
+        if stated is None:
+            format_detection.refuse_lost_seal(source.head, name)
+            with hdf5_guard.open_guarded(path, where=name, soft=True) as file:
+                source.forget_file()
+                group, options = _resolve_member(file, source.member, name, options)
+                value: Any = _choose_hdf5_reader(group, options).read(group, name, options)
+            return Artifact("dataset", value, [], source.sha256, name, source.size, False)
+        seal_header.verify_seal(stated, source.size, source.sha256, where=name)
+        if stated.kind == CHECKPOINT:
+            hint = "resume it with --checkpoint FILE --resume and the command that wrote it"
+            raise DataError("is a checkpoint", where=name, hint=hint)
+        with hdf5_guard.open_guarded(path, where=name) as file:
+            source.forget_file()
+            value, history, recoding = sealed_hdf5.read_sealed(file, stated.kind, limit=options.limit, where=name)
+    known = Recoding() if recoding is None else Recoding.from_json(str(recoding), where=name)
+    return _without_unwanted_labels(Artifact(stated.kind, value, history, stated.sha256, name, source.size, True, known), options)
+
+
+def _resolve_member(file: Any, member: str | None, where: str, options: LoadOptions) -> tuple[Any, LoadOptions]:
+    """The group that FILE:/PATH names, with the rows among its datasets; the whole file where none is named.
+
+    Raises BadUsage with what there is for a path that leads to none.
+    """
+    if member is None:
+        return file, options
+    from herdcli.artifacts import hdf5_contents
+
+    group, rows = hdf5_contents.resolve_member(file, member, where=where)
+    return group, replace(options, rows=rows)
+
+
+def _choose_hdf5_reader(file: Any, options: LoadOptions) -> Any:
+    """The module that reads an HDF5 file without our seal."""
+    from herdcli.artifacts import anndata, arviz, foreign_hdf5, tenx_genomics, unsealed_hdf5
+
+    if options.rows is not None:
+        return foreign_hdf5
+    if tenx_genomics.is_tenx(file):
+        return tenx_genomics
+    if arviz.is_inference_data(file):
+        return arviz
+    if anndata.is_anndata(file):
+        return anndata
+    return foreign_hdf5 if foreign_hdf5.has_foreign_arrays(file) else unsealed_hdf5
+
+
+def _without_unwanted_labels(found: Artifact, options: LoadOptions) -> Artifact:
+    """A sealed artifact, whose labels stay what they are; without them where none are wanted."""
+    if options.label == NONE and isinstance(found.value, Dataset):
+        return replace(found, value=replace(found.value, y=None, class_names=None))
+    if options.label is not None:
+        options.note(f"{found.name}: sealed, its labels stay what they are")
+    return found
+
+
+def verify_hdf5(source: Source, stated: seal_header.Seal, *, limit: int) -> str:
+    """The kind of sealed HDF5 whose bytes are those that were sealed and whose contents are what the kind allows.
+
+    Of a checkpoint, which only the command that goes on from it can read, everything but its state.  Raises DataError.
+    """
+    if stated.kind == CHECKPOINT:
+        with source.file() as path:
+            seal_header.verify_seal(stated, source.size, source.sha256, where=source.name)
+            with hdf5_guard.open_guarded(path, where=source.name) as file:
+                sealed_hdf5.root_attributes(file, CHECKPOINT, where=source.name)
+                hdf5_guard.check_readable(hdf5_guard.walk_datasets(file, where=source.name), limit=limit, where=source.name)
+        return CHECKPOINT
+    found = _read_hdf5(source, LoadOptions(limit, missing=True))
+    if isinstance(found.value, Dataset):
+        validate(found.value, where=found.name, missing=True)
+    return found.kind
+
+
+def _read_parquet(source: Source, options: LoadOptions) -> Artifact:
+    from herdcli.artifacts import parquet_files
+
+    with source.file() as path:
+        digest = parquet_files.verify_seal(path, where=source.name)
+        kind, value, history, known = parquet_files.read_table(path, digest is not None, where=source.name, asked=options)
+        found = Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None, known)
+        return found if digest is None else _without_unwanted_labels(found, options)
+
+
+BY_NAME = {  # format -> module, function: readers of files that can be opened by name
+    "npz": ("npz", "read"),
+    "npy": ("npz", "read_array"),
+    "arrow": ("parquet_files", "read_arrow"),
+    "matlab": ("matlab", "read"),
+    "excel": ("spreadsheets", "read"),
+}
+TABLES = ("csv", "json", "arrow", "excel")  # whose reader selects columns
+STREAMED = {"json": "jsonlines", "wav": "audio"}  # format -> module of readers of streams
+
+
+def _read_folder(path: str, options: LoadOptions) -> Artifact | None:
+    """The data set of a folder of pictures, or of Parquet files; None for what is none."""
+    from herdcli.artifacts import image_folder, parquet_folder
+
+    if parts := parquet_folder.list_parquet_files(path):
+        value, digest, size = parquet_folder.read_folder(path, parts, options)
+        return Artifact("dataset", value, [], digest, path, size, False)
+    paths = image_folder.image_files(path)
+    if not paths:
+        return None
+    value, digest, size = image_folder.read_folder(path, paths, options)
+    return Artifact("dataset", value, [], digest, path, size, False)
+
+
+def _read_idx(source: Source, options: LoadOptions) -> Artifact:
+    from herdcli.artifacts import idx
+
+    with source.reader() as stream:
+        value, beside = idx.read_dataset(stream, where=source.name, asked=options)
+    digest = source.sha256 if beside is None else idx.joint_digest(source.sha256, beside)
+    return Artifact("dataset", value, [], digest, source.name, source.size, False)
+
+
+def _is_workbook(path: str) -> bool:
+    from herdcli.artifacts.spreadsheets import is_workbook
+
+    return is_workbook(path)
+
+
+def _read_export(source: Source, form: str, options: LoadOptions) -> Dataset:
+    """A data set of a format without seals."""
+    if form in BY_NAME:
+        with source.file() as path:
+            module, function = BY_NAME["excel" if form == "npz" and _is_workbook(path) else form]
+            found: Dataset = getattr(import_module(f"herdcli.artifacts.{module}"), function)(
+                path, where=source.name, asked=replace(options, member=source.member)
+            )
+            return found
+    if form in STREAMED:
+        with source.reader() as opened:
+            return import_module(f"herdcli.artifacts.{STREAMED[form]}").read(opened, where=source.name, asked=options)  # type: ignore[no-any-return]
+    with source.reader() as whole:
+        marks = b":\n" if form == "svmlight" else b",;\t \n"
+        stream: BinaryIO = io.BufferedReader(LimitedText(whole, marks, limit=options.limit, where=source.name), 1 << 18)
+        if form == "svmlight":
+            from herdcli.artifacts import svmlight
+
+            return svmlight.read_dataset(stream, where=source.name, note=options.note, limit=options.limit)
+        from herdcli.artifacts import delimited_text, stan
+
+        if stan.is_stan(source.head):
+            return stan.read(stream, source.head, where=source.name, asked=options)
+        return delimited_text.read(stream, source.head, where=source.name, asked=options)
+
+
+def output_format(path: str, format: str | None, kind: str) -> str:
+    """The format that `save` would write.  Raises BadUsage for a format that the kind cannot have."""
+    if kind.endswith(SHARD) and (format or format_detection.output_format_from_suffix(path) or "hdf5") != "hdf5":
+        raise BadUsage("a shard can only be written as HDF5", where=path, hint="herd merge can write the other formats")
+    form = (
+        format_detection.check_format_name(format, format_detection.WRITES)
+        if format
+        else format_detection.output_format_from_suffix(path) or "hdf5"
+    )
+    if form in ("netcdf", *format_detection.OF_MODELS):
+        _check_export(path, form, kind)
+    elif form not in ("hdf5", "parquet") and kind != "dataset":
+        raise BadUsage(f"a {kind} cannot be written as {form}, only a data set can", where=path, hint="write HDF5: -o FILE.h5")
+    return form
+
+
+def _check_export(path: str, form: str, kind: str) -> None:
+    """Raise BadUsage unless a kind has such a form, and the library that writes it is there."""
+    if form not in KINDS[kind].exports:
+        able = ", ".join(kinds_exporting(form))
+        raise BadUsage(f"a {kind} cannot be written as {form}", where=path, hint=f"kinds that can: {able}; others: -o FILE.h5")
+    if form in format_detection.LIBRARIES and importlib.util.find_spec(form) is None:
+        raise BadUsage(f"{form} files need the package {form}", where=path, hint=f"pip install 'herdcli[{form}]'")
+
+
+def check_output(path: str, kind: str, *, format: str | None = None, clobber: bool = True) -> None:
+    """Raise now what `save` would raise of its destination and format when the work is done."""
+    check_destination(path, clobber=clobber, binary=output_format(path, format, kind) not in TEXT)
+
+
+def save(
+    path: str,
+    value: Any,
+    history: list[dict[str, Any]],
+    *,
+    format: str | None = None,
+    clobber: bool = True,
+    recoding: Recoding | None = None,
+    missing: bool = False,
+    leading: Sequence[str] = (),
+) -> SavedArtifact:
+    """Write a value as an artifact; "-" is stdout.
+
+    format  hdf5 or parquet (sealed), csv, npz, npy or svmlight (exports of data sets); by the suffix of
+    `path` if not given, else hdf5.  recoding: kept beside the value in HDF5 and Parquet; CSV has the names of states instead.
+    missing: a data set may have NaN.  leading: which of its further columns stand first in a table, where others stand after the features.
+    Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
+    """
+    kind = kind_of(value)
+    form = output_format(path, format, kind.name)
+    if isinstance(value, Dataset):
+        validate(value, missing=missing)
+    packed = format_detection.compression_from_suffix(path) if form == "csv" else None
+    with atomic_file(path, clobber=clobber, binary=form not in TEXT) as temporary:
+        _write(temporary, form, kind, value, history, recoding or Recoding(), leading)
+        if packed:
+            compress_file(temporary, packed)
+        size = os.stat(temporary).st_size
+    return SavedArtifact(kind.name, size)
+
+
+def _write(
+    path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], recoding: Recoding, leading: Sequence[str]
+) -> None:
+    more: dict[str, Any] = {"recoding": recoding.to_json()} if recoding else {}
+    if form == "hdf5":
+        sealed_hdf5.write_sealed(path, kind.name, kind.version, value, history, **more)
+    elif form == "parquet":
+        from herdcli.artifacts import parquet_files
+
+        parquet_files.write_table(path, kind, value, history, leading, **more)
+    elif form == "csv":
+        from herdcli.artifacts import delimited_text
+
+        delimited_text.write(path, value, leading, recoding.levels if recoding.codes else {})
+    elif form in kind.exports:
+        import_named(kind.exports[form])(path, value)
+    elif form == "wav":
+        from herdcli.artifacts import audio
+
+        audio.write(path, value)
+    elif form in ("npz", "npy"):
+        from herdcli.artifacts import npz
+
+        (npz.write if form == "npz" else npz.write_array)(path, value)
+    else:
+        from herdcli.artifacts import svmlight
+
+        svmlight.write(path, value)

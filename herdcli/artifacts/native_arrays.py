@@ -1,0 +1,104 @@
+"""The one entrance of foreign arrays: native byte order, C order and a type that all of herd works with.
+
+| stored as                                     | becomes                                                 |
+|-----------------------------------------------|---------------------------------------------------------|
+| any byte order, any strides                   | native, contiguous                                      |
+| float16                                       | float32, exactly                                        |
+| long double (10 to 16 bytes)                  | float64; values beyond its range are refused            |
+| bytes                                         | text, UTF-8                                             |
+| objects                                       | text                                                    |
+| dates and times, complex numbers, records     | refused                                                 |
+| CSR with any integer indices, in any order    | CSR with sorted int32 or int64 indices, duplicates added |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+SUPPORTED = 8  # bytes of an element
+DATES_HINT = "turn them into numbers (days since a start, the month, the hour), or remove the column"
+_REFUSED = {
+    "M": ("dates or times", DATES_HINT),
+    "m": ("lengths of time", "turn them into numbers: X.astype('timedelta64[s]').astype(float)"),
+    "V": ("records (a structured array)", "numpy.lib.recfunctions.structured_to_unstructured makes a plain array of it"),
+}
+
+
+def native_array(values: Any, *, name: str, where: str) -> Array:
+    """An array in native byte order and C order, of a supported type; text as `str`.  name  for messages.
+
+    Raises DataError for types that are no numbers and no text, and for long doubles beyond the range of float64.
+    """
+    given = np.asarray(values)
+    kind = given.dtype.kind
+    if kind == "c":
+        hint = "save the real and the imaginary part as two columns"
+        raise DataError(f"/{name} has type {given.dtype}, expected numbers", where=where, hint=hint)
+    if kind in _REFUSED:
+        what, hint = _REFUSED[kind]
+        raise DataError(f"/{name} holds {what}", where=where, hint=hint)
+    if kind == "S":
+        return _decode_text(given, name, where)
+    if kind == "O":
+        return np.asarray(given.astype(np.str_))
+    if kind == "f":
+        return _as_float(given, name, where)
+    return np.ascontiguousarray(given, dtype=given.dtype.newbyteorder("=")).reshape(given.shape)
+
+
+def _as_float(given: Array, name: str, where: str) -> Array:
+    """Real numbers as float32 or float64."""
+    wanted: Any = (
+        np.float32 if given.dtype.itemsize < 4 else np.float64 if given.dtype.itemsize > SUPPORTED else given.dtype.newbyteorder("=")
+    )
+    with np.errstate(over="ignore"):
+        made = np.ascontiguousarray(given, dtype=wanted).reshape(given.shape)
+    if given.dtype.itemsize > SUPPORTED and (lost := np.isfinite(given) & ~np.isfinite(made)).any():
+        worst = np.argwhere(lost)[0].tolist()
+        raise DataError(
+            f"/{name} has a long double in row {worst[0] if worst else 0} beyond the range of float64", where=where, hint="rescale it"
+        )
+    return made
+
+
+def _decode_text(given: Array, name: str, where: str) -> Array:
+    try:
+        return np.asarray(np.char.decode(given, "utf-8"))
+    except UnicodeDecodeError as error:
+        raise DataError(f"/{name} has text that is not UTF-8", where=where, hint="save it as str") from error
+
+
+def native_matrix(X: Any, *, name: str, where: str) -> Any:
+    """The rows: a dense array as of `native_array`, or a CSR matrix with native values whose indices are sorted and name a column once a
+    row."""
+    if not hasattr(X, "indptr"):
+        return native_array(X, name=name, where=where)
+    data = native_array(X.data, name=name, where=where)
+    if data is X.data and X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.data = data if data is not X.data else X.data
+    X.sort_indices()
+    if not X.has_canonical_format:
+        X = X.astype(np.int64) if X.data.dtype.kind in "iub" else X  # sums of small types would overflow
+        X.sum_duplicates()
+    return X
+
+
+def index_type(indices: Array, indptr: Array) -> Any:
+    """The one type of the two index arrays of a CSR matrix: int32, or int64 where that is stored or needed.
+
+    Raises ValueError for arrays that hold no indices.
+    """
+    for values in (indices, indptr):
+        if values.dtype.kind not in "iu":
+            raise ValueError("a CSR matrix has integer indices")
+        if values.dtype.kind == "u" and values.dtype.itemsize == SUPPORTED and values.size and values.max() > np.iinfo(np.int64).max:
+            raise ValueError("indices are larger than any matrix")
+    narrow = all(values.dtype.newbyteorder("=") in (np.int8, np.int16, np.int32, np.uint8, np.uint16) for values in (indices, indptr))
+    return np.int32 if narrow else np.int64

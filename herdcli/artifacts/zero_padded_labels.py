@@ -1,0 +1,82 @@
+"""Labels of a text that are whole numbers as far as its first lines show: read as bytes, and numbers once no 01 is among all of them.
+
+01 and 1 would be one number and are two labels, wherever in a file the zeros come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from herdcli.errors import DataError
+
+PADDED = r"^[ \t]*0[0-9]+[ \t]*$"
+
+
+def leading_zero_message(first: str) -> str:
+    """What is said of labels with leading zeros."""
+    return f"labels such as {first} are texts, of which {first} and {first.lstrip('0') or '0'} are two"
+
+
+def first_padded(column: Any) -> str | None:
+    """The first value with leading zeros of a column of bytes."""
+    import pyarrow.compute as pc
+
+    # Most columns have no value of two or more bytes that begins with 0 or a blank; only such ones are looked at closely.
+    near = pc.and_(pc.greater(pc.binary_length(column), 1), pc.less_equal(column, b"1"))
+    if not pc.any(near).as_py():
+        return None
+    some = column.filter(near)
+    place = pc.index(pc.match_substring_regex(some, PADDED), True).as_py()
+    return None if place < 0 else some[place].as_py().decode().strip()
+
+
+def decode_texts(column: Any) -> Any:
+    """A column of bytes as texts, as it is where it is not UTF-8."""
+    import pyarrow as pa
+
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return column
+
+
+def convert_labels(column: Any, nulls: list[str]) -> Any:
+    """A column of bytes with the type that pyarrow's reader finds for all of it: whole numbers, truth values, real numbers, or texts.
+
+    nulls  texts that stand for no value.
+    """
+    import pyarrow as pa
+
+    read = decode_texts(column)
+    if not pa.types.is_string(read.type):
+        return column
+    try:
+        return read.cast(pa.int64())  # nothing is missing, and no blank stands beside a number: the common case
+    except pa.ArrowInvalid:
+        values = _without_nulls(read, nulls)
+    for kind in (pa.int64(), pa.bool_(), pa.float64()):
+        try:
+            return values.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return read
+
+
+def convert_batch_labels(column: Any, nulls: list[str], kind: Any, name: str, where: str) -> Any:
+    """One batch of such a column, of the type that the first batch has."""
+    import pyarrow as pa
+
+    try:
+        read = column.cast(pa.string())
+        return read if pa.types.is_string(kind) else _without_nulls(read, nulls).cast(kind)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"column '{name}' has other values than at its beginning: {error}", where=where) from error
+
+
+def _without_nulls(column: Any, nulls: list[str]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bare = pc.utf8_trim_whitespace(column)
+    absent = pc.is_in(bare, value_set=pa.array(nulls, pa.string()))
+    return pc.if_else(absent, None, bare) if pc.any(absent).as_py() else bare

@@ -1,0 +1,50 @@
+"""A zip archive that holds one table, as portals hand them out; FILE.zip:NAME names one of several."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from herdcli.artifacts import memory_budget
+from herdcli.artifacts.byte_sources import Source
+from herdcli.errors import BadUsage, DataError, HerdError
+
+LISTED = 8
+
+
+def _archive_members(archive: zipfile.ZipFile) -> list[str]:
+    """The files of an archive, but for what macOS adds."""
+    return [entry.filename for entry in archive.infolist() if not entry.is_dir() and not entry.filename.startswith("__MACOSX/")]
+
+
+def is_archive(path: str) -> bool:
+    """Is a zip file none of NumPy's arrays?"""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = _archive_members(archive)
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return False
+    return bool(names) and not any(name.endswith(".npy") for name in names)
+
+
+@contextmanager
+def open_member(path: str, member: str | None, *, where: str, limit: int) -> Iterator[Source]:
+    """One file of an archive: the one that is named, or the only one.  Raises BadUsage where there are several and none is named."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = _archive_members(archive)
+            listed = ", ".join(names[:LISTED]) + (" …" if len(names) > LISTED else "")
+            if member is None and len(names) > 1:
+                raise BadUsage(f"holds {len(names)} files", where=where, hint=f"name one: {where}:{names[0]}; there are {listed}")
+            chosen = names[0] if member is None else member
+            if chosen not in names:
+                raise BadUsage("has no such file", where=where, hint=f"it holds {listed}")
+            memory_budget.require_memory(archive.getinfo(chosen).file_size, limit, where=where)
+            with archive.open(chosen) as stream:
+                yield Source(where if member is not None else f"{where}:{chosen}", stream, regular=False, limit=limit)  # type: ignore[arg-type]
+    except (HerdError, MemoryError):
+        raise
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, NotImplementedError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"the archive cannot be read ({reason})", where=where, hint="unpack it, and name the file") from error

@@ -1,0 +1,69 @@
+"""`herd apply --explain ROW`: a table of what one prediction is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import outputs
+from herdcli.cli.frame.classifier_scores import example_at
+from herdcli.errors import BadUsage, DataError, escape_text
+from herdcli.evaluation import table
+from herdcli.evaluation.feature_importance import column_namer
+from herdcli.online.explanation import ScoreTerms, explain_score
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.apply.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.evaluation.table import Row
+    from herdcli.online.model import Classifier
+
+SHOWN = 20
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".tex": "latex", ".txt": "aligned"}
+
+
+def explain(session: Session, fitted: Artifact, request: Request) -> None:
+    """Write the table as text.  Raises DataError for a kernel, and for a row that there is not."""
+    model: Classifier = fitted.value
+    assert request.explain is not None
+    if model.mean is None:
+        hint = "nherd-train without --kernel makes a model that has some"
+        raise DataError("--explain needs weights of features, and a kernel has none", where=fitted.name, hint=hint)
+    suffix = Path(session.output).suffix.lower()
+    if suffix not in FORMATS and session.output != "-":
+        raise BadUsage("--explain writes a table as text", where=session.output, hint=f"-o FILE with one of {' '.join(FORMATS)}")
+    block, names = example_at(session, model, request.source, request.explain, input_format=request.input_format, label=request.label)
+    found = explain_score(model, block)
+    if found.towards >= 0:
+        session.console.note(f"example {request.explain}: class {model.classes[found.towards]} against {model.classes[found.against]}")
+    form = FORMATS.get(suffix, "aligned")
+    outputs.write_text_result(session, escape_text(table.FORMATS[form](_term_rows(model, found, names)), keep="\n\t"))
+
+
+def _term_rows(model: Classifier, found: ScoreTerms, names: dict[int, str]) -> list[Row]:
+    """The largest terms, what the others add up to, the bias and the score."""
+    of, part = column_namer(model), found.contributions
+    terms = np.flatnonzero((found.index >= 0) & (found.value != 0))
+    order = terms[np.argsort(-np.abs(part[terms]), kind="stable")]
+    bias = np.flatnonzero(found.index < 0)
+    rows = [_term_row(found, int(k), names.get(int(found.index[k]) + 1) or of(int(found.index[k]))) for k in order[:SHOWN]]
+    rest = order[SHOWN:]
+    if len(rest):
+        spread = float(np.sqrt(np.sum(found.deviation[rest] ** 2)))
+        rows.append({"feature": f"({len(rest)} others)", "contribution": float(part[rest].sum()), "deviation": spread})
+    rows += [_term_row(found, int(k), "(bias)") for k in bias]
+    return [*rows, {"feature": "(score)", "contribution": found.score, "deviation": found.spread}]
+
+
+def _term_row(found: ScoreTerms, k: int, name: str) -> Row:
+    value, weight = float(found.value[k]), float(found.weight[k])
+    return {
+        "feature": name,
+        "value": value,
+        "weight": weight,
+        "contribution": float(found.contributions[k]),
+        "deviation": float(found.deviation[k]),
+    }

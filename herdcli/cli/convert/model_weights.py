@@ -1,0 +1,126 @@
+"""`herd convert` of models: weights of other programs become one that eval, apply and sample can use, and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+
+from herdcli.cli.frame import outputs
+from herdcli.errors import DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.foreign_weights import ForeignWeights
+    from herdcli.cli.convert.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.online.model import Classifier
+    from herdcli.rbm.layers import DBN
+    from herdcli.rbm.model import RBM
+
+OF_WEIGHTS = {"units", "visible_units", "hidden_units", "threshold", "value_range"}
+Reader = Callable[["Session", "Request"], tuple["RBM | DBN | Classifier", str]]  # the model of a request, and what it is in words
+UNITS = {"units", "visible_units", "hidden_units"}
+HARMONIUMS = ("rbm", "dbn")
+EXPORTING = {"source", "format", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"}
+USED = {*OF_WEIGHTS, "source", "to", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"}
+
+
+def warn_of_ignored_options(session: Session, names: set[str], why: str) -> None:
+    """Say which of these options were typed and do nothing."""
+    for param in click.get_current_context().command.params:
+        if param.name in session.given & names:
+            session.console.warn(f"{max(param.opts, key=len)} has no effect {why}")
+
+
+def import_model(session: Session, request: Request) -> None:
+    """Read what --to names and save it as a model."""
+    from herdcli.rbm.normalizability import require_proper
+    from herdcli.schema import check_arrays
+
+    warn_of_ignored_options(session, session.given - (USED if request.to in HARMONIUMS else USED - OF_WEIGHTS), f"with --to {request.to}")
+    outputs.check_artifact(session, request.to)
+    readers: dict[str, Reader] = {"rbm": _import_rbm, "dbn": _import_dbn, "classifier": _import_classifier}
+    made, summary = readers[request.to](session, request)
+    read = session.inputs["weights"]
+    try:
+        check_arrays(made, where=read.name)
+        for harmonium in made.harmoniums() if hasattr(made, "harmoniums") else ():
+            require_proper(harmonium)
+    except DataError as error:
+        error.where = error.where or read.name
+        raise
+    outputs.write_artifact(session, made, summary, history=read)
+
+
+def _import_rbm(session: Session, request: Request) -> tuple[RBM, str]:
+    from herdcli.artifacts import foreign_weights, memory_budget
+
+    found = foreign_weights.read_weights(
+        request.source, limit=session.max_memory or memory_budget.default_limit(), note=session.console.note
+    )
+    _record_input(session, found.sha256, found.name, found.size)
+    units = _unit_names(session, request, [found.about.get(name) for name in ("visible_units", "hidden_units")])
+    return _rbm_from_weights(request, found, units[0], units[1]), f"{len(found.b)} visible, {len(found.c)} hidden units"
+
+
+def _import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
+    from herdcli.artifacts import foreign_weights, memory_budget
+    from herdcli.rbm.layers import DBN
+
+    layers = foreign_weights.read_layers(
+        request.source, limit=session.max_memory or memory_budget.default_limit(), note=session.console.note
+    )
+    _record_input(session, layers[0].sha256, layers[0].name, layers[0].size)
+    known = layers[0].about.get("units", "").split(",")
+    lowest, above = _unit_names(session, request, [known[0], known[-1]])
+    told = known if len(known) == len(layers) + 1 and not session.given & UNITS else [lowest, *[above] * len(layers)]
+    models = [_rbm_from_weights(request, part, told[index], told[index + 1], lowest=index == 0) for index, part in enumerate(layers)]
+    return DBN(models), f"{len(layers[0].b)} visible units, {len(layers)} layers"
+
+
+def _import_classifier(session: Session, request: Request) -> tuple[Classifier, str]:
+    from herdcli.cli.frame.network_files import load_parsed_text
+    from herdcli.exchange import vowpal_models
+
+    model = load_parsed_text(
+        session, request.source, "weights", lambda text: vowpal_models.read_model(text, session.require_memory, session.console.note)
+    )
+    assert model.mean is not None
+    session.console.note("of two classes, with probabilities that are not calibrated; scores are Vowpal Wabbit's")
+    return model, f"{int((model.mean != 0).sum())} weights of 2^{model.bits}"
+
+
+def _record_input(session: Session, sha256: str, name: str, size: int) -> None:
+    from herdcli.artifacts import Artifact
+
+    session.inputs["weights"] = Artifact("weights", None, [], sha256, name, size, False)
+
+
+def _unit_names(session: Session, request: Request, told: list[str | None]) -> list[str]:
+    """Visible and hidden units: as typed, else as the file says, else those of --units."""
+    typed = request.visible_units, request.hidden_units
+    both = "units" in session.given
+    return [own or (None if both else known) or request.units for own, known in zip(typed, told, strict=True)]
+
+
+def _rbm_from_weights(request: Request, found: ForeignWeights, visible: str, hidden: str, *, lowest: bool = True) -> RBM:
+    from herdcli.rbm.model import rbm_from_weights
+
+    limits = None if request.value_range is None or not lowest else np.array(request.value_range)
+    return replace(
+        rbm_from_weights(found.W, found.b, found.c, visible, hidden), threshold=request.threshold if lowest else None, value_range=limits
+    )
+
+
+def export_model(session: Session, request: Request, form: str) -> None:
+    """Write a model as other programs read it."""
+    from herdcli.kinds import kinds_exporting
+
+    warn_of_ignored_options(session, session.given - EXPORTING, f"with a model that becomes {form}")
+    able = kinds_exporting(form)
+    outputs.check_artifact(session, able[0], form)
+    model = session.load(request.source, "model", kinds=able)
+    outputs.write_artifact(session, model.value, f"{model.kind} as {form}", history=model, format=form)

@@ -1,0 +1,111 @@
+"""`herd convert` with other rows: patches of pictures, segments of signals, the transpose, logarithms of intensities, bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from herdcli.artifacts import Dataset
+from herdcli.artifacts.dataset_preparation import require_range
+from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.ica.whitening import log_intensities
+from herdcli.rows.binarization import at_or_above, cuts, drawn
+from herdcli.rows.patches import patches, segments
+from herdcli.schema import Array
+from herdcli.splits import TRAIN
+
+if TYPE_CHECKING:
+    from herdcli.cli.convert.request import Request
+    from herdcli.cli.frame.session import Session
+
+SHAPE_HINT = "attribute image_shape of /X: height and width"
+
+
+def transform_rows(session: Session, data: Dataset, where: str, request: Request) -> Dataset:
+    """The rows that the options ask for: transposed, then cut, then logarithms.  where  names the input in errors."""
+    size, length = request.patches, request.segments
+    if size and length:
+        raise BadUsage("--patches and --segments cut in different ways", hint="ask for one at a time")
+    if not (size or length):
+        session.ignored("count", "without --patches or --segments")
+        if not (request.split or request.hold_outs or request.binarize == "stochastic"):
+            session.ignored("seed", "without --patches, --segments, --split, --hold-out or --binarize stochastic")
+    if (size or length or request.log) and data.is_sparse:
+        raise DataError("/X is sparse; pictures and signals must be dense", where=where)
+    if request.transpose:
+        data = _transpose(session, data)
+    if size or length:
+        count = request.count or 10_000
+        session.require_memory(count * (size * size if size else length or 0) * data.X.dtype.itemsize, f"{count} pieces")
+        data = _cut_patches(data, size, count, request.seed, where) if size else _cut_segments(data, length or 0, count, request.seed)
+    if request.log:
+        limits = None if data.value_range is None or min(data.value_range) < 0 else log_intensities(np.array([data.value_range]))[0]
+        kind = np.float64 if data.X.dtype.itemsize > 4 else np.float32
+        data = replace(data, X=log_intensities(data.X).astype(kind), units="real", value_range=limits)
+    return _draw_bits(session, data, where, request.seed) if request.binarize == "stochastic" else data
+
+
+def binarize_at_median(session: Session, data: Dataset, where: str) -> Dataset:
+    """Rows of zeros and ones: each column cut where its training rows are divided nearest to halves."""
+    _require_memory_for_bits(session, data, where)
+    training = slice(None) if data.split is None else data.split == TRAIN
+    rows = data.X[training]
+    if not len(rows):
+        raise DataError("has no training rows, which --binarize median cuts in halves", where=where)
+    on = at_or_above(data.X, cuts(rows))
+    if constant := int((on == on[0]).all(axis=0).sum()):
+        session.console.note(f"{constant} of {on.shape[1]} columns have one value only")
+    return _bit_dataset(data, on)
+
+
+def _draw_bits(session: Session, data: Dataset, where: str, seed: int) -> Dataset:
+    """Rows of zeros and ones, drawn with the values' shares of the value range as probabilities."""
+    _require_memory_for_bits(session, data, where)
+    try:
+        limits = require_range(data, data.value_range)
+    except HerdError as error:
+        error.where = error.where or where
+        error.hint = "the attribute value_range of the data set declares it" if isinstance(error, BadUsage) else error.hint
+        raise
+    return _bit_dataset(data, drawn(data.X, limits, seed))
+
+
+def _require_memory_for_bits(session: Session, data: Dataset, where: str) -> None:
+    if data.is_sparse:
+        raise DataError(
+            "/X is sparse; --binarize makes every entry of dense rows", where=where, hint="fit-rbm --threshold cuts sparse rows"
+        )
+    session.require_memory(data.X.size, f"{data.X.shape[0]} × {data.X.shape[1]} zeros and ones")
+
+
+def _bit_dataset(data: Dataset, on: Array) -> Dataset:
+    return replace(data, X=on, units="binary", value_range=np.array([0, 1]))
+
+
+def _transpose(session: Session, data: Dataset) -> Dataset:
+    if any(item is not None for item in (data.y, data.split, data.weight)):
+        session.console.note("labels, splits and weights belong to rows: --transpose drops them")
+    return _dataset_like(data, data.X.T.tocsr() if data.is_sparse else np.ascontiguousarray(data.X.T))
+
+
+def _cut_patches(data: Dataset, size: int, count: int, seed: int, where: str) -> Dataset:
+    """Squares with label, split and weight of the picture they are from; without labels the picture's number is the label."""
+    if data.image_shape is None:
+        raise DataError("has no image_shape, which --patches needs", where=where, hint=SHAPE_HINT)
+    height, width = (int(side) for side in data.image_shape)
+    X, picture = patches(data.X, (height, width), size, count, seed=seed)
+    kept = {name: item[picture] for name in ("y", "split", "weight") if (item := getattr(data, name)) is not None}
+    return _dataset_like(data, X, **{"y": picture, **kept}, class_names=data.class_names, image_shape=np.array([size, size]))
+
+
+def _cut_segments(data: Dataset, length: int, count: int, seed: int) -> Dataset:
+    """Stretches of the columns; the label is the column's number."""
+    X, signal = segments(data.X, length, count, seed=seed)
+    return _dataset_like(data, X, y=signal, class_names=data.feature_names)
+
+
+def _dataset_like(data: Dataset, X: Array, **parts: Any) -> Dataset:
+    """Other rows of the same kind of values, and nothing else of the data set."""
+    return type(data)(X, units=data.units, value_range=data.value_range, source=data.source, licence=data.licence, **parts)

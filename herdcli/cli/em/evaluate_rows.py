@@ -1,0 +1,82 @@
+"""`herd eval --data` of mixtures, k-means and factors: other rows instead of those of split 2 that travel with the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import dataset_preparation
+from herdcli.cli.em.inputs import dataset_labels
+from herdcli.cli.frame import streamed_rows
+from herdcli.cli.frame.column_order import align_dataset
+from herdcli.errors import DataError
+from herdcli.splits import TEST
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.eval.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.artifacts import Known
+    from herdcli.em.fitting import Made
+    from herdcli.em.hmm_artifacts import KnownChain
+    from herdcli.evaluation.em import EvaluatedRows
+    from herdcli.schema import Array
+
+
+def with_evaluation_rows(session: Session, artifact: Artifact, request: Request) -> Artifact:
+    """A model with the rows of --data, those of split 2 where the data have a split; without the option as it is.
+
+    Rows of a large file stay in it (evaluation.em.Judged), unless pictures need them.
+    """
+    from herdcli.em.artifacts import Clusters
+
+    if request.data is None:
+        return artifact
+    model: Made = artifact.value
+    gaps = artifact.kind != "kmeans"
+    left = None if request.plots or request.report else streamed_rows.leave_dataset_in_file(session, request.data, missing=gaps)
+    data = left or session.load(request.data, "data", kinds={"dataset"}, missing=gaps)
+    width = len((model.centre if isinstance(model, Clusters) else model.mean).T)
+    names = model.known.feature_names if model.known is not None else None
+    value: Dataset = align_dataset(session, data, names, width).value
+    if value.X.shape[1] != width:
+        raise DataError(f"/X has {value.X.shape[1]} columns, the model has {width}", where=data.name)
+    test = np.ones(value.X.shape[0], dtype=bool) if value.split is None else np.asarray(value.split == TEST)
+    if not test.any():
+        raise DataError("has no rows in split 2 to judge by", where=data.name)
+    known = model.known
+    if left is not None:
+        return replace(artifact, value=_evaluation_rows_in_file(model, value, None if test.all() else test, data.name))
+    y = None if known is None else labels_in_model_order(value, known, data.name)
+    known = None if known is None else replace(known, holdout_y=None if y is None else y[test])
+    return replace(artifact, value=replace(model, holdout=dataset_preparation.dense_copy(value, np.float64)[test], known=known))
+
+
+def _evaluation_rows_in_file(model: Made, data: Dataset, test: Array | None, where: str) -> EvaluatedRows:
+    """The rows (n,) bool of a data set whose rows stay in their file, all where `test` is None."""
+    from herdcli.evaluation.em import EvaluatedRows
+
+    X, y = (data.X, data.y) if test is None else (data.X.taken(test), None if data.y is None else data.y[test])
+    if y is None or model.known is None:
+        return EvaluatedRows(model, streamed_rows.FileRows(X))
+    each = np.unique(y)
+    number = labels_in_model_order(replace(data, y=each), model.known, where)
+    assert number is not None
+    return EvaluatedRows(model, streamed_rows.FileRows(X, y, lambda labels: number[np.searchsorted(each, labels)]), int(number.max()) + 1)
+
+
+def labels_in_model_order(data: Dataset, known: Known | KnownChain, where: str) -> Array | None:
+    """Labels (n,) of rows; of a model of classes in its own order, −1 where there is none."""
+    y, names = dataset_labels(data)
+    if y is None or names is None:
+        return None
+    if known.supervised and known.class_names is not None:
+        unknown = [name for name in names if name not in known.class_names]
+        if unknown:
+            raise DataError(f"has class '{unknown[0]}', the model has {', '.join(known.class_names)}", where=where)
+        index = np.array([known.class_names.index(name) for name in names])
+        y = np.where(y >= 0, index[y], -1)
+    return y

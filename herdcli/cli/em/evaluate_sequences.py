@@ -1,0 +1,102 @@
+"""`herd eval --data` of models in time: other sequences instead of those of split 2 that travel with the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import provenance
+from herdcli.cli.em.evaluate_rows import labels_in_model_order
+from herdcli.cli.em.lds_fit import split_controls
+from herdcli.cli.frame import sequences
+from herdcli.cli.frame.column_order import align_dataset
+from herdcli.errors import DataError, HerdError
+from herdcli.records import dataclass
+from herdcli.splits import TEST
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.eval.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.lds_artifacts import LinearDynamics
+    from herdcli.em.sequences import Sequences
+    from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class EvaluationSequences:
+    """Sequences to judge by, those of split 2 where the data have a split; all of them; controls (n, m) of all rows."""
+
+    data: Dataset
+    whole: Sequences
+    part: Sequences
+    controls: Array | None
+    name: str
+
+
+def evaluate_hmm(session: Session, artifact: Artifact, request: Request) -> Artifact:
+    """A hidden Markov model with the sequences of --data; without the option as it is."""
+    from herdcli.em.hmm_artifacts import Held
+
+    if request.data is None:
+        return artifact
+    model: MarkovChain = artifact.value
+    given = _load_sequences(session, artifact, request.data, None)
+    y = None if model.known is None else labels_in_model_order(given.data, model.known, given.name)
+    part = given.part
+    held = Held(
+        X=part.whole().X, offsets=part.offsets.astype(np.int64), y=None if y is None else y[part.chosen], names=part.names, later=part.later
+    )
+    return replace(artifact, value=replace(model, held=held))
+
+
+def evaluate_lds(session: Session, artifact: Artifact, request: Request) -> Artifact:
+    """A linear dynamical system with the sequences of --data, pieces of which begin where the rows before them end."""
+    from herdcli.em.lds_fitting import first_states
+
+    if request.data is None:
+        return artifact
+    model: LinearDynamics = artifact.value
+    names = None if model.known is None else model.known.control_names
+    given = _load_sequences(session, artifact, request.data, tuple(names) if names else None)
+    part, known = given.part, model.known
+    if known is not None:
+        begun = first_states(model, given.whole, part, given.controls) or (None, None)
+        known = replace(
+            known,
+            holdout_controls=None if given.controls is None else given.controls[part.chosen],
+            holdout_start_mean=begun[0],
+            holdout_start_covariance=begun[1],
+        )
+    value = replace(model, holdout=part.whole().X, holdout_offsets=part.offsets.astype(np.int64), known=known)
+    return replace(artifact, value=value)
+
+
+def _load_sequences(session: Session, artifact: Artifact, source: str, controls: tuple[str, ...] | None) -> EvaluationSequences:
+    """The sequences of a file, by the column that the model's were grouped by."""
+    from herdcli.em.sequences import group_rows, split_sequences
+
+    model: MarkovChain | LinearDynamics = artifact.value
+    column = provenance.option_of(artifact.history, "em", "sequence")
+    data, key = sequences.load_sequences(session, source, input_format=None, label=None, column=column, keep=controls or ())
+    try:
+        value, U = split_controls(data.value, controls)
+        if U is not None and not np.isfinite(U).all():
+            raise DataError("controls have missing values", hint="a control has to be known at every row")
+        names = None if model.known is None else model.known.feature_names
+        value = align_dataset(session, replace(data, value=value), names, model.columns).value
+        if value.X.shape[1] != model.columns:
+            raise DataError(f"/X has {value.X.shape[1]} columns, the model has {model.columns}")
+        whole = group_rows(value.X, key)
+        parts = {TEST: whole} if value.split is None else split_sequences(whole, value.split, None, 0)
+        if TEST not in parts:
+            raise DataError("has no rows in split 2 to judge by")
+    except HerdError as error:
+        error.where = error.where or data.name
+        raise
+    sequences.report_sequences(session, parts[TEST], column or sequences.COLUMN, grouped=key is not None, cut=False)
+    return EvaluationSequences(value, whole, parts[TEST], U, data.name)

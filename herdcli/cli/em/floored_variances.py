@@ -1,0 +1,32 @@
+"""What `herd em` says of variances at their floors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.console import Console
+    from herdcli.schema import Array
+
+DEPEND = "columns depend on each other"  # why variances of a single component are at their floor
+LISTED = 3  # names in a line
+
+
+def warn_of_constant_columns(console: Console, variance: Array, names: list[str] | None, least: float, *, bayes: bool = False) -> int:
+    """Tell of columns that do not vary; how many there are.  least  the variance they are taken to have."""
+    flat = [names[d] if names else str(d) for d, value in enumerate(variance.tolist()) if value == 0]
+    if flat:
+        listed = ", ".join(f"'{name}'" for name in flat[:LISTED]) + (", …" if len(flat) > LISTED else "")
+        few = f"column {listed} is constant" if len(flat) == 1 else f"{len(flat)} columns are constant ({listed})"
+        its, it = ("its variance is", "it") if len(flat) == 1 else ("their variances are", "them")
+        if bayes:
+            console.warn(f"{few}, for which --bayes still pays in every component; leave {it} out")
+        else:
+            console.note(f"{few}, from which nothing is learned; {its} taken to be {least:.3g}")
+    return len(flat)
+
+
+def warn_of_variance_floors(console: Console, many: int, what: str, floor: float | None, why: str) -> None:
+    """Warn of variances that were raised.  floor  in all directions alike; None: each column has its own."""
+    which = "their columns" if floor is None else f"{floor:.3g}"
+    console.warn(f"{many} {what}{' was' if many == 1 else 's were'} raised to the floor of {which}: {why}")

@@ -1,0 +1,94 @@
+"""`herd apply` and `herd sample` with a hidden Markov model: what its states are at each row, and new sequences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import sequence_rows
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact, Dataset
+    from herdcli.artifacts.recoding import Recoding
+    from herdcli.cli.apply.request import Request
+    from herdcli.cli.frame.sequence_rows import SequenceRows
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.small.sample import Request as Sampled
+    from herdcli.em.hmm_artifacts import MarkovChain
+
+WANTS = ("viterbi", "smoothed", "filtered", "predicted")
+
+
+def load_rows(session: Session, model: MarkovChain, request: Request) -> SequenceRows:
+    """New rows in the model's columns, as sequences."""
+    return sequence_rows.arrange_sequences(
+        session, *sequence_rows.load_sequences(session, request), _column_names(model), model.columns, request.sequence
+    )
+
+
+def _column_names(model: MarkovChain) -> list[str] | None:
+    return None if model.known is None else model.known.feature_names
+
+
+def apply_hmm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+    """States or their probabilities for every row, in the order of the rows."""
+    model: MarkovChain = fitted.value
+    want, count = sequence_rows.parse_wanted(request.want or WANTS[0], "hmm", WANTS, "paths", 100)
+    given = load_rows(session, model, request)
+    if request.particles is not None:
+        return _filter_with_particles(session, model, given, want, request.particles, request.seed)
+    found = given.found
+    made = model.paths(found, count, request.seed, session.map) if count else model.told(found, want, session.map)
+    if want == "viterbi":
+        path, width = given.beside(made, None).X, given.data.X.shape[1]
+        states = replace(given.data, y=path, class_names=_class_state_names(model), columns=given.grouping_column)
+        return states, f"{len(path)} rows × {width} columns with the states of the likeliest paths"
+    names = [f"path{n + 1}" for n in range(count)] if count else _state_names(model)
+    return given.beside(made, names), f"{len(made)} rows × {made.shape[1]} {'paths' if count else want}"
+
+
+def _filter_with_particles(
+    session: Session, model: MarkovChain, given: SequenceRows, want: str, count: int, seed: int
+) -> tuple[Dataset, str]:
+    """Probabilities of the states by a particle filter, with the effective sample size of every row."""
+    from herdcli.em.particle_filter import filter_hmm
+
+    sequence_rows.check_particles(session, given, want, model.states, count)
+    told, effective = filter_hmm(
+        model.states_of(given.found), model.ready().logs, given.found, count, seed, want == "smoothed", session.map
+    )
+    made = given.beside(np.column_stack([told, effective]), [*_state_names(model), sequence_rows.EFFECTIVE])
+    return made, f"{len(told)} rows × {model.states} {want} by {count} particles, effective sample size from {effective.min():.3g}"
+
+
+def _class_state_names(model: MarkovChain) -> list[str] | None:
+    """Names of the states of a model that has one for each class."""
+    return model.known.class_names if model.known is not None and model.known.supervised else None
+
+
+def _state_names(model: MarkovChain) -> list[str]:
+    return _class_state_names(model) or [f"state{k + 1}" for k in range(model.states)]
+
+
+def sample_hmm(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
+    """New sequences, with the states that emitted their rows as y."""
+    model: MarkovChain = fitted.value
+    steps = sequence_rows.sequence_length(session, request, "hmm", model.columns)
+    X, path = _restrict_to_levels(model, fitted.recoding).drawn(np.full(request.count, steps), request.seed)
+    whole = model.emission in ("categorical", "poisson", "bernoulli")
+    made, what = sequence_rows.sampled_dataset(X.astype(np.int64) if whole else X, _column_names(model), request, steps)
+    return replace(made, y=path, class_names=_class_state_names(model)), what
+
+
+def _restrict_to_levels(model: MarkovChain, recoding: Recoding) -> MarkovChain:
+    """The model that draws symbols of a column of text among its own levels alone: columns with more levels have more symbols."""
+    table, names = model.emissions.table, _column_names(model)
+    if not recoding.codes or table is None or names is None:
+        return model
+    table = table.copy()
+    for d, name in enumerate(names):
+        if name in recoding.levels:
+            table[:, d, len(recoding.levels[name]) :] = 0.0
+    return replace(model, emissions=replace(model.emissions, table=table / table.sum(axis=-1, keepdims=True)))

@@ -1,0 +1,142 @@
+"""The run of `herd em --model hmm`: sequences in, a hidden Markov model out, and what is said of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.em import floored_variances, sequence_models
+from herdcli.cli.em.request import SIZES, STRUCTURES, WORSE
+from herdcli.cli.frame import block_placement
+from herdcli.cli.frame.request import topic_settings
+from herdcli.errors import DataError
+
+if TYPE_CHECKING:
+    from herdcli.cli.em.request import Request
+    from herdcli.cli.frame.sequences import SequenceTable
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.component_search import SearchResult
+    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.hmm_fitting import ChainOptions, ChainSequences, PreparedChainFit
+    from herdcli.schema import Array
+
+MEMORY = "states of a block of sequences"
+
+
+def fit_hmm(session: Session, request: Request) -> None:
+    """Learn, and save an `hmm`."""
+    sequence_models.fit_sequences(
+        session, request, partial(_fitting, session, request=request), partial(_warn_of_result, session, request=request), MEMORY
+    )
+
+
+def _fitting(session: Session, series: SequenceTable, *, request: Request) -> PreparedChainFit:
+    from herdcli.em.driver import EMSettings
+    from herdcli.em.hmm_fitting import prepare_chain_fit
+
+    rows = _training_sequences(series, request)
+    if request.emission == "bernoulli":
+        _require_two_states(series)
+    return prepare_chain_fit(
+        rows,
+        _hmm_options(session, rows, request),
+        topic_settings(EMSettings, request),
+        session.map,
+        partial(block_placement.place_blocks, session),
+    )
+
+
+def _require_two_states(series: SequenceTable) -> None:
+    """Raise DataError for a column of text with more than two levels, which bits do not have."""
+    for name, levels in series.history.recoding.levels.items():
+        if len(levels) > 2:
+            raise DataError(f"column '{name}' has {len(levels)} states, and bits have two", hint="--emission categorical")
+
+
+def _training_sequences(series: SequenceTable, request: Request) -> ChainSequences:
+    from herdcli.cli.em.inputs import requested_labels
+    from herdcli.em.hmm_fitting import ChainSequences
+
+    y, names = requested_labels(series.data, request)
+    return ChainSequences(
+        training=series.parts[0],
+        valid=series.parts.get(1),
+        test=series.parts.get(2),
+        y=y,
+        feature_names=series.data.feature_names,
+        class_names=names,
+    )
+
+
+def _hmm_options(session: Session, rows: ChainSequences, request: Request) -> ChainOptions:
+    from herdcli.em.hmm_fitting import ChainOptions
+
+    start = sequence_models.initial_model(session, request, rows.training.columns)
+    given: MarkovChain | None = None if start is None else start.value
+    mask = None if request.transitions.partition(":")[0] in STRUCTURES else _transition_mask(session, request.transitions)
+    first, last = request.components or _state_counts(rows, request, given, mask)
+    return ChainOptions(
+        sizes=tuple(range(first, last + 1)),
+        emission=request.emission,
+        covariance=request.covariance,
+        mixtures=request.mixtures,
+        transitions="full" if mask is not None else request.transitions,
+        mask=mask,
+        criterion=request.criterion,
+        floor=request.floor,
+        init=request.method,
+        patience=WORSE if request.components is None else None,
+        seed=request.seed,
+        given=given,
+        supervised=request.per_class,
+    )
+
+
+def _state_counts(rows: ChainSequences, request: Request, given: MarkovChain | None, mask: Array | None) -> tuple[int, int]:
+    if given is not None:
+        return given.states, given.states
+    if request.per_class:
+        return len(rows.class_names or ()), len(rows.class_names or ())
+    if mask is not None:
+        return len(mask), len(mask)
+    return SIZES[0], min(SIZES[1], rows.training.rows)
+
+
+def _transition_mask(session: Session, path: str) -> Array:
+    """A matrix from a file; what is not 0 may be."""
+    found = session.load(path, "transitions", kinds={"dataset"})
+    X = found.value.X
+    matrix = np.asarray(X.toarray() if hasattr(X, "indptr") else X, dtype=np.float64)
+    if matrix.shape[0] != matrix.shape[1]:
+        hint = "a row for each state now, a column for each state next; 0 forbids"
+        raise DataError(
+            f"the transitions are {matrix.shape[0]} × {matrix.shape[1]}, expected as many rows as columns", where=found.name, hint=hint
+        )
+    return matrix
+
+
+def _warn_of_result(session: Session, value: MarkovChain, made: PreparedChainFit, found: SearchResult, *, request: Request) -> None:
+    """What a user should know of the result: floors, an end before the tolerance, first states of one sequence."""
+    floors = int(value.ledger.floors[-2:].max(initial=0))
+    if value.family is not None and value.emissions.mean is not None:
+        flat = floored_variances.warn_of_constant_columns(session.console, made.found.variance, made.rows.feature_names, value.floor)
+        components = int(np.prod(value.emissions.mean.shape[:2]))
+        floors = max(0, floors - flat * {"spherical": 0, "tied": 1}.get(value.family, components))
+    if floors:
+        what = {"gaussian": "variance", "gmm": "variance", "poisson": "rate"}.get(value.emission, "probability")
+        if what == "variance":
+            own = request.floor is None and value.family != "spherical"
+            why = "some directions hardly vary within a state; try fewer --components" if found.size > 1 else floored_variances.DEPEND
+            floored_variances.warn_of_variance_floors(session.console, floors, what, None if own else value.floor, why)
+        else:
+            many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"
+            session.console.note(f"{many} raised to the floor of {value.floor:.3g}")
+    sequence_models.warn_of_early_end(session, value, request)
+    if found.size > 1 and made.rows.training.count == 1 and value.first.sum() > 1:
+        session.console.warn(
+            "one sequence tells nothing about how others begin: the first state's probabilities are those of its first row"
+        )
+    if found.size > 1 and made.rows.training.rows == made.rows.training.count:
+        session.console.warn("no sequence has a second row: nothing can be learned about the transitions")

@@ -1,0 +1,67 @@
+"""A hidden Markov model with its evidence as a network: a variable for each step, whose marginals are the smoothed states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import sequences
+from herdcli.cli.frame.column_order import align_dataset
+from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.network.request import Request
+    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.sequences import Sequences
+    from herdcli.markov.model.network import Factor, Network
+    from herdcli.schema import Array
+
+LOWEST, HIGHEST = -600.0, 600.0  # log-likelihoods of a row that a table can hold
+
+
+def hmm_network_from_files(session: Session, request: Request) -> tuple[Network, Artifact]:
+    """The network of a model's states under the rows of --evidence, and the model's file."""
+    from herdcli.em.sequences import group_rows
+
+    if request.evidence is None:
+        raise BadUsage("from-hmm needs the rows that its states are to explain", hint="--evidence FILE")
+    fitted = session.load(request.source, "model", kinds={"hmm"})
+    model: MarkovChain = fitted.value
+    data, key = sequences.load_sequences(session, request.evidence, input_format=None, label=None)
+    data = align_dataset(session, data, model.known.feature_names if model.known is not None else None, model.columns)
+    if data.value.X.shape[1] != model.columns:
+        raise DataError(f"/X has {data.value.X.shape[1]} columns, the model has {model.columns}", where=data.name)
+    found = group_rows(data.value.X, key)
+    return hmm_network(session, model, found), fitted
+
+
+def hmm_network(session: Session, model: MarkovChain, rows: Sequences) -> Network:
+    """p(states, rows) as factors: first states, transitions, and the likelihood of each row."""
+    from herdcli.markov.model.network import build_network
+
+    block = rows.whole()
+    tables = _likelihood_tables(session, model.ready().logs(block.X))
+    factors: list[Factor] = [((t,), table) for t, table in enumerate(tables)]
+    names = []
+    for s in range(rows.count):
+        begin, end = int(rows.offsets[s]), int(rows.offsets[s + 1])
+        factors.append(((begin,), model.initial))
+        factors += [((t - 1, t), model.transition) for t in range(begin + 1, end)]
+        names += [f"{rows.names[s]}.{t}" if rows.names else f"step{t}" for t in range(end - begin)]
+    return build_network(np.full(len(tables), model.states), factors, names=names)
+
+
+def _likelihood_tables(session: Session, logs: Array) -> Array:
+    """Likelihoods (m, K) as numbers; those of rows that no table can hold up to a factor, which is told."""
+    top = logs.max(axis=1)
+    if np.isneginf(top).any():
+        raise DataError(f"row {int(np.isneginf(top).argmax())} of the evidence is impossible in every state")
+    far = (top < LOWEST) | (top > HIGHEST)
+    if far.any():
+        shift = np.where(far, top, 0.0)
+        session.console.note(f"likelihoods of {int(far.sum())} rows are divided by their largest: log Z is too low by {shift.sum():.12g}")
+        logs = logs - shift[:, None]
+    return np.exp(logs)

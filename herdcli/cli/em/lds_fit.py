@@ -1,0 +1,123 @@
+"""The run of `herd em --model lds`: sequences in, a linear dynamical system out, and what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.em import sequence_models
+from herdcli.cli.em.request import SIZES, WORSE
+from herdcli.cli.frame import block_placement, sequences
+from herdcli.cli.frame.request import topic_settings
+from herdcli.errors import DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Dataset
+    from herdcli.cli.em.request import Request
+    from herdcli.cli.frame.sequences import SequenceTable
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.component_search import SearchResult
+    from herdcli.em.lds_artifacts import LinearDynamics
+    from herdcli.em.lds_fitting import DynamicsOptions, DynamicsSequences, PreparedDynamicsFit
+    from herdcli.schema import Array
+
+MEMORY = "the moments of the states"
+
+
+def fit_lds(session: Session, request: Request) -> None:
+    """Learn, and save an `lds`."""
+    sequence_models.fit_sequences(
+        session, request, partial(_fitting, session, request=request), partial(_warn_of_result, session, request=request), MEMORY
+    )
+
+
+def _fitting(session: Session, series: SequenceTable, *, request: Request) -> PreparedDynamicsFit:
+    from herdcli.em.driver import EMSettings
+    from herdcli.em.lds_fitting import prepare_dynamics_fit
+
+    rows = _training_sequences(series, request.controls)
+    return prepare_dynamics_fit(
+        rows,
+        _lds_options(session, rows, request),
+        topic_settings(EMSettings, request),
+        session.map,
+        partial(block_placement.place_blocks, session),
+    )
+
+
+def _training_sequences(series: SequenceTable, names: tuple[str, ...] | None) -> DynamicsSequences:
+    from herdcli.em.lds_fitting import DynamicsSequences
+
+    data, controls = split_controls(series.data, names)
+    whole = {name: replace(part, X=data.X) for name, part in ({-1: series.sequences} | series.parts).items()}
+    return DynamicsSequences(
+        whole=whole[-1],
+        training=whole[0],
+        valid=whole.get(1),
+        test=whole.get(2),
+        controls=controls,
+        feature_names=data.feature_names,
+        control_names=None if names is None else list(names),
+    )
+
+
+def split_controls(data: Dataset, names: tuple[str, ...] | None) -> tuple[Dataset, Array | None]:
+    """A data set without its controls, and those (n, m).  Raises DataError for columns that are not there or hold no numbers."""
+    found = []
+    for name in names or ():
+        column, data = sequences.pop_column(data, name)
+        if column is None:
+            raise DataError(f"has no column '{name}', which --controls names")
+        if column.dtype.kind not in "fiub":
+            raise DataError(f"column '{name}' holds no numbers, which --controls needs")
+        found.append(np.asarray(column, dtype=np.float64))
+    if names and not data.X.shape[1]:
+        raise DataError("has no columns beside its controls")
+    return data, np.column_stack(found) if found else None
+
+
+def _lds_options(session: Session, rows: DynamicsSequences, request: Request) -> DynamicsOptions:
+    from herdcli.em.lds_fitting import DynamicsOptions
+
+    given = _initial_model(session, rows, request)
+    default = (SIZES[0], min(SIZES[1], max(1, rows.training.rows // 4))) if given is None else (given.states, given.states)
+    first, last = request.components or default
+    return DynamicsOptions(
+        sizes=tuple(range(first, last + 1)),
+        diagonal=request.diagonal,
+        criterion=request.criterion,
+        floor=request.floor,
+        init=request.method,
+        patience=WORSE if request.components is None else None,
+        seed=request.seed,
+        given=None if given is None else given.parameters,
+    )
+
+
+def _initial_model(session: Session, rows: DynamicsSequences, request: Request) -> LinearDynamics | None:
+    found = sequence_models.initial_model(session, request, rows.training.columns)
+    if found is None:
+        return None
+    value: LinearDynamics = found.value
+    if value.controls != (0 if rows.controls is None else rows.controls.shape[1]):
+        raise DataError(f"has {value.controls} controls", where=found.name, hint="--controls with as many columns")
+    return value
+
+
+def _warn_of_result(session: Session, value: LinearDynamics, made: PreparedDynamicsFit, found: SearchResult, *, request: Request) -> None:
+    """What a user should know of the result."""
+    console = session.console
+    floors, known = int(value.ledger.floors[-2:].max(initial=0)), value.known
+    if floors:
+        many = "1 variance of the noise was" if floors == 1 else f"{floors} variances of the noise were"
+        console.warn(f"{many} raised to the floor: columns are constant or depend on each other, or a state moves without noise")
+    sequence_models.warn_of_early_end(session, value, request)
+    if known is not None and known.sequences == 1:
+        console.warn("one sequence tells nothing about how others begin: μ and P are those of its own first state")
+    if known is not None and known.rows == known.sequences:
+        console.warn("no sequence has a second row: nothing can be learned about how states move")
+    if value.radius > 1.0:
+        console.warn(f"the system is unstable: the largest eigenvalue of A is {value.radius:.4g}, and forecasts grow without bound")

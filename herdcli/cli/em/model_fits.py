@@ -1,0 +1,104 @@
+"""The runs of `herd em`: a search over numbers of components, and what is said of the model that was kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.cli.em import floored_variances
+from herdcli.cli.frame import block_placement, outputs
+from herdcli.cli.frame.request import topic_settings
+
+if TYPE_CHECKING:
+    from herdcli.cli.em.inputs import EMInputs
+    from herdcli.cli.em.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.artifacts import FactorModel, Mixture
+    from herdcli.em.component_search import SearchResult
+    from herdcli.em.fitting import Made
+
+KINDS = {"gmm": "mixture", "kmeans": "kmeans", "fa": "factors", "ppca": "factors", "pca": "factors", "hmm": "hmm", "lds": "lds"}
+PARTS = {"gmm": "component", "kmeans": "cluster", "fa": "factor", "ppca": "factor", "pca": "factor"}
+
+
+def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
+    """Learn, and save a `mixture`, `kmeans` or `factors`."""
+    from herdcli.em.component_search import SearchResult
+    from herdcli.em.driver import EMSettings
+    from herdcli.em.fitting import prepare_fit
+    from herdcli.numerics.block_statistics import RowBlocks
+
+    source = block_placement.place_blocks(session, RowBlocks(inputs.rows.training))
+    fit = prepare_fit(inputs.rows, inputs.asked, topic_settings(EMSettings, request), session.map, source)
+    batches = fit.minibatch(session.map) if request.model == "kmeans" else None
+    if fit.axes is not None:
+        found = session.run(fit.axes, label=request.model, memory="the principal axes")
+    elif batches is not None:
+        found = SearchResult(session.run(batches, label="minibatches", memory="a minibatch"), fit.search.sizes[0], (0.0,))
+    else:
+        found = session.run(fit.search, label=request.model, memory="the statistics")
+    value = fit.finished(found, session.map)
+    outputs.write_artifact(session, value, _summarize(value, found, request), history=inputs.history)
+    _warn_of_result(session, value, found, request)
+
+
+def _summarize(value: Made, found: SearchResult, request: Request) -> str:
+    from herdcli.em.artifacts import Clusters
+
+    part = PARTS[request.model]
+    of = f" (best of {len(found.scores)} tried)" if len(found.scores) > 1 else ""
+    last = float(value.ledger.log_likelihood[-1])
+    figure = f"squared error {abs(last):.6g} a row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats a row"
+    if request.bayes:
+        figure = f"bound {-float(value.ledger.free_energy[-1]):.6g} nats a row"
+    count = int(value.restarts.iterations[value.restarts.best])
+    steps = (
+        f"{request.minibatch} minibatches" if request.minibatch and request.model == "kmeans" else f"{count} iteration{'s' * (count != 1)}"
+    )
+    if len(value.ledger.log_likelihood) == 1 and request.model == "pca":
+        return f"{found.size} {part}{'s' if found.size != 1 else ''}, {figure}"
+    size = len(value.centre) if isinstance(value, Clusters) else found.size
+    each = f" for each of {len(value.known.class_names or ())} classes" if request.per_class and request.components and value.known else ""
+    return f"{size} {part}{'s' if size != 1 else ''}{each}{of}, {steps}, {figure}"
+
+
+def _warn_of_result(session: Session, value: Made, found: SearchResult, request: Request) -> None:
+    """What a user should know of the result: floors, an end before the tolerance, a bound of the range."""
+    from herdcli.em.artifacts import Clusters, FactorModel, Mixture
+    from herdcli.numerics.factor_model import identifiable_factors
+
+    if isinstance(value, Clusters) and len(value.centre) < found.size:
+        few = f"{len(value.centre)} different centre{'s' * (len(value.centre) != 1)}"
+        why = "the training rows have no more different values" if not value.ledger.log_likelihood[-1] else "others came to the same place"
+        session.console.warn(f"{found.size} clusters were asked for, and {few} found: {why}")
+
+    many = int(value.ledger.floors[-2:].max(initial=0))
+    if isinstance(value, (Mixture, FactorModel)) and request.model != "pca":
+        known = value.known
+        assert known is not None
+        flat = floored_variances.warn_of_constant_columns(
+            session.console, known.base_variance, known.feature_names, value.floor, bayes=request.bayes
+        )
+        _warn_of_floored_variances(session, value, many - flat * value.floors_of_a_column, found.size, request)
+    if isinstance(value, Mixture) and request.bayes and value.occupied_components < found.size:
+        session.console.note(f"{value.occupied_components} of {found.size} components hold rows; the others are empty")
+    if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
+        session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
+    if isinstance(value, FactorModel) and value.model == "fa" and found.size > (most := identifiable_factors(len(value.mean))):
+        factors = f"{most} factor{'s' if most != 1 else ''}"
+        session.console.warn(f"{len(value.mean)} columns determine at most {factors}: these {found.size} are not unique")
+    if found.size == 1 and len(found.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
+        session.console.note("by this criterion one component is enough; --covariance diagonal needs fewer parameters for each")
+    if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
+        session.console.warn(f"the best number of components is the end of the range, {found.size}; try a wider one")
+
+
+def _warn_of_floored_variances(session: Session, value: Mixture | FactorModel, many: int, size: int, request: Request) -> None:
+    """Warn of variances at their floor, those of constant columns not counted."""
+    if many <= 0:
+        return
+    why = floored_variances.DEPEND
+    if size > 1:
+        diagonal = ", or --covariance diagonal" if request.model == "gmm" and request.covariance in ("full", "tied") else ""
+        why = f"some directions hardly vary within a component; try fewer --components{diagonal}"
+    own = request.floor is None and value.floors_of_a_column > 0
+    floored_variances.warn_of_variance_floors(session.console, many, "variance", None if own else value.floor, why)

@@ -1,0 +1,101 @@
+"""The runs of `herd em` for models in time: sequences in, a hidden Markov model or linear dynamical system out, what is said of both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from herdcli.cli.frame import outputs, sequences
+from herdcli.errors import DataError, HerdError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.em.request import Request
+    from herdcli.cli.frame.sequences import SequenceTable
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.component_search import SearchResult
+    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.hmm_fitting import PreparedChainFit
+    from herdcli.em.lds_artifacts import LinearDynamics
+    from herdcli.em.lds_fitting import PreparedDynamicsFit
+
+    Model = MarkovChain | LinearDynamics
+
+F = TypeVar("F", "PreparedChainFit", "PreparedDynamicsFit")
+LISTED = 8  # names in a line
+
+
+def fit_sequences(
+    session: Session, request: Request, begun: Callable[[SequenceTable], F], warn: Callable[[Any, F, SearchResult], None], memory: str
+) -> None:
+    """Learn, save and warn.  begun: what learns from the sequences; memory: what it holds most of."""
+    series = sequences.read_sequences(session, request, weights=request.weights or "weight", controls=request.controls)
+    try:
+        if 0 not in series.parts:
+            raise DataError("has no sequences in split 0 to learn from")
+        made = begun(_drop_constant_columns(session, series, request))
+    except HerdError as error:
+        error.where = error.where or series.history.name
+        raise
+    found = session.run(made.search, label=request.model, memory=memory)
+    value = made.finished(found, session.map)
+    outputs.write_artifact(session, value, _summarize(value, found), history=series.history)
+    warn(value, made, found)
+    if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
+        session.console.warn(f"the best number of states is the end of the range, {found.size}; try a wider one")
+
+
+def _drop_constant_columns(session: Session, series: SequenceTable, request: Request) -> SequenceTable:
+    """The sequences without columns that say nothing in the training rows: without any value and, of real ones, with one value.
+
+    A model would have no way to give another value in other rows any probability, and a baseline none either.
+    """
+    from herdcli.artifacts.recoding import column_names
+    from herdcli.em.sequences import uninformative_columns
+
+    real, controls = request.model == "lds" or request.emission in ("gaussian", "gmm"), set(request.controls or ())
+    silent, constant = uninformative_columns(series.parts[0])
+    names = column_names(series.data)
+    for what, columns in (("no value", silent), ("one value", constant & real)):
+        gone = [name for name, out in zip(names, columns, strict=True) if out and name not in controls]
+        if gone:
+            listed = ", ".join(f"'{name}'" for name in gone[:LISTED]) + (", …" if len(gone) > LISTED else "")
+            subject = f"column {listed} has" if len(gone) == 1 else f"{len(gone)} columns ({listed}) have"
+            session.console.warn(f"{subject} {what} in the training rows and {'is' if len(gone) == 1 else 'are'} left out")
+    kept = np.array([name in controls for name in names]) | ~(silent | (constant & real))
+    if kept.all():
+        return series
+    if not any(keep for keep, name in zip(kept, names, strict=True) if name not in controls):
+        raise DataError("no column has two values in the training rows", hint="a model in time needs a column that varies")
+    places = np.flatnonzero(kept)
+    X = np.ascontiguousarray(series.data.X[:, places])
+    data = replace(series.data, X=X, feature_names=[names[place] for place in places], image_shape=None)
+    parts = {number: replace(part, X=X) for number, part in series.parts.items()}
+    return replace(series, data=data, sequences=replace(series.sequences, X=X), parts=parts)
+
+
+def initial_model(session: Session, request: Request, columns: int) -> Artifact | None:
+    """The model of these columns that --init names."""
+    if request.start is None:
+        return None
+    found = session.load(request.start, "init", kinds={request.model})
+    if found.value.columns != columns:
+        raise DataError(f"is of {found.value.columns} columns, the rows have {columns}", where=found.name)
+    return found
+
+
+def warn_of_early_end(session: Session, value: Model, request: Request) -> None:
+    """Warn of an end before the tolerance."""
+    if not value.restarts.converged[value.restarts.best] and request.iterations:
+        session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
+
+
+def _summarize(value: Model, found: SearchResult) -> str:
+    of = f" (best of {len(found.scores)} tried)" if len(found.scores) > 1 else ""
+    iterations = int(value.restarts.iterations[value.restarts.best])
+    last = float(value.ledger.log_likelihood[-1])
+    return f"{found.size} state{'s' * (found.size != 1)}{of}, {iterations} iterations, log-likelihood {last:.6g} nats a row"

@@ -1,0 +1,236 @@
+"""`herd fit-mrf --algorithm bayes`: the tables of a Bayesian network, and its parents where they are not given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.fit_mrf import state_codes, structure_search
+from herdcli.cli.fit_mrf.inputs import EncodedStates, all_state_names, note_codes, read_states, require_state_indices, text_columns
+from herdcli.cli.frame.network_files import load_network, state_encoding, write_network
+from herdcli.errors import BadUsage, DataError, NotConverged
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.fit_mrf.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.learning.bayesian_network_em import EMState as Tables
+    from herdcli.markov.learning.bayesian_network_em import ExpectationMaximisation
+    from herdcli.markov.learning.bayesian_networks import WeightedCases
+    from herdcli.markov.model.dag import Parents
+    from herdcli.markov.model.fit import Fit
+    from herdcli.markov.model.network import Network
+    from herdcli.schema import Array
+
+NOT_TAKEN = ("edges", "clusters", "induce", "moments", "features", "base", "regions", "max_clique")
+STRUCTURES = ("chow-liu", "independent", "hill-climb")
+
+
+@dataclass(frozen=True)
+class BayesianNetworkRows:
+    """Training rows as cases, those kept for evaluation with their split, names, also of states, and the network that gives the parents."""
+
+    cases: WeightedCases
+    holdout: Array
+    holdout_split: Array
+    names: list[str] | None
+    states: list[str] | None
+    model: Network | None
+    history: Artifact
+
+
+def learn_bayesian_network(session: Session, request: Request, form: str) -> None:
+    """Learn, and save the network."""
+    from herdcli.markov.learning import bayesian_networks
+
+    for name in NOT_TAKEN:
+        if getattr(request, name):
+            raise BadUsage(f"--algorithm bayes takes no --{name.replace('_', '-')}", hint="--network FILE gives the parents")
+    given = _read_rows(session, request)
+    parents = _choose_parents(session, given, request)
+    learned = _learn_tables(session, given.cases, parents, request)
+    tables = learned.method.tables_of(learned.state.tables)
+    if len(given.holdout):
+        rows, kept = len(given.cases.x), len(given.holdout)
+        session.console.note(f"learned from {rows} rows; {kept} are kept out for herd eval (--split 1,0,0 learns from all)")
+    made = bayesian_networks.bayesian_network(parents, tables, given.cases.cardinality, given.names, given.states)
+    edges = sum(map(len, parents))
+    mean = learned.state.log_likelihood / float(given.cases.weight.sum())
+    how = f"EM in {learned.state.step} steps" if learned.state.step > 1 else "counts"
+    summary = f"{made.count} variables, {edges} edges, {how}, log-likelihood {mean:.6g} nats a row"
+    fit = _fit_record(given, learned, request) if form == "hdf5" else None
+    write_network(session, replace(made, fit=fit), summary, form, given.history)
+
+
+@dataclass(frozen=True)
+class LearnedTables:
+    """The method, and the state that it ended in."""
+
+    method: ExpectationMaximisation
+    state: Tables
+
+
+def _learn_tables(session: Session, cases: WeightedCases, parents: Parents, request: Request) -> LearnedTables:
+    """Counts are enough where no value is missing: one step of EM gives them whatever the tables before it."""
+    from herdcli.markov.learning.bayesian_network_em import ExpectationMaximisation
+
+    method = ExpectationMaximisation(
+        cases, parents, smoothing=request.smoothing, tolerance=request.tolerance,
+        iterations=1 if cases.complete else request.iterations, orders=request.orders, seed=request.seed,
+    )  # fmt: skip
+    state = session.run(method, label="bayes", memory="the junction tree over the rows")
+    if cases.complete or method.met(state):
+        return LearnedTables(method, replace(state, log_likelihood=method.expected(method.tables_of(state.tables))[1]))
+    gain = float(np.diff(state.objective[-2:])[0]) if len(state.objective) > 1 else np.inf
+    message = f"bayes did not converge in {state.step} steps: the last gained {gain / cases.weight.sum():.3g} nats a row"
+    if request.on_nonconvergence == "error":
+        raise NotConverged(message, hint="raise --iterations or --tolerance")
+    session.console.warn(f"{message}; raise --iterations or --tolerance")
+    return LearnedTables(method, state)
+
+
+def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
+    """Rows whose columns are variables; of a network's variables those without a column are hidden."""
+    from herdcli.markov.learning.bayesian_networks import WeightedCases
+
+    model = _given_network(session, request)
+    data = session.load(
+        request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True
+    )  # fmt: skip
+    rows = _encode_states(session, data, request, by_place=model is not None)
+    x, cardinality, split, weight, names = rows.x.astype(np.int64), rows.cardinality, rows.split, rows.weight, rows.names
+    if model is not None:
+        session.inputs["network"] = session.inputs.pop("network")  # after the data, as records have it
+        session.recoding = data.recoding or None
+    elif data.recoding.levels:
+        known = [len(data.recoding.levels.get(name, ())) for name in names or []]
+        cardinality = np.maximum(cardinality, np.array(known, dtype=np.int64))  # also of states that no row has
+    states = all_state_names(data, replace(rows, cardinality=cardinality))
+    if model is not None:
+        x, cardinality = _match_states(x, cardinality, names, data, model)
+        x, cardinality, names = _match_variables(x, cardinality, names, model, data.name)
+        states = model.states
+    train = split == 0
+    if not train.any():
+        raise DataError("the training part has no rows", where=data.name, hint="--split .8,.1,.1 draws a new split")
+    scale = np.ones(len(x)) if weight is None else weight.astype(np.float64)
+    if not scale[train].any():
+        raise DataError("the training rows have a total weight of zero", where=data.name)
+    scale = scale * train.sum() / scale[train].sum()
+    kept = ((split == 1) | (split == 2)) & (x >= 0).all(axis=1)
+    missing = int((x[train] < 0).any(axis=1).sum())
+    if missing:
+        hidden = int((x < 0).all(axis=0).sum())
+        session.console.note(
+            f"{missing} of {int(train.sum())} rows lack values" + (f", {hidden} variables are hidden" if hidden else "") + ": EM"
+        )
+    cases = WeightedCases(x[train], scale[train], cardinality)
+    return BayesianNetworkRows(cases, x[kept], split[kept], names, states, model, replace(data, value=None))
+
+
+def _given_network(session: Session, request: Request) -> Network | None:
+    """The network of --network, by whose names of states the rows are read."""
+    if not request.network:
+        return None
+    found: Network = load_network(session, request.network, None).value
+    named = state_encoding(found)
+    session.recoding = named if named.levels and session.categorical != "none" and session.missing != "mean" else None
+    return found
+
+
+def _match_states(x: Array, cardinality: Array, names: list[str] | None, data: Artifact, model: Network) -> tuple[Array, Array]:
+    """The places of levels of text as a network's places of the states of those names."""
+    places, numbers = x.copy(), cardinality.copy()
+    ends = np.concatenate([[0], np.cumsum(model.cardinality)])
+    titles = {model.name(i): i for i in range(model.count)}
+    for k, name in enumerate(names or []):
+        levels, i = data.recoding.levels.get(name), titles.get(name)
+        if levels is None or i is None:
+            continue
+        known = (model.states or [])[ends[i] : ends[i + 1]]
+        if strange := [level for level in levels if level not in known]:
+            hint = f"its states are {', '.join(known)}" if known else "it names no states: BIF does"
+            raise DataError(f"'{strange[0]}' is no state of the network's variable '{name}'", where=data.name, hint=hint)
+        place = np.array([*(known.index(level) for level in levels), -1])
+        places[:, k], numbers[k] = place[x[:, k]], len(known)
+    return places, numbers
+
+
+def _encode_states(session: Session, data: Artifact, request: Request, *, by_place: bool) -> EncodedStates:
+    """Rows of states with −1 for what is missing.  by_place  numbers are places of states, not their names."""
+    from herdcli.artifacts import dataset_preparation
+
+    value = data.value
+    dense = value.X.toarray() if value.is_sparse else np.asarray(value.X)
+    gaps = bool(np.isnan(dense).any()) if dense.dtype.kind == "f" else False
+    if not gaps:
+        return read_states(session, data, request, by_place=by_place)
+    every = range(dense.shape[1])
+    if by_place:
+        require_state_indices(dense, data.name)
+    found = state_codes.encode_codes(dense, data.name, every if by_place else text_columns(data))
+    note_codes(session, data, found.levels)
+    split = dataset_preparation.assign_splits(value, request.split, request.seed)
+    return EncodedStates(found.x, found.cardinality, split, value.weight, value.feature_names, value.image_shape, found.levels)
+
+
+def _match_variables(
+    x: Array, cardinality: Array, names: list[str] | None, model: Network, where: str
+) -> tuple[Array, Array, list[str] | None]:
+    """Columns in the order of a network's variables, by name where both have names; −1 for variables without a column."""
+    titles = [model.name(i) for i in range(model.count)]
+    own = names or [f"x{i}" for i in range(x.shape[1])]
+    by_name = {name: k for k, name in enumerate(own)}
+    if strange := [name for name in own if name not in titles]:
+        raise DataError(
+            f"column '{strange[0]}' is no variable of the network", where=where, hint="its variables are " + ", ".join(titles[:6])
+        )
+    made = np.full((len(x), model.count), -1, dtype=np.int64)
+    for i, name in enumerate(titles):
+        if name in by_name:
+            made[:, i] = x[:, by_name[name]]
+            if cardinality[by_name[name]] > max(2, model.cardinality[i]) or made[:, i].max() >= model.cardinality[i]:
+                top, states = int(made[:, i].max()), int(model.cardinality[i])
+                raise DataError(f"column '{name}' has state {top}, the network's variable has {states} (0 to {states - 1})", where=where)
+    return made, model.cardinality, model.names
+
+
+def _choose_parents(session: Session, given: BayesianNetworkRows, request: Request) -> Parents:
+    """Of the network that is given, else a tree or what hill climbing finds."""
+    from herdcli.markov.learning import bayesian_networks
+    from herdcli.markov.model.dag import network_parents
+
+    if given.model is not None:
+        if request.structure is not None:
+            raise BadUsage("--network and --structure exclude each other")
+        found = network_parents(given.model)
+        if found is None:
+            what = "is no Bayesian network: it needs one table a variable, of the variable given its parents"
+            raise DataError(what, where=session.inputs["network"].name)
+        return found
+    kind = "chow-liu" if request.structure is None else request.structure[0]
+    if kind not in STRUCTURES:
+        raise BadUsage(f"--algorithm bayes takes no --structure {kind}", hint=f"--structure {', '.join(STRUCTURES)}, or --network FILE")
+    count = len(given.cases.cardinality)
+    if kind == "independent":
+        return tuple(() for _ in range(count))
+    if kind == "chow-liu":
+        return bayesian_networks.chow_liu_tree(given.cases)
+    return structure_search.search_parents(session, given.cases, given.names, request)
+
+
+def _fit_record(given: BayesianNetworkRows, learned: LearnedTables, request: Request) -> Fit:
+    """The record; its log-likelihood is of the training rows without gaps, which those of other rows can be compared with."""
+    from herdcli.markov.learning import bayesian_networks
+
+    method, cases = learned.method, given.cases
+    tables = method.tables_of(learned.state.tables)
+    return bayesian_networks.fit_record(
+        cases, method.scopes, method.expected(tables)[0], steps=learned.state.step,
+        converged=cases.complete or method.met(learned.state), trace=np.diff(learned.state.objective) / float(cases.weight.sum()),
+        log_likelihood=bayesian_networks.complete_log_likelihood(cases, method.scopes, tables), smoothing=request.smoothing,
+        holdout=(given.holdout, given.holdout_split),
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""`herd fit-mrf` of rows that learning needs as counts alone: blocks of them are units, of which a shard counts its own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.fit_mrf import inputs, learn, row_readers, state_codes
+from herdcli.cli.frame import shards
+from herdcli.cli.frame.common_options import NETWORK_FORMATS
+from herdcli.cli.frame.network_files import output_format
+from herdcli.errors import DataError
+
+if TYPE_CHECKING:
+    from herdcli.cli.fit_mrf.request import Request
+    from herdcli.cli.fit_mrf.row_readers import CountableRows
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.model.network import Network
+    from herdcli.markov.model.row_counts import CountsShard, Scope
+    from herdcli.schema import Array
+
+BY_ROWS = ("bayes", "pseudo-likelihood")
+REGRESSED = ("l1", "stability")
+
+
+def learns_from_counts(request: Request) -> bool:
+    """Whether learning needs counts of rows, and no row by itself."""
+    chains = request.algorithm == "gradient" and request.expectations != "exact"
+    regressed = request.structure is not None and request.structure[0] in REGRESSED
+    return not (request.moments or request.features or request.algorithm in BY_ROWS or chains or regressed)
+
+
+def refuse_shards(session: Session, request: Request) -> None:
+    """Refuse shards, and workers, of what is not learned from counts."""
+    if request.algorithm == "pseudo-likelihood" and session.shard is None:
+        return
+    hint = "shards and workers count rows, which --moments, --features, --structure l1, bayes and chains of gradient do not learn from"
+    if request.algorithm == "pseudo-likelihood":
+        hint = "--cluster WHERE keeps the rows of pseudo-likelihood with workers"
+    shards.refuse_shards(session, hint)
+
+
+def count_and_learn(session: Session, request: Request) -> None:
+    """Count this run's blocks, and save a `network` or a shard of the counts."""
+    inputs.require_one_structure(session)
+    with row_readers.open_ranges(session, request) as found:
+        rows = None if found is None else row_readers.rows_in_files(session, request, found)
+        if rows is not None:
+            try:
+                _count_blocks(session, request, rows)
+                return
+            except row_readers.AmbiguousValues:
+                if session.shard is not None or session.cluster is not None:
+                    raise
+    _count_blocks(session, request, row_readers.rows_in_memory(session, request))
+
+
+def _count_blocks(session: Session, request: Request, rows: CountableRows) -> None:
+    from herdcli.markov.model.row_counts import Counting, CountsShard
+
+    nodes = rows.layout.columns
+    scopes = inputs.scopes_from_file(session, rows.names, nodes, request)
+    base = inputs.read_base_network(session, request, rows.names, nodes, rows.states)
+    regions = inputs.read_regions(session, rows.names, nodes, request)
+    units = shards.unit_numbers(session, rows.layout.units, "blocks of rows")
+    counting = Counting(rows.layout, units, rows.source, larger_clusters(scopes, base), session.map)
+    parts = (session.run if session.shard else session.run_preparation)(counting, label="counting") if units else []
+    made = CountsShard(
+        place=session.place,
+        units=rows.layout.units,
+        parts=parts,
+        scopes=json.dumps(scopes),
+        regions=json.dumps(regions),
+        cut=float("nan") if rows.values.cut is None else rows.values.cut,
+        given=rows.values.kinds is not None,
+        names=rows.names,
+        states=rows.states,
+        limits=None if rows.values.limits is None else np.asarray(rows.values.limits),
+        shape=rows.shape,
+        base=base,
+        cardinality=rows.cardinality,
+    )
+    shards.finish_units(session, made, "blocks of rows", finish, rows.history, request)
+
+
+def larger_clusters(scopes: list[Scope] | None, base: Network | None) -> tuple[Scope, ...]:
+    """The clusters whose marginals those of pairs do not give."""
+    found = [*(scopes or ()), *(scope for scope, _ in (base.factors() if base is not None else ()))]
+    unique = {frozenset(scope): tuple(scope) for scope in found if len(set(scope)) == len(scope) > 2}
+    return tuple(unique.values())
+
+
+def finish(session: Session, whole: CountsShard, history: History, request: Request) -> None:
+    """Learn from the counts of all blocks, and save the network."""
+    from herdcli.markov.model import constraints, row_counts
+
+    named, asked = whole.named_scopes, whole.named_regions
+    scopes_counted = larger_clusters(named, whole.base)
+    if whole.states is None and np.isnan(whole.cut):
+        rows, total, kept = row_counts.join_coded_counts(whole.parts, scopes_counted)
+        states = None if kept is None else _state_code_names(session, kept, whole)
+    else:
+        least = 2 if whole.cardinality is None else whole.cardinality
+        rows, total = row_counts.join_counts(whole.parts, scopes_counted, least=least)
+        states = whole.states
+    nodes = len(rows.cardinality)
+    row_readers.require_same_reading(_value_reading(whole), total.values, request)
+    pairs = constraints.pair_tables(rows, rows.cardinality, request.smoothing)
+    scopes = (
+        named
+        if named is not None
+        else inputs.scopes_from_structure(inputs.structure_options(request, False), nodes, pairs, whole.shape, request)
+    )
+    clusters = constraints.clusters_from_scopes(rows, rows.cardinality, scopes, request.smoothing, pairs)
+    problem = constraints.check_problem(constraints.LearningProblem(rows.cardinality, clusters, whole.base, whole.names, whole.shape, rows))
+    x, split = (item if len(item) else None for item in (total.holdout, total.holdout_split))
+    made = inputs.LearningInputs(problem, pairs, x, split, history, states, tuple(asked))
+    learn.learn_network(session, made, request, output_format(session, getattr(request, "format", None), NETWORK_FORMATS))
+
+
+def _state_code_names(session: Session, kept: list[Array], whole: CountsShard) -> list[str]:
+    """The names of states that are codes, told; DataError for those that --base does not have."""
+    levels = {k: found for k, own in enumerate(kept) if (found := state_codes.code_names(own))}
+    session.console.note(state_codes.codes_notice(levels, whole.names))
+    states = [str(int(code)) for own in kept for code in own.tolist()]
+    if whole.base is not None and whole.base.states != states:
+        raise DataError(inputs.OTHER_STATES, where=session.inputs["data"].name, hint="BIF names states")
+    return states
+
+
+def _value_reading(whole: CountsShard) -> row_readers.ValueReading:
+    limits = None if whole.limits is None else (float(whole.limits[0]), float(whole.limits[1]))
+    return row_readers.ValueReading(None if np.isnan(whole.cut) else whole.cut, limits, (0, 1) if whole.given else None)

@@ -1,0 +1,63 @@
+"""`herd fit-mrf --structure l1` and `stability`: pairs by penalised regressions, and their path as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from pathlib import Path as File
+
+    from herdcli.cli.fit_mrf.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.learning.l1_selection import PenaltyPath
+    from herdcli.markov.model.constraints import StateRows
+    from herdcli.markov.model.structure_selection import Pair
+    from herdcli.schema import Array
+
+
+def select_pairs(
+    session: Session, structure: tuple[str, float, int], variables: tuple[Array, list[str] | None], rows: StateRows, request: Request
+) -> list[Pair]:
+    """The pairs that are joined, and --path.  variables  their numbers of states, and names."""
+    from herdcli.markov.learning import l1_selection
+
+    states, names = variables
+    if (states > 2).any():
+        i = int(np.argmax(states > 2))
+        name = names[i] if names else f"x{i}"
+        raise BadUsage(f"--structure {structure[0]} is for two-state variables, {name} has {states[i]}", hint="--values two")
+    kind, penalty, halves = structure
+    x = rows.x.astype(np.float64)
+    made = session.run_preparation(l1_selection.PenalisedRegressions(x, rows.weight, np.array([penalty]) if penalty else None), label="l1")
+    found, told = l1_selection.joined_pairs(made.weight[made.best]), f"penalty {made.penalty[made.best]:.4g}"
+    share = None
+    if kind == "stability":
+        points = made.penalty[: made.best + 1]
+        share = session.run_preparation(l1_selection.StabilitySelection(x, rows.weight, halves, request.seed, points), label="stability")
+        found = [(int(i), int(j)) for i, j in np.argwhere(np.triu(share >= l1_selection.CHOSEN, 1))]
+        told = f"in {l1_selection.CHOSEN:.0%} of {halves} halves of the rows, penalties from {made.penalty[made.best]:.4g}"
+    session.console.note(f"{kind}: {len(found)} pairs, {told}")
+    if request.path is not None:
+        _write_path(session, request.path, made, share)
+    return found
+
+
+def _write_path(session: Session, path: str, made: PenaltyPath, share: Array | None) -> None:
+    """A row a penalty and pair with a weight: both regressions' weights, and how often halves of the rows have it."""
+    from herdcli.cli.frame import outputs
+
+    lines = ["penalty,score,first,second,weight_first,weight_second" + ("" if share is None else ",chosen")]
+    for penalty, score, weight in zip(made.penalty.tolist(), made.score.tolist(), made.weight, strict=True):
+        for i, j in np.argwhere(np.triu((weight != 0) | (weight.T != 0), 1)).tolist():
+            row = [penalty, score, i, j, float(weight[j, i]), float(weight[i, j])]
+            lines.append(",".join(map(repr, [*row, *([] if share is None else [float(share[i, j])])])))
+    content = "\n".join(lines) + "\n"
+
+    def write(target: File) -> None:
+        outputs.write_text(target, content)
+
+    outputs.write_side_file(session, path, write, binary=False)

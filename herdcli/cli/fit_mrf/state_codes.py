@@ -1,0 +1,87 @@
+"""Whole numbers in columns as names of states: codes such as 1 … 5, 10 and 20, or −1, 0 and 1, each a state, and no others.
+
+Codes that are 0, 1, … without a gap are the places of their states and need no names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.schema import Array
+
+MOST_STATES = 64
+HINT = "--values two, with --range LO,HI and --threshold F, reads grey columns as on or off"
+
+
+@dataclass(frozen=True)
+class CodedColumns:
+    """x (n, N) places of states, −1 for gaps; the number of states of each column; names of the states of columns that need them."""
+
+    x: Array
+    cardinality: Array
+    levels: dict[int, tuple[str, ...]]
+
+
+def are_codes(X: Array) -> bool:
+    """Are the values (n, N) codes rather than grey levels?  Whole numbers near 0 are, and few ones that occur again and again."""
+    if not X.size or not bool((X % 1 == 0).all()):
+        return False
+    low, high = X.min(), X.max()
+    if low >= 0 and high <= 1:
+        return False
+    if low > -MOST_STATES and high < MOST_STATES:
+        return True
+    return all(2 * (count := len(np.unique(column))) <= len(X) and count <= MOST_STATES for column in X.T)
+
+
+def encode_codes(X: Array, where: str, places: Collection[int] = ()) -> CodedColumns:
+    """Columns of whole numbers as states.  X  (n, N), NaN for gaps.  places  columns that hold the places of states already.
+
+    Raises DataError for other numbers, and for columns of more than 64 different ones.
+    """
+    gaps = np.isnan(X) if X.dtype.kind == "f" else np.zeros(X.shape, dtype=bool)
+    x, cardinality = np.full(X.shape, -1, dtype=np.int64), np.full(X.shape[1], 2, dtype=np.int64)
+    levels: dict[int, tuple[str, ...]] = {}
+    for column in range(X.shape[1]):
+        known = ~gaps[:, column]
+        given = X[known, column]
+        if (wrong := given % 1 != 0).any():
+            row = int(np.flatnonzero(known)[np.argmax(wrong)])
+            raise DataError(f"column {column} has {X[row, column]:g} in row {row}; states are whole numbers", where=where, hint=HINT)
+        if not given.size:
+            continue
+        found = np.unique(given)
+        if column in places or (found[0] >= 0 and found[-1] <= 1):
+            x[known, column], cardinality[column] = given.astype(np.int64), max(2, int(found[-1]) + 1)
+            continue
+        if len(found) > MOST_STATES:
+            message = f"column {column} has {len(found)} different numbers; at most {MOST_STATES} are states"
+            raise DataError(message, where=where, hint=HINT)
+        x[known, column], cardinality[column] = np.searchsorted(found, given), len(found)
+        if names := code_names(found):
+            levels[column] = names
+    return CodedColumns(x, cardinality, levels)
+
+
+def code_names(found: Array) -> tuple[str, ...]:
+    """Sorted codes as names; none where they are their own places."""
+    return () if np.array_equal(found, np.arange(len(found))) else tuple(str(int(code)) for code in found.tolist())
+
+
+def codes_notice(levels: dict[int, tuple[str, ...]], names: list[str] | None) -> str:
+    """What is said of columns whose numbers are names of states."""
+    shown = [
+        f"{names[column] if names else f'column {column}'} ({', '.join(_shorten_levels(own))})" for column, own in list(levels.items())[:4]
+    ]
+    return f"numbers are names of states: {'; '.join(shown)}{' …' if len(levels) > 4 else ''}"
+
+
+def _shorten_levels(levels: tuple[str, ...]) -> list[str]:
+    return list(levels) if len(levels) <= 7 else [*levels[:3], "…", *levels[-2:]]

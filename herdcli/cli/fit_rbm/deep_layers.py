@@ -1,0 +1,88 @@
+"""`herd fit-rbm --layers` and `--below`: harmoniums learned one on the other; the learning is in herdcli.rbm.layerwise_learning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from herdcli.cli.fit_rbm.messages import warn_of_rows
+from herdcli.cli.fit_rbm.model_runs import largest_moment
+from herdcli.cli.frame import outputs
+from herdcli.cli.frame.column_order import warn_of_weights
+from herdcli.errors import BadUsage, DataError
+from herdcli.splits import TRAIN
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.fit_rbm.request import Request
+    from herdcli.cli.frame.dataset_rows import PreparedRows
+    from herdcli.cli.frame.session import Session
+    from herdcli.rbm.model import RBM
+    from herdcli.rbm.settings import Settings
+
+
+def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
+    """Learn the layers and save them as a `dbn`."""
+    from herdcli.rbm import layerwise_learning
+    from herdcli.rbm.class_models import replace_evaluation_rows
+    from herdcli.rbm.layers import DBN
+
+    if request.per_class:
+        raise BadUsage("--layers and --below learn one model, --per-class several", hint="leave one of them out")
+    request.refuse_watched("--layers" if request.layers else "--below")
+    if request.layers:
+        session.ignored("hidden", "with --layers")
+    outputs.check_artifact(session, "dbn")
+    below = _load_lower_layers(session, request.below)
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    warn_of_weights(session, data.value)
+    rows = _rows_of_lowest_layer(session, request, data, below, settings)
+    data = replace(data, value=None)
+    training = rows.split == TRAIN
+    if not training.any():
+        raise DataError("the split has no training rows", where=data.name)
+    if below:
+        kind = below[-1].hidden_units
+        settings = replace(settings, visible_units=kind, hidden_units=request.hidden_units or kind)
+    request = request.resolve_for_columns(rows.X.shape[1], settings.visible_units)
+    settings = replace(settings, algorithm=request.algorithm)
+    settings = request.fitted(settings, int(training.sum()), partial(largest_moment, rows, settings))
+    session.request = replace(request, **settings.data_dependent())
+    sizes = request.layers or (settings.hidden,)
+    problem = layerwise_learning.StackingProblem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
+    algorithm = layerwise_learning.LayerwiseLearning(problem, session.map)
+    session.require_memory(algorithm.memory(), f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights")
+    warn_of_rows(session, problem.layer([]))
+    label = f"learning by {settings.algorithm}" if session.dry_run else "learning"
+    first, *others = [*below, *session.run(algorithm, label=label)]
+    first = replace_evaluation_rows(first, rows.X, rows.split, None, map=session.map)
+    if not below:
+        first = replace(first, **rows.reading_record())
+    made = DBN([first, *others])
+    outputs.write_artifact(session, made, f"layers of {', '.join(str(part.W.shape[2]) for part in made.layers)} hidden units", history=data)
+
+
+def _load_lower_layers(session: Session, path: str | None) -> list[RBM]:
+    """The layers that are there already."""
+    if path is None:
+        return []
+    found = session.load(path, "below", kinds={"rbm", "dbn"})
+    layers: list[RBM] = [found.value] if found.kind == "rbm" else list(found.value.layers)
+    if layers[0].labels is not None:
+        raise DataError("is a model of rows with labels, which is no layer", where=found.name)
+    if layers[0].count > 1:
+        raise DataError("has one model for each class, but a layer is a single model", where=found.name)
+    return [replace(part, holdout=None, scores=None) for part in layers]
+
+
+def _rows_of_lowest_layer(session: Session, request: Request, data: Artifact, below: list[RBM], settings: Settings) -> PreparedRows:
+    """Rows in the units of the lowest layer, which is a model that is there already or the first to learn."""
+    from herdcli.cli.frame.dataset_rows import OF_MODELS, RowReading, rows_for_model, rows_in_units
+    from herdcli.rbm.units import unit_family
+
+    if not below:
+        return rows_in_units(session, data, unit_family(settings.visible_units), RowReading.asked(request, default=OF_MODELS))
+    for name in ("visible_units", "units"):
+        session.ignored(name, "with --below: the model decides")
+    return rows_for_model(session, below[0], data, request)

@@ -1,0 +1,47 @@
+"""`herd fit-rbm --cluster` of one model: workers take the groups of rows of every minibatch, which is a round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.cli.frame import block_placement
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.rbm.learning_problem import LearningProblem
+    from herdcli.rbm.minibatch_statistics import RemoteGroups
+
+DEALT = ("cd", "pcd", "rpcd", "fpcd")  # of pt the temperatures move on between the groups; the others do not sample rows in groups
+
+
+def remote_minibatches(session: Session, problem: LearningProblem) -> RemoteGroups | None:
+    """The workers of --cluster for the minibatches of one model; None without them.  Raises BadUsage for what they cannot take."""
+    if session.cluster is None or session.dry_run:
+        return None
+    from herdcli.numerics.block_statistics import RemoteSource
+    from herdcli.rbm.learning_problem import BLOCK
+    from herdcli.rbm.minibatch_statistics import MinibatchSource, RemoteGroups, split_minibatch
+
+    _refuse_unsupported(problem)
+    rows = len(problem.rows[0])
+    batch = rows // problem.batches(0)
+    if len(split_minibatch(batch, problem.chains if problem.settings.persistent else batch)) < 2:
+        message = f"--cluster deals out {BLOCK} rows of a minibatch at a time, and this one has {batch}"
+        hint = f"--batch-size {4 * BLOCK}, or leave out --cluster" if rows > BLOCK else "leave out --cluster"
+        raise BadUsage(message, hint=hint)
+    minibatch = MinibatchSource()
+    there = block_placement.place_blocks(session, minibatch, passing=True)
+    return RemoteGroups(minibatch, there) if isinstance(there, RemoteSource) else None
+
+
+def _refuse_unsupported(problem: LearningProblem) -> None:
+    """Refuse what has a state that goes from group to group, or gradients that are of all rows together."""
+    settings = problem.settings
+    if settings.algorithm not in DEALT and not settings.tempers_lengths:
+        message = f"--cluster has workers for the minibatches of --algorithm cd, pcd, rpcd and fpcd, not {settings.algorithm}"
+        raise BadUsage(message, hint="--algorithm cd, or leave out --cluster")
+    if settings.joint in ("discriminative", "hybrid"):
+        raise BadUsage(f"--cluster has no workers for --labels {settings.joint}", hint="--labels generative, or leave out --cluster")
+    if settings.optimizer == "natural":
+        raise BadUsage("--cluster has no workers for --optimizer natural", hint="--optimizer adam, or leave out --cluster")

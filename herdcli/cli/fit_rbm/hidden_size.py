@@ -1,0 +1,34 @@
+"""`herd fit-rbm --hidden auto`: the number of hidden units is chosen by rows held out; how is in herdcli.rbm.hidden_size_search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.rbm.hidden_size_search import ChosenSize
+    from herdcli.rbm.learning_problem import LearningProblem
+
+
+def refuse_shards(session: Session) -> None:
+    """Raise BadUsage where the run is to be divided: sizes follow from those before them."""
+    for name in ("shard", "cluster"):
+        if getattr(session, name) is not None:
+            hint = f"leave out --{name}, or give --hidden a number"
+            raise BadUsage(f"--hidden auto and --{name} exclude each other: sizes are learned one after the other", hint=hint)
+
+
+def choose_hidden_size(session: Session, problem: LearningProblem, models: int) -> ChosenSize:
+    """The models of the best size, of which and of the others the user is told.  models  how many of them rows held out judge."""
+    from herdcli.rbm.hidden_size_search import SizeSearch, search_messages
+
+    label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
+    found = session.run(SizeSearch(problem, models, session.map), label=label)
+    said, more = search_messages(found.sizes)
+    for line in said:
+        session.console.note(line)
+    for line in more:
+        session.console.detail(line)
+    return found

@@ -1,0 +1,47 @@
+"""`herd fit-rbm --pairs`: one model of all ordered pairs of images of one person; the pairs are in herdcli.rbm.pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from herdcli.cli.fit_rbm.messages import warn_of_pairs
+from herdcli.cli.frame import outputs
+from herdcli.cli.frame.column_order import warn_of_weights
+from herdcli.errors import DataError
+from herdcli.splits import TRAIN
+
+if TYPE_CHECKING:
+    from herdcli.cli.fit_rbm.request import Request
+    from herdcli.cli.frame.session import Session
+
+
+def fit_pairs(session: Session, request: Request) -> None:
+    """Learn and save an `rbm-pairs`."""
+    from herdcli.cli.frame.dataset_rows import OF_MODELS, RowReading, rows_in_units
+    from herdcli.rbm import pairs
+    from herdcli.rbm.units import unit_family
+
+    settings = request.pair_settings()
+    request.warn_of_ignored_options(session)
+    outputs.check_artifact(session, "rbm-pairs")
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    warn_of_weights(session, data.value)
+    rows = rows_in_units(session, data, unit_family(settings.visible_units), RowReading.asked(request, default=OF_MODELS))
+    persons, names = rows.labelled(data.name, "--pairs")
+    found = pairs.ordered_pairs(persons, (rows.split == TRAIN).nonzero()[0], names)
+    if not len(found):
+        raise DataError("the training part has no rows", where=data.name, hint="--split .8,.1,.1 draws a new split")
+    if not request.epochs:
+        settings = replace(settings, epochs=pairs.default_epochs(len(found), settings.batch_size))
+    session.request = request.with_chosen_settings(settings)
+    size = f"{len(found)} pairs of {rows.X.shape[1]} pixels"
+    session.require_memory(len(found) * rows.X.shape[1] * 2 * rows.X.dtype.itemsize, size)
+    problem, varies = pairs.pair_problem(rows.X, found, settings)
+    algorithm = pairs.PairLearning(problem, session.map)
+    session.require_memory(algorithm.memory(), f"learning {problem.rows[0].shape[1]} × {settings.hidden} weights")
+    warn_of_pairs(session, settings, varies, len(found))
+    state = session.run(algorithm, label="learning pairs")
+    model = pairs.assemble_pair_rbm(problem, state, varies, rows.X, found, rows.split)
+    model = replace(model, **{name: getattr(rows, name) for name in ("image_shape", "threshold", "value_range", "feature_names")})
+    outputs.write_artifact(session, model, f"{size}, {settings.hidden} hidden, {settings.epochs} epochs", history=data)

@@ -1,0 +1,50 @@
+"""`herd fit-rbm --labels`: rows with their labels as one more visible unit; the learning is in herdcli.rbm.classification_rbm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from herdcli.cli.fit_rbm.request import Request
+    from herdcli.cli.frame.dataset_rows import PreparedRows
+    from herdcli.rbm.settings import Settings
+
+
+def append_labels(request: Request, rows: PreparedRows, where: str, settings: Settings) -> tuple[PreparedRows, list[str], Settings]:
+    """Rows with their labels as one more visible unit, the labels' names, and the settings of their model."""
+    import numpy as np
+
+    from herdcli.errors import BadUsage, DataError
+    from herdcli.rbm.classification_rbm import append_labels
+    from herdcli.rbm.units import unit_family
+    from herdcli.splits import TRAIN
+
+    visible = unit_family(settings.visible_units)
+    if visible.multinomial:
+        message = "--labels knows no words: beside rows of many words one label would count as one word among them"
+        raise BadUsage(message, hint="--per-class, or --visible-units poisson")
+    if visible.group > 1 or visible.proportions:
+        raise BadUsage(f"--labels goes with visible units of one column and scale 1, not {settings.visible_units}", hint="--units binary")
+    y, names = rows.labelled(where, "--labels")
+    if len(names) < 2:
+        raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=where)
+    unseen = np.setdiff1d(y, y[rows.split == TRAIN])
+    if len(unseen) and (rows.split == TRAIN).any():
+        hint = "--split sets how many rows of each class train"
+        raise DataError(f"class '{names[unseen[0]]}' has no training rows", where=where, hint=hint)
+    joined = replace(rows, X=append_labels(rows.X, y, len(names)))
+    units = f"{settings.visible_units}+softmax:{len(names)}"
+    share = settings.generative_share if request.generative_share is None else request.generative_share
+    return joined, names, replace(settings, visible_units=units, joint=str(request.labels), generative_share=share)
+
+
+def column_facts_with_labels(seen: dict[str, object], labels: list[str] | None) -> dict[str, object]:
+    """What is known of columns, with the label's: those were freed of nothing."""
+    import numpy as np
+
+    if labels is None:
+        return seen
+    beside = {"column_mean": np.zeros(len(labels), dtype=np.float32), "column_scale": np.ones(len(labels), dtype=np.float32)}
+    longer = {name: np.concatenate([own, part]) for name, part in beside.items() if isinstance(own := seen[name], np.ndarray)}
+    return {**seen, **longer, "label_names": labels}

@@ -1,0 +1,69 @@
+"""What `herd fit-rbm` says of rows, settings and models that are not as they are usually meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.rbm.learning_problem import LearningProblem
+    from herdcli.rbm.model import RBM
+    from herdcli.rbm.settings import Settings
+    from herdcli.schema import Array
+
+
+def warn_of_rows(session: Session, problem: LearningProblem) -> None:
+    """Say which columns are of one value, and where a batch is larger than there are rows."""
+    constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
+    if constant:
+        where = "all training rows" + (" of a class" if len(problem.rows) > 1 else "")
+        session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns are constant in {where}: their weights stay 0")
+    _warn_of_batch(session, problem.settings, min(map(len, problem.rows)), "training rows")
+
+
+def warn_of_pairs(session: Session, settings: Settings, varies: Array, pairs: int) -> None:
+    """The same of images, of which `varies` (D,) tells the pixels that are not of one value, and of their pairs."""
+    used = int(varies.sum())
+    if used < len(varies):
+        session.console.warn(f"{len(varies) - used} of {len(varies)} pixels are constant in all training images: their weights stay 0")
+    if settings.hidden > 2 * used:
+        session.console.warn(f"{settings.hidden} hidden units are more than the {2 * used} pixels of a pair that vary")
+    _warn_of_batch(session, settings, pairs, "pairs")
+
+
+def _warn_of_batch(session: Session, settings: Settings, rows: int, what: str) -> None:
+    if "batch_size" in session.given and rows < settings.batch_size:
+        session.console.warn(f"there are {rows} {what}, fewer than the batch of {settings.batch_size}")
+
+
+def note_best_epoch(session: Session, model: RBM) -> None:
+    """Say which epoch's model was kept, where learning could stop."""
+    if model.best_epoch is None or model.trace is None or model.trace.log_likelihood is None or model.trace.validated is None:
+        return
+    import numpy as np
+
+    for m, best in enumerate(model.best_epoch):
+        name = "the model" if model.classes is None else f"the model of class '{model.classes[m]}'"
+        look = int(np.searchsorted(model.trace.validated, best))
+        ended = int(np.isfinite(model.trace.reconstruction[:, m]).sum())
+        figure = model.trace.log_likelihood[look, m]
+        session.console.note(f"{name} is that of epoch {best} of {ended}: {figure:.2f} nats a validation row")
+
+
+def note_omitted_heldout_rows(session: Session, model: RBM) -> None:
+    """Say that held-out rows are not in the artifact, where that is so."""
+    from herdcli.artifacts.message_numbers import group_digits
+
+    if model.elsewhere is not None:
+        held = group_digits(model.elsewhere.valid + model.elsewhere.test)
+        session.console.note(f"the artifact has the digest of its {held} held-out rows alone: herd eval --data supplies them")
+
+
+def warn_of_nearly_improper(session: Session, model: RBM) -> None:
+    """Say when weights between Gaussian layers were held where the model is hardly a distribution any more."""
+    from herdcli.rbm.normalizability import is_at_boundary
+
+    if any(is_at_boundary(h) for h in model.harmoniums()):
+        session.console.warn(
+            "the weights were capped at the largest singular value that gaussian layers allow: --standardize, or a lower learning rate"
+        )

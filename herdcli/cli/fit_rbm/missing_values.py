@@ -1,0 +1,89 @@
+"""`herd fit-rbm --draw-missing`: rows with missing values, which are drawn given the others; the learning is in
+herdcli.rbm.missing_values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.splits import TRAIN
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.fit_rbm.request import Request
+    from herdcli.cli.frame.dataset_rows import PreparedRows
+    from herdcli.cli.frame.session import Session
+    from herdcli.numerics.row_selection import SelectedRows
+    from herdcli.rbm.class_rows import ClassGroups
+    from herdcli.schema import Array
+
+ALONE = ("folds", "average_scores", "learn_variances", "model", "on_disk")
+
+
+def refuse_unsupported(session: Session, request: Request) -> None:
+    """Raise BadUsage for options that need whole rows."""
+    for name in ALONE:
+        if getattr(request, name):
+            typed = "--continue" if name == "model" else f"--{name.replace('_', '-')}"
+            raise BadUsage(f"--draw-missing and {typed} exclude each other", hint="--missing drop or mean")
+    if request.labels not in (None, "generative"):
+        message = f"--draw-missing and --labels {request.labels} exclude each other: entries are drawn by the likelihood of rows"
+        raise BadUsage(message, hint="--labels generative")
+    if session.missing is not None:
+        raise BadUsage("--draw-missing and --missing exclude each other", hint="leave one of them out")
+    if session.cluster is not None:
+        raise BadUsage("--draw-missing and --cluster exclude each other", hint="leave out --cluster")
+    request.settings().require_torn()
+
+
+def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | None]:
+    """The data set with known values of their columns in the place of those that are missing, and which are known (n, D); None: all are."""
+    import numpy as np
+
+    from herdcli.artifacts import dataset_preparation
+    from herdcli.rbm.missing_values import fill_missing
+
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True)
+    if data.value.is_sparse:
+        raise DataError("/X is sparse: what it leaves out is 0, and nothing is missing", where=data.name, hint="leave out --draw-missing")
+    X = dataset_preparation.dense_copy(data.value, np.float64)
+    known: Array = ~np.isnan(X)
+    if known.all():
+        session.console.warn("--draw-missing has no effect: no value is missing")
+        return data, None
+    try:
+        return replace(data, value=replace(data.value, X=fill_missing(X, request.seed))), known
+    except DataError as error:
+        error.where = error.where or data.name
+        raise
+
+
+def drop_incomplete_heldout_rows(session: Session, rows: PreparedRows, known: Array) -> tuple[PreparedRows, Array]:
+    """The rows without those held out that have gaps, which no figure is of, and which of their entries are known."""
+    import numpy as np
+
+    torn = np.asarray((~known).any(axis=1))
+    session.console.note(f"{int(torn[rows.split == TRAIN].sum())} of {int((rows.split == TRAIN).sum())} training rows have missing values")
+    lost = torn & (rows.split != TRAIN)
+    if not lost.any():
+        return rows, known
+    session.console.note(f"{int(lost.sum())} held-out rows with missing values are left out")
+    y = None if rows.y is None else rows.y[~lost]
+    return replace(rows, X=rows.X[~lost], split=rows.split[~lost], y=y), known[~lost]
+
+
+def known_with_labels(known: Array | None, labels: int) -> Array | None:
+    """Which entries of rows with their labels (n, D + C) are known, of those of rows (n, D): labels are."""
+    import numpy as np
+
+    return None if known is None else np.concatenate([known, np.ones((len(known), labels), dtype=bool)], axis=1)
+
+
+def known_per_model(groups: ClassGroups, known: Array | None) -> list[SelectedRows] | None:
+    """Which entries of each model's training rows are known."""
+    from herdcli.numerics.row_selection import SelectedRows
+
+    if known is None:
+        return None
+    return [SelectedRows(known, rows.index) for rows in groups.training_rows() if isinstance(rows, SelectedRows)]

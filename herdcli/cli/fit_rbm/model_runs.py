@@ -1,0 +1,302 @@
+"""`herd fit-rbm`: one model, or one for each class and fold, of which a shard learns its own; the learning is in herdcli.rbm.learning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from herdcli.artifacts.dataset_preparation import current_split_rule
+from herdcli.cli.fit_rbm import distributed_minibatches, hidden_size, missing_values
+from herdcli.cli.fit_rbm.labelled_rows import append_labels, column_facts_with_labels
+from herdcli.cli.fit_rbm.messages import note_best_epoch, note_omitted_heldout_rows, warn_of_nearly_improper, warn_of_rows
+from herdcli.cli.frame import exact_mode, outputs, shards
+from herdcli.cli.frame.column_order import drop_zero_weights, warn_of_weights
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.fit_rbm.request import Request
+    from herdcli.cli.frame.dataset_rows import PreparedRows
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.numerics.row_selection import SelectedRows
+    from herdcli.numerics.streamed_rows import StreamedRows
+    from herdcli.rbm.class_models import LearnedModel, RBMShard
+    from herdcli.rbm.class_rows import ClassGroups
+    from herdcli.rbm.learning import LearningProblem, Settings
+    from herdcli.rbm.learning_state import LearningState
+    from herdcli.rbm.minibatch_statistics import RemoteGroups
+    from herdcli.rbm.model import RBM
+    from herdcli.schema import Array
+
+
+REAL_UNIT = 20  # bytes of an entry besides the stored ones that reading and learning real values in memory take
+
+
+@dataclass(frozen=True)
+class FitInputs:
+    """Rows with the class (n,) of each among `names`, the settings to learn them with, and the models that are gone on with."""
+
+    rows: PreparedRows
+    y: Array
+    names: list[str]
+    settings: Settings
+    scored: bool  # whether there is one model for each class
+    history: Artifact
+    earlier: RBM | None = None
+    labels: list[str] | None = None  # of rows whose labels are their last visible unit
+    known: Array | None = None  # which entries of the rows are, (n, D) bool; None: all
+
+
+def fit_models(session: Session, request: Request) -> None:
+    """Learn and save an `rbm`, or a shard of one."""
+    from herdcli.rbm import class_models
+    from herdcli.rbm.class_rows import assign_groups
+    from herdcli.rbm.learning import LearningProblem, RBMLearning
+    from herdcli.rbm.validation import MOST
+
+    outputs.check_artifact(session, "rbm")
+    if request.draw_missing:
+        missing_values.refuse_unsupported(session, request)
+    if request.hidden == "auto":
+        hidden_size.refuse_shards(session)
+    given = _inputs_to_continue(session, request) if request.model else _inputs_from_scratch(session, request)
+    rows, settings = given.rows, given.settings
+    exact_mode.refuse_units(session, settings.visible_units, settings.hidden_units)
+    groups = assign_groups(rows.X, given.y, rows.split, given.names, folds=request.folds or 0, seed=settings.seed)
+    problem = LearningProblem(
+        groups.training_rows(),
+        settings,
+        groups.X[groups.held] if settings.average_scores else None,
+        valid=_validation_rows(groups, settings, needed=request.hidden == "auto"),
+        told=groups.rows_for_errors(MOST) if settings.every and given.scored else None,
+        begun=None if given.earlier is None else class_models.resume_point(given.earlier),
+        known=missing_values.known_per_model(groups, given.known),
+    )
+    count = len(problem.rows)
+    away = distributed_minibatches.remote_minibatches(session, problem) if count == 1 and not request.per_class else None
+    units = range(1) if away is not None else shards.unit_numbers(session, count, "models")
+    own = problem if len(units) == count else problem.part(units) if units else None
+    if own is not None:
+        session.require_memory(RBMLearning(own).memory(), f"learning {len(units)} × {rows.X.shape[1]} × {settings.hidden} weights")
+    warn_of_rows(session, problem)
+    parts: list[LearnedModel] = []
+    learned: dict[str, object] = rows.reading_record()
+    if own is not None:
+        parts, more = _learn_models(session, request, groups, own, units, given, away)
+        learned |= more
+    seen = column_facts_with_labels(learned, given.labels)
+    made = class_models.RBMShard(
+        place=session.place,
+        units=count,
+        parts=parts,
+        rest=class_models.fit_frame(
+            groups, settings, scored=given.scored, parts=request.split, label=request.label, by_class=current_split_rule().by_class, **seen
+        )
+        if session.place.first
+        else None,
+    )
+    shards.finish_units(session, made, "models", finish, given.history, request)
+
+
+def _validation_rows(groups: ClassGroups, settings: Settings, *, needed: bool) -> Sequence[SelectedRows | StreamedRows] | None:
+    """The validation rows of each model where they are looked at; where the tracked likelihood alone would show them, if there are any."""
+    if settings.every or needed:
+        return groups.validation_rows()
+    try:
+        return groups.validation_rows() if settings.track_likelihood else None
+    except DataError:
+        return None
+
+
+def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
+    """The inputs of models that begin at random weights."""
+    from herdcli.cli.frame.dataset_rows import OF_MODELS, RowReading, rows_in_units
+    from herdcli.cli.frame.streamed_rows import suggest_streaming
+    from herdcli.rbm.class_rows import largest_class_size
+    from herdcli.rbm.units import unit_family
+
+    settings = request.settings()
+    data, known = missing_values.read_rows(session, request) if request.draw_missing else (_load_data(session, request, settings), None)
+    data = drop_zero_weights(session, data) if known is None else data
+    warn_of_weights(session, data.value)
+    _require_levels(session, settings.visible_units, data.name)
+    reading = replace(RowReading.asked(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
+    on_disk = "--on-disk --split 1,0,0 reads rows in shuffled blocks and keeps none with the model"
+    with suggest_streaming(on_disk, lambda: request.source != "-" and not request.in_memory_option(), request.source):
+        rows = rows_in_units(session, data, unit_family(settings.visible_units), reading)
+    request = request.resolve_for_columns(rows.X.shape[1], settings.visible_units)
+    settings = replace(settings, algorithm=request.algorithm)
+    data = replace(data, value=None)  # the rows take its place in memory
+    if known is not None:
+        rows, known = missing_values.drop_incomplete_heldout_rows(session, rows, known)
+    y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
+    if request.per_class and len(names) == 1:
+        raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=data.name)
+    if request.labels:
+        rows, labels, settings = append_labels(request, rows, data.name, settings)
+        settings = request.fitted(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
+        session.request = replace(request, **settings.data_dependent())
+        return FitInputs(rows, y, names, settings, False, data, labels=labels, known=missing_values.known_with_labels(known, len(labels)))
+    settings = request.fitted(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
+    session.request = replace(_request_as_read(request, rows), **settings.data_dependent())
+    return FitInputs(rows, y, names, settings, request.per_class, data, known=known)
+
+
+def _require_levels(session: Session, units: str, where: str) -> None:
+    """Raise DataError where a column of text has another number of levels than softmax units have states."""
+    kind, _, states = units.partition(":")
+    recoding = session.recoding
+    if kind != "softmax" or recoding is None or recoding.codes:
+        return
+    for name, levels in recoding.levels.items():
+        if len(levels) != int(states):
+            raise DataError(
+                f"column '{name}' has {len(levels)} levels, {units} units have {states} states each",
+                where=where,
+                hint="--columns chooses columns with one number of levels; herd fit-mrf learns columns with any",
+            )
+
+
+def largest_moment(rows: PreparedRows, settings: Settings) -> float:
+    """What bounds the rate of the training rows: their largest moment, of counts of words what their numbers come to."""
+    import numpy as np
+
+    from herdcli.numerics.row_selection import SelectedRows, is_sparse
+    from herdcli.numerics.streamed_rows import StreamedRows
+    from herdcli.rbm.curvature_bound import count_shift, largest_moment, mean_squared_total
+    from herdcli.rbm.units import unit_family
+    from herdcli.splits import TRAIN
+
+    if unit_family(settings.visible_units).multinomial:
+        return (count_shift if settings.tempers_lengths else mean_squared_total)(rows.X[np.flatnonzero(rows.split == TRAIN)])
+    if isinstance(rows.X, np.ndarray) or is_sparse(rows.X):
+        return largest_moment(SelectedRows(rows.X, np.flatnonzero(rows.split == TRAIN)))
+    return largest_moment(StreamedRows(rows.X, rows.split, TRAIN))
+
+
+def _load_data(session: Session, request: Request, settings: Settings) -> Artifact:
+    """The data set: its rows left where they are, if that is asked for or if they are too many for memory, or read."""
+    from herdcli.cli.frame import streamed_rows
+    from herdcli.rbm.units import unit_family
+
+    if not request.in_memory_option():
+        unit_bytes = 1 if unit_family(settings.visible_units).two_state else REAL_UNIT
+        found = streamed_rows.open_streamed(
+            session,
+            request.source,
+            label=request.label,
+            input_format=request.input_format,
+            asked=bool(request.on_disk),
+            unit_bytes=unit_bytes,
+        )
+        if found is not None:
+            return found
+    return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+
+
+def _request_as_read(request: Request, rows: PreparedRows) -> Request:
+    """The request, for the record: rows that are read in blocks are shuffled in blocks."""
+    import numpy as np
+
+    return request if isinstance(rows.X, np.ndarray) or hasattr(rows.X, "indptr") else replace(request, on_disk=True)
+
+
+def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
+    """The inputs of models that learning goes on from, whose rows are read as theirs were."""
+    from herdcli.cli.frame.dataset_rows import model_classes, rows_for_model
+
+    earlier: RBM = session.load(str(request.model), "model", kinds={"rbm"}).value
+    settings = request.continued(session, earlier)
+    request = replace(request, seed=settings.seed)
+    data = _load_data(session, request, settings)
+    warn_of_weights(session, data.value)
+    rows = rows_for_model(session, earlier, data, request, sparse=True, in_place=True)
+    data = replace(data, value=None)
+    y = model_classes(earlier, rows, data.name)
+    if earlier.kept is None:
+        session.console.note(f"{request.model} has no saved state: momentum, chains and rates start afresh (--keep-state keeps them)")
+    session.request = replace(_request_as_read(request, rows).with_chosen_settings(settings), epochs=request.epochs)
+    names = earlier.classes or rows.unlabelled()[1]
+    return FitInputs(rows, rows.unlabelled()[0] if y is None else y, names, settings, y is not None, data, earlier, earlier.labels)
+
+
+def _learn_models(
+    session: Session,
+    request: Request,
+    groups: ClassGroups,
+    problem: LearningProblem,
+    units: Sequence[int],
+    given: FitInputs,
+    away: RemoteGroups | None,
+) -> tuple[list[LearnedModel], dict[str, object]]:
+    """The models of a problem, which have these numbers, and what else was learned: the numbers of hidden units that were tried, and what
+    columns were freed of."""
+    from herdcli.rbm import class_models
+    from herdcli.rbm.learning import RBMLearning
+
+    more: dict[str, object] = {}
+    if request.hidden == "auto":
+        found = hidden_size.choose_hidden_size(session, problem, len(groups.names))
+        state, more["sizes"] = found.state, found.sizes
+    else:
+        going_on = partial(_shorter_request, session, request, given), partial(_resume_with_more_epochs, session, problem)
+        longer = None if problem.settings.average_scores else going_on
+        label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
+        state = session.run(RBMLearning(problem, session.map, away), label=label, longer=longer)
+    if state.log_scale is not None:
+        more |= class_models.rescale_rows(groups, state, given.rows.column_mean, given.rows.column_scale, len(given.labels or ()))
+    made = class_models.collect_models(
+        groups, state, problem.settings, units, scored=given.scored, keep=bool(request.keep_state), map=session.map
+    )
+    if problem.known is not None:
+        made = [replace(one, training_energy=None) for one in made]  # what is there of a row has another free energy than the row
+    return made, more
+
+
+def _shorter_request(session: Session, request: Request, given: FitInputs, state: LearningState) -> Request:
+    """The request of the run of fewer epochs that a state is of: with its epochs, and with the rate that was chosen for them."""
+    from herdcli.rbm.class_rows import largest_class_size
+
+    fewer = given.settings.epochs - len(state.trace)
+    asked: Request = session.request  # type: ignore[assignment]
+    if fewer <= 0:
+        return asked
+    if not request.model:
+        fewer_epochs = replace(given.settings, epochs=len(state.trace))
+        chosen = request.fitted(
+            fewer_epochs, largest_class_size(given.y, given.rows.split), partial(largest_moment, given.rows, given.settings)
+        )
+        asked = replace(asked, learning_rate=chosen.learning_rate)
+    return replace(asked, epochs=request.epochs - fewer)
+
+
+def _resume_with_more_epochs(session: Session, problem: LearningProblem, state: LearningState) -> LearningState:
+    """The state in the run of more epochs, of which the user is told."""
+    from herdcli.rbm.epoch_extension import extend_state
+
+    settings = problem.settings
+    falls = "" if settings.rate_decay == "none" else ": the rate falls over all of them"
+    session.console.note(f"the checkpoint is of a run of {len(state.trace)} epochs, which goes on to {settings.epochs}{falls}")
+    return extend_state(state, settings)
+
+
+def finish(session: Session, whole: RBMShard, history: History, request: Request) -> None:
+    """Save the models of all units as one artifact."""
+    from herdcli.rbm import class_models
+
+    assert whole.rest is not None
+    model, settings = class_models.assemble_rbm(whole.parts, whole.rest), whole.rest.settings
+    note_best_epoch(session, model)
+    note_omitted_heldout_rows(session, model)
+    warn_of_nearly_improper(session, model)
+    models = f"{model.count} models × " if model.count > 1 else ""
+    outputs.write_artifact(
+        session,
+        model,
+        f"{models}{model.W.shape[2]} hidden, {'at most ' if settings.patience else ''}{settings.epochs} epochs",
+        history=history,
+    )

@@ -1,0 +1,87 @@
+"""`herd fit-rbm --recurrent`: one model of sequences of rows; the learning is in herdcli.rbm.recurrent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.fit_rbm.recurrent_models import sequences_with_history
+from herdcli.cli.frame import outputs, sequences
+from herdcli.cli.frame.column_order import warn_of_weights
+from herdcli.errors import DataError
+from herdcli.splits import TEST, TRAIN, VALID
+
+if TYPE_CHECKING:
+    from herdcli.cli.fit_rbm.request import SequencesRequest
+    from herdcli.cli.frame.dataset_rows import PreparedRows
+    from herdcli.cli.frame.sequences import SequenceTable
+    from herdcli.cli.frame.session import Session
+    from herdcli.rbm.recurrent.artifacts import RecurrentRBM
+    from herdcli.rbm.recurrent.learning import RecurrentProblem
+    from herdcli.rbm.recurrent.settings import RecurrentSettings
+
+UNUSED = 3  # a row in none of the three parts
+
+
+def fit_recurrent(session: Session, request: SequencesRequest) -> None:
+    """Learn and save an `rtrbm`."""
+    from herdcli.rbm.recurrent.artifacts import recurrent_artifact
+    from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem
+
+    settings = request.asked()
+    outputs.check_artifact(session, "rtrbm")
+    series = sequences.read_sequences(session, request, weights=None, missing=False)
+    warn_of_weights(session, series.data)
+    if TRAIN not in series.parts:
+        raise DataError("has no sequences in split 0 to learn from", where=series.history.name)
+    rows = _rows_in_units(session, series, request, settings)
+    training = series.parts[TRAIN]
+    held = {
+        name: sequences_with_history(series.sequences, series.parts[name], rows.X) if name in series.parts else None
+        for name in (VALID, TEST)
+    }
+    problem = RecurrentProblem(rows.X[training.chosen], training.offsets, settings, held[VALID])
+    if (np.diff(training.offsets) < 2).all():
+        hint = "--sequence names the column that groups rows; without --recurrent rows are learned one by one"
+        raise DataError("no training sequence has a second row: there is nothing to recur", where=series.history.name, hint=hint)
+    algorithm = RecurrentLearning(problem, session.map)
+    _warn_of_sequences(session, problem)
+    state = session.run(algorithm, label="learning", memory=f"learning from {len(problem.rows)} rows in pieces of {settings.window}")
+    value = recurrent_artifact(problem, state, held[TEST], **rows.reading_record())
+    outputs.write_artifact(session, value, _summarize(value, problem), history=series.history)
+
+
+def _rows_in_units(session: Session, series: SequenceTable, request: SequencesRequest, settings: RecurrentSettings) -> PreparedRows:
+    """All rows in unit values, which those of split 0 standardise.  Rows of none of the parts stay, and are not looked at."""
+    from herdcli.cli.frame.dataset_rows import OF_MODELS, RowReading, rows_in_units
+    from herdcli.rbm.units import unit_family
+
+    split = np.full(len(series.data.X), UNUSED, dtype=np.uint8)
+    for name, part in series.parts.items():
+        split[part.chosen] = name
+    data = replace(series.data, split=split)
+    reading = replace(RowReading.asked(request, default=OF_MODELS), split=None)
+    return rows_in_units(session, replace(series.history, value=data), unit_family(settings.visible_units), reading)
+
+
+def _warn_of_sequences(session: Session, problem: RecurrentProblem) -> None:
+    """Say what can hardly be learned from these sequences."""
+    console, settings = session.console, problem.settings
+    lengths, constant = np.diff(problem.offsets), int(problem.constant.sum())
+    if constant:
+        console.warn(f"{constant} of {problem.rows.shape[1]} columns are constant in all training rows: their weights stay 0")
+    long = int((lengths > settings.window).sum())
+    if long:
+        which = f"{long} of {len(lengths)} training sequences {'is' if long == 1 else 'are'} longer than {settings.window} steps"
+        console.note(f"{which}: learned in pieces (--window), between which states are handed on and gradients are not")
+    if problem.held is None:
+        console.warn("there are no sequences in split 1: the last epoch's model is kept, not the best one's")
+
+
+def _summarize(value: RecurrentRBM, problem: RecurrentProblem) -> str:
+    many = f"{value.sequences} sequence{'s' * (value.sequences != 1)}"
+    if not value.best_epoch:
+        return f"{value.hidden} hidden, {many} of {value.rows} rows, {value.epochs} epoch{'s' * (value.epochs != 1)}"
+    return f"{value.hidden} hidden, {many} of {value.rows} rows, epoch {value.best_epoch} of {value.epochs} kept"

@@ -1,0 +1,172 @@
+"""`herd apply`, `herd sample` and `herd eval --data` with a recurrent temporal RBM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import provenance
+from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.frame import sequence_rows, sequences
+from herdcli.cli.frame.dataset_rows import rows_for_model
+from herdcli.errors import DataError, HerdError
+from herdcli.records import dataclass
+from herdcli.splits import TEST
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.apply.request import Request as Applied
+    from herdcli.cli.eval.request import Request as Judged
+    from herdcli.cli.frame.sequence_rows import SequenceRows
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.small.sample import Request as Sampled
+    from herdcli.em.sequences import Sequences
+    from herdcli.rbm.recurrent.artifacts import RecurrentRBM
+    from herdcli.rbm.recurrent.likelihood import EvaluationSequences
+    from herdcli.schema import Array
+
+WANTS = ("features", "predicted")
+SWEEPS = 50  # of the chain that a row to come is drawn by
+FUTURES = 100  # sequences that a forecast is a mean over
+SPREAD = "_sd"  # what a column of standard deviations ends in
+
+
+@dataclass(frozen=True)
+class RecurrentRows:
+    """New rows as they came, and in the order of their sequences in unit values v (n, D)."""
+
+    rows: SequenceRows
+    v: Array
+
+    @property
+    def held(self) -> EvaluationSequences:
+        """All of them."""
+        from herdcli.rbm.recurrent.likelihood import EvaluationSequences
+
+        return EvaluationSequences(self.v, self.rows.found.offsets, np.ones(len(self.v), dtype=bool))
+
+
+def load_rows(session: Session, model: RecurrentRBM, request: Applied) -> RecurrentRows:
+    """The rows of a request."""
+    data, key = sequence_rows.load_sequences(session, request, missing=False)
+    given = sequence_rows.arrange_sequences(session, data, key, model.feature_names, model.columns, request.sequence)
+    prepared = rows_for_model(session, model, replace(data, value=given.data), request)
+    return RecurrentRows(given, np.asarray(prepared.X)[given.found.chosen])
+
+
+def sequences_with_history(whole: Sequences, part: Sequences, X: Array) -> EvaluationSequences:
+    """Sequences of a part, each with the rows of its own that come before it in the whole, which lead up to it and do not count.
+
+    X  (n, D) the rows of the table in unit values.
+    """
+    from herdcli.rbm.recurrent.likelihood import EvaluationSequences
+
+    own = np.zeros(len(X), dtype=bool)
+    own[part.chosen] = True
+    counted = own[whole.chosen]
+    kept, offsets = [], [0]
+    for start, end in pairwise(whole.offsets.tolist()):
+        found = np.flatnonzero(counted[start:end])
+        if len(found):  # from the beginning to the last one that counts
+            kept.append(np.arange(start, start + found[-1] + 1))
+            offsets.append(offsets[-1] + len(kept[-1]))
+    rows = np.concatenate(kept)
+    return EvaluationSequences(X[whole.chosen[rows]], np.array(offsets), counted[rows])
+
+
+def apply_recurrent(session: Session, fitted: Artifact, request: Applied) -> tuple[Dataset, str]:
+    """Hidden means of every row, the row that was expected by those before it, or rows to come."""
+    from herdcli.rbm.recurrent.likelihood import expected_rows, uses_enumeration
+
+    model: RecurrentRBM = fitted.value
+    want, steps = sequence_rows.parse_wanted(request.want or WANTS[0], "rtrbm", WANTS, "forecast", 12)
+    session.ignored("particles", "with a model of kind rtrbm")
+    given = load_rows(session, model, request)
+    if steps:
+        return _forecast_rows(session, model, given, steps, request.seed)
+    held = given.held
+    driven = held.driven(model.model)
+    if want == "features":
+        names = [f"hidden{k + 1}" for k in range(model.hidden)]
+        return given.rows.beside(driven.r, names), f"{len(held.v)} rows × {model.hidden} hidden means"
+    X = model.restored(expected_rows(model.model, held, driven, np.arange(len(held.v)), request.seed, map=session.map))
+    how = "summed over all states" if uses_enumeration(model.model, len(X)) else "means of Gibbs chains"
+    made = given.rows.beside(X, _output_names(model, given))
+    return made, f"{len(X)} rows × {model.columns} columns expected by the rows before them, {how}"
+
+
+def _output_names(model: RecurrentRBM, given: RecurrentRows) -> list[str] | None:
+    return model.feature_names or given.rows.data.feature_names
+
+
+def _forecast_rows(session: Session, model: RecurrentRBM, given: RecurrentRows, steps: int, seed: int) -> tuple[Dataset, str]:
+    """Rows that follow each sequence: means and standard deviations over sequences that are drawn on from its end."""
+    from herdcli.algorithm import run_algorithm
+    from herdcli.rbm.recurrent.artifacts import states_after
+    from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling
+
+    found, key = given.rows.found, given.rows.key
+    state, last = states_after(model.model, given.v, found.offsets)
+    drawing = SequenceSampling(
+        model.model,
+        FUTURES * found.count,
+        steps,
+        SWEEPS,
+        seed,
+        state_before=np.repeat(state, FUTURES, axis=0),
+        row_before=np.repeat(last, FUTURES, axis=0),
+    )
+    session.require_memory(drawing.memory(), f"{FUTURES} futures of {found.count} sequences")
+    futures = model.restored(run_algorithm(drawing).reshape(-1, model.columns)).reshape(found.count, FUTURES, steps, model.columns)
+    X = np.concatenate([futures.mean(axis=1), futures.std(axis=1)], axis=2).reshape(found.count * steps, -1)
+    names = _output_names(model, given) or [f"x{d + 1}" for d in range(model.columns)]
+    columns = None if key is None else {given.rows.column: np.repeat(key[found.chosen[found.offsets[:-1]]], steps)}
+    of = f" of {found.count} sequences" if found.count > 1 else ""
+    made = Dataset(X, feature_names=[*names, *(name + SPREAD for name in names)], columns=columns)
+    return made, f"{len(X)} rows to come{of} × {model.columns} columns with their standard deviations, {FUTURES} futures"
+
+
+def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
+    """New sequences."""
+    from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling
+    from herdcli.rbm.units import unit_family
+
+    model: RecurrentRBM = fitted.value
+    steps = sequence_rows.sequence_length(session, request, "rtrbm", model.columns, ("burn_in", "means"))
+    drawing = SequenceSampling(model.model, request.count, steps, request.burn_in, request.seed, request.means)
+    found = session.run(drawing, label="sampling", memory=f"{request.count} sequences of {steps} rows")
+    made, what = sequence_rows.sampled_dataset(model.restored(found.reshape(-1, model.columns)), model.feature_names, request, steps)
+    units = unit_family(model.visible_units)
+    if units.two_state and not request.means:
+        made = replace(made, X=made.X.astype(np.int8), units=units.name)
+    limits = None if units.range is None else np.array(units.range) / units.scale
+    return replace(made, value_range=limits, image_shape=model.image_shape), what
+
+
+def with_evaluation_sequences(session: Session, artifact: Artifact, request: Judged) -> Artifact:
+    """The model with the sequences of --data, those of split 2 where they have a split; without the option as it is."""
+    from herdcli.em.sequences import split_sequences
+    from herdcli.rbm.recurrent.artifacts import heldout_sequences
+
+    if request.data is None:
+        return artifact
+    model: RecurrentRBM = artifact.value
+    column = provenance.option_of(artifact.history, "fit-rbm", "sequence")
+    data, key = sequences.load_sequences(session, request.data, input_format=None, label=None, column=column, missing=False)
+    try:
+        given = sequence_rows.arrange_sequences(session, data, key, model.feature_names, model.columns, column)
+        prepared = rows_for_model(session, model, replace(data, value=given.data), {})
+        whole = given.found
+        parts = {TEST: whole} if data.value.split is None else split_sequences(whole, data.value.split, None, 0)
+        if TEST not in parts:
+            raise DataError("has no rows in split 2 to judge by")
+    except HerdError as error:
+        error.where = error.where or data.name
+        raise
+    return replace(
+        artifact,
+        value=replace(model, holdout=heldout_sequences(model.model, sequences_with_history(whole, parts[TEST], np.asarray(prepared.X)))),
+    )

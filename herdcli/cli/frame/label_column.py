@@ -1,0 +1,33 @@
+"""The label of rows as their last column: what a product of kernels on rows and on labels takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.schema import Array
+
+
+def append_labels(
+    artifact: Artifact, X: Array, names: list[str] | None, column: str | None, option: str = "--label"
+) -> tuple[Array, list[str]]:
+    """Rows (n, d) of a data set or of samples with the label behind them (n, d + 1), and the names of all columns.
+
+    column  one of the columns, or the data set's own label, which None means too.  Raises BadUsage where there is none such.
+    """
+    y = getattr(artifact.value, "y", None)
+    if names and column in names:
+        j = names.index(column)
+        if X.shape[1] == 1:
+            raise DataError(f"has no column besides '{column}'", where=artifact.name)
+        X, y, names = np.delete(X, j, axis=1), X[:, j], [name for name in names if name != column]
+    elif y is None or column not in (None, "y"):
+        listed = ", ".join([*(names or ["none named"])[:12], *([] if y is None else ["y"])])
+        raise BadUsage(f"{option} {column or 'y'}: there is no such column", where=artifact.name, hint=f"columns: {listed}")
+    named = names or [f"x{j}" for j in range(X.shape[1])]
+    return np.column_stack([X, np.asarray(y, dtype=np.float64)]), [*named, column or "y"]

@@ -1,0 +1,54 @@
+"""--trace FILE.jsonl: the figure that matters, one JSON object a step, for plots and dashboards.
+
+    {"run": "learning", "step": 12, "of": 500, "reconstruction": 0.083}
+
+Figures are those beside the progress bar, under their names.  Lines hold no times, so that the same run writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from herdcli.errors import CannotCreate
+
+if TYPE_CHECKING:
+    from herdcli.algorithm import RunProgress
+
+_FIGURE = re.compile(r"([A-Za-z][A-Za-z0-9 _()-]*?)[ =]+([-+]?(?:\d[\d_]*\.?\d*(?:e[-+]?\d+)?|nan|inf))(?![\w.])", re.IGNORECASE)
+
+
+@contextmanager
+def trace_writer(path: str | None, label: str, *, again: bool) -> Iterator[Callable[[RunProgress], None]]:
+    """A function that writes how far a run is; without a path one that does nothing.  again  a resumed run goes on in the file."""
+    if path is None:
+        yield _ignore
+        return
+    try:
+        out = open(path, "a" if again else "w", encoding="utf-8", buffering=1)  # noqa: SIM115  (closed below)
+    except OSError as error:
+        raise CannotCreate(f"cannot be written ({error.strerror})", where=path) from error
+    with out:
+        yield lambda progress: _write_record(out.write, label, progress)
+
+
+def _ignore(progress: RunProgress) -> None:
+    return None
+
+
+def _write_record(write: Callable[[str], object], label: str, progress: RunProgress) -> None:
+    line: dict[str, object] = {"run": label, "step": progress.step, "of": progress.bound}
+    line |= {name: number for name, number in parse_figures(progress.figure).items() if name not in line}
+    write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def parse_figures(text: str) -> dict[str, object]:
+    """The numbers of a figure by their names; text without a number as `figure`.  What is not finite is null."""
+    found = {name.strip().replace(" ", "_"): float(number) for name, number in _FIGURE.findall(text)}
+    if not found:
+        return {"figure": text} if text else {}
+    return {name: number if math.isfinite(number) else None for name, number in found.items()}

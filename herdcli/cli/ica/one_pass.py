@@ -1,0 +1,157 @@
+"""`herd ica --one-pass`: whitening by moments of blocks of rows, which are units; a shard makes those of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.cli.frame import shards, streamed_rows
+from herdcli.cli.frame.common_options import ITERATED, WORKERS
+from herdcli.errors import BadUsage, DataError
+from herdcli.ica import block_moments
+from herdcli.ica.block_moments import MomentBlock
+from herdcli.numerics.block_statistics import BLOCK, MemoryBlocks
+from herdcli.numerics.block_units import UnitLayout
+from herdcli.records import dataclass
+from herdcli.splits import TEST
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.row_ranges import RowRanges
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.ica.request import Request
+    from herdcli.ica.block_moments import ICAShard
+    from herdcli.schema import Array
+
+ROUNDS = f"{WORKERS}; with --one-pass shards make moments"
+
+
+def check_options(session: Session, request: Request) -> None:
+    """Refuse what moments and some of the rows do not give."""
+    if not request.one_pass:
+        if session.shard is not None:
+            raise BadUsage(f"--shard: {ITERATED}", hint=ROUNDS)
+        return
+    if request.algorithm == "sobi":
+        raise BadUsage("--one-pass keeps rows that are apart in time, and --algorithm sobi goes by neighbours", hint="--algorithm ml")
+    if request.mix:
+        raise BadUsage("--one-pass takes rows as they are, and --mix mixes them", hint="leave one of them out")
+
+
+@dataclass(frozen=True)
+class FileBlocks:
+    """Rows of files, which are read when their blocks are.  use  (n,)."""
+
+    found: RowRanges
+    use: Array
+
+    def take(self, first: int, last: int) -> Iterator[MomentBlock]:
+        """Blocks first … last − 1, read together."""
+        begin = first * BLOCK
+        X = self.found.read(begin, min(last * BLOCK, self.found.count)).X
+        for at in range(0, len(X), BLOCK):
+            yield MomentBlock(begin + at, X[at : at + BLOCK], self.use[begin + at : begin + at + BLOCK])
+
+
+@dataclass(frozen=True)
+class MomentRows:
+    """Rows that are to be summed up, and what is known of them before.  split  (n,)."""
+
+    source: MemoryBlocks | FileBlocks
+    split: Array
+    columns: int
+    names: list[str] | None
+    image_shape: Array | None
+    history: Artifact
+
+
+def sum_and_learn(session: Session, request: Request) -> None:
+    """Sum up this run's blocks, and save an `ica` or a shard of the moments."""
+    with streamed_rows.open_ranges(session, request.source, input_format=request.input_format, label=request.label) as found:
+        rows = None if found is None else _rows_in_files(session, request, found)
+        try:
+            _sum_blocks(session, request, rows or _rows_in_memory(session, request))
+        except DataError as error:
+            error.where = error.where or session.inputs["data"].name
+            raise
+
+
+def _rows_in_files(session: Session, request: Request, found: RowRanges) -> MomentRows | None:
+    """Rows that stay in their files; None where all of them must be seen to read one."""
+    from herdcli.cli.frame.column_order import warn_of_weights
+    from herdcli.cli.ica import inputs
+
+    head, artifact = found.read(0, 1), found.artifact
+    others = any(getattr(reader, "others", False) for _, reader, _ in found.parts)
+    numbered = (request.split is not None or found.split() is None) and head.class_names and not hasattr(found.parts[0][1], "further")
+    if artifact.recoding or others or numbered:
+        return None
+    session.inputs["data"] = artifact
+    session.account_for(found)
+    session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
+    warn_of_weights(session, head)
+    whole = inputs.has_no_heldout(request, found.split() is not None)
+    split = np.zeros(found.count, dtype=np.uint8) if whole else streamed_rows.assign_parts(found, request.split, request.seed)
+    shape, names = found.declared.get("image_shape"), found.names if found.declared.get("named", True) else None
+    source = FileBlocks(found, block_moments.row_uses(split))
+    return MomentRows(source, split, head.X.shape[1], names, None if shape is None else np.asarray(shape), artifact)
+
+
+def _rows_in_memory(session: Session, request: Request) -> MomentRows:
+    """All rows."""
+    from herdcli.cli.ica import inputs
+
+    artifact, data = inputs.load_data(session, request)
+    split = inputs.assign_splits(data, request)
+    use = block_moments.row_uses(split)
+    source = MemoryBlocks(len(use), lambda own: MomentBlock(own.start, data.X[own], use[own]))
+    return MomentRows(source, split, data.X.shape[1], data.feature_names, data.image_shape, replace(artifact, value=None))
+
+
+def _sum_blocks(session: Session, request: Request, rows: MomentRows) -> None:
+    from herdcli.cli.ica import inputs
+
+    layout = UnitLayout(len(rows.split), rows.columns, streamed_rows.blocks_per_unit_read(rows.columns))
+    _, mixing = inputs.mix_sources(session, np.broadcast_to(np.uint8(0), (layout.rows, layout.columns)), request)
+    inputs.note_omitted_heldout_rows(session, int((rows.split == TEST).sum()))
+    units = shards.unit_numbers(session, layout.units, "blocks of rows")
+    about, parts = block_moments.MomentCentre(np.zeros(rows.columns), request.log), list[block_moments.PartialMoments]()
+    if units or session.dealt is not None:
+        about = block_moments.moment_centre(next(iter(rows.source.take(0, 1))), log=request.log)
+    if units:
+        run = session.run if session.shard else session.run_preparation
+        kept = -(-min(layout.rows, block_moments.LEARNED + block_moments.HELD) // session.place.count)
+        parts = run(block_moments.MomentSummation(layout, units, rows.source, about, kept, session.map), label="summing up")
+    made = block_moments.ICAShard(
+        place=session.place,
+        units=layout.units,
+        parts=parts,
+        centre=about.centre,
+        mixing=mixing,
+        image_shape=None if mixing is not None else rows.image_shape,
+        names=rows.names,
+    )
+    shards.finish_units(session, made, "blocks of rows", finish, rows.history, request)
+
+
+def finish(session: Session, whole: ICAShard, history: History, request: Request) -> None:
+    """Whiten by the moments of all blocks, learn from the rows that were kept, and save the filters."""
+    from herdcli.cli.ica import inputs, runs
+
+    total = block_moments.add_parts(whole.parts)
+    inputs.require_enough(total.rows, len(whole.centre), request)
+    all_kept = total.rows < len(whole.centre)
+    fitted = inputs.fit_whitening(total.X if all_kept else total.moments(whole.centre), request)
+    inputs.report_whitening(session, fitted, total.constant if fitted.dropped else np.empty(0), request)
+    if len(total.X) < total.rows:
+        session.console.note(
+            f"whitened by {group_digits(total.rows)} rows; filters are learned from {group_digits(len(total.X))}, evenly spread"
+        )
+    session.require_memory(8 * 2 * len(total.X) * len(fitted.forward), f"{len(total.X)} × {len(fitted.forward)} whitened numbers")
+    Z, holdout = fitted.apply(total.X), inputs.heldout_rows_for_model(total.held, fitted)
+    runs.learn_filters(session, inputs.WhitenedRows(Z, holdout, fitted, whole.mixing, whole.image_shape, whole.names, history), request)

@@ -1,0 +1,107 @@
+"""`herd kernel-herd FILE --block-rows N` of many rows: a sketch of each block, which adds up, and atoms among a sample of the rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.artifacts.message_numbers import shorten_decimals
+from herdcli.cli.frame import exact_mode, shards
+from herdcli.cli.kernel_herd import inputs, results
+from herdcli.cli.kernel_herd.embedding_choice import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.kernel_herd.indexed_rows import IndexedRows
+    from herdcli.cli.kernel_herd.request import Request
+    from herdcli.quadrature.block_sketches import SketchShard
+    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.merge_tree import TreeLayout
+    from herdcli.schema import Array
+
+
+def uses_sketch(session: Session, request: Request, kernel: Kernel, rows: int, columns: int) -> bool:
+    """Whether all rows go into one sketch: where nystrom is asked for, and by default where all pairs of rows would cost more."""
+    from herdcli.quadrature.approximation import EmbeddingApproximation
+    from herdcli.quadrature.point_sums import depends_on_moments
+
+    if depends_on_moments(kernel):
+        return False
+    if request.embedding is not None:
+        return request.embedding.startswith("nystrom")
+    own = EmbeddingApproximation("nystrom", min(max(LANDMARKS, request.count), MOST_LANDMARKS), by_cost=True)
+    return own.is_suitable(rows, rows, columns) and not session.exact and not request.block_atoms
+
+
+def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: Array, kernel: Kernel, layout: TreeLayout) -> SketchShard:
+    """The sketches of this run's units.  basis (n, d): rows in scaled columns that landmarks are drawn from."""
+    import numpy as np
+
+    from herdcli.quadrature import block_sketches, stream_sketch
+    from herdcli.quadrature.approximation import parse_embedding
+
+    session.ignored("block_atoms", "with a sketch of all rows, which are not merged and reduced")
+    session.ignored("precision", "with a sketch, whose bound takes float64")
+    exact_mode.refuse_exact(session, f"--embedding {request.embedding}", hint="--embedding exact")
+    found = parse_embedding(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
+    sketch = stream_sketch.sketch_landmarks(kernel, basis, np.ones(len(basis)), min(found.size, len(basis)) if found else 0, request.seed)
+    units = shards.unit_numbers(session, layout.units, "blocks of rows")
+    tasks = [(unit, task.node) for unit in units for task in layout.tasks(layout.level, unit) if not task.level]
+    kept = max(20 * request.count, min(KEPT, KEPT_VALUES // basis.shape[1]))
+    sketching = block_sketches.BlockSketching(sketch, RowBlocks(rows, layout.block), tasks, kept / rows.count, request.seed, session.map)
+    return block_sketches.SketchShard(
+        place=session.place,
+        units=layout.units,
+        parts=session.run(sketching, label="reading", memory="the sketch of the rows") if units else [],
+        rows=rows.count,
+        kernel=kernel.text(),
+        scale=rows.scale,
+        landmarks=sketch.landmarks,
+        feature_names=rows.names,
+    )
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """`block_sketches.RowBlockSource` of rows."""
+
+    rows: IndexedRows
+    size: int
+
+    def block(self, number: int) -> tuple[Array, Array, int]:
+        """A block's rows in scaled columns, with weights."""
+        first = number * self.size
+        X, weights = self.rows.read(first, min(first + self.size, self.rows.count))
+        return X / self.rows.scale, weights, first
+
+
+def finish(session: Session, whole: SketchShard, history: History, request: Request) -> None:
+    """Choose atoms for the sum of all sketches, and save them."""
+    from herdcli.quadrature import block_sketches, nystrom, result_assembly, selection
+    from herdcli.quadrature.approximation import EmbeddingApproximation
+    from herdcli.quadrature.kernel_parsing import parse_kernel
+    from herdcli.quadrature.selection_problem import SelectionProblem
+
+    if sum(part.rows for part in whole.parts) != whole.rows:
+        raise DataError(f"has sketches of {sum(part.rows for part in whole.parts)} rows instead of {whole.rows}")
+    kernel = parse_kernel(whole.kernel)
+    sketch = nystrom.NystromSums(kernel, whole.landmarks, whole.landmarks[:0], whole.scale[:0])
+    group, numbers, spread = block_sketches.group_from_sketches(sketch, whole.parts, request.count, session.map)
+    problem = SelectionProblem(
+        kernel, (group,), inputs.selection_settings(session, request, 0, EmbeddingApproximation("nystrom", len(whole.landmarks)))
+    )
+    value = result_assembly.samples_artifact(
+        problem,
+        session.run_preparation(selection.AtomSelection(problem, session.map), label="herding"),
+        [numbers],
+        kind=request.weights,
+        projected=request.trace_projected,
+        scale=whole.scale,
+        feature_names=whole.feature_names,
+        keep_state=False,
+    )
+    value = result_assembly.artifact_for_more_rows(value, whole.rows, float(spread[1] / spread[0]))
+    results.note_result(session, value, request.count)
+    results.save_samples(session, value, f"{len(value.index)} atoms, {shorten_decimals(value.kernel)}", history)

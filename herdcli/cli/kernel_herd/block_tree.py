@@ -1,0 +1,167 @@
+"""`herd kernel-herd FILE --block-rows N`: blocks of a file's rows as units, of which a shard reads its own, and a tree of their unions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts.message_numbers import group_digits, shorten_decimals
+from herdcli.cli.frame import shards
+from herdcli.cli.kernel_herd import block_sketches, embedding_choice, indexed_rows, inputs, results
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.kernel_herd.indexed_rows import IndexedRows
+    from herdcli.cli.kernel_herd.request import Request
+    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.merge_tree import BlocksShard, TreeLayout, TreeNode
+    from herdcli.quadrature.selection_problem import SelectionSettings
+    from herdcli.schema import Array
+    from herdcli.shards import Shard
+
+
+def uses_block_tree(request: Request) -> bool:
+    """Whether rows are herded in blocks and then as a tree."""
+    return request.block_rows is not None and request.target == "rows"
+
+
+def select_in_blocks(session: Session, request: Request) -> None:
+    """Choose atoms of this run's blocks, and save `samples` or a shard of them."""
+    from herdcli.quadrature.merge_tree import BlocksShard
+
+    request.refuse()
+    request.warn_of_ignored(session)
+    with indexed_rows.open_rows(session, request) as rows:
+        layout = _tree_layout(request, rows.count)
+        if not session.place.of(layout.units):
+            _empty_shard(session, request, rows, layout)
+            return
+        basis, kernel = _scaled_sample(session, request, rows)
+        if block_sketches.uses_sketch(session, request, kernel, rows.count, basis.shape[1]):
+            sketch = block_sketches.sketch_blocks(session, request, rows, basis, kernel, layout)
+            shards.finish_units(session, sketch, "blocks of rows", block_sketches.finish, rows.history, request)
+            return
+        units = shards.unit_numbers(session, layout.units, "blocks of rows")
+        parts = _build_nodes(session, request, rows, units, kernel) if units else []
+    made = BlocksShard(
+        place=session.place,
+        units=layout.units,
+        parts=parts,
+        rows=rows.count,
+        kernel=kernel.text(),
+        scale=rows.scale,
+        feature_names=rows.names,
+    )
+    shards.finish_units(session, made, "blocks of rows", finish, rows.history, request)
+
+
+def _empty_shard(session: Session, request: Request, rows: IndexedRows, layout: TreeLayout) -> None:
+    """A shard without blocks, which nothing is told from."""
+    from herdcli.quadrature.block_sketches import SketchShard
+    from herdcli.quadrature.kernel_parsing import parse_kernel
+    from herdcli.quadrature.merge_tree import BlocksShard
+
+    shards.unit_numbers(session, layout.units, "blocks of rows")
+    place, count, one = session.place, rows.count, np.ones(1)
+    made: Shard = BlocksShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one)
+    if block_sketches.uses_sketch(session, request, parse_kernel(request.kernel), count, rows.columns):
+        made = SketchShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one, landmarks=one[:, None])
+    shards.finish_units(session, made, "blocks of rows", finish, rows.history, request)
+
+
+def _tree_layout(request: Request, rows: int) -> TreeLayout:
+    from herdcli.quadrature.merge_tree import TreeLayout
+
+    return TreeLayout(rows, int(request.block_rows or 0), request.atoms_per_block)
+
+
+def _build_nodes(session: Session, request: Request, rows: IndexedRows, units: range, kernel: Kernel) -> list[TreeNode]:
+    """The nodes of these units."""
+    from herdcli.quadrature import merge_tree
+
+    layout = _tree_layout(request, rows.count)
+    tasks = [task for unit in units for task in layout.tasks(layout.level, unit)]
+    leaves = RowLeaves(rows, layout.block)
+    climb = merge_tree.TreeHerding(
+        kernel, _block_settings(session, request, kernel, rows.count, len(rows.scale)), layout, leaves, tasks, len(rows.scale), session.map
+    )
+    return session.run(climb, label="herding", memory="herding")
+
+
+def _block_settings(session: Session, request: Request, kernel: Kernel, rows: int, columns: int) -> SelectionSettings:
+    block = min(int(request.block_rows or 0), rows)
+    return inputs.selection_settings(
+        session, request, 0, embedding_choice.choose_embedding_for_sizes(session, request, kernel, [(block, block, columns)])
+    )
+
+
+def finish(session: Session, whole: BlocksShard, history: History, request: Request) -> None:
+    """Herd the atoms of all blocks, and save those that are chosen of them."""
+    from herdcli.quadrature import merge_tree, result_assembly, selection, selection_problem
+    from herdcli.quadrature.kernel_parsing import parse_kernel
+    from herdcli.quadrature.targets import RowTarget
+
+    kernel, layout = parse_kernel(whole.kernel), _tree_layout(request, whole.rows)
+    if layout.units != len(whole.parts):
+        raise DataError(f"has {len(whole.parts)} blocks of rows instead of {layout.units}")
+    settings = _block_settings(session, request, kernel, whole.rows, len(whole.scale))
+    tasks = [task for node in range(layout.nodes(layout.top)) for task in layout.tasks(layout.top, node, layout.level)]
+    climb = merge_tree.TreeHerding(kernel, settings, layout, merge_tree.GivenNodes(whole.parts), tasks, len(whole.scale), session.map)
+    union = merge_tree.unite_nodes(session.run_preparation(climb, label="merging"))
+    if not union.mass > 0:
+        raise DataError("weights of rows must be finite, not negative and not all 0")
+    group = selection_problem.SelectionGroup(RowTarget(union.x, union.weight), None, request.count)
+    problem = selection_problem.SelectionProblem(kernel, (group,), settings, numbers=[layout.nodes(0)])
+    value = result_assembly.samples_artifact(
+        problem,
+        session.run_preparation(selection.AtomSelection(problem, session.map), label="herding"),
+        [union.index],
+        kind=request.weights,
+        projected=request.trace_projected,
+        scale=whole.scale,
+        feature_names=whole.feature_names,
+        keep_state=False,
+    )
+    value = merge_tree.artifact_of_union(value, whole.rows, union)
+    results.note_result(session, value, request.count)
+    results.save_samples(session, value, f"{len(value.index)} atoms, {shorten_decimals(value.kernel)}", history)
+
+
+@dataclass(frozen=True)
+class RowLeaves:
+    """`merge_tree.LeafSource` of rows."""
+
+    rows: IndexedRows
+    size: int
+
+    def leaf(self, node: int) -> TreeNode | tuple[Array, Array, int]:
+        """A block's rows in scaled columns; a node without atoms where they have no weight."""
+        from herdcli.quadrature.merge_tree import TreeNode
+
+        first = node * self.size
+        X, weights = self.rows.read(first, min(first + self.size, self.rows.count))
+        if weights.any():
+            return X / self.rows.scale, weights, first
+        return TreeNode(0.0, 0.0, X[:0], np.zeros(0, dtype=np.int64), weights[:0])
+
+
+def _scaled_sample(session: Session, request: Request, rows: IndexedRows) -> tuple[Array, Kernel]:
+    """Rows (n, d) in scaled columns, and the kernel with its length, told from all rows or from stretches evenly spread over many."""
+    from herdcli.quadrature.kernel_parsing import choose_length_scales, parse_kernel
+    from herdcli.quadrature.kernels import check_definite
+
+    kernel = parse_kernel(request.kernel)
+    inputs.refuse_inexact(session, request, kernel)
+    X = indexed_rows.sample_of_rows(rows)
+    rows.scale = scale = inputs.choose_scale(session, request, X, rows.names)
+    X = X / scale
+    kernel = choose_length_scales(kernel, X, request.bandwidth, request.seed)
+    kernel.check(X)
+    check_definite(kernel, X)
+    if len(X) < rows.count:
+        session.console.note(f"lengths and scales are those of {group_digits(len(X))} of {group_digits(rows.count)} rows: {kernel.text()}")
+    return X, kernel

@@ -1,0 +1,89 @@
+"""How `herd kernel-herd` comes to the mean embedding of large data: by --embedding, or by default, and what is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.cli.frame import exact_mode
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.kernel_herd.request import Request
+    from herdcli.quadrature.approximation import EmbeddingApproximation
+    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.samples import Samples
+    from herdcli.quadrature.selection_problem import SelectionGroup
+
+TOLD = 1.0  # seconds of all pairs from which on they are told
+KEPT, KEPT_VALUES = 100_000, 10_000_000  # rows and values that candidates of a sketch have at most, unless 20 for each atom are more
+LANDMARKS, MOST_LANDMARKS = 1000, 4000  # beyond: as many as atoms, within these
+
+
+def choose_embedding(
+    session: Session, request: Request, kernel: Kernel, groups: list[SelectionGroup], earlier: Artifact | None
+) -> EmbeddingApproximation | None:
+    """How μ is approximated where that costs less than all pairs; None where all groups are exact."""
+    from herdcli.quadrature.targets import RowTarget
+
+    if earlier is not None:
+        return _embedding_of_extended_samples(request, earlier.value)
+    sizes = [(len(group.points), *group.target.X.shape) for group in groups if isinstance(group.target, RowTarget)]
+    return choose_embedding_for_sizes(session, request, kernel, sizes)
+
+
+def choose_embedding_for_sizes(
+    session: Session, request: Request, kernel: Kernel, sizes: list[tuple[int, int, int]]
+) -> EmbeddingApproximation | None:
+    """The same of groups with so many candidates, rows and columns."""
+    from herdcli.quadrature import approximation, random_fourier
+    from herdcli.quadrature.point_sums import depends_on_moments
+
+    typed = request.embedding is not None
+    found = approximation.parse_embedding(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
+    if found is None or depends_on_moments(kernel) or (session.exact and not typed):
+        return None
+    if found.kind == "fourier":
+        random_fourier.kernel_amplitude(kernel)
+    if found.kind != "sample":
+        exact_mode.refuse_exact(session, f"--embedding {found.text()}", hint="--embedding sample:N or exact")
+    found = found if typed else replace(found, by_cost=True)
+    rows = [size[1] for size in sizes if found.is_suitable(*size)]
+    exact_seconds = max((approximation.exact_seconds(*size) for size in sizes), default=0.0)
+    if not rows:
+        if not typed and exact_seconds > TOLD:
+            session.console.detail(f"the mean embedding is made from all pairs of rows, in about {exact_seconds:.0f} s of CPU time")
+        return None
+    session.ignored("norm", f"with --embedding {found.text()}")
+    if not typed:
+        what = f"the mean embedding of {group_digits(max(rows))} rows is made from {group_digits(found.size)} of them"
+        own = max(approximation.nystrom_seconds(*size, found.size) for size in sizes if found.is_suitable(*size))
+        costs = f"about {own:.0f} s of CPU time; --embedding exact takes all pairs, about {exact_seconds:.0f} s"
+        session.console.note(f"{what} (--embedding {found.text()}), {costs}")
+    return found
+
+
+def _embedding_of_extended_samples(request: Request, earlier: Samples) -> EmbeddingApproximation | None:
+    """That of the samples that are extended, whose embedding is in their state.  Raises BadUsage where another was asked for."""
+    from herdcli.quadrature import approximation
+
+    have = earlier.embedding or "exact"
+    if request.embedding not in (None, have):
+        raise BadUsage(f"the samples are of --embedding {have}, not of {request.embedding}", hint="repeat their options")
+    return approximation.parse_embedding(have)
+
+
+def note_embedding_error(session: Session, value: Samples) -> None:
+    """Say what an approximate embedding may have added, of the group where that is most."""
+    from herdcli.quadrature.approximation import parse_embedding
+
+    summary, found = value.summary, parse_embedding(value.embedding or "exact")
+    if found is None or summary is None or summary.embedding_error is None:
+        return
+    worst = int(summary.embedding_error.argmax())
+    name = "" if value.group_names is None else f"{value.group_names[worst]}: "
+    figure = f"MMD {summary.mmd[worst]:.4g} to the embedding by {value.embedding}"
+    session.console.note(f"{name}{figure}; to that of all rows within {summary.embedding_error[worst]:.2g} of it ({found.guarantee()})")

@@ -1,0 +1,120 @@
+"""Rows of `herd kernel-herd --block-rows` by their numbers: of files where they are, of everything else in memory."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import row_ranges
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.cli.kernel_herd import inputs, sampler_chains
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.row_ranges import RowRanges
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.kernel_herd.request import Request
+    from herdcli.schema import Array
+
+BASIS_ROWS, STRETCHES = 1 << 16, 16  # rows that lengths and scales are told from, and into how many stretches they are spread
+
+
+@dataclass
+class IndexedRows:
+    """Rows of a file or in memory, by their numbers, with weights."""
+
+    count: int
+    names: list[str] | None
+    ranges: RowRanges | None
+    request: Request
+    X: Array | None = None
+    weights: Array | None = None
+    scale: Array = field(default_factory=lambda: np.ones(1))
+    history: Artifact | None = None
+
+    @property
+    def columns(self) -> int:
+        """How many columns the rows have."""
+        if self.names is not None:
+            return len(self.names)
+        X = self.X if self.ranges is None else self.ranges.artifact.value.X
+        return 0 if X is None else int(X.shape[1])
+
+    def read(self, start: int, stop: int) -> tuple[Array, Array]:
+        """Rows [start, stop) (n, d) and their weights (n,)."""
+        if self.ranges is None:
+            if self.X is None or self.weights is None:
+                raise ValueError("there are no rows")
+            return self.X[start:stop], self.weights[start:stop]
+        data = self.ranges.read(start, stop)
+        X, weights = np.ascontiguousarray(data.X, dtype=np.float64), data.weight
+        column = self.request.row_weight
+        kept, coordinates, _ = sampler_chains.coordinate_columns(X, data.feature_names, (column,))
+        X, data = kept, replace(data, X=kept, feature_names=coordinates)
+        if column and column != "weight":
+            X, _, weights = inputs.remove_column(X, data.feature_names, column, "--row-weight", self.ranges.artifact.name)
+        elif column and weights is None:
+            raise DataError("has no weights", where=self.ranges.artifact.name)
+        own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if not np.isfinite(own).all() or (own < 0).any():
+            raise DataError("weights of rows must be finite, not negative and not all 0", where=self.ranges.artifact.name)
+        return X, own
+
+
+@contextmanager
+def open_rows(session: Session, request: Request) -> Iterator[IndexedRows]:
+    """The rows of INPUT: of files where they are, of everything else in memory."""
+    whole = session.missing is not None or "categorical" in session.given or request.source == "-"
+    with (
+        row_ranges.open_ranges(
+            request.source,
+            input_format=request.input_format,
+            note=session.console.note,
+            verified=session.shard is None,
+            roles=session.column_roles(),
+        )
+        if not whole
+        else _no_context() as found
+    ):
+        if found is None:
+            yield _rows_in_memory(session, request)
+            return
+        session.inputs["data"] = artifact = found.artifact
+        session.account_for(found)
+        if found.count < 2:
+            raise DataError("needs at least two rows and has one", where=artifact.name)
+        session.console.detail(f"{artifact.name}: {group_digits(found.count)} rows, sha256 {artifact.sha256[:12]}")
+        column = request.row_weight
+        _, names, left_out = sampler_chains.coordinate_columns(artifact.value.X, found.names, (column,))
+        if left_out:
+            session.console.note(sampler_chains.left_out_message(left_out))
+        if names is not None and column and column != "weight":
+            names = [name for name in names if name != column]
+        yield IndexedRows(found.count, names, found, request, history=artifact)
+
+
+@contextmanager
+def _no_context() -> Iterator[None]:
+    yield None
+
+
+def _rows_in_memory(session: Session, request: Request) -> IndexedRows:
+    data = inputs.read_input_rows(session, request)
+    history = replace(data.artifact, value=None)
+    return IndexedRows(len(data.rows.X), data.feature_names, None, request, data.rows.X, data.rows.given, history=history)
+
+
+def sample_of_rows(rows: IndexedRows) -> Array:
+    """All rows (n, d), or 16 stretches of 4,096 spread over them."""
+    if rows.count <= BASIS_ROWS:
+        return rows.read(0, rows.count)[0]
+    size = BASIS_ROWS // STRETCHES
+    starts = [place * (rows.count - size) // (STRETCHES - 1) for place in range(STRETCHES)]
+    return np.concatenate([rows.read(start, start + size)[0] for start in starts])

@@ -1,0 +1,128 @@
+"""Draws of samplers as `herd kernel-herd` reads them: a file for each chain, and columns that are the sampler's own, not coordinates."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import row_ranges
+from herdcli.artifacts.stan import is_stan
+from herdcli.errors import DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.kernel_herd.request import Request
+    from herdcli.schema import Array
+
+CHAINS = ("chain", ".chain")  # columns that number chains: of ArviZ and herd, and of R's posterior
+DIVERGENT = ("divergent__", "diverging")
+STATISTICS = ("lp__", "accept_stat__", "stepsize__", "treedepth__", "n_leapfrog__", "divergent__", "energy__")
+OWN = (*CHAINS, ".iteration", ".draw", *STATISTICS)  # columns of samplers; so are all others that end in __
+_ID = re.compile(rb"^#\s*id\s*=\s*(\d+)", re.MULTILINE)
+HEAD = 1 << 16  # bytes in which CmdStan says which chain a file is
+
+
+def is_sampler_column(name: str) -> bool:
+    """Is a column the sampler's own?"""
+    return name in OWN or name.endswith("__")
+
+
+def coordinate_columns(
+    X: Array, names: Sequence[str] | None, spared: Sequence[str | None] = ()
+) -> tuple[Array, list[str] | None, list[str]]:
+    """The columns of X (n, d) that are coordinates, their names, and the names of those that are the sampler's own.
+
+    spared  columns that the options name.   All are coordinates where no other column is left.
+    """
+    if names is None:
+        return X, None, []
+    own = [name for name in names if is_sampler_column(name) and name not in spared]
+    if not own or len(own) == len(names):
+        return X, list(names), []
+    kept = [k for k, name in enumerate(names) if name not in own]
+    return np.ascontiguousarray(X[:, kept]), [names[k] for k in kept], own
+
+
+def left_out_message(names: Sequence[str]) -> str:
+    """What is said of columns that were left out."""
+    return f"not coordinates: {', '.join(names)}"
+
+
+def chain_column(names: Sequence[str]) -> str | None:
+    """The column that numbers chains, if there is one."""
+    return next((name for name in CHAINS if name in names), None)
+
+
+def separate_files(request: Request) -> bool:
+    """Whether INPUT is several files of chains: CmdStan's, or any where chains are thinned apart."""
+    if not row_ranges.is_file_pattern(request.source):
+        return False
+    return request.by in CHAINS or is_stan(_read_head(row_ranges.matching_files(request.source)[0]))
+
+
+def load_chains(session: Session, request: Request) -> Artifact:
+    """The draws of all files, with a column `chain`: a file's own, where a file says, else the number of the file.
+
+    Raises DataError for files with other columns than the first.
+    """
+    paths = row_ranges.matching_files(request.source)
+    found = [session.load(path, "data", kinds={"dataset"}, input_format=request.input_format, also=OWN, labels=False) for path in paths]
+    first, parts = found[0].value, []
+    for artifact in found[1:]:
+        if (artifact.value.feature_names, artifact.value.X.shape[1]) != (first.feature_names, first.X.shape[1]):
+            raise DataError(f"has other columns than {found[0].name}", where=artifact.name, hint="give the chains of one model")
+    for path, artifact in zip(paths, found, strict=True):
+        parts.append((artifact.value, _chain_numbers(path, artifact.value)))
+    if all(number is None or len(np.unique(number)) == 1 for _, number in parts):
+        numbers = [None if number is None else float(number[0]) for _, number in parts]
+        own = None not in numbers and len(set(numbers)) == len(numbers)
+        parts = [(data, np.full(len(data.X), float(numbers[k] or 0) if own else k + 1.0)) for k, (data, _) in enumerate(parts)]
+    elif any(number is None for _, number in parts):
+        raise DataError("some of its files number their chains, and others do not", where=request.source, hint="convert them alike")
+    digest = hashlib.sha256("".join(artifact.sha256 for artifact in found).encode()).hexdigest()
+    chain = np.concatenate([number for _, number in parts if number is not None])
+    whole = replace(
+        first, X=np.concatenate([data.X for data, _ in parts]), y=None, split=None, columns=_shared_columns(parts) | {"chain": chain}
+    )
+    if first.weight is not None and all(data.weight is not None for data, _ in parts):
+        whole = replace(whole, weight=np.concatenate([data.weight for data, _ in parts]))
+    made = replace(found[0], value=whole, sha256=digest, name=request.source, size=sum(each.size for each in found))
+    session.inputs["data"] = replace(made, value=None)
+    session.console.note(f"{request.source}: {len(chain)} draws of {len(np.unique(chain))} chains in {len(paths)} files")
+    return made
+
+
+def _shared_columns(parts: Sequence[tuple[Dataset, Array | None]]) -> dict[str, Array]:
+    """The further columns that all files have."""
+    common = set.intersection(*(set(data.columns or {}) for data, _ in parts)) - set(CHAINS)
+    return {name: np.concatenate([(data.columns or {})[name] for data, _ in parts]) for name in sorted(common)}
+
+
+def _chain_numbers(path: str, data: Dataset) -> Array | None:
+    """The chain (n,) of each draw of a file; None where it does not say."""
+    column = chain_column(list(data.columns or {}))
+    if column is not None:
+        return np.asarray((data.columns or {})[column], dtype=np.float64)
+    head = _read_head(path)
+    named = _ID.search(head) if is_stan(head) else None
+    return None if named is None else np.full(len(data.X), float(named[1]))
+
+
+def _read_head(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(HEAD)
+
+
+def note_divergent_draws(session: Session, columns: dict[str, Array]) -> None:
+    """Say how many draws diverged, which are kept like all others."""
+    name = next((name for name in DIVERGENT if name in columns), None)
+    if name is not None and (count := int(np.count_nonzero(columns[name]))):
+        what = f"{count} of {len(columns[name])} draws are divergent"
+        session.console.warn(f"{what}: the chain may not represent its distribution; they are kept (raise adapt_delta, or reparametrize)")

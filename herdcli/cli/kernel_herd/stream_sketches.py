@@ -1,0 +1,195 @@
+"""`herd kernel-herd --block-rows N` on a pipe: blocks of its rows go into a sketch, and atoms are chosen among a sample of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import Artifact, block_reader
+from herdcli.artifacts.message_numbers import group_digits, shorten_decimals
+from herdcli.cli.frame import exact_mode
+from herdcli.cli.kernel_herd import block_tree, inputs, results, sampler_chains
+from herdcli.cli.kernel_herd.embedding_choice import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS
+from herdcli.errors import BadUsage, DataError, HerdError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.byte_sources import Source
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.kernel_herd.request import Request
+    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.samples import Samples
+    from herdcli.schema import Array
+
+
+def uses_stream(request: Request) -> bool:
+    """Whether INPUT is to be read block by block and kept nowhere: a pipe with --block-rows."""
+    return request.source == "-" and request.block_rows is not None and request.target == "rows"
+
+
+def select_from_stream(session: Session, request: Request) -> None:
+    """Choose atoms of all rows of a pipe, and save them; what has no blocks is drained and read as a file."""
+    with block_reader.open_blocks("-", input_format=request.input_format, note=session.console.note, roles=session.column_roles()) as (
+        source,
+        data,
+    ):
+        if data is None:
+            _load_whole_stream(session, request, source)
+            return
+        session.inputs["data"] = Artifact("stream", None, [], hashlib.sha256(source.head).hexdigest(), source.name, len(source.head), False)
+        try:
+            value = _select_atoms(session, request, source, data)
+        except DataError as error:
+            error.where = error.where or source.name
+            raise
+    results.note_result(session, value, request.count)
+    results.save_samples(session, value, f"{len(value.index)} atoms, {shorten_decimals(value.kernel)}", None)
+
+
+def _load_whole_stream(session: Session, request: Request, source: Source) -> None:
+    with source.file() as path:
+        try:
+            block_tree.select_in_blocks(session, replace(request, source=path))
+        except HerdError as error:
+            if error.where and error.where.startswith(path):
+                error.where = source.name + error.where[len(path) :]
+            raise
+
+
+def _landmark_count(session: Session, request: Request) -> int:
+    """How many landmarks there are to be.  Raises BadUsage for what cannot be done with rows that are seen once."""
+    from herdcli.quadrature.approximation import parse_embedding
+
+    request.refuse()
+    request.warn_of_ignored(session)
+    session.ignored("block_atoms", "with a pipe, whose rows are not merged and reduced")
+    session.ignored("precision", "with a pipe, whose bound takes float64")
+    if session.missing is not None:
+        raise BadUsage("--missing does not work with --block-rows and a pipe", hint="complete the rows first, with herd convert")
+    found = parse_embedding(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
+    if found is None or found.kind != "nystrom":
+        raise BadUsage(f"--embedding {request.embedding} needs all rows in memory", hint="--embedding nystrom:R, or no --block-rows")
+    exact_mode.refuse_exact(session, "--block-rows and a pipe")
+    return found.size
+
+
+def _select_atoms(session: Session, request: Request, source: Source, data: Iterator[Dataset]) -> Samples:
+    """The atoms of all rows."""
+    from herdcli.quadrature import result_assembly, selection, stream_sketch
+    from herdcli.quadrature.approximation import EmbeddingApproximation
+    from herdcli.quadrature.selection_problem import SelectionProblem
+
+    size, rows = _landmark_count(session, request), StreamBlocks(data, request)
+    X, weights = rows.first()
+    scale, kernel = _scale_and_kernel(session, request, X)
+    rows.scale = scale
+    sketch = stream_sketch.sketch_landmarks(kernel, X / scale, weights, size, request.seed)
+    kept = max(20 * request.count, min(KEPT, KEPT_VALUES // X.shape[1]))
+    whole = stream_sketch.StreamSketching(sketch, rows, kept, request.seed, session.map)
+    seen = session.run(whole, label="reading", memory="the sketch of the rows")
+    rows.drain()
+    session.inputs["data"] = replace(session.inputs["data"], sha256=source.sha256, size=source.size)
+    group, numbers = stream_sketch.group_from_stream(whole, seen, request.count)
+    problem = SelectionProblem(
+        kernel, (group,), inputs.selection_settings(session, request, 0, EmbeddingApproximation("nystrom", len(sketch.landmarks)))
+    )
+    state = session.run_preparation(selection.AtomSelection(problem, session.map), label="herding")
+    value = result_assembly.samples_artifact(
+        problem,
+        state,
+        [numbers],
+        kind=request.weights,
+        projected=request.trace_projected,
+        scale=scale,
+        feature_names=rows.names,
+        keep_state=False,
+    )
+    return result_assembly.artifact_for_more_rows(value, seen.rows, float(seen.spread[1] / seen.spread[0]))
+
+
+def _scale_and_kernel(session: Session, request: Request, X: Array) -> tuple[Array, Kernel]:
+    """Scales and the kernel with its length, told from the first rows (n, d)."""
+    from herdcli.quadrature.input_preparation import column_scales
+    from herdcli.quadrature.kernel_parsing import choose_length_scales, parse_kernel
+    from herdcli.quadrature.kernels import check_definite
+
+    scale, _ = column_scales(X, request.scale)
+    kernel = choose_length_scales(parse_kernel(request.kernel), X / scale, request.bandwidth, request.seed)
+    check_definite(kernel, X / scale)
+    session.console.note(f"lengths, scales and landmarks are those of the first {group_digits(len(X))} rows: {kernel.text()}")
+    return scale, kernel
+
+
+class StreamBlocks:
+    """Rows of data sets, dealt anew to blocks of --block-rows; their digest as they pass."""
+
+    def __init__(self, data: Iterator[Dataset], request: Request) -> None:
+        self.data, self.size, self.weight = data, int(request.block_rows or 0), request.row_weight
+        self.scale: Array = np.ones(1)
+        self.names: list[str] | None = None
+        self._at, self._digest = 0, b"\0" * 32
+        self._waiting: list[tuple[Array, Array]] = []
+        self._first: tuple[Array, Array] | None = None
+
+    def first(self) -> tuple[Array, Array]:
+        """Rows (n, d) and weights (n,) of the first block, which `block` gives again.  Raises DataError for a single row."""
+        self._first = self._next()
+        if self._first is None or len(self._first[0]) < 2:
+            raise DataError("needs at least two rows and has one")
+        return self._first
+
+    def block(self, step: int, proof: Array) -> tuple[Array, Array] | None:
+        """See `quadrature.stream_sketch.StreamSource`."""
+        passed = self._at < step
+        while self._at < step and self._pass() is not None:
+            pass
+        if passed and not np.array_equal(self.proof(), proof):
+            raise DataError("its rows are not those that the checkpoint's run has read", hint="start afresh without --resume")
+        found = self._pass()
+        return None if found is None else (found[0] / self.scale, found[1])
+
+    def proof(self) -> Array:
+        """(32,) uint8 the digest of all blocks so far."""
+        return np.frombuffer(self._digest, dtype=np.uint8).copy()
+
+    def drain(self) -> None:
+        """Read what is left, so that the digest is that of all bytes."""
+        while self._pass() is not None:
+            pass
+
+    def _pass(self) -> tuple[Array, Array] | None:
+        found, self._first = self._first or self._next(), None
+        if found is not None:
+            self._digest = hashlib.sha256(self._digest + found[0].tobytes() + found[1].tobytes()).digest()
+            self._at += 1
+        return found
+
+    def _next(self) -> tuple[Array, Array] | None:
+        """The next --block-rows rows, fewer at the end, None after it."""
+        have = sum(len(X) for X, _ in self._waiting)
+        while have < self.size and (data := next(self.data, None)) is not None:
+            self._waiting.append(self._rows(data))
+            have += len(self._waiting[-1][0])
+        if not have:
+            return None
+        X, weights = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        self._waiting = [(X[self.size :], weights[self.size :])] if have > self.size else []
+        return X[: self.size], weights[: self.size]
+
+    def _rows(self, data: Dataset) -> tuple[Array, Array]:
+        """Rows in float64 and their weights, ones where there are none."""
+        X, names, _ = sampler_chains.coordinate_columns(np.asarray(data.X, dtype=np.float64), data.feature_names, (self.weight,))
+        weights = data.weight
+        if self.weight and self.weight != "weight":
+            X, names, weights = inputs.remove_column(X, names, self.weight, "--row-weight", "stdin")
+        elif self.weight and weights is None:
+            raise DataError("has no weights")
+        self.names = names
+        own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if not np.isfinite(own).all() or (own < 0).any():
+            raise DataError("weights of rows must be finite, not negative and not all 0")
+        return X, own

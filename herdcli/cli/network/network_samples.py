@@ -1,0 +1,108 @@
+"""`herd sample` from a network: rows of states; the drawing is in herdcli.markov."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame.network_files import state_encoding
+from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.artifacts.recoding import Recoding
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.small.sample import Request
+    from herdcli.markov.model.network import Network
+    from herdcli.schema import Array
+
+
+def sample_network(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+    """Rows of states, with --given each of its rows with its known states kept."""
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.markov.model.network import with_observed_marginals
+
+    network: Network = with_observed_marginals(fitted.value, {})
+    if fitted.value.observations():
+        raise BadUsage("a network with observed marginals cannot be sampled", hint="herd ups-infer computes its marginals")
+    if request.means:
+        session.ignored("means", "with a network, whose rows are states")
+    names = network.names or [f"x{i}" for i in range(network.count)]
+    session.recoding = state_encoding(network)
+    _require_names(session, session.recoding)
+    held = [] if request.given is None else _given_states(session, network, names, request)
+    parts = [_sample_rows(session, network, request, known, k) for k, known in enumerate(held or [{}])]
+    X = np.concatenate(parts)
+    shape = None if network.shape is None or int(np.prod(network.shape)) != network.count else network.shape
+    small = X.astype(np.int8 if X.max(initial=0) < 128 else np.int64)
+    two = int(network.cardinality.max()) <= 2
+    made = Dataset(small, feature_names=names, units="binary" if two else "real", image_shape=shape)
+    return made, f"{len(X)} rows × {X.shape[1]} variables"
+
+
+def _require_names(session: Session, known: Recoding) -> None:
+    """What is said where a format has no place for names of states; refused where a number would be read as the name of another state."""
+    from herdcli.artifacts import format_detection
+
+    form = format_detection.output_format_from_suffix(session.output) or "hdf5"
+    if not known.levels or form in ("hdf5", "parquet", "csv"):
+        return
+    for name, levels in known.levels.items():
+        for place, level in enumerate(levels):
+            if str(place) in levels and str(place) != level:
+                message = f"{form} has no names of states: {place}, the place of state '{level}' of '{name}', is the name of another one"
+                raise BadUsage(message, hint="csv, hdf5 and parquet have them")
+    session.console.note(f"{form} has no names of states: their places are written; csv, hdf5 and parquet have names")
+
+
+def _sample_rows(session: Session, network: Network, request: Request, known: dict[int, int], number: int) -> Array:
+    """(count, N) rows with these variables held."""
+    from herdcli.markov.model.network import condition_network
+    from herdcli.markov.query.network_samples import NetworkSampling
+
+    asked = {"burn_in": request.burn_in, "thin": request.thin, "chains": request.chains or 0, "seed": request.seed + number}
+    method = NetworkSampling(condition_network(network, known), request.count, **asked)
+    if number == 0:
+        told = "independent rows" if method.exact else f"{method.chains} chains of blocked Gibbs sampling, {len(method.blocks)} blocks"
+        session.console.note(told)
+    found = session.run(method, label="sampling", memory="the rows and the tables of a batch")
+    if found.unmoved and request.count > 1:
+        few = "all chains began at the one possible state that was found, and"
+        session.console.warn(f"{few} {found.unmoved} variables never left it: the rows may miss most of what is possible")
+    rows: Array = found.rows
+    for i, state in known.items():
+        rows[:, i] = state
+    return rows
+
+
+def _state_index(value: float, name: str, where: str) -> int:
+    if value % 1 != 0:
+        raise DataError(f"column '{name}' has {value:g}: a state is a whole number, or a name", where=where)
+    return int(value)
+
+
+def _given_states(session: Session, network: Network, names: list[str], request: Request) -> list[dict[int, int]]:
+    """The known states of each row of --given; NaN, −1 and what --mask leaves out are drawn."""
+    from herdcli.markov.model.network import check_state
+
+    if request.mask is not None:
+        raise BadUsage("--mask is for models with real or binary rows", hint="leave cells of --given empty")
+    data = session.load(str(request.given), "given", kinds={"dataset"}, missing=True)
+    X = data.value.X.toarray() if data.value.is_sparse else np.asarray(data.value.X)
+    titles = data.value.feature_names or [f"x{i}" for i in range(X.shape[1])]
+    if strange := [title for title in titles if title not in names]:
+        raise DataError(f"column '{strange[0]}' is no variable of the network", where=data.name)
+    columns = [names.index(title) for title in titles]
+    found = []
+    for row in X:
+        known = {
+            i: _state_index(value, names[i], data.name)
+            for i, value in zip(columns, row.tolist(), strict=True)
+            if value == value and value != -1
+        }
+        for i, state in known.items():
+            check_state(network, i, state)
+        found.append(known)
+    return found

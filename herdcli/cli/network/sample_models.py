@@ -1,0 +1,18 @@
+"""What `herd sample` draws from: a model, or a network as an artifact or text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.kinds import kinds_with
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+
+
+def load_sampled_model(session: Session, path: str) -> Artifact:
+    """What can be sampled: an artifact, or a network as text."""
+    from herdcli.cli.frame.network_files import load_model
+
+    return load_model(session, path, "model", kinds_with("sample"))

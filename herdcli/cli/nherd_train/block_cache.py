@@ -1,0 +1,99 @@
+"""`herd nherd-train --cache FILE`: blocks that were read from text once, in later passes and later runs.
+
+The first pass of a run reads and digests its text in any case, since the record needs the digest; a piece whose digest is that of the cache
+is not parsed again.  From the first piece that differs on, text is parsed and a new cache is written.  Later passes read the cache alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from herdcli.artifacts.parsed_text_cache import CacheWriter, ParsedCache, ParsedPiece, write_cache
+from herdcli.online.example_blocks import ExampleBlock
+from herdcli.online.text_parser import BlockReader, Text, whole_lines
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.console import Console
+
+STATE = ("skipped", "lines", "groups")  # what a reader knows besides its rows
+
+
+class CachingReader:
+    """A reader that keeps what it has read in a file; `proof` is of the text that the last block ends with."""
+
+    def __init__(self, path: str, reader: BlockReader, proof: Callable[[], bytes], console: Console) -> None:
+        self.path, self.reader, self.console, self.where = path, reader, console, reader.where
+        self.key = json.dumps([reader.vw, reader.bits, reader.zero_based, reader.skip_bad, list(reader.interactions or ())]).encode()
+        self.store = ParsedCache(path, self.key)
+        self.complete = False  # the whole text of this run is in the store
+        self._of_text, self._proof = proof, b""
+
+    def proof(self) -> bytes:
+        """Of the text up to the end of the last block's piece."""
+        return self._proof
+
+    def blocks(self, pieces: Iterable[Text], *, lend: bool = False) -> Iterator[ExampleBlock]:
+        """A block or more for each piece of whole lines; see `BlockReader.blocks`."""
+        for piece in self._stored() if self.complete else self._first(pieces):
+            self._proof = piece.proof
+            for pointer, value, label, weight, index in piece.blocks:
+                block = ExampleBlock(pointer, index, value, label, weight)
+                yield block if lend else block.copy_arrays()
+
+    def _stored(self) -> Iterator[ParsedPiece]:
+        for number in range(len(self.store.parts)):
+            piece = self.store.piece(number, check=False)
+            assert piece is not None
+            yield piece
+
+    def _first(self, pieces: Iterable[Text]) -> Iterator[ParsedPiece]:
+        """The pieces of a first pass: from the store as long as it is of the same text, then parsed and written."""
+        writer: CacheWriter | None = None
+        shorter = False
+        self.reader.begin()
+        with ExitStack() as stack:
+            count = 0
+            for text in whole_lines(pieces):
+                piece = None if writer else self._matching_piece(count)
+                if piece is None:
+                    writer = writer or self._restart_file(stack, count)
+                    blocks = [(b.pointer, b.value, b.label, b.weight, b.index) for b in self.reader.read(text, lend=True)]
+                    piece = ParsedPiece(blocks, self._of_text(), {name: getattr(self.reader, name) for name in STATE})
+                    writer.add(piece)
+                count += 1
+                yield piece
+            if writer is None and count < len(self.store.parts):
+                self._restart_file(stack, count)
+                shorter = True
+        if writer or shorter:
+            self.store = ParsedCache(self.path, self.key)
+        self.complete = True
+
+    def _matching_piece(self, number: int) -> ParsedPiece | None:
+        """The stored piece, if it is of the text that has been read so far, and undamaged."""
+        if number >= len(self.store.parts):
+            return None
+        piece = self.store.piece(number, check=True)
+        if piece is None:
+            self.store.reason = "is damaged"
+        elif piece.proof != self._of_text():
+            self.store.reason = "is of other text"
+        else:
+            for name in STATE:
+                setattr(self.reader, name, piece.state[name])
+            return piece
+        return None
+
+    def _restart_file(self, stack: ExitStack, count: int) -> CacheWriter:
+        """A new file that begins with the pieces that were good."""
+        if self.store.reason or self.store.parts:
+            self.console.note(f"{self.path} {self.store.reason or 'is of other text'}: parsing the text and writing it anew")
+        writer = stack.enter_context(write_cache(self.path, self.key))
+        for number in range(count):
+            piece = self.store.piece(number, check=False)
+            assert piece is not None
+            writer.add(piece)
+        return writer

@@ -1,0 +1,63 @@
+"""What `herd nherd-train` tries on the first examples beside the winner of the race: learners that forget, and of first order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from herdcli.online.drift_detection import SURE, DriftResult, compare_half_lives
+from herdcli.online.hyperparameter_race import EXAMPLES, ReplaySource, best_of_first_order
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.nherd_train.request import Request
+    from herdcli.online.early_stopping import PassChoice
+    from herdcli.online.learner import OnlineLearner
+
+L = TypeVar("L", bound="OnlineLearner")
+
+
+def find_half_life(session: Session, learner: OnlineLearner, request: Request) -> DriftResult | None:
+    """The best learner that forgets, where it is better than one that does not."""
+    if not request.compares_half_lives or learner.settings.shuffle or session.dry_run:
+        return None
+    source = learner.source if isinstance(learner.source, ReplaySource) else ReplaySource(learner.source)
+    return compare_half_lives(learner.settings, source.first(EXAMPLES), learner.classes)
+
+
+def first_order(session: Session, learner: L, request: Request, drift: DriftResult | None) -> tuple[L, DriftResult | None]:
+    """The learner of PA-I or the perceptron where that makes fewer mistakes than the others; else what is given."""
+    if not request.races_full_covariance(frozenset(session.given)) or session.dry_run or not isinstance(learner.source, ReplaySource):
+        return learner, drift
+    if learner.settings.covariance != "diagonal":
+        return learner, drift
+    rival = best_of_first_order(learner.settings, learner.source.first(EXAMPLES), learner.classes, request.forms)
+    if rival is None or (drift is not None and drift.errors.mean() <= rival.errors.mean()):
+        return learner, drift
+    name = "" if learner.count == 1 else f" {rival.settings.multiclass}"
+    C = "" if rival.settings.algorithm == "perceptron" else f" with C = {rival.settings.C:.4g}"
+    session.console.note(
+        f"{rival.settings.algorithm}{name}{C} has an error of {rival.errors.mean():.4g} in the second half of the first examples, and "
+        f"{learner.settings.algorithm} {rival.error_of_winner:.4g}; --algorithm {learner.settings.algorithm} learns by that"
+    )
+    return replace(learner, settings=rival.settings), None
+
+
+def drift_beats_passes(session: Session, drift: DriftResult | None, choice: PassChoice) -> bool:
+    """Whether passes over rows in memory make fewer mistakes than a learner that forgets, or not significantly more."""
+    if drift is None:
+        return True
+    held = float(choice.table.error.min())
+    return not held - drift.errors.mean() > SURE * (held * (1 - held) / len(drift.errors)) ** 0.5
+
+
+def learner_with_half_life(session: Session, learner: L, drift: DriftResult | None) -> L:
+    """The learner with the half-life and C of the best that forgets, which is said."""
+    if drift is None:
+        return learner
+    last, settings = float(drift.kept.still[len(drift.kept.still) // 2 :].mean()), drift.settings
+    session.console.note(
+        f"the stream drifts: --half-life {settings.half_life:g} with C = {settings.C:.4g} has an error of {drift.errors.mean():.4g} in the "
+        f"second half of the first examples, and {last:.4g} without; --half-life none forgets nothing"
+    )
+    return replace(learner, settings=settings)

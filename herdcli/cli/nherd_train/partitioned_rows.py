@@ -1,0 +1,151 @@
+"""`herd nherd-train --parts P`: the rows of a data set learned in parts, of which a shard learns its own, and merged by precision.
+
+Under --rounds R the parts go on from what they have made together, R times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import block_placement, labelled_examples, outputs, shards
+from herdcli.cli.frame.labelled_examples import ClassificationRows
+from herdcli.cli.nherd_train import runs
+from herdcli.cli.nherd_train.row_order import shuffle_if_sorted
+from herdcli.errors import BadUsage, DataError
+from herdcli.online import learning_rounds, partitioned_learning
+from herdcli.online.coverage import Coverage
+from herdcli.online.hyperparameter_race import EXAMPLES, ReplaySource, race_messages, run_race
+from herdcli.online.learner import OnlineLearner
+from herdcli.online.score_calibration import calibrate_model
+from herdcli.splits import VALID
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.labelled_examples import ExampleInput
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.nherd_train.request import Request
+    from herdcli.online.model import Classifier, Race, Settings
+    from herdcli.online.partitioned_learning import ClassifierShard, EvaluationRows
+    from herdcli.schema import Array
+
+
+def learn_in_parts(session: Session, request: Request) -> None:
+    """Learn this run's parts, and save a `classifier` or a shard of it."""
+    outputs.check_artifact(session, "classifier")
+    if request.rounds > 1 and session.shard is not None:
+        raise BadUsage("--rounds needs all parts in each round, and a shard has some", hint="--cluster WHERE keeps the parts with workers")
+    if request.model:
+        raise BadUsage("--parts learns each part from nothing, not with --continue", hint="herd merge joins a model with another")
+    settings = runs.learning_settings(session, request, None)
+    form, label = request.input_format, request.label
+    with labelled_examples.open_examples(
+        session,
+        request.source,
+        role="data",
+        passes=settings.passes,
+        input_format=form,
+        label=label,
+        lazily=runs.can_stay_in_file(request, settings),
+    ) as given:
+        if given.data is None:
+            raise BadUsage(
+                "--parts divides the rows of a data set, and text is learned as it arrives", hint="herd convert makes a data set"
+            )
+        try:
+            rows, settings = shuffle_if_sorted(session, runs.task_rows(session, given.data, request, None), settings, request)
+            if request.coverage is not None and not (rows.split == VALID).any():
+                why = "--coverage of parts is calibrated by validation rows, which no part learns, and there are none"
+                raise BadUsage(why, hint="--split .6,.2,.2 draws some")
+            if request.rounds > 1:
+                _learn_in_rounds(session, rows, settings, request, given)
+                return
+            made = _learn_parts(session, rows, settings, request, given.name)
+        except DataError as error:
+            error.where = error.where or given.name
+            raise
+        shards.finish_units(session, made, "parts", finish, given.data, request)
+
+
+def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Settings, request: Request, given: ExampleInput) -> None:
+    """Learn all parts in every round, and save a `classifier`."""
+    train, chosen = _partition_rows(session, rows, settings, request, given.name)
+    settings, table = _race_settings(session, rows, train, settings, request)
+    source = learning_rounds.PartSource(rows.X, rows.y, rows.weight, [train[part] for part in chosen])
+    columns, size = rows.X.shape[1] + 1, runs.rows_per_block(settings)
+    algorithm = learning_rounds.RoundLearning(
+        block_placement.place_blocks(session, source), settings, columns, list(rows.names), request.rounds, size
+    )
+    made = session.run(algorithm, label="learning", memory="the weights of the parts")
+    if request.coverage is not None:
+        made = replace(made, coverage=Coverage(level=request.coverage, alpha=1.0 - request.coverage))
+    made = calibrate_model(runs.with_heldout_scores(replace(made, feature_names=rows.feature_names, race=table), rows))
+    _save_model(session, made, f"{request.rounds} rounds of {request.parts} parts", given.data)
+
+
+def _partition_rows(
+    session: Session, rows: ClassificationRows, settings: Settings, request: Request, name: str
+) -> tuple[Array, list[Array]]:
+    """The training rows, and which of them each part has."""
+    train = np.flatnonzero(runs.training_mask(session, rows, name))
+    if request.parts > len(train):
+        raise BadUsage(f"--parts {request.parts} of {len(train)} training rows", hint="ask for fewer")
+    return train, partitioned_learning.partition_rows(len(train), request.parts, settings.seed, shuffle=settings.shuffle)
+
+
+def _learn_parts(session: Session, rows: ClassificationRows, settings: Settings, request: Request, name: str) -> ClassifierShard:
+    train, chosen = _partition_rows(session, rows, settings, request, name)
+    units = shards.unit_numbers(session, request.parts, "parts")
+    settings, table = _race_settings(session, rows, train, settings, request) if units or session.place.first else (settings, None)
+    learners = [_part_learner(session, rows, train[chosen[unit]], settings, request) for unit in units]
+    learning = partitioned_learning.PartLearning(learners)
+    made = session.run(learning, label="learning", memory="the weights of all parts") if units else []
+    return partitioned_learning.ClassifierShard(
+        place=session.place,
+        units=request.parts,
+        parts=[replace(part, feature_names=rows.feature_names) for part in made],
+        rest=_heldout_rows(rows, table) if session.place.first else None,
+    )
+
+
+def _part_learner(session: Session, rows: ClassificationRows, chosen: Array, settings: Settings, request: Request) -> OnlineLearner:
+    source = runs.memory_source(session, rows, chosen, settings)
+    return OnlineLearner(settings, source, len(rows.names) or 2, rows.X.shape[1] + 1, rows, coverage=request.target_coverage(None))
+
+
+def _race_settings(
+    session: Session, rows: ClassificationRows, train: Array, settings: Settings, request: Request
+) -> tuple[Settings, Race | None]:
+    """The algorithm and C of all parts: those that a race over the first examples of all rows chose."""
+    if not request.racers:
+        return settings, None
+    first = ReplaySource(runs.memory_source(session, rows, train, settings)).first(EXAMPLES)
+    settings, table = run_race(settings, first, len(rows.names), request.racers, request.forms)
+    head, *others = race_messages(settings, table)
+    session.console.note(head)
+    for line in others:
+        session.console.detail(line)
+    return settings, table
+
+
+def _heldout_rows(rows: ClassificationRows, table: Race | None) -> EvaluationRows:
+    """The rows that judge the whole."""
+    held = runs.heldout_sample(rows)
+    return partitioned_learning.EvaluationRows(rows.X[held], rows.y[held].astype(np.int64), rows.split[held].astype(np.uint8), table)
+
+
+def finish(session: Session, whole: ClassifierShard, history: History, request: Request) -> None:
+    """Merge the parts, judge the whole, and save it."""
+    held, model = whole.rest, partitioned_learning.merge_parts(whole.parts, whole.rest)
+    if held is not None and len(held.y):
+        rows = ClassificationRows(held.X, held.y, held.split, list(model.classes), None, model.feature_names)
+        model = calibrate_model(runs.with_heldout_scores(model, rows))
+    _save_model(session, model, f"{len(whole.parts)} parts", history)
+
+
+def _save_model(session: Session, model: Classifier, what: str, history: History) -> None:
+    running = model.running
+    judged = f", progressive error of the parts {running.wrong / running.seen:.4g}" if running.seen else ""
+    outputs.write_artifact(session, model, f"{what}, {running.examples} examples{judged}", history=history)

@@ -1,0 +1,44 @@
+"""The order in which rows of a data set are learned: that of the file, or a drawn one where the file's would spoil learning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from herdcli.artifacts import memory_budget
+from herdcli.artifacts.lazy_matrix import LazyMatrix, spooled
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.labelled_examples import ClassificationRows
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.nherd_train.request import Request
+    from herdcli.online.model import Settings
+
+WORDS = {"classification": "class", "regression": "what is predicted", "multilabel": "their labels"}
+
+
+def shuffle_if_sorted(
+    session: Session, rows: ClassificationRows, settings: Settings, request: Request
+) -> tuple[ClassificationRows, Settings]:
+    """The rows and the settings they are learned with: shuffled where the file has them sorted, unless --in-order wants them so."""
+    from herdcli.online.order_check import is_sorted_by
+
+    y = rows.y[rows.split == 0]
+    if settings.shuffle:
+        return in_any_order(session, rows), settings
+    if not is_sorted_by(y):
+        return rows, settings
+    what = f"the rows are sorted by {WORDS[settings.task]}"
+    if request.in_order:
+        session.console.warn(f"{what}, which spoils learning in that order: leave --in-order out, and they are mixed")
+        return rows, settings
+    session.console.note(f"{what}: learned in an order drawn from --seed (--in-order keeps theirs)")
+    return in_any_order(session, rows), replace(settings, shuffle=True)
+
+
+def in_any_order(session: Session, rows: ClassificationRows) -> ClassificationRows:
+    """The rows so that they can be read in any order: in memory, or in a file of our own where they would take more than --max-memory."""
+    if not isinstance(rows.X, LazyMatrix):
+        return rows
+    few = 16 * rows.X.size <= (session.max_memory or memory_budget.default_limit())
+    return replace(rows, X=rows.X[:] if few else spooled(rows.X))

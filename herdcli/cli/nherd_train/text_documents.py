@@ -1,0 +1,84 @@
+"""`herd nherd-train --text`: documents are counted, weighted, and passed over until the error of held-out documents stops falling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import document_rows, outputs
+from herdcli.cli.nherd_train import runs
+from herdcli.errors import BadUsage
+from herdcli.online import early_stopping
+from herdcli.online.documents import Documents
+from herdcli.online.score_calibration import calibrate_model
+from herdcli.splits import VALID
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.labelled_examples import ExampleInput
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.nherd_train.request import Request
+    from herdcli.online.model import Classifier, Settings
+
+TEXT = "text"  # the column of documents where a folder has them
+BITS = 18  # columns are 2^bits where --bits says nothing else
+
+
+def document_settings(request: Request, model: Classifier | None) -> Documents | None:
+    """How INPUT's documents become rows; None where it has none."""
+    if model is not None:
+        return model.documents
+    if request.text is None and not document_rows.is_folder_of_texts(request.source):
+        return None
+    if request.task != "classification":
+        raise BadUsage(f"--text learns classes, not --task {request.task}", hint="leave --task out")
+    return Documents(request.text or TEXT, request.bits or BITS, not request.keep_case, request.ngrams, request.weighting)
+
+
+def settings_for_documents(request: Request, settings: Settings) -> Settings:
+    """The settings of documents: rows of length 1, and pa2 with kept multipliers where nothing else is asked for."""
+    settings = replace(settings, normalize=True, scaling="none")
+    free = request.algorithm == "auto" and request.C == "auto" and request.multiclass == "auto" and request.passes is None
+    return replace(settings, algorithm="pa2", dual=True, C=1.0, multiclass="one-vs-rest") if free else settings
+
+
+def learn_documents(session: Session, request: Request, how: Documents, model: Classifier | None) -> None:
+    """Learn the documents of INPUT, and save a `classifier`."""
+    outputs.check_artifact(session, "classifier")
+    settings = runs.learning_settings(session, request, model)
+    made, given = _train_on_documents(session, request, how, settings, model)
+    runs.save_model(session, made, settings, given.data)
+
+
+def _train_on_documents(
+    session: Session, request: Request, how: Documents, settings: Settings, model: Classifier | None
+) -> tuple[Classifier, ExampleInput]:
+    names: dict[int, str] = {}
+    unweighted = replace(how, frequency=None)
+    given = document_rows.open_documents(session, request.source, unweighted, label=request.label, labelled=True, names=names)
+    assert given.data is not None
+    rows = runs.task_rows(session, given.data, request, model)
+    train = runs.training_mask(session, rows, given.name)
+    how = how.counted(rows.X[train])
+    rows = replace(rows, X=how.weighted(rows.X))
+    validated = bool((rows.split == VALID).any())
+    settings = settings if model is not None else settings_for_documents(request, settings)
+    source = runs.memory_source(session, rows, np.flatnonzero(train), settings)
+    if settings.dual:
+        choice = early_stopping.choose_passes(settings, source.X, source.label, source.weight, len(rows.names), [settings])
+        session.console.note(next(early_stopping.choice_messages(choice)))
+        settings = request.held(choice.settings, validated=validated)
+        source = runs.memory_source(session, rows, np.flatnonzero(train), settings)
+    else:
+        settings = request.held(settings, validated=validated)
+    learner = runs.ReportingLearner(
+        settings, source, len(rows.names), rows.X.shape[1] + 1, rows, model, rows=len(source.label), chosen=True, console=session.console
+    )
+    session.require_memory(learner.memory(), f"a table of {learner.features} columns")
+    if not settings.dual:
+        learner, _ = runs.race_hyperparameters(session, learner, request)
+    made = session.run(learner, label="learning", ended=learner.report_last_pass)
+    order = np.array(sorted(names), dtype=np.int64)
+    made = replace(made, documents=how, hash_index=order + settings.bias, hash_names=[names[column] for column in order.tolist()])
+    return calibrate_model(runs.with_heldout_scores(made, rows)), given

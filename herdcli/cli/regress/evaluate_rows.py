@@ -1,0 +1,176 @@
+"""`herd eval --data` of a regression: other rows instead of those that travel with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import column_alignment, lazy_matrix
+from herdcli.cli.frame import streamed_rows
+from herdcli.cli.frame.column_order import align_matrix, match_columns
+from herdcli.cli.regress import inputs
+from herdcli.cli.regress.error_covariance import error_variances
+from herdcli.errors import DataError
+from herdcli.numerics.block_statistics import BLOCK, blocks_per_read
+from herdcli.records import dataclass
+from herdcli.regression import weight_meaning
+from herdcli.regression.model import GeneralisedLinear, HeldOut
+from herdcli.splits import TEST, VALID
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.column_alignment import ColumnOrder
+    from herdcli.artifacts.row_ranges import RowRanges
+    from herdcli.cli.eval.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.schema import Array
+
+
+def with_evaluation_rows(session: Session, artifact: Artifact, request: Request) -> Artifact:
+    """A regression with the rows of --data, those of split 1 and 2 where the data have a split; without the option as it is.
+
+    Target, offset and weights are the columns that it was fitted with; weights may be missing.  Rows of a large file stay in it
+    (evaluation.regression.Judged), unless pictures need them, or errors that are correlated.
+    """
+    if request.data is None:
+        return artifact
+    model: GeneralisedLinear = artifact.value
+    known = inputs.fitted_columns(artifact)
+    if not (request.plots or request.report or known.in_time):
+        left = streamed_rows.leave_rows_in_file(session, request.data, keep=known.wanted)
+        rows = None if left is None else _rows_in_files(session, model, known, left)
+        if rows is not None:
+            from herdcli.evaluation.regression import EvaluatedRegression, evaluate_with_rows
+
+            made = evaluate_with_rows(model, rows, session.map) if rows.weighted else EvaluatedRegression(model, rows, float(rows.rows))
+            return replace(artifact, value=made)
+    found = inputs.read_other_rows(session, request.data, known)
+    held = np.isin(found.split, (VALID, TEST))
+    if not held.any():
+        raise DataError(NONE_HELD, where=found.history.name)
+    y = _target_for_model(model, found.y, found.classes, found.target, found.history.name)
+    weight_meaning.require_targets(model.distribution(), model.weight_kind, y)
+    X = align_matrix(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)
+    _require_columns(model, X.shape[1], found.history.name)
+    weight = None if found.weight is None else found.weight[held]
+    before = gap = None
+    if found.steps is not None:
+        variance = error_variances(model, X, found.weight)
+        assert variance is not None
+        before, gap = (item[held] for item in model.last_errors(found.steps, X, found.offset, y, variance))
+    holdout = HeldOut(
+        predictor=model.predictor(X[held], found.offset[held]),
+        offset=found.offset[held],
+        y=y[held],
+        split=found.split[held],
+        weight=None if model.gls else weight,
+        variance=error_variances(model, X[held], weight),
+        before=before,
+        gap=gap,
+        baselines=None if model.baselines is None else model.baselines.predictions(X[held]),
+    )
+    return replace(artifact, value=replace(model, holdout=holdout))
+
+
+NONE_HELD = "has no rows in split 1 or 2 to judge by"
+
+
+def _require_columns(model: GeneralisedLinear, columns: int, where: str) -> None:
+    if columns != (wanted := model.coefficients.shape[1]):
+        raise DataError(f"has {columns} columns, the model has {wanted}", where=where)
+
+
+def _target_for_model(model: GeneralisedLinear, y: Array, classes: list[str] | None, target: str, where: str) -> Array:
+    """The target (n,), as indices of the model's classes where it has them."""
+    if not model.classes:
+        if classes is not None:
+            raise DataError(f"the target '{target}' holds text, the model predicts numbers", where=where)
+        return y
+    values = np.unique(y)
+    names = classes or [f"{value:g}" for value in values]
+    index = y.astype(np.int64) if classes else np.searchsorted(values, y)
+    unknown = [name for name in names if name not in model.classes]
+    if unknown:
+        raise DataError(f"has class '{unknown[0]}', the model has {', '.join(model.classes)}", where=where)
+    return np.array([float(model.classes.index(name)) for name in names])[index]
+
+
+@dataclass(frozen=True)
+class FileHeldoutBlocks:
+    """Held-out rows of files, which are read and predicted when their blocks are.
+
+    chosen  (n,) their numbers, rising; None: all.      order  of the model's columns; None: as they are.
+    """
+
+    model: GeneralisedLinear
+    known: inputs.FittedColumns
+    found: RowRanges
+    order: ColumnOrder | None
+    chosen: Array | None
+    weighted: bool
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.found.count if self.chosen is None else len(self.chosen)
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return -(-self.rows // BLOCK)
+
+    @property
+    def together(self) -> int:
+        """Blocks that are in memory at one time."""
+        return blocks_per_read(self.found.artifact.value.X.shape[1])
+
+    def take(self, first: int, last: int) -> Iterator[HeldOut]:
+        """Blocks first … last − 1, one after the other."""
+        for number in range(first, last):
+            places = np.arange(number * BLOCK, min((number + 1) * BLOCK, self.rows))
+            parts = [self._read(part) for part in lazy_matrix.split_index_runs(places if self.chosen is None else self.chosen[places])]
+            joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            yield self._held_out(joined["X"], joined["y"], joined["offset"], joined.get("weight"))
+
+    def _read(self, numbers: Array) -> dict[str, Array]:
+        """Rows that lie close together: X, y, offset and, where there are any, weight."""
+        where, start = self.found.artifact.name, int(numbers[0])
+        data, given, classes = inputs.split_as_fitted(self.found.read(start, int(numbers[-1]) + 1), self.known, where)
+        y = _target_for_model(self.model, given.y, classes, self.known.target, where)
+        weight_meaning.require_targets(self.model.distribution(), self.model.weight_kind, y)
+        own = numbers - start
+        columns = {"X": data.X, "y": y, "offset": given.offset} | ({} if given.weight is None else {"weight": given.weight})
+        return {name: item if len(item) == len(own) else item[own] for name, item in columns.items()}
+
+    def _held_out(self, X: Array, y: Array, offset: Array, weight: Array | None) -> HeldOut:
+        model, X = self.model, np.ascontiguousarray(column_alignment.reorder_columns(X, self.order), dtype=np.float64)
+        return HeldOut(
+            predictor=model.predictor(X, offset),
+            offset=offset,
+            y=y,
+            split=np.full(len(y), TEST, dtype=np.uint8),
+            weight=None if model.gls else weight,
+            variance=error_variances(model, X, weight),
+            baselines=None if model.baselines is None else model.baselines.predictions(X),
+        )
+
+
+def _rows_in_files(session: Session, model: GeneralisedLinear, known: inputs.FittedColumns, found: RowRanges) -> FileHeldoutBlocks | None:
+    """The rows that judge, which stay in their files; None where all must be read to read one."""
+    where, head = found.artifact.name, found.read(0, 1)
+    named = {*(head.columns or {}), *(head.feature_names or []), *(["y"] if head.y is not None else [])}
+    others = any(getattr(reader, "others", False) for _, reader, _ in found.parts)
+    needed = {known.target, *(name for name in (known.offset, known.trials, known.failures, known.exposure) if name)}
+    if found.artifact.recoding or others or not needed <= named:
+        return None
+    data, given, _ = inputs.split_as_fitted(head, known, where)
+    split = found.split()
+    chosen = None if split is None else np.flatnonzero(split == (TEST if (split == TEST).any() else VALID))
+    if chosen is not None and not len(chosen):
+        raise DataError(NONE_HELD, where=where)
+    order = match_columns(session, data.feature_names, data.X.shape[1], model.feature_names, model.coefficients.shape[1], where=where)
+    _require_columns(model, data.X.shape[1] if order is None else len(order.columns), where)
+    return FileHeldoutBlocks(model, known, found, order, chosen, given.weight is not None and not model.gls)

@@ -1,0 +1,206 @@
+"""`herd regress --one-pass`: least squares from sums of blocks of rows, which are units; a shard sums up its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import dataset_preparation
+from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.frame import shards, streamed_rows
+from herdcli.cli.frame.common_options import ITERATED, WORKERS
+from herdcli.cli.regress import inputs, runs
+from herdcli.cli.regress.trials_and_exposure import count_columns
+from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.numerics.block_statistics import BLOCK, MemoryBlocks
+from herdcli.numerics.block_units import UnitLayout
+from herdcli.records import dataclass
+from herdcli.regression.block_sums import RegressionBlock, evaluation_mask
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.row_ranges import RowRanges
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.regress.request import Request
+    from herdcli.regression.block_sums import RegressionShard
+    from herdcli.schema import Array
+
+ROUNDS = f"{WORKERS}; of --family gaussian shards make sums, with --one-pass"
+
+
+def check_options(session: Session, request: Request) -> None:
+    """Refuse what sums of one pass do not give."""
+    if not request.one_pass:
+        if session.shard is not None:
+            raise BadUsage(f"--shard: {ITERATED}", hint=ROUNDS)
+        return
+    if request.family not in (None, "gaussian"):
+        raise BadUsage(f"--one-pass is of --family gaussian, not {request.family}", hint="--cluster WHERE keeps the rows with workers")
+    if request.weight_kind in ("trials", "exposure") or count_columns(request) or request.penalty:
+        raise BadUsage("--one-pass is of least squares", hint="leave out --trials, --failures, --exposure, --weight-kind and --penalty")
+    if request.gls is not None:
+        raise BadUsage("--one-pass makes sums, and --gls needs the rows", hint="leave one of them out")
+
+
+@dataclass(frozen=True)
+class FileBlocks:
+    """Rows of files, which are read when their blocks are.  split, kept  (n,)."""
+
+    found: RowRanges
+    request: Request
+    split: Array
+    kept: Array
+
+    def take(self, first: int, last: int) -> Iterator[RegressionBlock]:
+        """Blocks first … last − 1, read together."""
+        begin, where = first * BLOCK, self.found.artifact.name
+        stretch = self.found.read(begin, min(last * BLOCK, self.found.count))
+        data, given, _ = inputs.split_response(stretch, self.request, where, lambda text: None)
+        y, offset, weight = given.y, given.offset, given.weight
+        X = dataset_preparation.dense_copy(data, np.float64)
+        for at in range(0, len(y), BLOCK):
+            own, place = slice(at, at + BLOCK), slice(begin + at, begin + at + BLOCK)
+            weights = None if weight is None else weight[own]
+            yield RegressionBlock(begin + at, X[own], y[own], offset[own], weights, self.split[place], self.kept[place])
+
+
+@dataclass(frozen=True)
+class SummableRows:
+    """Rows that are to be summed up, and what is known of them before."""
+
+    source: MemoryBlocks | FileBlocks
+    split: Array
+    kept: Array
+    columns: int
+    names: list[str] | None
+    weighted: bool
+    history: Artifact
+
+
+def sum_and_fit(session: Session, request: Request) -> None:
+    """Sum up this run's blocks, and save a `regression` or a shard of the sums."""
+    request = replace(request, family="gaussian")
+    with _open_ranges(session, request) as found:
+        rows = None if found is None else _rows_in_files(session, request, found)
+        try:
+            _sum_blocks(session, request, rows or _rows_in_memory(session, request))
+        except DataError as error:
+            error.where = error.where or session.inputs["data"].name
+            raise
+
+
+def _sum_blocks(session: Session, request: Request, rows: SummableRows) -> None:
+    from herdcli.regression import block_sums
+
+    layout = UnitLayout(len(rows.split), rows.columns, streamed_rows.blocks_per_unit_read(rows.columns))
+    held = int(rows.kept.sum())
+    if held < (beside := int(((rows.split == 1) | (rows.split == 2)).sum())):
+        session.console.note(f"{held} of {beside} rows beside the training rows, evenly spread, stay with the model")
+    units = shards.unit_numbers(session, layout.units, "blocks of rows")
+    pilot, parts = block_sums.PilotFit.none(rows.columns), list[block_sums.PartialSums]()
+    if units or session.dealt is not None:
+        pilot = block_sums.pilot_fit(next(iter(rows.source.take(0, 1))))
+    if units:
+        run = session.run if session.shard else session.run_preparation
+        parts = run(
+            block_sums.Summation(layout, units, rows.source, pilot, session.map, request.weight_kind or "precision"), label="summing up"
+        )
+        if layout.columns > block_sums.ROBUST:
+            session.console.note(f"sums of more than {block_sums.ROBUST} columns give no robust errors")
+    made = block_sums.RegressionShard(
+        place=session.place,
+        units=layout.units,
+        parts=parts,
+        target=request.target or inputs.LABELS,
+        weighted=rows.weighted,
+        centre=pilot.centre,
+        pilot=pilot.theta,
+        names=rows.names,
+        weight_kind=request.weight_kind or "precision",
+    )
+    shards.finish_units(session, made, "blocks of rows", finish, rows.history, request)
+
+
+def finish(session: Session, whole: RegressionShard, history: History, request: Request) -> None:
+    """Fit the sums of all blocks, and save the regression."""
+    from herdcli.regression import least_squares_sums
+    from herdcli.regression.block_sums import PilotFit
+    from herdcli.regression.fit import NewtonDescent
+    from herdcli.regression.model import regression_artifact
+
+    found = least_squares_sums.join_parts(whole.parts)
+    summed = least_squares_sums.SummedRows(found.second, PilotFit(whole.centre, whole.pilot))
+    problem = summed.problem(request.l1, request.l2, whole.weight_kind)
+    fit = session.run(
+        NewtonDescent(problem, summed.start(), request.iterations, elsewhere=summed),
+        label="fitting",
+        memory=f"the curvature of {len(whole.pilot)} coefficients",
+    )
+    fit, figures = least_squares_sums.fit_with_figures(found, summed, problem, fit, weighted=whole.weighted)
+    value = regression_artifact(problem, fit, figures, names=whole.names, classes=None, target=whole.target, seed=request.seed)
+    if not value.null_deviance > 0:
+        raise runs.constant_target_error(f"{value.null_intercept[0]:g}", getattr(history, "name", ""))
+    runs.write_result(session, least_squares_sums.with_heldout_rows(found, value, weighted=whole.weighted), history)
+    runs.warn_of_result(session, value, request)
+
+
+def _open_ranges(session: Session, request: Request) -> AbstractContextManager[RowRanges | None]:
+    """Files whose rows are read by parts; None for what is small, and what can only be read whole."""
+    return streamed_rows.open_ranges(session, request.source, input_format=request.input_format, keep=inputs.named_columns(request))
+
+
+def _rows_in_files(session: Session, request: Request, found: RowRanges) -> SummableRows | None:
+    """Rows that stay in their files; None where all of them must be seen to read one."""
+    head, artifact = found.read(0, 1), found.artifact
+    named = {*(head.columns or {}), *(head.feature_names or []), *(["y"] if head.y is not None else [])}
+    others = any(getattr(reader, "others", False) for _, reader, _ in found.parts)
+    if artifact.recoding or others or not {*inputs.named_columns(request)[1:], request.target or inputs.LABELS} <= named:
+        return None
+    data, given, classes = inputs.split_response(head, request, artifact.name, session.console.note)
+    _require_numbers(classes, request, artifact.name)
+    session.inputs["data"] = artifact
+    session.account_for(found)
+    session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
+    own = found.split() if request.split is None else None
+    rows = Dataset(np.broadcast_to(np.uint8(0), (found.count, data.X.shape[1])), split=own)
+    try:
+        split = dataset_preparation.assign_splits(rows, request.split, request.seed)
+    except HerdError as error:
+        error.where = error.where or artifact.name
+        raise
+    held = evaluation_mask(split)
+    return SummableRows(
+        FileBlocks(found, request, split, held), split, held, data.X.shape[1], data.feature_names, given.weight is not None, artifact
+    )
+
+
+def _rows_in_memory(session: Session, request: Request) -> SummableRows:
+    """All rows."""
+    rows = inputs.read_inputs(session, request)
+    _require_numbers(rows.classes, request, rows.history.name)
+    held = evaluation_mask(rows.split)
+    return SummableRows(_blocks_in_memory(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history)
+
+
+def _blocks_in_memory(rows: inputs.RegressionInputs, kept: Array) -> MemoryBlocks:
+    """All rows, which a block takes its own of."""
+
+    def cut(own: slice) -> RegressionBlock:
+        weight = None if rows.weight is None else rows.weight[own]
+        return RegressionBlock(own.start, rows.X[own], rows.y[own], rows.offset[own], weight, rows.split[own], kept[own])
+
+    return MemoryBlocks(len(rows.y), cut)
+
+
+def _require_numbers(classes: list[str] | None, request: Request, where: str) -> None:
+    if classes is not None:
+        raise DataError(
+            f"the target '{request.target or inputs.LABELS}' holds names of classes, --one-pass takes numbers",
+            where=where,
+            hint="--family softmax, without --one-pass",
+        )

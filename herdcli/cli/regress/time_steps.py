@@ -1,0 +1,50 @@
+"""Rows of `herd regress --gls ar1` in time: which sequence and which step of it each is, and splits that respect both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.regress.request import Request
+    from herdcli.em.sequences import Sequences
+    from herdcli.regression.covariance import TimeSteps
+
+
+def split_time_columns(data: Dataset, column: str | None) -> tuple[Dataset, Sequences, TimeSteps, bool]:
+    """The data set without the column of sequences, these, the steps of all rows, and whether there was such a column."""
+    from herdcli.cli.frame.sequences import COLUMN, pop_column
+    from herdcli.em import sequences
+    from herdcli.regression.covariance import TimeSteps
+
+    name = column or COLUMN
+    key, data = pop_column(data, name)
+    if key is None and column is not None:
+        columns = [*(data.columns or {}), *(data.feature_names or [])]
+        raise BadUsage(f"--sequence {name}: there is no such column", hint=f"columns: {', '.join(columns[:12])}")
+    series = sequences.group_rows(data.X, key)
+    place, step = np.empty((2, len(data.X)), dtype=np.int64)
+    place[series.chosen] = np.repeat(np.arange(series.count), series.lengths)
+    step[series.chosen] = np.concatenate([np.arange(length) for length in series.lengths])
+    return data, series, TimeSteps(place, step), key is not None
+
+
+def arrange_in_time(session: Session, data: Dataset, request: Request) -> tuple[Dataset, TimeSteps]:
+    """The data set without the column of sequences, its splits by whole sequences or, of few, in time; and the steps of all rows."""
+    from herdcli.cli.frame.sequences import COLUMN, report_sequences
+    from herdcli.em import sequences
+
+    data, series, steps, grouped = split_time_columns(data, request.sequence)
+    parts = sequences.split_sequences(series, data.split, sequences.parse_parts(request.split), request.seed)
+    split = np.full(len(data.X), sequences.UNUSED, dtype=np.uint8)
+    for part, rows in parts.items():
+        split[rows.chosen] = part
+    cut = sum(part.count for part in parts.values()) > series.count
+    report_sequences(session, series, request.sequence or COLUMN, grouped=grouped, cut=cut)
+    return replace(data, split=split), steps

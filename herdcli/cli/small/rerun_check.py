@@ -1,0 +1,31 @@
+"""herd check --rerun: artifacts made again from their histories."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from herdcli.artifacts import memory_budget
+from herdcli.cli.frame import rerun as history
+from herdcli.cli.frame.console import write_stdout
+from herdcli.cli.frame.sandboxed_rerun import RerunLimits
+from herdcli.errors import HerdError, escape_text
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+
+def check_reruns(session: Session, paths: Sequence[str], inputs: Sequence[str], *, seconds: float, disk: int) -> int:
+    """Say of each file how it compares with what its history makes; the worst exit code.  seconds, disk: bounds for each file."""
+    given, worst = history.known_files(inputs), 0
+    memory_limit = session.max_memory or memory_budget.default_limit()
+    for path in paths:
+        end = time.monotonic() + seconds
+        bounds = RerunLimits(seconds, end, memory_limit, disk, session.threads)
+        try:
+            write_stdout(escape_text(history.rerun_verdict(session, path, given, bounds)) + "\n")
+        except HerdError as error:
+            session.console.fault(str(error), error.hint)
+            worst = max(worst, error.exit_code)
+    return worst

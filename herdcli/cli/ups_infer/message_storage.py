@@ -1,0 +1,50 @@
+"""Where the messages of a junction tree go: into memory, fewer of them at a time, or into a file, whichever the limit leaves."""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.exact.collect_pass import PassPlan
+    from herdcli.markov.exact.elimination import OrderSearch
+    from herdcli.markov.exact.exact_algorithms import JunctionTree
+
+
+def choose_storage(session: Session, method: JunctionTree, state: OrderSearch) -> tuple[int, str]:
+    """Choose the fastest way that --max-memory and the disk leave: its bytes of memory, and what the user is told of it."""
+    from herdcli.artifacts import arrays_file, memory_budget
+    from herdcli.artifacts.message_numbers import format_size
+
+    limit = session.max_memory or memory_budget.default_limit()
+    what = method.bytes_needed(state)[1].rstrip(",")
+    way = method.fit_schedule(state, limit, arrays_file.free_disk_bytes() // 2)
+    if way is None:
+        return method.least(state, limit, 0)[0], what
+    if way.plan is None:
+        return way.memory, what
+    method.with_schedule(way.plan, session.enter_until_end(closing(arrays_file.ArraysFile())) if way.file else None)
+    if way.file:
+        return way.memory, f"{what}: its messages are kept in a file of {format_size(way.file)} in $TMPDIR"
+    return way.memory, f"{what}: its messages are made twice, to keep {format_size(way.memory)} of them at a time"
+
+
+def choose_pass_storage(session: Session, work: PassPlan) -> tuple[PassPlan, int, str]:
+    """One pass with best states, and messages, in a file where --max-memory asks for that: itself, its bytes of memory, and words."""
+    from herdcli.artifacts import arrays_file, memory_budget
+    from herdcli.artifacts.message_numbers import format_size
+
+    limit, room = session.max_memory or memory_budget.default_limit(), arrays_file.free_disk_bytes() // 2
+    what = f"elimination, 2^{math.log2(max(1, work.cells)):.1f} table cells" + (
+        " without those that zeros leave empty" if work.sparse else ""
+    )
+    ways = work.storage_plans()
+    for place, (size, in_file) in enumerate(ways):
+        if size <= limit and in_file <= room:
+            files = [session.enter_until_end(closing(arrays_file.ArraysFile())) if place >= first else None for first in (1, 2)]
+            beside = f", with a file of {format_size(in_file)} in $TMPDIR" if place else ""
+            return work.placed(*files), size, f"{what}, {format_size(size)}{beside}"
+    size = min(size for size, _ in ways)
+    return work, size, f"{what}, {format_size(size)}"

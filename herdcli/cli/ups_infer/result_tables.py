@@ -1,0 +1,83 @@
+"""Results of `herd ups-infer` as tables, CSV or Parquet: a row a variable, or a row a state of what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import outputs
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.model.beliefs import Beliefs
+    from herdcli.markov.model.network import Network
+    from herdcli.schema import Array
+
+TABLES = ("csv", "parquet")
+VARIABLE = "variable"
+
+
+def save_table(session: Session, made: Dataset, summary: str, form: str, history: History, leading: Sequence[str] = (VARIABLE,)) -> None:
+    """A table to -o, what a row is about first; cells that a row does not have are empty."""
+    leading = [name for name in leading if name in (made.columns or {})]
+    outputs.write_artifact(session, made, summary, history=history, format=form, missing=True, leading=leading)
+
+
+def marginal_table(found: Beliefs) -> Dataset:
+    """A row a variable: its name, its likeliest state where that was asked, and p0, p1, … as far as it has states."""
+    rows = found.marginals()
+    p = np.full((len(rows), max(map(len, rows))), np.nan)
+    for row, values in zip(p, rows, strict=True):
+        row[: len(values)] = values
+    columns = {f"p{k}": p[:, k] for k in range(p.shape[1])}
+    if found.assignment is not None:
+        columns = {"state": np.where(found.assignment < 0, np.nan, found.assignment)} | columns
+    return dataset_of_columns(columns, {VARIABLE: variable_names(found)})
+
+
+def dataset_of_columns(numbers: Mapping[str, Array], words: Mapping[str, Sequence[str]] | None = None) -> Dataset:
+    """Columns of numbers, whole ones where all are, and those of text."""
+    from herdcli.artifacts.dataset import Dataset
+
+    X = np.column_stack(list(numbers.values()))
+    texts = {name: np.array(list(column), dtype=str) for name, column in (words or {}).items()}
+    return Dataset(X, feature_names=list(numbers), columns=texts or None)
+
+
+def cell_columns(named: Network, network: Network) -> dict[str, list[str]]:
+    """Columns of text about every cell of every factor: the child, its state, its parents and theirs; without directions all variables.
+
+    named  the network with the names of states.    network  the same with all its factors, those of likelihoods at the end.
+    """
+    children, own, parents, states = list[str](), list[str](), list[str](), list[str]()
+    for a, (scope, table) in enumerate(network.factors()):
+        directed = named.directed and a < named.factor_count and bool(scope)
+        above = scope[:-1] if directed else scope
+        title = named.name(scope[-1]) if directed else ""
+        over = ", ".join(map(named.name, above))
+        for cell in np.ndindex(table.shape):
+            children.append(title)
+            own.append(named.state_name(scope[-1], cell[-1]) if directed else "")
+            parents.append(over)
+            states.append(", ".join(named.state_name(i, k) for i, k in zip(above, cell, strict=False)))
+    if any(children):
+        return {"child": children, "child_state": own, "parents": parents, "parent_states": states}
+    return {"variables": parents, "states": states}
+
+
+def cell_label(words: Mapping[str, Sequence[str]], cell: int) -> str:
+    """One cell in words."""
+    if "child" not in words or not words["child"][cell]:
+        own = (words[name][cell] for name in (("parents", "parent_states") if "child" in words else ("variables", "states")))
+        return "the factor over {} at {}".format(*own)
+    given = f" given {words['parents'][cell]} = {words['parent_states'][cell]}" if words["parents"][cell] else ""
+    return f"the table of {words['child'][cell]} = {words['child_state'][cell]}{given}"
+
+
+def variable_names(found: Beliefs) -> list[str]:
+    """The names of all variables, else x and the number."""
+    return found.names or [f"x{i}" for i in range(len(found.node_offset) - 1)]

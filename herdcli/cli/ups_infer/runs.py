@@ -1,0 +1,189 @@
+"""The runs of `herd ups-infer`: one, or one from each start, of which a shard does its own; the algorithms are in herdcli.markov."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from herdcli.cli.frame import outputs, shards
+from herdcli.cli.frame.request import topic_settings
+from herdcli.cli.ups_infer import queries, result_tables
+from herdcli.cli.ups_infer.inputs import read_clamp_sets, read_regions
+from herdcli.cli.ups_infer.request import AUTO
+from herdcli.errors import BadUsage, DataError, NotConverged
+from herdcli.markov.algorithms.table import EXACT, NO_LOG_Z, SAMPLED, TABLE, reading
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.ups_infer.request import Request
+    from herdcli.iterate import HasStep
+    from herdcli.markov.bethe.starts import BeliefsShard
+    from herdcli.markov.exact.elimination import OrderSearch
+    from herdcli.markov.method import InferenceMethod, InferenceResult, InferenceSettings
+    from herdcli.markov.model.beliefs import Beliefs
+    from herdcli.markov.model.network import Network
+
+
+def infer_network(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request) -> None:
+    """Infer marginals of the conditioned network given with its evidence, and save `beliefs`, marginals as text, or a shard."""
+    from herdcli.markov.method import InferenceSettings
+
+    asked = topic_settings(
+        InferenceSettings,
+        request,
+        clamp_sets=read_clamp_sets(session, loaded.value, request.clamp),
+        region_scopes=read_regions(session, loaded.value, request.regions),
+    )
+    if queries.output_format(session, request) == "pr" and asked.algorithm in NO_LOG_Z:
+        raise BadUsage(f"{asked.algorithm} computes no log Z, and pr holds nothing else", hint="--format mar")
+    try:
+        made = _infer_shard(session, loaded.value, given, asked, request)
+        shards.finish_units(session, made, "starts", finish, loaded, request)
+    except DataError as error:  # of the network, not of the evidence that was read last
+        error.where = error.where or loaded.name
+        raise
+
+
+def _infer_shard(
+    session: Session, full: Network, given: tuple[Network, dict[int, int]], asked: InferenceSettings, request: Request
+) -> BeliefsShard:
+    """What came of this run's starts."""
+    from herdcli.markov.bethe.starts import BeliefsShard
+    from herdcli.markov.model import beliefs
+
+    network, evidence = given
+    restarts = request.restarts if asked.algorithm in reading("restarts") else 0
+    if not restarts:
+        shards.refuse_shards(session, "--restarts makes several starts, --evidence-rows blocks of rows")
+    units = shards.unit_numbers(session, restarts + 1, "starts")
+    inferred = _run_starts(session, network, asked, units) if restarts else [_infer_once(session, network, asked)]
+    nodes_only = request.output_marginals == "nodes"
+    parts = [
+        beliefs.assemble_beliefs(
+            full, evidence, found.nodes, [] if nodes_only else found.cliques, algorithm=name, **found.attributes | checked
+        )
+        for (found, name), checked in zip(inferred, _check_results(session, network, asked, inferred), strict=True)
+    ]
+    return BeliefsShard(place=session.place, units=restarts + 1, parts=parts)
+
+
+def _check_results(
+    session: Session, network: Network, asked: InferenceSettings, inferred: Sequence[tuple[InferenceResult, str]]
+) -> list[dict[str, object]]:
+    """Bounds, the estimated error and the warnings of each result, as attributes of `Beliefs`."""
+    from herdcli.artifacts import memory_budget
+    from herdcli.markov.mean.mean_field_bound import mean_field_bound
+    from herdcli.markov.query import reliability
+
+    if not inferred:  # a shard without a start
+        return []
+    bound = mean_field_bound(network)
+    baseline = {"log_z_mean_field": None if inferred[0][1] in NO_LOG_Z else bound}
+    if inferred[0][1] in EXACT:
+        return [dict(baseline)] * len(inferred)
+    limit = session.max_memory or memory_budget.default_limit()
+
+    def checked(found: InferenceResult, name: str) -> dict[str, object]:
+        # Each by its own iterations, so that shards of several starts say what one run says.
+        iterations = int(found.attributes.get("iterations", 1))
+        known = reliability.compute_reference(network, iterations, bound, seed=asked.seed, limit=limit)
+        return reliability.assess_answer(found, name, known, chosen=asked.algorithm == AUTO).attributes() | baseline
+
+    return [checked(found, name) for found, name in inferred]
+
+
+def finish(session: Session, whole: BeliefsShard, history: History, request: Request) -> None:
+    """Save the best of all starts."""
+    from herdcli.markov.bethe.starts import best_start
+
+    made, form = whole.parts[0], queries.output_format(session, request)
+    if len(whole.parts) > 1:
+        made = best_start(whole.parts)
+        told = "" if made.fixed_point_energy is None else " ".join(f"{energy:.8g}" for energy in made.fixed_point_energy)
+        session.console.note(f"{len(whole.parts)} starts: distinct fixed points of free energy {told or '(none converged)'}")
+    summary = f"{len(made.node_offset) - 1} variables, {made.algorithm}" + ("" if made.converged else ", not converged")
+    summary += "" if made.algorithm in NO_LOG_Z else f", log Z {made.log_z:.10g}"
+    if not made.converged:
+        _warn_of_nonconvergence(session, made, request.on_nonconvergence)
+    for warning in made.warnings or ():
+        session.console.warn(warning)
+    if made.exact_cells is not None and not made.warnings:
+        session.console.note(f"exact inference is affordable: --algorithm junction-tree, {made.exact_cells:.3g} table cells")
+    if form == "hdf5":
+        outputs.write_artifact(session, made, summary, history=history)
+    elif form in result_tables.TABLES:
+        result_tables.save_table(session, result_tables.marginal_table(made), summary, form, history)
+    else:
+        from herdcli.markov.formats import results
+
+        text = results.write_mar(made.marginals()) if form == "mar" else results.write_pr(made.log_z)
+        outputs.write_text_result(session, text, summary, form)
+
+
+def _run_starts(session: Session, network: Network, asked: InferenceSettings, units: Sequence[int]) -> list[tuple[InferenceResult, str]]:
+    """The results of the starts of these numbers, and the algorithm's name."""
+    if session.checkpoint and len(units) > 1:
+        raise BadUsage("--restarts takes no checkpoint", hint="a shard of one start does: --shard 1/N with N = R + 1 for --restarts R")
+    return [(run_algorithm(session, network, replace(asked, start=k), k == units[0]), asked.algorithm) for k in units]
+
+
+def _infer_once(session: Session, network: Network, asked: InferenceSettings) -> tuple[InferenceResult, str]:
+    """The result of the algorithm, under `auto` of the one that was chosen; and its name."""
+    if asked.algorithm != AUTO:
+        return run_algorithm(session, network, asked), asked.algorithm
+    from herdcli.cli.ups_infer import automatic
+
+    return automatic.infer_automatically(session, network, asked, run_algorithm)
+
+
+def run_algorithm(
+    session: Session, network: Network, asked: InferenceSettings, first: bool = True, made: InferenceMethod | None = None
+) -> InferenceResult:
+    """One run of one algorithm; made: where the choice of it has made it already."""
+    from herdcli.artifacts import memory_budget
+    from herdcli.cli.ups_infer import message_storage
+    from herdcli.markov import algorithms
+    from herdcli.markov.exact.exact_algorithms import JunctionTree
+
+    method = made or algorithms.make_method(network, asked, session.map, session.max_memory or memory_budget.default_limit())
+    if method.note and first:
+        session.console.note(method.note)
+
+    if not isinstance(method, JunctionTree):
+        session.require_memory(*method.bytes_needed(None))
+
+    def ended(state: HasStep) -> None:
+        _, what = method.bytes_needed(state)
+        told = what.rstrip(",")
+        if isinstance(method, JunctionTree):
+            size, told = message_storage.choose_storage(session, method, cast("OrderSearch", state))
+            session.require_memory(size, what)
+        if asked.algorithm == "junction-tree":
+            session.console.note(told)
+
+    def fitted(tree: JunctionTree, state: OrderSearch) -> int:
+        size, told = message_storage.choose_storage(session, tree, state)
+        session.console.note(told)
+        return 0 if tree.chosen is None and size <= tree.limit else size
+
+    def after(state: HasStep) -> tuple[float, int]:
+        return algorithms.remaining_cost(method, state, fitted)
+
+    return session.run(method, label=asked.algorithm, memory=method.words, after=after, ended=ended)
+
+
+def _warn_of_nonconvergence(session: Session, made: Beliefs, wanted: str) -> None:
+    message = f"{made.algorithm} did not converge in {made.iterations} iterations: the residual is {made.residual:.3g}"
+    if made.algorithm in SAMPLED:
+        message = f"the chains of {made.algorithm} disagree after {made.iterations} sweeps: the largest R̂ is {1 + made.residual:.3g}"
+        if made.round_trips is not None and made.residual < 0.05:
+            message = (
+                f"the chains of {made.algorithm} came through all temperatures {made.round_trips} times only in {made.iterations} sweeps"
+            )
+    hint = TABLE[made.algorithm].hint
+    if wanted == "error":
+        raise NotConverged(message, hint=hint)
+    session.console.warn(f"{message}; {hint}; --on-nonconvergence error ends with 1")

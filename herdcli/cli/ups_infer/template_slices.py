@@ -1,0 +1,58 @@
+"""`herd ups-infer --slices`: rows of evidence are the slices of a template, and each has its marginals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import outputs
+from herdcli.cli.ups_infer import evidence_rows
+from herdcli.cli.ups_infer.request import AUTO
+from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.ups_infer.request import Request
+
+
+def infer_slices(session: Session, loaded: Artifact, request: Request) -> None:
+    """Write the marginals of every slice, and the log probability of its row given those before."""
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.markov.exact import interface_algorithm
+    from herdcli.markov.model.slice_tasks import parse_task
+    from herdcli.markov.model.slice_templates import template_from_network
+
+    _refuse_conflicts(session, request)
+    try:
+        given = template_from_network(loaded.value)
+    except DataError as error:
+        error.where = error.where or loaded.name
+        raise
+    one = given.one_slice()
+    variables, dense, _ = evidence_rows.read_evidence_rows(session, request, one)
+    if dense.shape[1] == 1:
+        session.console.note("empty lines of a table of one column are no rows: write -1 for a slice without evidence")
+    rows = np.full((len(dense), given.count), interface_algorithm.NONE, dtype=np.int64)
+    rows[:, variables] = dense
+    assert request.slices is not None
+    work = interface_algorithm.SliceInference(given, rows, parse_task(request.slices))
+    session.require_memory(work.memory(), work.words)
+    marginals, log_z = session.run_preparation(work, label="slices")
+    made = Dataset(np.column_stack([marginals, log_z]), feature_names=evidence_rows.marginal_columns(one))
+    total = float(log_z.sum())
+    summary = f"{len(rows)} slices × {given.count} variables, {request.slices}, log Z {total:.10g}"
+    outputs.write_artifact(session, made, summary, history=loaded, format=request.format, missing=True)
+
+
+def _refuse_conflicts(session: Session, request: Request) -> None:
+    """Raise BadUsage for what --slices does not go with."""
+    if request.evidence_rows is None:
+        raise BadUsage("--slices needs the rows of the slices", hint="--evidence-rows FILE, a row for each slice")
+    if request.algorithm not in (AUTO, "junction-tree"):
+        raise BadUsage(f"--slices is answered by junction trees, not by --algorithm {request.algorithm}")
+    if request.query != "marginals" or request.evidence or request.evidence_states or request.observe or request.likelihood:
+        raise BadUsage("--slices takes no --query, --evidence, --observe or --likelihood", hint="write evidence into --evidence-rows")
+    if session.checkpoint or session.shard is not None:
+        raise BadUsage("--slices takes no --checkpoint and no --shard")

@@ -1,0 +1,95 @@
+"""A command line as workers get it: its files are found by each of them, or sent."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from herdcli.cluster import worker_tasks
+from herdcli.errors import DataError, NoInput
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.cluster.worker_pool import WorkerPool
+
+MOST_SENT = 4_000_000_000  # bytes of a file that are sent to workers which do not see it
+
+
+@dataclass
+class PackedCommand:
+    """A command and its arguments, files as dictionaries (`worker_tasks.File`), and those that workers are sent."""
+
+    words: list[Any]
+    files: list[worker_tasks.File] = field(default_factory=list)
+    _sent: dict[str, Any] = field(default_factory=dict)
+    _sending: bool = False
+
+    def add(self, text: str, stdin: str | None) -> None:
+        """A word that may name a file, or end with a name after a colon.  stdin  the file that has its bytes."""
+        path = stdin if text == "-" and stdin else text
+        form, colon, rest = text.partition(":")
+        if os.path.exists(path):
+            self.words.append(self._file("stdin" if text == "-" else text, path, ""))
+        elif colon and os.path.exists(rest):
+            self.words.append(self._file(rest, rest, form + colon))
+        elif any(mark in text for mark in "*?[") and glob.glob(text):
+            self.words.append(os.path.abspath(text))
+        else:
+            self.words.append(text)
+
+    def _file(self, name: str, path: str, before: str) -> worker_tasks.File:
+        absolute, status = os.path.abspath(path), os.stat(path)
+        digest = None if os.path.isdir(path) else worker_tasks.file_digest(absolute, status.st_mtime_ns, status.st_ino)
+        self.files.append({"path": absolute, "size": status.st_size, "sha256": digest, "name": name, "before": before})
+        return self.files[-1]
+
+    def place(self, farm: WorkerPool) -> None:
+        """Look whether all workers see the files; if not, send them."""
+        blind = {
+            address: seen
+            for address, seen in farm.ask_all_workers(worker_tasks.visible_files, self.files).items()
+            if isinstance(seen, list) and not all(seen)
+        }
+        if not blind:
+            return
+        address, seen = next(iter(blind.items()))
+        missing = self.files[seen.index(False)]
+        farm.note(f"the worker {address} does not see {missing['name']}: workers are sent what they do not see")
+        self.send(farm)
+
+    def send(self, farm: WorkerPool) -> None:
+        """Have the files' bytes on several workers from now on.  Raises what cannot be sent."""
+        self._sending = True
+        self._sent = {file["sha256"]: farm.client.scatter(_file_digest(file), broadcast=True, hash=False) for file in self.files}
+
+    def sent(self, farm: WorkerPool) -> dict[str, Any]:
+        """Files that are with the workers, by their digest; sent again where their last holder is gone."""
+        if self._sending and any(future.status in ("lost", "cancelled", "error") for future in self._sent.values()):
+            self.send(farm)
+        return self._sent
+
+
+def _file_digest(file: worker_tasks.File) -> bytes:
+    name, status = file["name"], os.stat(file["path"])
+    if file["sha256"] is None:
+        raise NoInput("is a folder, which not all workers see", where=name, hint="put it where they do, or give a file")
+    if status.st_size > MOST_SENT:
+        raise NoInput("is too large to send to workers, which do not all see it", where=name, hint="put it where they do")
+    with open(file["path"], "rb") as stream:
+        content = stream.read()
+    if worker_tasks.file_digest(file["path"], status.st_mtime_ns, status.st_ino) != file["sha256"]:
+        raise DataError("changed while the run was going on", where=name, hint="run it again")
+    return content
+
+
+def spool_stdin() -> str:
+    """Standard input put into a file, which workers can read too."""
+    handle, path = tempfile.mkstemp(prefix="herd-stdin-")
+    with os.fdopen(handle, "wb") as target:
+        shutil.copyfileobj(sys.stdin.buffer, target)
+    return path

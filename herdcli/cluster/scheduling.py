@@ -1,0 +1,136 @@
+"""Units of work dealt to the workers of a cluster, as an algorithm whose steps are shards that come in.
+
+Every shard is the command itself under --shard, so that what the workers make and what `herd merge` would join are the same bytes.  The
+state holds the shards that are done, each once, whoever made it and however often it was begun.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from herdcli.algorithm import RunProgress
+from herdcli.cluster import worker_tasks
+from herdcli.cluster.distributed_rounds import error_from_reply
+from herdcli.cluster.packed_commands import PackedCommand
+from herdcli.cluster.worker_pool import WorkerPool, refuse_differences
+from herdcli.errors import Unavailable
+from herdcli.iterate import stop_requested
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+LEAST, EACH = 32, 4  # shards of a run with many units, and of each worker where those are many: one that is lost costs little
+AT_ONCE = 3  # shards that a worker has been given, of which it does one
+
+
+@dataclass
+class SchedulingState:
+    """The shards that are done, in the order they came in: their numbers from 0 and their bytes."""
+
+    step: int
+    count: int  # of all
+    number: list[int] = field(default_factory=list)
+    made: list[Array] = field(default_factory=list)  # uint8
+
+
+@dataclass(frozen=True)
+class ShardScheduling:
+    """`count` shards on the workers of a farm; a run that goes on keeps to the number that it was begun with."""
+
+    count: int
+    farm: WorkerPool
+    program: str  # the group of commands, as module:name
+    words: PackedCommand
+    retries: int
+    out: dict[Any, int] = field(default_factory=dict)  # tasks and the shards they make
+    failures: dict[int, int] = field(default_factory=dict)
+    warned: list[str] = field(default_factory=list)
+    state = SchedulingState  # the type of its states
+
+    def init(self) -> SchedulingState:
+        """Nothing done."""
+        return SchedulingState(0, self.count)
+
+    like = init
+
+    def memory(self) -> int:
+        """The shards, whose size nobody knows before."""
+        return 0
+
+    def done(self, state: SchedulingState) -> bool:
+        """Whether all shards have come in."""
+        return state.step >= state.count
+
+    def step(self, state: SchedulingState) -> SchedulingState:
+        """Wait until a shard has come in."""
+        self._assign_shards(state)
+        while not stop_requested():
+            future = self.farm.wait()
+            if future is None:
+                self._assign_shards(state)
+                continue
+            number = self.out.pop(future, None)
+            if number is not None and (made := self._taken(future, number)) is not None:
+                return SchedulingState(state.step + 1, state.count, [*state.number, number], [*state.made, made])
+            self._assign_shards(state)
+        return state
+
+    def _assign_shards(self, state: SchedulingState) -> None:
+        """Give out what is neither done nor given, a few for each worker."""
+        if not self.farm.there:
+            return
+        room = AT_ONCE * max(1, len(self.farm.workers())) - len(self.out)
+        taken = {*state.number, *self.out.values()}
+        for number in [number for number in range(state.count) if number not in taken][: max(0, room)]:
+            self._submit(number, state.count)
+
+    def _submit(self, number: int, count: int) -> None:
+        place = f"{number + 1}/{count}"
+        sent = self.words.sent(self.farm)
+        future = self.farm.submit(worker_tasks.run_shard, self.farm.run, self.program, self.words.words, place, self.farm.wanted, sent)
+        self.out[future] = number
+
+    def _taken(self, future: Any, number: int) -> Array | None:
+        """The bytes of a shard; None where it has to be made again.  Raises what cannot be mended by that."""
+        if future.status == "error":
+            self._again(number, "the workers that had it ended")
+            return None
+        reply = self.farm.answer(future)
+        if reply is None:  # or a file that was sent went with its one holder
+            return None
+        if "made" in reply:
+            self.warned.extend(reply["warned"])
+            return np.frombuffer(reply["made"], dtype=np.uint8)
+        if "differs" in reply:
+            refuse_differences("that came last", reply["differs"])
+        if "unseen" in reply:
+            self.words.send(self.farm)
+            return None
+        if "error" in reply:
+            raise error_from_reply(reply)
+        self._again(number, reply.get("failed", "its worker was stopped"))
+        return None
+
+    def _again(self, number: int, why: str) -> None:
+        """Let a shard be dealt once more.  Raises Unavailable where it failed too often."""
+        self.failures[number] = self.failures.get(number, 0) + 1
+        if self.failures[number] > self.retries:
+            times = f"{self.failures[number]} times" if self.retries else "once"
+            raise Unavailable(f"shard {number + 1} failed {times}: {why}", hint="--retries N tries more often")
+        self.farm.note(f"shard {number + 1} is done again: {why}")
+
+    def progress(self, state: SchedulingState) -> RunProgress:
+        """Shards that have come in."""
+        return RunProgress(state.step, state.count, f"{len(self.farm.workers())} workers")
+
+    def result(self, state: SchedulingState) -> list[bytes]:
+        """The bytes of all shards in their order."""
+        order = np.argsort(state.number)
+        return [state.made[place].tobytes() for place in order]
+
+
+def shard_count(units: int, workers: int) -> int:
+    """Into how many shards a run is divided: one a unit, or fewer where those are many, since what comes before units is done for each."""
+    return min(units, max(LEAST, EACH * workers))

@@ -1,0 +1,339 @@
+"""Clusters that are begun for one run, and those that are there already: a scheduler's address, and how its workers are kept going.
+
+local        a scheduler in this process and worker processes of this machine, begun again where one ends
+slurm, …     jobs by way of dask_jobqueue
+running      somebody's scheduler, whose workers are left as they are
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from herdcli.cluster.cluster_spec import ClusterOptions
+from herdcli.errors import BadUsage, HerdError, Unavailable
+from herdcli.records import dataclass
+from herdcli.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from herdcli.cluster.cluster_spec import ClusterAddress
+
+SECURITY = {"tls_ca_file": "tls_ca_file", "tls_cert": "tls_client_cert", "tls_key": "tls_client_key"}
+OWN = (*SECURITY, "wait")  # keys that mean the same everywhere; `wait`, seconds to wait for workers
+WAIT = {"local": 60.0, "running": 30.0}  # of others
+QUEUED = 600.0
+SUBMIT = {"slurm": "sbatch", "pbs": "qsub", "sge": "qsub", "lsf": "bsub"}
+UNWATCHED = {  # what Dask looks at in a worker a hundred times a second takes a tenth of its time from short tasks
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+}
+MEMORY = 4_000_000_000  # of a job, where --max-memory is not given
+INSTALL = "pip install 'herdcli[dask]'"
+
+
+@dataclass(frozen=True)
+class WorkerSize:
+    """What a worker has.  memory  bytes, None where that was not said;  threads  that it computes with."""
+
+    threads: int
+    memory: int | None
+
+
+@dataclass
+class Cluster:
+    """A scheduler.  keep  sees to it that workers which ended are begun again, and says of how many that is so."""
+
+    address: Any  # or an object of Dask's that clients connect to
+    security: Any = None
+    keep: Callable[[], int] = field(default=lambda: 0)
+    why: Callable[[], str] = field(default=lambda: "")  # the last words of a worker that ended
+    dashboard: str | None = None
+
+
+@contextlib.contextmanager
+def start_cluster(asked: ClusterOptions, size: WorkerSize) -> Iterator[Cluster]:
+    """The cluster that was asked for; what this process began ends with the body."""
+    with _require_dask(), plain_start_errors(asked.where):
+        import distributed  # noqa: F401
+    _silence_logs()
+    start = {"local": _start_local, "running": _connect_running, "kubernetes": _start_kubernetes}.get(asked.where.kind, _start_queue)
+    security = _tls_settings(asked)
+    worker_timeout(asked)
+    with contextlib.ExitStack() as held, scratch_folder("herd-cluster-") as folder:
+        held.enter_context(_temporary_directory(folder))
+        with _require_dask(), plain_start_errors(asked.where):
+            made = held.enter_context(start(asked, size, security, folder))
+        yield made
+
+
+def _temporary_directory(folder: str) -> contextlib.AbstractContextManager[Any]:
+    """Dask's temporary files in a folder that goes when the run does; its scheduler and client do not watch themselves."""
+    import dask
+
+    watched = {"distributed.admin.tick.interval": "1s", "distributed.worker.profile.enabled": False}
+    made: contextlib.AbstractContextManager[Any] = dask.config.set({"temporary-directory": folder} | watched)
+    return made
+
+
+def last_option(asked: ClusterOptions, name: str) -> str | None:
+    """The last value of a setting."""
+    return next((value for key, value in reversed(asked.options) if key == name), None)
+
+
+def worker_timeout(asked: ClusterOptions) -> float:
+    """Seconds to wait for workers."""
+    text = last_option(asked, "wait")
+    try:
+        return float(text) if text is not None else WAIT.get(asked.where.kind, QUEUED)
+    except ValueError:
+        raise BadUsage(f"--cluster-option wait={text} is not a number of seconds", hint="wait=60") from None
+
+
+@contextlib.contextmanager
+def _require_dask() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        missing = (error.name or "dask").partition(".")[0]
+        hint = "pip install dask-kubernetes" if missing == "dask_kubernetes" else INSTALL
+        raise BadUsage(f"--cluster needs {missing}, which is not installed", hint=hint) from error
+
+
+@contextlib.contextmanager
+def plain_start_errors(where: ClusterAddress) -> Iterator[None]:
+    """A line in the place of whatever a cluster that does not start raises."""
+    try:
+        yield
+    except (HerdError, ImportError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except TypeError as error:
+        raise BadUsage(f"--cluster {where} does not take these settings ({_error_line(error)})", hint="look at --cluster-option") from error
+    except Exception as error:
+        raise Unavailable(f"--cluster {where} does not start ({_error_line(error)})") from error
+
+
+def _error_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _silence_logs() -> None:
+    """What Dask logs is for its developers; what its users must know is said by the run."""
+    import logging
+
+    for name in ("distributed", "tornado", "asyncio", "bokeh", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "tornado", "asyncio", "bokeh", "dask_jobqueue"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _tls_settings(asked: ClusterOptions) -> Any:
+    """TLS of clients, schedulers and workers, where any of its files is named."""
+    given = {name: last_option(asked, name) for name in SECURITY}
+    if not any(given.values()):
+        if (asked.where.address or "").startswith("tls://"):
+            needed = "--cluster-option tls-ca-file=CA.pem --cluster-option tls-cert=CERT.pem --cluster-option tls-key=KEY.pem"
+            raise BadUsage(f"--cluster {asked.where} needs certificates", hint=needed)
+        return None
+    from distributed.security import Security
+
+    for name, path in given.items():
+        if path is not None and not os.path.isfile(path):
+            raise BadUsage(f"--cluster-option {name.replace('_', '-')}={path}: no such file", hint="its name is that of a file here")
+    certificate, own_key = given["tls_cert"], given["tls_key"]
+    roles = {
+        f"tls_{role}_{part}": value
+        for role in ("client", "scheduler", "worker")
+        for part, value in (("cert", certificate), ("key", own_key))
+    }
+    return Security(tls_ca_file=given["tls_ca_file"], require_encryption=True, **roles)
+
+
+def keyword_options(asked: ClusterOptions) -> dict[str, Any]:
+    """KEY=VALUE as keywords: numbers, true, false and none are what they say; a key given twice is a list."""
+    found: dict[str, Any] = {}
+    for key, text in asked.options:
+        if key in OWN:
+            continue
+        value = _option_value(text)
+        found[key] = value if key not in found else [*(found[key] if isinstance(found[key], list) else [found[key]]), value]
+    return found
+
+
+def _option_value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+@contextlib.contextmanager
+def _connect_running(asked: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+    if keyword_options(asked):
+        raise BadUsage(f"--cluster-option {min(keyword_options(asked))} has no effect on a scheduler that runs already")
+    yield Cluster(asked.where.address, security)
+
+
+@contextlib.contextmanager
+def _start_local(asked: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+    """A scheduler in a thread of this process; it listens on this machine's own address alone, as do the workers."""
+    from distributed import LocalCluster
+
+    unknown = sorted(set(keyword_options(asked)) - {"host", "dashboard_address", "scheduler_port"})
+    if unknown:
+        raise BadUsage(
+            f"--cluster-option {unknown[0]} is no setting of workers on this machine",
+            hint="host, dashboard-address, scheduler-port, wait, tls-…",
+        )
+    wanted = {"n_workers": 0, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", **keyword_options(asked)}
+    if security is not None:
+        wanted |= {"security": security, "protocol": "tls://"}
+    with LocalCluster(**wanted) as cluster:
+        address, processes = cluster.scheduler_address, dict[int, subprocess.Popen[bytes]]()
+        count = asked.where.count or 1
+        host = str(wanted["host"])
+
+        def keep() -> int:
+            ended = [number for number in range(count) if number in processes and processes[number].poll() is not None]
+            for number in range(count):
+                if number not in processes or number in ended:
+                    processes[number] = _start_worker_process(address, host, number, size, folder, asked)
+            return len(ended)
+
+        keep()
+        try:
+            yield Cluster(cluster, security, keep, partial(_last_log_line, folder), cluster.dashboard_link if _has_dashboard() else None)
+        finally:
+            for process in processes.values():
+                process.kill()
+            for process in processes.values():
+                process.wait()
+
+
+def _last_log_line(folder: str) -> str:
+    """The last line of the first worker's log."""
+    with open(os.path.join(folder, "worker-0.log"), encoding="utf-8", errors="replace") as log:
+        lines = [line.strip() for line in log if line.strip()]
+    return lines[-1][:200] if lines else "without a word"
+
+
+def _has_dashboard() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("bokeh") is not None
+
+
+def _start_worker_process(
+    address: str, host: str, number: int, size: WorkerSize, folder: str, asked: ClusterOptions
+) -> subprocess.Popen[bytes]:
+    """A worker process of this machine.  It has a session of its own: a Ctrl-C is the command's to answer."""
+    words = [address, "--no-nanny", "--nthreads", "1", "--host", host, "--no-dashboard", "--memory-limit", "0", "--death-timeout", "20"]
+    words += ["--dashboard-address", f"{host}:0"]  # of its HTTP server, which is there without a dashboard too, and would listen everywhere
+    words += ["--local-directory", folder]
+    for name in SECURITY if last_option(asked, "tls_ca_file") else ():
+        words += [f"--{name.replace('_', '-')}", str(last_option(asked, name))]
+    with open(os.path.join(folder, f"worker-{number}.log"), "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "herdcli.cluster.worker_process", str(size.memory or 0), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # what a worker that is killed leaves goes with the cluster
+            env=UNWATCHED | os.environ | {"TMPDIR": folder},
+            start_new_session=True,
+        )
+
+
+def queue_job_options(kind: str, size: WorkerSize) -> dict[str, Any]:
+    """What a job of a queue asks for: one worker of one task at a time, with the processors for its threads."""
+    memory = size.memory or MEMORY
+    asked: dict[str, Any] = {"cores": 1, "processes": 1, "memory": memory, "python": sys.executable}
+    megabytes = -(-memory // 1_000_000)
+    own: dict[str, dict[str, Any]] = {
+        "slurm": {"job_cpu": size.threads},
+        "pbs": {"resource_spec": f"select=1:ncpus={size.threads}:mem={megabytes}mb"},
+        "sge": {
+            "job_extra_directives": [f"-pe smp {size.threads}"] if size.threads > 1 else [],
+            "resource_spec": f"h_vmem={megabytes // size.threads}M",
+        },
+        "lsf": {"ncpus": size.threads, "mem": memory},
+    }
+    return asked | own[kind]
+
+
+@contextlib.contextmanager
+def _start_queue(asked: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+    """Jobs of a queue.  The scheduler is in this process, and must be reached from other machines: where, the user says."""
+    import dask_jobqueue
+
+    kind, wanted = asked.where.kind, keyword_options(asked)
+    if not {"interface", "host"} & set(wanted):
+        hint = "--cluster-option interface=eth0, or host=ADDRESS, and certificates where others use that network"
+        raise BadUsage(f"--cluster {asked.where}: its workers must reach this machine, which listens to no other unless told", hint=hint)
+    if shutil.which(SUBMIT[kind]) is None:
+        raise Unavailable(f"--cluster {asked.where}: there is no {SUBMIT[kind]} here", hint="run it where jobs are submitted from")
+    made = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}[kind]
+    dashboard = wanted.pop("dashboard_address", "127.0.0.1:0")
+    scheduler = {"dashboard_address": dashboard, **({"host": wanted.pop("host")} if "host" in wanted else {})}
+    if security is not None:
+        wanted |= {"security": security, "protocol": "tls://"}
+    lists = {
+        key: [value]
+        for key, value in wanted.items()
+        if key.endswith(("directives", "prologue", "extra_args")) and not isinstance(value, list)
+    }
+    refused: list[str] = []
+    kept = _reporting_cluster(getattr(dask_jobqueue, made), refused)
+
+    def keep() -> int:
+        if refused:
+            raise Unavailable(f"--cluster {asked.where}: {SUBMIT[kind]} refuses the job ({refused[0]})", hint="look at --cluster-option")
+        return 0
+
+    cluster = kept(scheduler_options=scheduler, **(queue_job_options(kind, size) | wanted | lists))
+    try:
+        cluster.scale(jobs=asked.where.count)
+        yield Cluster(cluster, security, keep, dashboard=cluster.dashboard_link if _has_dashboard() else None)
+    finally:
+        with contextlib.suppress(Exception):  # of jobs that were never begun
+            cluster.close()
+
+
+def _reporting_cluster(cluster: Any, refused: list[str]) -> Any:
+    """A kind of cluster that says why a job was not taken, which Dask logs and tries again."""
+
+    class Job(cluster.job_cls):  # type: ignore[misc]
+        async def _submit_job(self, script: str) -> Any:
+            try:
+                return await super()._submit_job(script)
+            except Exception as error:
+                refused.append(_error_line(RuntimeError(str(error).rpartition("stderr:")[2] or str(error))))
+                raise
+
+    return type(cluster.__name__, (cluster,), {"job_cls": Job})
+
+
+@contextlib.contextmanager
+def _start_kubernetes(asked: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+    from dask_kubernetes.operator import KubeCluster
+
+    memory = f"{(size.memory or MEMORY) // 1_000_000}M"
+    resources = {"requests": {"memory": memory, "cpu": str(size.threads)}, "limits": {"memory": memory}}
+    command = ["dask", "worker", "--nthreads", "1"]
+    wanted = {
+        "name": f"herd-{os.getpid()}",
+        "n_workers": asked.where.count,
+        "resources": resources,
+        "worker_command": command,
+        **keyword_options(asked),
+    }
+    with KubeCluster(**wanted) as cluster:
+        yield Cluster(cluster, security, dashboard=cluster.dashboard_link)

@@ -1,0 +1,201 @@
+"""The workers of a run as the command sees them: they are counted, held to be of one kind, asked, and missed when they go."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from herdcli.cluster import worker_tasks
+from herdcli.cluster.startup import Cluster, WorkerSize, plain_start_errors, start_cluster, worker_timeout
+from herdcli.errors import BadUsage, Unavailable
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.cluster.cluster_spec import ClusterOptions
+
+Say = Callable[[str], None]
+LOOK = 0.25  # seconds between looks at what goes on
+GONE = 5.0  # seconds without a scheduler after which it is given up
+FALSE_STARTS = 2  # of each worker, before it is given up
+LOST = (OSError, CancelledError)  # what Dask raises where a worker, or the scheduler, goes while it is spoken with
+EXACT = ("herd", "NumPy", "SciPy")  # what must be equal where the order of every sum is fixed
+
+
+@dataclass
+class WorkerPool:
+    """A client of the cluster.  exact  sums do not depend on BLAS;  known  addresses of workers that came."""
+
+    asked: ClusterOptions
+    made: Cluster
+    client: Any
+    note: Say
+    warn: Say
+    exact: bool = False
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    done: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    known: set[str] = field(default_factory=set)
+    gone_since: float | None = None
+    tries: int = 0
+
+    @property
+    def wanted(self) -> dict[str, str]:
+        """What a worker must have in common with this process."""
+        own = worker_tasks.environment()
+        same = self.asked.mixed or self.exact
+        return {name: value for name, value in own.items() if name in EXACT or not same}
+
+    def submit(self, function: Callable[..., Any], *values: Any, **how: Any) -> Any:
+        """A task; when it has ended, it is in `done`."""
+        self.tries += 1
+        future = self.client.submit(function, *values, key=worker_tasks.task_key(self.run, self.tries), pure=False, **how)
+        future.add_done_callback(self.done.put)
+        return future
+
+    def wait(self) -> Any:
+        """The next task that has ended; None where none has for a moment.  Raises Unavailable where there is nobody to wait for."""
+        try:
+            return self.done.get(timeout=LOOK)
+        except queue.Empty:
+            self.look()
+            return None
+
+    def answer(self, future: Any) -> Any:
+        """What a task found; None where that went on its way here, with its worker or the scheduler."""
+        with contextlib.suppress(*LOST):
+            if future.status == "finished":
+                return future.result()
+        self.look()
+        return None
+
+    def kept(self, value: bytes, address: str) -> Any:
+        """A value that a worker keeps; None where the worker went meanwhile."""
+        with contextlib.suppress(*LOST):
+            return self.client.scatter(value, workers=[address], hash=False, direct=True)
+        time.sleep(LOOK)  # the scheduler does not know it yet
+        self.look()
+        return None
+
+    def look(self) -> None:
+        """Begin workers anew that ended, say which were lost, and see that the scheduler is there."""
+        self.made.keep()
+        if self.there:
+            self.gone_since = None
+            here = set(self.workers())
+            for address in sorted(self.known - here):
+                self.note(f"the worker {address} is gone: others do what it had begun")
+            self.known = here
+            return
+        self.gone_since = self.gone_since or time.monotonic()
+        if time.monotonic() - self.gone_since > GONE or self.client.status == "closed":
+            raise self._gone()
+
+    def _gone(self) -> Unavailable:
+        hint = "begin it again; --checkpoint FILE keeps what was done"
+        return Unavailable(f"the scheduler of --cluster {self.asked.where} is gone", hint=hint)
+
+    @property
+    def there(self) -> bool:
+        """Whether the scheduler answers."""
+        return bool(self.client.status == "running")
+
+    def ask_all_workers(self, function: Callable[..., Any], *values: Any) -> dict[str, Any]:
+        """What each worker answers; those that go meanwhile answer None."""
+        try:
+            found: dict[str, Any] = self.client.run(function, *values, on_error="return")
+        except LOST as error:
+            raise self._gone() from error
+        return {name: None if isinstance(answer, LOST) else answer for name, answer in found.items()}
+
+    def workers(self) -> list[str]:
+        """Addresses of those that are there; while the scheduler does not answer, of those that were."""
+        try:
+            return list(self.client.scheduler_info(n_workers=-1).get("workers", ()))
+        except LOST:
+            return list(self.known)
+
+    def some(self) -> list[str]:
+        """Addresses of workers, once there are any.  Raises Unavailable where none has come for too long."""
+        end = time.monotonic() + worker_timeout(self.asked)
+        while not (here := self.workers()):
+            if time.monotonic() > end:
+                raise Unavailable(f"--cluster {self.asked.where} has no workers left")
+            time.sleep(LOOK)
+            self.look()
+        return here
+
+    def await_workers(self) -> None:
+        """Until all are there that were asked for, or some and nothing more comes.  Raises Unavailable where none comes."""
+        wanted = self.asked.where.count or 1
+        end, ended = time.monotonic() + worker_timeout(self.asked), 0
+        while (here := len(self.workers())) < wanted:
+            if time.monotonic() > end:
+                break
+            ended += self.made.keep()
+            if ended > FALSE_STARTS * wanted and not here:
+                raise Unavailable(f"--cluster {self.asked.where}: its workers end as they begin ({self.made.why()})")
+            time.sleep(0.05)
+        self.known = set(self.workers())
+        if not here:
+            hint = (
+                "are its jobs waiting in the queue? --cluster-option wait=SECONDS" if self.asked.where.count else "begin some: dask worker"
+            )
+            raise Unavailable(f"--cluster {self.asked.where} has no workers", hint=hint)
+        if here < wanted:
+            self.warn(f"{here} of the {wanted} workers of --cluster {self.asked.where} have come: going on with those")
+
+    def check(self) -> None:
+        """Raise BadUsage where a worker is of another kind than this process."""
+        for address, answer in self.ask_all_workers(worker_tasks.environment).items():
+            if isinstance(answer, BaseException):
+                hint = "install this version of herd where it runs"
+                raise BadUsage(f"the worker {address} cannot run herd ({' '.join(str(answer).split())[:150]})", hint=hint)
+            if answer is not None:
+                refuse_differences(address, {name: [answer[name], value] for name, value in self.wanted.items() if answer[name] != value})
+
+    def end(self) -> None:
+        """Have workers stop what they do for this run, and give it up."""
+        with contextlib.suppress(Exception):
+            if self.there and self.asked.where.kind == "running":
+                self.client.run(worker_tasks.stop_units, self.run)
+
+
+def refuse_differences(address: str, differing: dict[str, list[str]]) -> None:
+    """Raise BadUsage where something differs."""
+    if not differing:
+        return
+    hint = "install the same versions on all"
+    if set(differing) == {"BLAS"}:
+        hint = "--mixed takes it, --exact makes them equal, OPENBLAS_CORETYPE names one kernel for all"
+    raise BadUsage(f"the worker {address} is of another kind: {worker_tasks.describe_differences(differing)}", hint=hint)
+
+
+@contextlib.contextmanager
+def hire_workers(asked: ClusterOptions, size: WorkerSize, *, note: Say, warn: Say, exact: bool = False) -> Iterator[WorkerPool]:
+    """The workers that were asked for, all of one kind.  note, warn  told what a user should know;  exact  as of `WorkerPool`."""
+    with start_cluster(asked, size) as made:
+        from distributed import Client
+
+        try:
+            with plain_start_errors(asked.where):
+                client = Client(made.address, security=made.security, timeout=5, set_as_default=False, heartbeat_interval=1000)
+        except Unavailable as error:
+            if asked.where.address is None:
+                raise
+            raise Unavailable(f"no scheduler answers at {asked.where}", hint="dask scheduler begins one") from error
+        farm = WorkerPool(asked, made, client, note, warn, exact)
+        try:
+            farm.await_workers()
+            farm.check()
+            if made.dashboard:
+                note(f"the workers' dashboard is at {made.dashboard}")
+            yield farm
+        finally:
+            farm.end()
+            with contextlib.suppress(Exception):
+                client.close(timeout=2)

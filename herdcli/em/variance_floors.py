@@ -1,0 +1,77 @@
+"""Least variances: how small those of a column may become, and the likeliest covariance above them.
+
+A share of the mean variance of all columns is a floor for pixels and counts, whose rare columns hardly vary: a share of their own
+variance alone would let a component give the few rows that lie elsewhere no probability at all.  Of seconds beside micrometres that mean
+says nothing, so each column's floor also stays within two shares of its own variance.  In the space where column d is divided by
+scale_d the floor is the same in all directions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+FLOOR = 1e-6  # of the mean variance of all columns that vary, and at least of the column's own
+MOST = 1e-2  # of the column's own
+LEAST = 1e-12  # floor where no column varies
+
+
+def column_floors(variance: Array, mean: Array, floor: float | None) -> tuple[float, Array]:
+    """The floor, and scale (D,): no variance of column d is below floor · scale_d².
+
+    By default that is FLOOR times the mean variance of all columns that vary, but at least FLOOR and at most MOST times the column's own
+    variance (D,) where it varies; `floor` is in all directions alike.
+    """
+    if floor is not None:
+        return floor, np.ones(len(variance))
+    varies = variance > 0
+    if not varies.any():
+        return LEAST * (1.0 + float(np.square(mean).max())), np.ones(len(variance))
+    average = float(variance[varies].mean())
+    return FLOOR * average, np.sqrt(np.where(variance > 0, np.clip(1.0, variance / average, MOST / FLOOR * (variance / average)), 1.0))
+
+
+def floor_scale(variance: Array, mean: Array, floor: float) -> Array:
+    """The scale (D,) that goes with the floor of a fitted model: that of `column_floors` where the floor is the default, else 1."""
+    own, scale = column_floors(variance, mean, None)
+    return scale if np.isclose(own, floor, rtol=1e-6, atol=0.0) else np.ones(len(variance))
+
+
+def apply_floor(S: Array, least: float, scale: Array, diagonal: bool) -> tuple[Array, int]:
+    """The likeliest covariance for S with no variance below `least` of scale² in any direction, and how many were.
+
+    The likelihood −½(log |Σ| + tr Σ⁻¹S) separates in the eigenvectors of S, so the bound cuts off eigenvalues.
+    """
+    if diagonal:
+        values = np.diag(S)
+        bound = least * scale**2
+        return np.diag(np.maximum(values, bound)), int((values < bound).sum())
+    both = np.outer(scale, scale)
+    values, vectors = np.linalg.eigh(S / both)
+    low = int((values < least).sum())
+    if not low:
+        return S, 0
+    found = (vectors * np.maximum(values, least)) @ vectors.T * both
+    return 0.5 * (found + found.T), low
+
+
+def are_positive_definite(S: Array) -> bool:
+    """Whether all covariances (…, D, D) are positive definite, as their correlations show it, whatever the units of the columns."""
+    variance = np.diagonal(S, axis1=-2, axis2=-1)
+    if not (variance > 0).all():
+        return False
+    scale = np.sqrt(variance)
+    return bool(np.linalg.eigvalsh(S / scale[..., :, None] / scale[..., None, :]).min(initial=1.0) > 0)
+
+
+def require_moments(known: object, columns: int) -> None:
+    """Raise DataError unless the moments of training rows that `known` has are finite and of D columns.
+
+    These are base_mean (D,), base_step (D,) and base_full (D, D), each of which may be missing.
+    """
+    for name, shape in (("base_mean", (columns,)), ("base_step", (columns,)), ("base_full", (columns, columns))):
+        item = getattr(known, name, None)
+        if item is not None and (item.shape != shape or not np.isfinite(item).all()):
+            raise DataError(f"/known/{name} are not moments of {columns} columns")

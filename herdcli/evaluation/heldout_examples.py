@@ -1,0 +1,30 @@
+"""Which held-out rows of what learned online figures are made of: its test rows, or the last examples judged before they were learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from herdcli.schema import Array
+
+CALIBRATION, TEST = 1, 2
+Judged = TypeVar("Judged")
+
+
+def evaluated_rows(held: Any) -> tuple[str, Array]:
+    """`test` or `calibration`, and which held-out rows (n,) bool those are."""
+    tested = held.split == TEST
+    return ("test", tested) if tested.any() else ("calibration", held.split == CALIBRATION)
+
+
+def evaluate_heldout(value: Any, judged: Callable[..., Judged]) -> Judged | None:
+    """The held-out rows of a model, judged; None where it has none.  judged(model, on=...)  makes what blocks of rows are added to."""
+    if value.holdout is None:
+        return None
+    on, chosen = evaluated_rows(value.holdout)
+    found: Any = judged(value, on=on)
+    baselines = getattr(value.holdout, "baselines", None)
+    more = [] if baselines is None else [baselines[chosen]]
+    found.add(value.holdout.score[chosen], value.holdout.variance[chosen], value.holdout.y[chosen], *more)
+    made: Judged = found
+    return made

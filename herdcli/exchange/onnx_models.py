@@ -1,0 +1,235 @@
+"""ONNX: a model as a graph of operations, which onnxruntime and other engines run without herd.  Extra `onnx`.
+
+The input is `X` (rows × columns, float32), in the columns and units of the data that the model learned from.  Classifiers have the
+outputs `label` (text) and `probabilities`, feature layers `features`, regressions `mean` or those of classifiers.
+Source: the operators of ONNX, opset 17.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from herdcli import __version__
+from herdcli.errors import BadUsage, DataError
+from herdcli.online.model import Classifier
+from herdcli.rbm.layers import DBN, model_layers
+from herdcli.rbm.units import unit_family
+
+if TYPE_CHECKING:
+    from herdcli.ica.model import ICA
+    from herdcli.rbm.model import RBM
+    from herdcli.regression.model import GeneralisedLinear
+
+OPSET, IR = 17, 8
+LEAST = 1e-30  # added to probabilities before they are made to sum to 1: as 1e−300 of float64
+
+
+class GraphBuilder:
+    """A graph under construction: each method adds an operation and returns the name of what it makes."""
+
+    def __init__(self, columns: int) -> None:
+        import onnx
+
+        self.onnx: Any = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.outputs: list[Any] = []
+        value = onnx.helper.make_tensor_value_info
+        self.inputs = [value("X", onnx.TensorProto.FLOAT, ["rows", columns])]
+
+    def op(self, kind: str, *inputs: Any, results: int = 1, **attributes: Any) -> Any:
+        """An operation on results of others and on numbers."""
+        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
+        made = [f"{kind.lower()}{len(self.nodes)}_{number}" for number in range(results)]
+        self.nodes.append(self.onnx.helper.make_node(kind, names, made, **attributes))
+        return made[0] if results == 1 else made
+
+    def constant(self, value: Any) -> str:
+        """Numbers, in float32 where they are real, or texts."""
+        array = np.asarray(value)
+        array = array.astype(np.float32) if array.dtype.kind == "f" else array.astype(object) if array.dtype.kind == "U" else array
+        name = f"constant{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def column(self, value: float) -> str:
+        """(rows, 1) of one number."""
+        rows = self.op("Shape", "X", start=0, end=1)
+        return str(self.op("Expand", value, self.op("Concat", rows, np.array([1]), axis=0)))
+
+    def result(self, name: str, made: str, columns: int | None, *, text: bool = False) -> None:
+        """Declare an output."""
+        self.nodes.append(self.onnx.helper.make_node("Identity", [made], [name]))
+        kind = self.onnx.TensorProto.STRING if text else self.onnx.TensorProto.FLOAT
+        shape = ["rows"] if columns is None else ["rows", columns]
+        self.outputs.append(self.onnx.helper.make_tensor_value_info(name, kind, shape))
+
+    def write(self, path: str | os.PathLike[str], kind: str) -> None:
+        """Check the graph and write it."""
+        helper = self.onnx.helper
+        graph = helper.make_graph(self.nodes, f"herd_{kind}", self.inputs, self.outputs, self.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="herd", producer_version=__version__)
+        model.ir_version = IR
+        self.onnx.checker.check_model(model)
+        with open(path, "wb") as file:
+            file.write(model.SerializeToString(deterministic=True))
+
+
+def write_classifier(path: str | os.PathLike[str], model: Classifier) -> None:
+    """Scores and variances of linear classifiers, and the probabilities that `herd apply` says."""
+    if model.machines or model.bits or model.documents is not None:
+        what = "support vectors" if model.machines else "documents" if model.documents is not None else "hashed features"
+        raise BadUsage(f"a classifier of {what} cannot be written as onnx", hint="nherd-train of a data set, with --kernel none")
+    assert model.mean is not None
+    graph = GraphBuilder(model.features)
+    x = _normalized_rows(graph, model)
+    score = graph.op("MatMul", x, model.mean.T)
+    if model.variance is not None:
+        variance = graph.op("MatMul", graph.op("Mul", x, x), model.variance.T)
+    else:
+        variance = _full_variance(graph, model, x)
+    _probabilities(graph, _link_input(graph, score, variance, model), model)
+    graph.write(path, "classifier")
+
+
+def _normalized_rows(graph: GraphBuilder, model: Classifier) -> str:
+    """Rows as the weights see them: of length 1, with a constant in front, divided by the features' mean sizes."""
+    x, settings = "X", model.settings
+    if settings.normalize:
+        norm = graph.op("ReduceL2", x, axes=[1], keepdims=1)
+        x = graph.op("Div", x, graph.op("Where", graph.op("Greater", norm, 0.0), norm, 1.0))
+    if settings.bias:
+        x = graph.op("Concat", graph.column(1.0), x, axis=1)
+    if (found := model.factors) is not None and model.size is not None:
+        location, factor = found
+        about = graph.op("Sub", x, location) if location.any() else x
+        new = np.where(model.size > 0, 0.0, 1.0)
+        x = graph.op("Add", graph.op("Mul", about, factor), graph.op("Mul", graph.op("Sign", x), new))  # of features never met the sign
+    return str(x)
+
+
+def _full_variance(graph: GraphBuilder, model: Classifier, x: str) -> str:
+    """x'Σx of each class, whose block stands on the diagonal of a covariance of all weights together."""
+    assert model.covariance is not None
+    width = model.columns
+    together = len(model.covariance) != model.count
+    places = [slice(k * width, (k + 1) * width) if together else slice(0, width) for k in range(model.count)]
+    blocks = [model.covariance[0 if together else k, part, part] for k, part in enumerate(places)]
+    parts = [graph.op("ReduceSum", graph.op("Mul", graph.op("MatMul", x, block), x), np.array([1]), keepdims=1) for block in blocks]
+    return str(graph.op("Max", parts[0] if len(parts) == 1 else graph.op("Concat", *parts, axis=1), 0.0))
+
+
+def _standard_margins(graph: GraphBuilder, score: str, variance: str, count: int) -> str:
+    """m / √(1 + v) of each class against the best other one, as `online.prediction.standard_margins`."""
+    if count == 1:
+        one = graph.op("Div", score, graph.op("Sqrt", graph.op("Add", variance, 1.0)))
+        return str(graph.op("Concat", graph.op("Neg", one), one, axis=1))
+    _, order = graph.op("TopK", score, np.array([2]), axis=1, results=2)
+    best, second = graph.op("Split", order, np.array([1, 1]), axis=1, results=2)
+    own = graph.op("Equal", best, np.arange(count)[None])
+    rival = graph.op("Where", own, second, best)
+    margin = graph.op("Sub", score, graph.op("GatherElements", score, rival, axis=1))
+    spread = graph.op("Add", graph.op("Add", variance, graph.op("GatherElements", variance, rival, axis=1)), 1.0)
+    return str(graph.op("Div", margin, graph.op("Sqrt", spread)))
+
+
+def _link_input(graph: GraphBuilder, score: str, variance: str, model: Classifier) -> str:
+    """What the link of the confidence is of, as `online.prediction.link_input`."""
+    if model.link != "softmax":
+        return _standard_margins(graph, score, variance, model.count)
+    mean = graph.op("Div", graph.op("ReduceSum", variance, np.array([1]), keepdims=1), float(model.count))
+    return str(graph.op("Div", score, graph.op("Sqrt", graph.op("Add", mean, 1.0))))
+
+
+def _probabilities(graph: GraphBuilder, margins: str, model: Classifier) -> None:
+    """F(g m / √(1 + v)) of each class, made to sum to 1, and the class of the largest."""
+    if model.link != "normal":
+        _class_outputs(graph, graph.op("Softmax", graph.op("Mul", margins, model.scale), axis=1), margins, model.classes)
+        return
+    # Φ(z) = ½ (1 + erf(z/√2))
+    erf = graph.op("Erf", graph.op("Mul", margins, model.scale / np.sqrt(2.0)))
+    phi = graph.op("Add", graph.op("Mul", graph.op("Add", erf, 1.0), 0.5), LEAST)
+    _class_outputs(graph, graph.op("Div", phi, graph.op("ReduceSum", phi, np.array([1]), keepdims=1)), margins, model.classes)
+
+
+def _class_outputs(graph: GraphBuilder, probabilities: str, by: str, names: list[str]) -> None:
+    """The outputs of a classifier; by: what the likeliest class is the largest of."""
+    likeliest = graph.op("ArgMax", by, axis=1, keepdims=0)
+    graph.result("label", graph.op("Gather", np.array(names, dtype=str), likeliest, axis=0), None, text=True)
+    graph.result("probabilities", probabilities, len(names))
+
+
+def write_layers(path: str | os.PathLike[str], model: RBM | DBN) -> None:
+    """E[h | v] of an rbm, or of the layers of a dbn one after the other, as `herd apply --want features`."""
+    layers = model_layers(model)
+    if layers[0].labels is not None:
+        raise DataError("is a model of rows with labels, which has no graph of features")
+    graph = GraphBuilder(layers[0].columns)
+    values = _unit_values(graph, layers[0])
+    for layer in layers:
+        parts = [_unit_means(graph, graph.op("Add", graph.op("MatMul", values, h.W), h.c), layer.hidden_units) for h in layer.harmoniums()]
+        values = parts[0] if len(parts) == 1 else graph.op("Concat", *parts, axis=1)
+    scale = unit_family(layers[-1].hidden_units).scale
+    made = values if scale == 1 else graph.op("Div", values, float(scale))
+    graph.result("features", made, layers[-1].c.size)
+    graph.write(path, "dbn" if isinstance(model, DBN) else "rbm")
+
+
+def _unit_values(graph: GraphBuilder, layer: RBM) -> str:
+    """Rows in the values of the visible units."""
+    units = unit_family(layer.visible_units)
+    if layer.column_mean is not None and layer.column_scale is not None:
+        return str(graph.op("Div", graph.op("Sub", "X", layer.column_mean), layer.column_scale))
+    if units.two_state and units.states is not None:
+        low, high = (0.0, 1.0) if layer.value_range is None else map(float, layer.value_range)
+        cut = low + (0.5 if layer.threshold is None else layer.threshold) * (high - low)
+        on = graph.op("Cast", graph.op("GreaterOrEqual", "X", cut), to=1)
+        least, most = units.states
+        return str(on if (least, most) == (0, 1) else graph.op("Sub", graph.op("Mul", on, float(most - least)), float(-least)))
+    if units.proportions:
+        low, high = (0.0, 1.0) if layer.value_range is None else map(float, layer.value_range)
+        return str(graph.op("Mul", graph.op("Div", graph.op("Sub", "X", low), high - low), float(units.scale)))
+    return "X"
+
+
+def _unit_means(graph: GraphBuilder, natural: str, name: str) -> str:
+    """The means of units with natural parameters (rows, K)."""
+    return str(unit_family(name).mean_in(graph, natural))
+
+
+def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
+    """Filter outputs of rows, as `herd apply`."""
+    if model.dictionary is not None:
+        raise BadUsage("sparse codes are found by an iteration, which onnx cannot say", hint="herd ica of another --algorithm")
+    graph = GraphBuilder(int(model.whitening.mean.size))
+    x = graph.op("Log", graph.op("Add", "X", 1.0)) if model.whitening.log else "X"
+    graph.result("features", graph.op("MatMul", graph.op("Sub", x, model.whitening.mean), model.unmixing.T), len(model.J))
+    graph.write(path, "ica")
+
+
+def write_regression(path: str | os.PathLike[str], model: GeneralisedLinear) -> None:
+    """The mean of each row, or the probabilities of its classes, as `herd apply`."""
+    graph = GraphBuilder(int(model.coefficients.shape[1]))
+    eta = graph.op("Add", graph.op("MatMul", "X", model.coefficients.T), model.intercept)
+    if model.family == "softmax":
+        missing = len(model.classes or []) - len(model.coefficients)
+        if missing:  # the first class is what the others are compared with
+            eta = graph.op("Concat", graph.column(0.0), eta, axis=1)
+        p = graph.op("Softmax", eta, axis=1)
+    elif model.family == "bernoulli":
+        p = graph.op("Sigmoid", eta)
+    elif model.family == "gaussian":
+        p = eta
+    elif model.family in ("poisson", "gamma", "gamma-shape"):
+        p = graph.op("Mul", graph.op("Exp", eta), model.scale if model.family == "gamma-shape" else 1.0)
+    else:
+        raise BadUsage(f"a regression of family {model.family} cannot be written as onnx")
+    if model.classes:
+        p = p if model.family == "softmax" else graph.op("Concat", graph.op("Sub", 1.0, p), p, axis=1)
+        _class_outputs(graph, p, p, model.classes)
+    else:
+        graph.result("mean", p, 1)
+    graph.write(path, "regression")

@@ -1,0 +1,75 @@
+"""safetensors: arrays by name, which PyTorch, JAX and Rust programs read without running code; herd reads them by the extra `safetensors`.
+
+    rbm   W (C, D, K), b (C, D), c (C, K) of C models; of one model W (D, K), b (D,), c (K,)
+    dbn   layers.0.W, layers.0.b, layers.0.c, layers.1.W, … from the lowest
+    ica   unmixing (M, D) and mixing (D, M) of centred rows, mean (D,)
+
+The metadata has the kind and its units.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.ica.model import ICA
+    from herdcli.rbm.layers import DBN
+    from herdcli.rbm.model import RBM
+
+PARTS = ("W", "b", "c")
+TYPES = {4: "F32", 8: "F64"}  # of floats of so many bytes
+
+
+def write_rbm(path: str | os.PathLike[str], model: RBM) -> None:
+    """Weights and biases of one model, or of all side by side.  Raises DataError for a model of rows with labels."""
+    if model.labels is not None:
+        raise DataError("is a model of rows with labels, which safetensors files of an rbm have no place for")
+    _write(path, _weight_arrays(model), {"kind": "rbm", **_unit_metadata(model), **_class_metadata(model.classes)})
+
+
+def write_dbn(path: str | os.PathLike[str], model: DBN) -> None:
+    """Weights and biases of each layer."""
+    arrays = {f"layers.{index}.{name}": item for index, layer in enumerate(model.layers) for name, item in _weight_arrays(layer).items()}
+    units = [model.layers[0].visible_units, *(layer.hidden_units for layer in model.layers)]
+    _write(path, arrays, {"kind": "dbn", "units": ",".join(units)})
+
+
+def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
+    """What unmixes and mixes centred rows."""
+    _write(path, {"unmixing": model.unmixing, "mixing": model.basis, "mean": model.whitening.mean}, {"kind": "ica"})
+
+
+def _weight_arrays(model: RBM) -> dict[str, Array]:
+    return {name: getattr(model, name)[0] if model.count == 1 else getattr(model, name) for name in PARTS}
+
+
+def _unit_metadata(model: RBM) -> dict[str, str]:
+    return {"visible_units": model.visible_units, "hidden_units": model.hidden_units}
+
+
+def _class_metadata(names: list[str] | None) -> dict[str, str]:
+    return {} if names is None else {"classes": ",".join(names)}
+
+
+def _write(path: str | os.PathLike[str], arrays: Mapping[str, Array], about: dict[str, str]) -> None:
+    """The length of a text in JSON, padded to eights, the text, and the numbers: in the order given, so that equal models are equal bytes,
+    which the library's own writer does not promise of metadata."""
+    head: dict[str, object] = {"__metadata__": {"format": "np", "program": "herd", **about}}
+    pieces: list[bytes] = []
+    at = 0
+    for name, item in arrays.items():
+        raw = np.ascontiguousarray(item, dtype=item.dtype.newbyteorder("<")).tobytes()
+        head[name] = {"dtype": TYPES[item.dtype.itemsize], "shape": list(item.shape), "data_offsets": [at, at + len(raw)]}
+        pieces, at = [*pieces, raw], at + len(raw)
+    text = json.dumps(head, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.writelines([len(text).to_bytes(8, "little"), text, *pieces])

@@ -1,0 +1,142 @@
+"""Vowpal Wabbit's readable model: a weight for each hashed feature, after a head that says how many bits the hash has.
+
+herd hashes names as Vowpal Wabbit does, into columns 1 …, and keeps the constant in column 0; Vowpal Wabbit has it at 11650396.
+A line is index:weight, or of a model that learning can go on from index:weight followed by two numbers of its own.
+Source: Vowpal Wabbit's wiki, "Command line arguments" (--readable_model) and gd.cc of the same program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.online.model import Classifier, Progress, Running, Settings
+from herdcli.online.quadratic_features import parse_pairs
+
+if TYPE_CHECKING:
+    from herdcli.schema import Array
+
+CONSTANT = 11650396
+ALL = "--hash all"  # names that are whole numbers are hashed as others are, which herd does
+MOST_BITS = 30
+_QUADRATIC = re.compile(r"(?:--quadratic|--interactions|-q) ((?:[!-9;-{}~]{2}|::)(?!\S))")
+HARMLESS = ("--hash", "all", "strings", "--link", "identity", "logistic", "glf1", "poisson")
+
+
+def write_model(path: str | os.PathLike[str], model: Classifier) -> None:
+    """The weights of a classifier of two classes that hashes Vowpal Wabbit's text."""
+    weights = _feature_weights(model)
+    head = [
+        "Version 9.11.9",
+        "Id ",
+        "Min label:-1",
+        "Max label:1",
+        f"bits:{model.bits}",
+        "lda:0",
+        "0 ngram:",
+        "0 skip:",
+        f"options: {' '.join([ALL, *(f'--quadratic {pair}' for pair in model.interactions or ())])}",
+        ":0",
+    ]
+    lines = [f"{index}:{weights[index]!r}" for index in np.flatnonzero(weights).tolist()]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join([*head, *lines]) + "\n")
+
+
+def _feature_weights(model: Classifier) -> list[float]:
+    """What each hashed feature is multiplied by, the constant among them."""
+    for wrong, what in (
+        (model.mean is None, "has support vectors, and Vowpal Wabbit's readable model weights"),
+        (model.count != 1, f"has {len(model.classes)} classes, Vowpal Wabbit's readable model two"),
+        (model.text != "vw", "was not learned from Vowpal Wabbit text, whose features its readable model has"),
+        (model.settings.normalize, "scales examples to length 1, which Vowpal Wabbit's readable model cannot say"),
+    ):
+        if wrong:
+            raise BadUsage(what, hint="herd nherd-train TEXT.vw learns such a model")
+    assert model.mean is not None
+    mean = model.mean[0].astype(np.float64)
+    if (scaled := model.factors) is not None:
+        # w·((x − location) factor) is (w factor)·x − (w factor)·location, whose last term is the constant's
+        location, factor = scaled
+        mean = mean * factor
+        if model.settings.bias:
+            mean[0] -= mean @ location
+    weights = mean[int(model.settings.bias) :]
+    if model.settings.bias:
+        weights = weights.copy()
+        weights[CONSTANT & (len(weights) - 1)] += mean[0]
+    found: list[float] = weights.tolist()
+    return found
+
+
+def read_model(text: str, require: Callable[[int, str], None], note: Callable[[str], None]) -> Classifier:
+    """The classifier of a readable model.  Raises DataError with the line that is wrong.
+
+    require  is told the bytes that the declared bits take, and what for, before they are taken.  note: one line for who reads it.
+    """
+    lines = enumerate(text.splitlines(), start=1)
+    bits, interactions = _parse_header(lines)
+    require(32 << bits, f"2^{bits} weights")
+    weights = np.zeros(1 << bits)
+    for number, line in lines:
+        place = re.fullmatch(r"(\d+):(\S+)(?: .*)?", line)
+        if place is None:
+            if re.fullmatch(r"\D.* \S+|\w*", line):  # the state of learning: initial_t 0
+                continue
+            raise DataError(f"line {number} is not index:weight")
+        try:
+            index, weight = int(place[1]), float(place[2])
+        except ValueError:
+            raise DataError(f"line {number} has no number as its weight") from None
+        if index >= len(weights):
+            raise DataError(f"line {number} has index {index} of 2^{bits} weights")
+        if not np.isfinite(weight):
+            raise DataError(f"line {number} has a weight that is not finite")
+        weights[index] = weight
+    if f"options: {ALL}" not in text:
+        note(f"learned without {ALL}: features whose names are whole numbers have other weights in herd")
+    return replace(_build_classifier(weights, bits), interactions=interactions or None)
+
+
+def _parse_header(lines: Iterator[tuple[int, str]]) -> tuple[int, list[str]]:
+    """The bits and the pairs of namespaces that the head declares; the lines go on behind it."""
+    bits, found = 0, list[str]()
+    for number, line in lines:
+        if line.startswith("bits:"):
+            if not line[5:].isdigit() or not 1 <= int(line[5:]) <= MOST_BITS:
+                raise DataError(f"line {number} does not say 1 to {MOST_BITS} bits")
+            bits = int(line[5:])
+        if line.startswith("options:"):
+            found += [name for pair in _QUADRATIC.findall(line) for name in parse_pairs(pair)]
+            if strange := [word for word in _QUADRATIC.sub("", line[8:]).split() if word not in HARMLESS]:
+                hint = "one weight for each feature or pair of features is read: no --oaa or reductions"
+                raise DataError(f"was learned with {' '.join(strange)}", hint=hint)
+        if re.fullmatch(r":\d+", line):
+            if bits == 0:
+                break
+            return bits, found
+    raise DataError("ends before its weights", hint="vw --readable_model FILE writes one")
+
+
+def _build_classifier(weights: Array, bits: int) -> Classifier:
+    """Weights with variance 0: scores are Vowpal Wabbit's, and nothing is known of how sure they are."""
+    constant = CONSTANT & (len(weights) - 1)
+    mean = np.concatenate([[weights[constant]], weights])
+    mean[constant + 1] = 0.0
+    nothing = Progress(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
+    return Classifier(
+        classes=["-1", "1"],
+        settings=Settings(bias=True),
+        running=Running(),
+        progress=nothing,
+        mean=mean[None],
+        variance=np.zeros((1, len(mean))),
+        bits=bits,
+        text="vw",
+    )

@@ -1,0 +1,274 @@
+"""Herding of fully visible models: pseudo-samples from moments alone.
+
+    s_t = argmax over x of w_{t−1}·Φ(x),   w_t = w_{t−1} + μ − Φ(s_t)
+
+The features Φ are x; x and all x_i x_j; or given real vectors, one per candidate.  Only counts are carried:
+w_t = w_0 + t·μ − Σ Φ(s) is formed afresh at each t.  With data of N rows N·w_t is an integer vector and exact;
+with given real moments it is one float64 rounding away from exact, however large t.
+Source: Welling (2009), eq. 10–11 without hidden variables; Bach et al. (2012), sec. 5.2–5.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.herding import maximisers
+from herdcli.herding.binary_features import REPRESENTATIONS, feature_count, feature_sums
+from herdcli.herding.parallel_runs import HerdingRuns
+from herdcli.numerics.scores import accumulate_energies
+from herdcli.records import dataclass
+from herdcli.schema import Array, array
+
+BLOCK = 200  # iterations in one step of `iterate.run_steps`, fewer for large models
+BLOCK_WORK = 2e7
+Maximiser = Literal["exact", "enumerate", "rows", "coordinates"]
+
+
+@dataclass(frozen=True)
+class VisibleHerdingSettings:
+    """What is run.
+
+    features    `x`; `x,xx`; or `rows`, candidates that are real feature vectors themselves.
+    maximiser   `exact`: by sign, for `x` alone; `enumerate`: all 2^D states; `rows`: the given candidates;
+                `coordinates`: single flips from the last state to a local maximum.
+    """
+
+    features: Literal["x", "x,xx", "rows"] = "x"
+    maximiser: Maximiser = "exact"
+    iterations: int = 2000
+    burn_in: int = 1000
+    energy_every: int = 1
+    keep: int | None = None
+    representation: Literal["spin", "binary"] = "spin"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or self.energy_every < 1:
+            raise BadUsage("iterations and --energy-every must be at least 1")
+        if not 0 <= self.burn_in < self.iterations:
+            raise BadUsage(
+                f"a burn-in of {self.burn_in} leaves nothing of {self.iterations} iterations", hint="--burn-in below --iterations"
+            )
+        if self.maximiser == "exact" and self.features != "x":
+            raise BadUsage("only the features x have a maximiser by sign", hint="use enumerate, rows or coordinates")
+        if self.features == "rows" and self.maximiser != "rows":
+            raise BadUsage("feature vectors given as rows can only be searched row by row", hint="use --maximiser rows")
+
+    @property
+    def kept(self) -> int:
+        """States that the artifact holds: the last ones, none of them of the burn-in."""
+        after = self.iterations - self.burn_in
+        return after if self.keep is None else min(self.keep, after)
+
+
+OVERHEAD = 1 << 16  # bytes of objects beside the arrays
+
+
+@dataclass(frozen=True)
+class MomentSource:
+    """What one run is to match.
+
+    moment      (F,) int64 sums of the features over n rows, exact; or, with n = 0, float64 means.
+    candidates  rows of unit values (m, D) int8 for the maximiser `rows`, or real feature vectors (m, F); they also
+                give the spread that energies are standardised by.
+    """
+
+    units: int
+    n: int
+    moment: Array
+    candidates: Array
+    start: Array | None = None  # w_0 (F,), times n where that is given; zero by default
+
+
+def from_rows(x: Array, features: str) -> MomentSource:
+    """The moments of rows (n, D) of unit values."""
+    return MomentSource(x.shape[1], len(x), feature_sums(x, features), x)
+
+
+def from_moments(mean: Array, units: int, features: str, representation: str) -> MomentSource:
+    """Moments given as numbers.  Raises DataError outside what unit values can have."""
+    low = -1.0 if representation == "spin" else 0.0
+    if len(mean) != feature_count(units, features):
+        raise DataError(f"{len(mean)} moments for {units} units with the features {features}, expected {feature_count(units, features)}")
+    wrong = np.flatnonzero(~((mean >= low) & (mean <= 1.0)))
+    if len(wrong):
+        place = int(wrong[0])
+        raise DataError(f"moment {place} is {mean[place]:g}, outside [{low:g}, 1]", hint="see --representation")
+    return MomentSource(units, 0, np.asarray(mean, dtype=np.float64), np.empty((0, units), dtype=np.int8))
+
+
+def from_vectors(vectors: Array) -> MomentSource:
+    """Real feature vectors (m, F), whose mean is the moment."""
+    if len(np.unique(vectors, axis=0)) < 2:
+        raise DataError("fewer than two distinct rows to herd")
+    exact = np.asarray(vectors, dtype=np.float64)
+    return MomentSource(exact.shape[1], 0, exact.mean(axis=0), exact)
+
+
+@dataclass(frozen=True)
+class VisibleHerdingProblem:
+    """The sources of all runs, and the rows (q, D) of unit values whose energies all runs average."""
+
+    sources: tuple[MomentSource, ...]
+    settings: VisibleHerdingSettings
+    queries: Array | None = None
+
+    def __post_init__(self) -> None:
+        D, settings = self.sources[0].units, self.settings
+        if settings.maximiser == "enumerate" and D > maximisers.ENUMERABLE:
+            raise BadUsage(
+                f"{D} units have too many states to enumerate", hint=f"--maximiser coordinates; enumeration goes to {maximisers.ENUMERABLE}"
+            )
+        if settings.maximiser == "rows" and not all(len(source.candidates) for source in self.sources):
+            raise BadUsage("--maximiser rows needs rows of data, and only moments are given")
+
+    @property
+    def count(self) -> int:
+        """Number of runs."""
+        return len(self.sources)
+
+    def part(self, runs: Sequence[int]) -> VisibleHerdingProblem:
+        """Some of the runs alone, which go as they do among all: nothing in them is random."""
+        return replace(self, sources=tuple(self.sources[u] for u in runs))
+
+    @property
+    def length(self) -> int:
+        """F, the number of features."""
+        source = self.sources[0]
+        return source.units if self.settings.features == "rows" else feature_count(source.units, self.settings.features)
+
+    @property
+    def block(self) -> int:
+        """Iterations in one step, by size alone."""
+        states = 1 << self.sources[0].units if self.settings.maximiser == "enumerate" else 1
+        rows = 0 if self.queries is None else len(self.queries)
+        candidates = max(len(source.candidates) for source in self.sources)
+        work = len(self.sources) * (self.length + 4 * states + (rows + candidates) * self.sources[0].units)
+        return int(np.clip(BLOCK_WORK // work, 1, BLOCK))
+
+
+@dataclass(kw_only=True)
+class VisibleRun:
+    """One run: how often what was chosen."""
+
+    counts: Array = array("F", "Σ_t Φ(s_t); for real rows how often each row was chosen", kind="i")
+    x: Array = array("D", "the last state", kind="i")
+    chosen: int = 0  # index of the last row chosen
+    weight_norm: Array = array("T", "‖w‖ after each iteration", kind="f")
+    energy: Array = array("q", "sum of standardised energies of the queried rows", kind="f", finite=True)
+    states: Array = array("S P", "kept pseudo-samples: bits of x padded to bytes, or the row's index in 4 bytes", kind="u")
+    averaged: int = 0
+
+
+@dataclass
+class VisibleHerdingState:
+    """All runs after `iteration` iterations."""
+
+    step: int
+    iteration: int
+    runs: list[VisibleRun]
+
+    def validate(self) -> None:
+        """Raise DataError for an iteration that there is not."""
+        if not all(0 <= self.iteration <= len(run.weight_norm) for run in self.runs):
+            raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
+        for run in self.runs:  # features lie within ±1: more makes integers wrap round, from which an ascent may not come back
+            if run.counts.size and not -self.iteration <= run.counts.min() <= run.counts.max() <= self.iteration:
+                raise DataError(f"counts more than {self.iteration} pseudo-samples after as many iterations")
+
+
+def _initial_state(problem: VisibleHerdingProblem) -> VisibleHerdingState:
+    """Every run before its first iteration: nothing counted, all units low."""
+    settings = problem.settings
+    queried = 0 if problem.queries is None else len(problem.queries)
+    runs = []
+    for source in problem.sources:
+        rows = settings.features == "rows"
+        length = len(source.candidates) if rows else problem.length
+        low = 0 if rows else REPRESENTATIONS[settings.representation][0]
+        runs.append(
+            VisibleRun(
+                counts=np.zeros(length, dtype=np.int64),
+                x=np.full(source.units, low, dtype=np.int8),
+                weight_norm=np.zeros(settings.iterations),
+                energy=np.zeros(queried),
+                states=np.zeros((settings.kept, 4 if rows else -(-source.units // 8)), dtype=np.uint8),
+            )
+        )
+    return VisibleHerdingState(0, 0, runs)
+
+
+@dataclass(frozen=True)
+class VisibleHerding(HerdingRuns[VisibleHerdingProblem, VisibleHerdingState]):
+    """Herding of fully visible models, as an algorithm (Welling 2009, eq. 10 and 11 without hidden variables)."""
+
+    @property
+    def state(self) -> type[VisibleHerdingState]:
+        return VisibleHerdingState
+
+    def init(self) -> VisibleHerdingState:
+        return _initial_state(self.problem)
+
+    def advance(self, state: VisibleHerdingState, count: int, u: int) -> None:
+        """`count` iterations of run u, in place."""
+        _advance_run(self.problem, state, count, u)
+
+    def memory(self) -> int:
+        problem, settings = self.problem, self.problem.settings
+        queried = 0 if problem.queries is None else len(problem.queries)
+        rows = settings.features == "rows"
+        m = max(len(source.candidates) for source in problem.sources)
+        counted = m if rows else problem.length
+        runs = 8 * counted + 8 * queried + 8 * settings.iterations + settings.kept * (4 if rows else problem.sources[0].units // 8 + 1)
+        # the weights, the terms they are made of and their squares; of the rows that spread is taken over, scores and their terms
+        return problem.count * runs + OVERHEAD + 48 * max(problem.length, counted) + (32 * (m + queried) if queried else 0)
+
+
+def current_weights(source: MomentSource, run: VisibleRun, t: int, features: str) -> Array:
+    """w_t (F,): n·w in int64 where the moments are sums over n rows, else w in float64."""
+    if features == "rows":
+        found: Array = t * source.moment - run.counts.astype(np.float64) @ source.candidates
+    else:
+        # The sum of t updates w ← w + μ − Φ(s) (eq. 11 with nothing hidden): adding them up one by one would round t times.
+        found = t * source.moment - max(source.n, 1) * run.counts
+    return found if source.start is None else found + source.start
+
+
+def _advance_run(problem: VisibleHerdingProblem, state: VisibleHerdingState, count: int, u: int) -> None:
+    """`count` iterations of run u."""
+    source, run, settings = problem.sources[u], state.runs[u], problem.settings
+    w = current_weights(source, run, state.iteration, settings.features)
+    for t in range(state.iteration + 1, state.iteration + count + 1):
+        if problem.queries is not None and t > settings.burn_in and (t - settings.burn_in - 1) % settings.energy_every == 0:
+            queried = -maximisers.row_scores(w, problem.queries, settings.features)
+            accumulate_energies(run.energy, queried, -maximisers.row_scores(w, source.candidates, settings.features))
+            run.averaged += 1
+        if settings.features == "rows":
+            run.chosen = int((source.candidates @ w).argmax())
+            run.counts[run.chosen] += 1
+        else:
+            run.x[...] = _maximise(source, run, settings, w)
+            run.counts += feature_sums(run.x[None, :], settings.features)
+        w = current_weights(source, run, t, settings.features)
+        run.weight_norm[t - 1] = np.sqrt(np.square(w.astype(np.float64)).sum()) / max(source.n, 1)
+        place = t - 1 - (settings.iterations - settings.kept)
+        if place >= 0:
+            bits = np.packbits(run.x > 0, bitorder="little")
+            run.states[place] = np.array([run.chosen], dtype="<u4").view(np.uint8) if settings.features == "rows" else bits
+
+
+def _maximise(source: MomentSource, run: VisibleRun, settings: VisibleHerdingSettings, w: Array) -> Array:
+    """The state (D,) that the maximiser finds for weights w."""
+    if settings.maximiser == "exact":
+        return maximisers.maximise_by_sign(w, settings.representation)
+    if settings.maximiser == "enumerate":
+        return maximisers.maximise_by_enumeration(w, source.units, settings.features, settings.representation)
+    if settings.maximiser == "rows":
+        best: Array = source.candidates[int(maximisers.row_scores(w, source.candidates, settings.features).argmax())]
+        return best
+    return maximisers.maximise_by_coordinates(w, run.x, settings.features, settings.representation)

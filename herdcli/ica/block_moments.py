@@ -1,0 +1,166 @@
+"""Moments of blocks of rows, of which a whitening is made, and the rows that filters are learned from; quick to import, for empty shards.
+
+A block is 4,096 rows counted from row 0, of which the training rows are summed up about the mean of the first block's, in the fixed tree of
+`numerics.block_statistics`.  What means and covariances need is added up of all rows; filters need the rows themselves, again and again,
+and have
+at most LEARNED of them, evenly spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import block_statistics, block_units
+from herdcli.numerics.block_statistics import Map, RowMoments
+from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, process_blocks, thin_rows
+from herdcli.records import dataclass
+from herdcli.schema import Array, array
+from herdcli.shards import Shard
+from herdcli.splits import TEST, TRAIN
+
+LEARNED = 1 << 16  # training rows that filters are learned from
+HELD = 100_000  # rows of split 2 that the model takes along
+TAKEN, KEPT, ASIDE = 1, 2, 3  # a training row; one that filters are learned from; a held-out row that stays with the model
+
+
+@dataclass(frozen=True)
+class MomentBlock:
+    """Rows from number `first` on: X (m, D), and what becomes of each (m,): TAKEN, KEPT, ASIDE, or 0 for nothing."""
+
+    first: int
+    X: Array
+    use: Array
+
+
+@dataclass(frozen=True)
+class MomentCentre:
+    """Where moments are taken from.  centre (D,); log: of the logarithms of rows."""
+
+    centre: Array
+    log: bool
+
+
+@dataclass(frozen=True)
+class PartialMoments:
+    """Moments of some training rows; of some of them, and of held-out rows, the rows as they are.  rows  of the moments."""
+
+    rows: int
+    first: Array = array("D", "Σ (x − c)", kind="f", finite=True)
+    second: Array = array("D D", "Σ (x − c)(x − c)'", kind="f", finite=True)
+    low: Array = array("D", "the least of each column, ∞ of no rows", kind="f")
+    high: Array = array("D", "the largest of each column, −∞ of no rows", kind="f")
+    X: Array = array("k D", "training rows that filters are learned from", kind="f", finite=True)
+    held: Array = array("h D", "held-out rows", kind="f", finite=True)
+
+    def moments(self, centre: Array) -> RowMoments:
+        """About the centre (D,) that they are sums about.  Raises DataError where there are no rows."""
+        if not self.rows:
+            raise DataError("the split has no training rows")
+        rows = float(self.rows)
+        sums = {"rows": np.array([rows, rows, 0.0]), "known": np.full(len(centre), rows), "first": self.first, "second": self.second}
+        return block_statistics.moments_from_sums(centre, sums)
+
+    @property
+    def constant(self) -> Array:
+        """The numbers of the columns of one value."""
+        return np.flatnonzero(self.low == self.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ICAShard(Shard):
+    """Moments of some of the units, and what all shards of a run have alike."""
+
+    parts: list[PartialMoments]
+    centre: Array = array("D", "what moments are about", kind="f", finite=True)
+    mixing: Array | None = array("D S", "the known mixing", kind="f", optional=True, finite=True)
+    image_shape: Array | None = array("s", "rows as pictures", kind="iu", optional=True)
+    names: list[str] | None = None
+
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for moments of other columns than its own."""
+        super().validate()
+        columns = len(self.centre)
+        if (self.names is not None and len(self.names) != columns) or (self.mixing is not None and len(self.mixing) != columns):
+            raise DataError(f"has names or a mixing of other columns than its {columns}")
+        for part in self.parts:
+            if part.rows < 0:
+                raise DataError(f"has moments of {part.rows} rows")
+            if len(part.first) != columns:
+                raise DataError(f"has moments of {len(part.first)} columns, expected {columns}")
+
+
+def row_uses(split: Array) -> Array:
+    """What becomes of each row (n,) uint8, by its part of the split (n,)."""
+    found = np.zeros(len(split), dtype=np.uint8)
+    train = split == TRAIN
+    found[train] = TAKEN
+    found[thin_rows(train, LEARNED)] = KEPT
+    found[thin_rows(split == TEST, HELD)] = ASIDE
+    return found
+
+
+def moment_centre(head: MomentBlock, *, log: bool) -> MomentCentre:
+    """The mean of the training rows of the first block, or of all its rows where it has none."""
+    own = _training_mask(head.use)
+    return MomentCentre(block_statistics.block_centre(_block_values(head, own if own.any() else np.ones(len(own), dtype=bool), log)), log)
+
+
+def block_moments(block: MomentBlock, given: MomentCentre) -> PartialMoments:
+    """The moments of a block.  Raises DataError for logarithms of negative values."""
+    X = _block_values(block, _training_mask(block.use), given.log)
+    sums = block_statistics.CentredSums(given.centre)(block_statistics.RowBlock(block.first, X))
+    low, high = X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
+    kept = (np.asarray(block.X[block.use == which], dtype=np.float64) for which in (KEPT, ASIDE))
+    return PartialMoments(len(X), sums["first"], sums["second"], low, high, *kept)
+
+
+def _training_mask(use: Array) -> Array:
+    return np.asarray((use == TAKEN) | (use == KEPT))
+
+
+def _block_values(block: MomentBlock, own: Array, log: bool) -> Array:
+    """Some rows (m,) bool of a block, as moments are made of them."""
+    if log:
+        from herdcli.ica.whitening import log_intensities  # which an empty shard has no need of
+
+        return log_intensities(np.where(own[:, None], block.X, 0), block.first)[own]
+    return np.asarray(block.X if own.all() else block.X[own], dtype=np.float64)
+
+
+def add_parts(parts: Iterable[PartialMoments]) -> PartialMoments:
+    """All parts in their order, sums in the fixed tree."""
+    sums, of = block_units.add_parts(parts, ("first", "second"), ("low", "high", "X", "held"))
+    low, high = np.minimum.reduce(of["low"]), np.maximum.reduce(of["high"])
+    return PartialMoments(
+        int(sums["rows"][0]), sums["first"], sums["second"], low, high, np.concatenate(of["X"]), np.concatenate(of["held"])
+    )
+
+
+@dataclass
+class MomentState(PartialState):
+    """The units so far."""
+
+    parts: list[PartialMoments]
+
+
+@dataclass(frozen=True)
+class MomentSummation(UnitRun[MomentState]):
+    """The moments of units of these numbers, as an algorithm.  kept  rows of them that are kept."""
+
+    source: RowSource
+    given: MomentCentre
+    kept: int
+    map: Map = map
+    state = MomentState  # the type of its states
+
+    def part(self, own: range) -> PartialMoments:
+        """The moments of a unit."""
+        return add_parts(process_blocks(self.source, own, block_moments, self.given, self.map, self.layout.at_once))
+
+    def memory(self) -> int:
+        """Of the rows at work, the sums in the tree, and the rows that are kept."""
+        D = self.layout.columns
+        return super().memory() + 8 * D * D * (len(self.units) + self.layout.size.bit_length()) + 8 * 2 * D * self.kept

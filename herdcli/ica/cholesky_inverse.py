@@ -1,0 +1,36 @@
+"""Inverses of Cholesky factors, many at a time: by halves, so that nearly all of the work is products of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.schema import Array
+
+SMALL = 12  # rows below which a triangle is inverted as any other matrix
+
+
+def triangular_inverse(L: Array) -> Array:
+    """L⁻¹ (n, M, M) of lower triangles (n, M, M)."""
+    M = L.shape[-1]
+    if M <= SMALL:
+        return np.asarray(np.tril(np.linalg.inv(L)))
+    # [A 0; B C]⁻¹ = [A⁻¹ 0; −C⁻¹BA⁻¹ C⁻¹]
+    half, found = M // 2, np.zeros_like(L)
+    first, second = triangular_inverse(L[:, :half, :half]), triangular_inverse(L[:, half:, half:])
+    found[:, :half, :half], found[:, half:, half:] = first, second
+    found[:, half:, :half] = -second @ (L[:, half:, :half] @ first)
+    return found
+
+
+def inverse_square_root(P: Array) -> tuple[Array, Array]:
+    """W (n, M, M) with W'W = P⁻¹ of symmetric matrices P (n, M, M), and log |P| (n,); W is lower where P has Cholesky factors.
+
+    Where rounding leaves a matrix indefinite, its eigenvalues are held above 0.
+    """
+    try:
+        L = np.linalg.cholesky(P)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(P)
+        values = np.maximum(values, np.finfo(np.float64).eps * values[:, -1:])
+        return vectors.transpose(0, 2, 1) / np.sqrt(values)[:, :, None], np.log(values).sum(axis=1)
+    return triangular_inverse(L), 2.0 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)

@@ -1,0 +1,71 @@
+"""Gradients of energies: what the rows' own is set against, by chains, by samples of the model, or exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.ica import hmc
+from herdcli.ica.energy import NARROW, LinearExperts, RowEnergy
+from herdcli.ica.problem import LearningProblem, LearningState, Map
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+CHAINS = 50  # that one worker moves at a time, in wide models
+
+
+def contrastive_gradients(
+    problem: LearningProblem, energy: RowEnergy, rows: Array, state: LearningState, map: Map
+) -> tuple[Array, Array, float]:
+    """Mean gradients of contrastive divergence by J and by γ, and the acceptance; adapts the step size for the next update."""
+    settings = problem.settings
+    random = generator(settings.seed, Stream.MOMENTA, step=state.step)
+    shape = (settings.proposals, *rows.shape)
+    momenta = random.standard_normal(shape, dtype=rows.dtype.type)
+    uniforms = random.random(shape[:2])
+    wide = energy.J.size > NARROW or not isinstance(energy, LinearExperts)
+    size = CHAINS if wide else len(rows)
+    epsilon, learned = state.epsilon, bool(settings.gamma_rate)
+
+    def part(start: int) -> tuple[Array, Array, int]:
+        chosen = slice(start, start + size)
+        z, moved = rows[chosen], 0
+        # The likelihood's slope is E_model[∂E/∂θ] − E_rows[∂E/∂θ] (Teh 2003, eq. 4.30).  Contrastive divergence takes the rows after a few
+        # moves of the chain for samples of the model (eq. 4.32, 4.33); each chain begins at a row of the first mean, so that what does not
+        # move cancels.
+        before, now = energy.parameters(z, learned), energy.energy(z)
+        for momentum, uniform in zip(momenta[:, chosen], uniforms[:, chosen], strict=True):
+            z, now, accepted = hmc.propose_moves(energy, z, now, momentum, uniform, epsilon, settings.leapfrog)
+            moved += int(np.count_nonzero(accepted))
+        after = energy.parameters(z, learned)
+        return after[0] - before[0], after[1] - before[1], moved
+
+    parts = list(map(part, range(0, len(rows), size)))
+    by_J, by_gamma = (sum(part[which] for part in parts) / rows.dtype.type(len(rows)) for which in (0, 1))
+    acceptance = sum(part[2] for part in parts) / (settings.proposals * len(rows))
+    state.epsilon = hmc.adapt_step_size(epsilon, acceptance, settings.acceptance, settings.step_gain)
+    return by_J, by_gamma, acceptance
+
+
+def exact_gradients(problem: LearningProblem, energy: RowEnergy, rows: Array, update: int) -> tuple[Array, Array]:
+    """Mean gradients by J and by γ where the model's own expectation is known, or drawn from the model itself."""
+    by_J, by_gamma = energy.parameters(rows)
+    n = len(rows)
+    if isinstance(energy, LinearExperts) and problem.settings.algorithm == "infomax":
+        # log p(z) = log |det J| − Σ E_i(J_i z) (eq. 4.5), and d log |det J| = tr J⁻¹ dJ, so that its slope is +J^{−T}; eq. 4.6 as printed
+        # has this term's sign wrong.  The slope by γ lacks that of log z(γ): γ is learned by ebm and equil alone.
+        return np.linalg.inv(energy.J).T - by_J / n, -by_gamma / n
+    if problem.settings.algorithm == "infomax":
+        return -by_J / n, -by_gamma / n
+    samples = sample_model(energy, generator(problem.settings.seed, Stream.EQUILIBRIUM, step=update), n)
+    other_J, other_gamma = energy.parameters(samples)
+    return (other_J - by_J) / n, (other_gamma - by_gamma) / n
+
+
+def sample_model(energy: RowEnergy, random: np.random.Generator, n: int) -> Array:
+    """n samples z = J⁻¹ s of a square model of independent sources, (n, D).      Source: Teh (2003), sec. 4.6."""
+    if not isinstance(energy, LinearExperts):
+        raise BadUsage("only independent experts on square filters can be sampled exactly")
+    sources = energy.expert.sample(random, n, energy.gamma)
+    found: Array = np.linalg.solve(energy.J.astype(np.float64), sources.T).T.astype(energy.J.dtype)
+    return found

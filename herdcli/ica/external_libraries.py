@@ -1,0 +1,116 @@
+"""FastICA of scikit-learn and Picard of python-picard, where the extra `ica` is installed.
+
+Both get whitened rows and a first matrix of ours, so that a run depends on the seed alone.  Neither says what density an output
+has: it is sech or the bimodal one by `experts.density_signs`, and Picard's filters are scaled to it.
+Source: Hyvärinen & Oja (1997); Ablin, Cardoso & Gramfort (2018).
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib.util import find_spec
+
+import numpy as np
+
+from herdcli.algorithm import RunProgress
+from herdcli.ica.experts import EXPERTS, best_scale, density_names, density_signs
+from herdcli.ica.model import Trace
+from herdcli.ica.results import ICAFit
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+SUPER = "laplace-smooth"
+PACKAGES = {"fastica": "sklearn", "picard": "picard"}
+
+
+def is_installed(algorithm: str) -> bool:
+    """Can this algorithm be run by its library?"""
+    return find_spec(PACKAGES[algorithm]) is not None
+
+
+@dataclass
+class LibraryState:
+    """Filters: before the one step random and orthogonal, after it those that were found."""
+
+    step: int
+    iterations: int
+    converged: bool
+    J: Array = array("D D", "filters", kind="f", finite=True)
+    experts: list[str] | None = None  # the density of each output, at the end
+
+
+def run_fastica(Z: Array, initial: Array, *, tolerance: float, iterations: int) -> tuple[Array, int, bool]:
+    """(J (D, D), iterations, converged) of whitened rows Z (n, D), by the parallel form with the contrast log cosh."""
+    from sklearn.decomposition import FastICA
+    from sklearn.exceptions import ConvergenceWarning
+
+    model = FastICA(whiten=False, fun="logcosh", tol=tolerance, max_iter=iterations, w_init=initial, random_state=0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(Z)
+    converged = not any(issubclass(warning.category, ConvergenceWarning) for warning in told)
+    return np.asarray(model.components_), int(model.n_iter_), converged
+
+
+def run_picard(Z: Array, initial: Array, *, tolerance: float, iterations: int, extended: bool = True) -> tuple[Array, int, bool]:
+    """(J (D, D), iterations, converged): maximum likelihood, not constrained to be orthogonal.
+
+    extended  ψ = u ± tanh u by the sign of each output, as in extended infomax; else ψ = tanh u of all, the density sech.
+    """
+    from picard import picard as run
+
+    free = {"ortho": False, "extended": extended, "whiten": False, "centering": False}
+    columns = np.ascontiguousarray(Z.T)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _, J, _, count = run(columns, w_init=initial, tol=tolerance, max_iter=iterations, return_n_iter=True, **free)
+    return np.asarray(J), int(count), int(count) < iterations
+
+
+@dataclass(frozen=True)
+class LibraryRun:
+    """fastica or picard on whitened rows Z (n, D), as an algorithm of one step."""
+
+    algorithm: str
+    Z: Array
+    tolerance: float
+    iterations: int = 500
+    seed: int = 0
+
+    @property
+    def state(self) -> type[LibraryState]:
+        return LibraryState
+
+    def init(self) -> LibraryState:
+        """A random rotation."""
+        drawn = generator(self.seed, Stream.INITIAL).standard_normal((self.Z.shape[1],) * 2)
+        return LibraryState(0, 0, False, np.linalg.qr(drawn)[0])
+
+    def step(self, state: LibraryState) -> LibraryState:
+        """The whole run of the library, from the state's filters."""
+        run = run_fastica if self.algorithm == "fastica" else run_picard
+        J, count, converged = run(self.Z, state.J, tolerance=self.tolerance, iterations=self.iterations)
+        columns = self.Z.T
+        names = density_names(density_signs(J @ columns), SUPER)
+        if self.algorithm == "picard":
+            J = J * np.array([best_scale(EXPERTS[name], row @ columns) for name, row in zip(names, J, strict=True)])[:, np.newaxis]
+        return LibraryState(1, count, converged, J, names)
+
+    def done(self, state: LibraryState) -> bool:
+        """Whether the library has run."""
+        return state.step >= 1
+
+    def memory(self) -> int:
+        """Bytes of three arrays of the rows' size: a copy, outputs and their slopes."""
+        return 3 * self.Z.nbytes
+
+    def progress(self, state: LibraryState) -> RunProgress:
+        """The library tells nothing while it runs."""
+        return RunProgress(state.step, 1)
+
+    def result(self, state: LibraryState) -> ICAFit:
+        """Its filters; unconverged where it says so."""
+        trace, why = Trace(np.array([state.iterations]), np.array([np.nan])), "" if state.converged else "its own tolerance was not reached"
+        more = {"experts": state.experts}
+        return ICAFit(state.J, np.ones(len(state.J)), trace, state.iterations, "none", more, chosen=True, unconverged=why)

@@ -1,0 +1,52 @@
+"""Filters of signals in frequency and time: power spectra, envelopes, and the tiling of the plane of both."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from herdcli.schema import Array
+
+TIME_GAP, FREQUENCY_GAP = 6, 3  # gaps shorter than this are filled
+
+
+def power_spectra(filters: Array) -> Array:
+    """|FFT|² of filters (M, P) of signals, (M, P // 2 + 1), at k/P cycles per sample."""
+    return np.asarray(np.abs(np.fft.rfft(filters, axis=1)) ** 2)
+
+
+def signal_envelopes(filters: Array) -> Array:
+    """Absolute value of the analytic signal (M, P): the filter and its Hilbert transform as one complex number."""
+    length = filters.shape[1]
+    weight = np.zeros(length)
+    weight[0] = 1.0
+    # x + iH(x) has no negative frequencies and twice the positive ones; those that are their own negatives, 0 and for even lengths ½, stay.
+    weight[1 : (length + 1) // 2] = 2.0
+    if length % 2 == 0:
+        weight[length // 2] = 1.0
+    return np.asarray(np.abs(np.fft.ifft(np.fft.fft(filters, axis=1) * weight, axis=1)))
+
+
+def above_half_peak(rows: Array, gap: int) -> Array:
+    """Where each row (P,) of rows is above half its peak, gaps of fewer than `gap` entries between such places filled; bool."""
+    result: Array = rows > 0.5 * rows.max(axis=1, keepdims=True)
+    for row in result:
+        places = np.flatnonzero(row)
+        for before, after in pairwise(places.tolist()):
+            if 1 < after - before <= gap:
+                row[before:after] = True
+    return result
+
+
+def time_frequency_power(filters: Array) -> Array:
+    """Power of filters (M, P) over frequency and time, (P // 2 + 1, P).
+
+    Each filter puts its total power where both its squared envelope and its spectrum are above half their peaks.
+    Source: Teh (2003), fig. 4.8.
+    """
+    when = above_half_peak(signal_envelopes(filters) ** 2, TIME_GAP)
+    what = above_half_peak(power_spectra(filters), FREQUENCY_GAP)
+    power = (filters**2).sum(axis=1)
+    result: Array = what.T.astype(np.float64) @ (when * power[:, np.newaxis])
+    return result

@@ -1,0 +1,60 @@
+"""Pairs of outputs that are each half of two sources: a lesser optimum, which a small turn does not leave and one by 45° does.
+
+Where neither of two mixed sources is far from the mixture in its density, as a wave and a recording in Laplace densities, u_i = (a + b)/√2
+and u_j = (a − b)/√2 may be where the likelihood has a maximum.  (u_i ± u_j)/√2 are then compared with u_i and u_j, each
+by the better of a super-Gaussian density and the bimodal one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.ica.experts import SMALLEST
+from herdcli.schema import Array
+
+FEW = 2048  # rows, spread over all, that pairs are found by; those that are found are held against all rows
+SIGMAS = 4.0  # standard errors that a turn has to gain
+
+
+def _log_density(u: Array) -> Array:
+    """log p of outputs (…, n) with variance 1, Laplace or bimodal, whichever is the likelier over all n."""
+    size = np.abs(u)
+    mean = np.maximum(size.mean(axis=-1, keepdims=True), SMALLEST)
+    # The Laplacian of scale m is likeliest at m = E|u|: log p = −log 2m − |u|/m.  The bimodal density has variance 2, so that it is that of
+    # v = √2 u: log p = ½ log 2 − ½ log 2π − ½ − v²/2 + log cosh v, and log cosh v = |v| + log(1 + e^{−2|v|}) − log 2.
+    above = -np.log(2.0 * mean) - size / mean
+    v = np.sqrt(2.0) * size
+    below = v + np.log1p(np.exp(-2.0 * v)) - np.square(size) - (np.log(2.0) + 0.5 * np.log(np.pi) + 0.5)
+    better = above.mean(axis=-1, keepdims=True) >= below.mean(axis=-1, keepdims=True)
+    return np.asarray(np.where(better, above, below))
+
+
+def mixed_pairs(u: Array) -> list[tuple[int, int]]:
+    """Disjoint pairs (i, j) of outputs u (M, n), centred, that a turn by 45° makes likelier by SIGMAS standard errors, best first."""
+    scaled = u / np.sqrt(np.maximum(np.square(u).mean(axis=1, keepdims=True), SMALLEST))
+    few = scaled[:, :: -(-u.shape[1] // FEW)]
+    own = _log_density(few).mean(axis=1)
+    gains: list[tuple[float, int, int]] = []
+    for i in range(1, len(u)):
+        both = [_log_density((few[i] + sign * few[:i]) / np.sqrt(2.0)).mean(axis=1) for sign in (1.0, -1.0)]
+        gain = both[0] + both[1] - own[:i] - own[i]
+        gains += [(float(gain[j]), i, int(j)) for j in np.flatnonzero(gain > 0)]
+    found: list[tuple[int, int]] = []
+    for _, i, j in sorted(gains, reverse=True):
+        if not any({i, j} & set(pair) for pair in found) and _rotation_gains(scaled[i], scaled[j]):
+            found.append((i, j))
+    return found
+
+
+def _rotation_gains(first: Array, second: Array) -> bool:
+    """Whether two outputs (n,) of variance 1 are likelier after the turn, by more than chance."""
+    turned = _log_density(np.stack([first + second, first - second]) / np.sqrt(2.0))
+    gain = (turned - _log_density(np.stack([first, second]))).sum(axis=0)
+    return bool(gain.mean() > SIGMAS * gain.std() / np.sqrt(len(gain)))
+
+
+def rotate_pairs(J: Array, pairs: list[tuple[int, int]], deviation: Array) -> None:
+    """Turn pairs of filters (M, D) by 45° in place; outputs keep their deviations (M,)."""
+    for i, j in pairs:
+        a, b = J[i] / deviation[i], J[j] / deviation[j]
+        J[i], J[j] = deviation[i] * (a + b) / np.sqrt(2.0), deviation[j] * (a - b) / np.sqrt(2.0)

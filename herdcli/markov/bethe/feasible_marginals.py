@@ -1,0 +1,51 @@
+"""Marginals that zeros allow together, to start UPS from where propagation finds none.
+
+UPS holds marginals and minimises over the trees between them, which is possible where they are those of beliefs that agree on
+every edge; from then on each iteration leaves such beliefs behind.  The first tangent of the double loop makes a convex problem
+out of the Bethe free energy, whose minimum has them: every region agrees, and no state that can be is left out.
+Source: Heskes, Albers & Kappen (2003), sec. 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.markov.bethe.double_loop import DoubleLoop
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.model.pairwise import PairwiseNetwork
+from herdcli.schema import Array
+
+AGREE = 1e-10  # what the regions may differ by
+
+
+def feasible_marginals(network: Network, graph: PairwiseNetwork, settings: InferenceSettings) -> Array:
+    """Marginals of all nodes, flat, auxiliary ones included."""
+    loop = DoubleLoop(network, replace(settings, algorithm="double-loop", regions="edges", tolerance=AGREE))
+    state = loop.init()
+    state.residual = np.array([AGREE])  # so that the first inner loop is run to its end
+    found = loop.result(loop.step(state))
+    parts = [*found.nodes, *(np.empty(0) for _ in graph.auxiliary)]
+    tables: dict[frozenset[int], Factor] = {frozenset(scope): (scope, p) for scope, p in found.cliques}
+    for node, (scope, cells) in graph.auxiliary.items():
+        p = _marginalise(scope, next(tables[key] for key in _tables_holding(tables, frozenset(scope))))
+        parts[node] = p.ravel()[cells]
+    for node, p in enumerate(parts):
+        possible = graph.potential[graph.node_offset[node] : graph.node_offset[node + 1]] > 0
+        parts[node] = np.where(possible, p, 0.0) / p[possible].sum()
+    return np.concatenate(parts)
+
+
+def _tables_holding(tables: dict[frozenset[int], Factor], scope: frozenset[int]) -> list[frozenset[int]]:
+    return [scope] if scope in tables else [key for key in tables if scope <= key]
+
+
+def _marginalise(scope: tuple[int, ...], factor: Factor) -> Array:
+    """The marginal over a scope of a table that holds it."""
+    variables, p = factor
+    p = p.sum(axis=tuple(axis for axis, i in enumerate(variables) if i not in scope))
+    kept = [i for i in variables if i in scope]
+    result: Array = p.transpose([kept.index(i) for i in scope])
+    return result

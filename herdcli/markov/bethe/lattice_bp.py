@@ -1,0 +1,271 @@
+"""Belief propagation on a binary lattice in the ratio domain: messages r = M(1)/M(0), no transcendental function.
+
+Of a unit with cavity ratio c = e^b Π r over its other neighbours, the message over a weight w is (1 + e^w c)/(1 + c).
+Units of one colour of the chess board send at once.  Blocks of rows that workers may share have several sweeps in turn, each stage a row
+narrower at either end, and what is left between them follows: the order changes, what each message is made of does not.
+Source: Teh (2003), 5.4 for 2.35.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import BadUsage
+from herdcli.markov.method import InferenceResult, InferenceSettings, Map, ToTolerance
+from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.boltzmann import CouplingList, coupling_list
+from herdcli.markov.model.flat_marginals import FlatCliques, FlatMarginals, no_cliques, pair_cliques
+from herdcli.markov.model.network import Factor, Network
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+LARGEST_SUM = 300.0  # of |b| and the |weights| of a unit: products of ratios stay far inside float64
+SWEEPS = 4  # a step on large lattices; the last of them is checked
+SMALL = 20_000  # units up to which every sweep is checked, and its free energy computed
+WORTH_IT = 1000  # units from which `auto` takes it
+BAND = 128  # rows whose beliefs are worked out together
+TILE = 64  # rows, about, that are swept together several times while they are in the cache
+
+
+@dataclass
+class LatticeState:
+    """Messages (4, 2, R+2, K+2) laid out as numpy_lattice says, a residual and a free energy (NaN on large lattices) a step."""
+
+    messages: Array
+    residual: Array
+    free_energy: Array
+    step: int
+
+
+@dataclass(frozen=True)
+class BinaryLattice:
+    """Biases (R, C), weights to the right and down (R, C), 0 past the border.  held  (R, C) units at their evidence, all 0 there."""
+
+    bias: Array
+    right: Array
+    down: Array
+    constant: float
+    held: Array
+
+
+def find_lattice(network: Network) -> BinaryLattice | str:
+    """The lattice that a network is, or in words why it is none that ratios can be used on."""
+    if network.shape is None or int(np.prod(network.shape)) != network.count:
+        return "needs a network made as a grid"
+    if network.observations():
+        return "takes no observed marginals"
+    try:
+        machine = coupling_list(network, "bp")
+    except BadUsage:
+        return "needs two-state variables and positive pairs"
+    return _place_machine(machine, int(network.shape[0]), int(network.shape[1]))
+
+
+def _place_machine(machine: CouplingList, rows: int, columns: int) -> BinaryLattice | str:
+    i, apart = np.minimum(machine.i, machine.j), np.abs(machine.j - machine.i)
+    down = apart == columns
+    to_right = ~down & (apart == 1) & ((i + 1) % columns != 0)
+    if not (to_right | down).all():
+        return "needs neighbours on the grid alone"
+    size, shape = rows * columns, (rows, columns)
+    right = np.bincount(i[to_right], machine.w[to_right], size).reshape(shape)
+    below = np.bincount(i[down], machine.w[down], size).reshape(shape)
+    bias = machine.b.reshape(shape)
+    reach = np.abs(bias)
+    reach += np.abs(right)
+    reach += np.abs(below)
+    reach[:, 1:] += np.abs(right[:, :-1])
+    reach[1:] += np.abs(below[:-1])
+    # A message (1 + e^w c)/(1 + c) is between 1 and e^w, so e^w c, with c of e^b and the other messages, is within e^±(|b| + Σ |w|).
+    if reach.max(initial=0.0) > LARGEST_SUM:
+        return f"needs weights that sum to at most {LARGEST_SUM:g} at a unit"
+    return BinaryLattice(bias, right, below, machine.constant, machine.held.reshape(shape))
+
+
+@dataclass(frozen=True)
+class RowBand:
+    """Of some rows: their share of the Bethe free energy, means (r, C), the largest difference between a unit's marginal and that of
+    a pair, and beliefs of the pairs to the right and down, (E, 2, 2)."""
+
+    energy: float
+    mean: Array
+    gap: float
+    right: Array
+    down: Array
+
+
+class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
+    """`bp` with the checkerboard schedule."""
+
+    state = LatticeState
+
+    def __init__(self, network: Network, settings: InferenceSettings, found: BinaryLattice, map: Map = map) -> None:
+        self.network, self.settings, self.lattice, self.map = network, settings, found, map
+        self.sweeps = 1 if found.bias.size <= SMALL else SWEEPS
+        self.steps = -(-settings.iterations // self.sweeps)
+        self.bands = range(0, len(found.bias), BAND)
+        self.bias = split_colours(np.exp(found.bias))
+        self.weight = np.empty((4, *self.bias.shape))
+        for side, w in enumerate((np.roll(found.right, 1, axis=1), found.right, np.roll(found.down, 1, axis=0), found.down)):
+            self.weight[side] = split_colours(np.exp(w))
+
+    def init(self) -> LatticeState:
+        """Messages that say nothing."""
+        return LatticeState(np.ones_like(self.weight), np.empty(0), np.empty(0), 0)
+
+    def step(self, state: LatticeState) -> LatticeState:
+        """One sweep, on large lattices four, the last one checked."""
+        change, energy = self._sweep(state.messages), np.nan
+        if self.sweeps == 1:
+            energy = self._energy(list(self.map(lambda low: self._band(state.messages, low, False), self.bands)))
+        return LatticeState(state.messages, np.append(state.residual, change), np.append(state.free_energy, energy), state.step + 1)
+
+    def _sweep(self, messages: Array) -> float:
+        """All messages as often as a step does; the largest change of the last time.  Tiles that narrow, then the gaps between them."""
+        rows = len(self.lattice.bias)
+        count = max(1, rows // TILE & ~1)
+        bounds = [rows * k // count for k in range(count + 1)]
+
+        def narrow(k: int) -> float:
+            first, last = k > 0, k < count - 1
+            return fast.lattice_tile(messages, self.weight, self.bias, True, self.sweeps, bounds[k], bounds[k + 1], int(first), -int(last))
+
+        def between(at: int) -> float:
+            return fast.lattice_tile(messages, self.weight, self.bias, True, self.sweeps, at, at, -1, 1)
+
+        changes: list[float] = [*self.map(narrow, range(count)), *self.map(between, bounds[1:-1])]
+        return max(changes)
+
+    def bytes_needed(self, state: LatticeState) -> tuple[int, str]:
+        """Of the beliefs, and of what the bands at work take."""
+        units, columns = self.lattice.bias.shape
+        stored = 3 if self.settings.output_marginals == "nodes" else 30
+        return 8 * (stored * units * columns + 100 * BAND * columns), "the beliefs"
+
+    def _energy(self, bands: list[RowBand]) -> float:
+        """The Bethe free energy (2.50); a held unit counts as a fair coin, which is taken off."""
+        return sum(band.energy for band in bands) - self.lattice.constant + int(self.lattice.held.sum()) * math.log(2)
+
+    def _band(self, messages: Array, low: int, keep: bool = True) -> RowBand:
+        """The rows from `low` on; with `keep` the beliefs of their pairs."""
+        rows, columns = self.lattice.bias.shape
+        high, last = min(low + BAND, rows), min(low + BAND + 1, rows)
+        left, right, up, down = (np.log(join_colours(part[:, low : last + 2], columns)) for part in messages)
+        total = self.lattice.bias[low:last] + left + right + up + down
+        m, free = _sigmoid_and_softplus(total)
+        own, joined = slice(0, high - low), min(high, rows - 1) - low  # rows of the band, and how many of them have a row below
+        # 2.50 with ψ_ij = e^{w x_i x_j}: Σ b log(b/ψ) of a pair with log cavity ratios ci, cj is ci P(i) + cj P(j) − log Σ exp, as
+        # w P(i, j) cancels; and Σ b log b of a unit with log ratio t is t m − log(1 + e^t).  A cavity ratio is that of all that
+        # enters a unit less the message across the pair (5.6).
+        energy = -float(np.sum(self.lattice.bias[low:high] * m[own]))
+        energy += float(np.sum((1 - self._degree(low, high)) * (total * m - free)[own]))
+        across = _pair_beliefs(total[own, :-1] - right[own, :-1], total[own, 1:] - left[own, 1:], self.lattice.right[low:high, :-1])
+        below = slice(1, joined + 1)
+        along = _pair_beliefs(total[:joined] - down[:joined], total[below] - up[below], self.lattice.down[low : low + joined])
+        gap = 0.0
+        for p, first, second in ((across, m[own, :-1], m[own, 1:]), (along, m[:joined], m[below])):
+            energy += p.energy
+            gap = max(gap, float(np.abs(p.first - first).max(initial=0.0)), float(np.abs(p.second - second).max(initial=0.0)))
+        none = np.empty((0, 2, 2))
+        return RowBand(energy, m[own], gap, across.tables() if keep else none, along.tables() if keep else none)
+
+    def _degree(self, low: int, high: int) -> Array:
+        """(rows, C) how many neighbours the units of some rows have."""
+        rows, columns = self.lattice.bias.shape
+        r, c = np.arange(low, high)[:, None], np.arange(columns)
+        found: Array = (r > 0) * 1 + (r < rows - 1) + (c > 0) + (c < columns - 1)
+        return found
+
+    def result(self, state: LatticeState) -> InferenceResult:
+        """Beliefs and the Bethe log Z."""
+        keep = self.settings.output_marginals == "all"
+        bands = list(self.map(lambda low: self._band(state.messages, low, keep), self.bands))
+        m = np.concatenate([band.mean for band in bands]).ravel()
+        energy, held = self._energy(bands), self.lattice.held.ravel()
+        nodes: Sequence[Array] = FlatMarginals(np.stack([1 - m, m], axis=-1).ravel(), 2 * np.arange(len(m) + 1))
+        cliques: Sequence[Factor] = self._cliques(bands) if keep else no_cliques(self.network.cardinality)
+        if held.any():
+            nodes = [np.ones(1) if is_held else p for p, is_held in zip(nodes, held.tolist(), strict=True)]
+            cliques = [(scope, _drop_held_states(scope, p, held)) for scope, p in cliques]
+        sweeps, (rows, columns) = self.sweeps * state.step, self.lattice.bias.shape
+        updates = 2 * sweeps * (rows * (columns - 1) + columns * (rows - 1))
+        attributes = convergence_attributes(energy, self.met(state), sweeps, state.residual, state.free_energy, propagation_updates=updates)
+        return InferenceResult(nodes, cliques, attributes | {"consistency_gap": max(band.gap for band in bands)})
+
+    def _cliques(self, bands: list[RowBand]) -> FlatCliques:
+        """All pairs to the right, then all pairs down."""
+        rows, columns = self.lattice.bias.shape
+        at = np.arange(rows * columns).reshape(rows, columns)
+        first = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
+        second = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
+        table = np.concatenate([band.right for band in bands] + [band.down for band in bands])
+        return pair_cliques(first, second, table, np.full(rows * columns, 2))
+
+
+def _drop_held_states(scope: tuple[int, ...], p: Array, held: Array) -> Array:
+    """A pair's belief with one state only along what is held (both of its states stood for it)."""
+    for axis, i in enumerate(scope):
+        if held[i]:
+            p = p.sum(axis=axis, keepdims=True)
+    return p
+
+
+def split_colours(values: Array) -> Array:
+    """(R, C) values by colour, (2, R+2, K+2), with ones where there is no cell."""
+    rows, columns = values.shape
+    made = np.ones((2, rows + 2, (columns + 1) // 2 + 2))
+    for p in (0, 1):
+        for parity in (0, 1):
+            part = values[parity::2, (parity + p) & 1 :: 2]
+            made[p, 1 + parity : rows + 1 : 2, 1 : 1 + part.shape[1]] = part
+    return made
+
+
+def join_colours(stored: Array, columns: int) -> Array:
+    """The inverse of `split_colours`."""
+    rows = stored.shape[1] - 2
+    values = np.empty((rows, columns))
+    for p in (0, 1):
+        for parity in (0, 1):
+            part = values[parity::2, (parity + p) & 1 :: 2]
+            part[...] = stored[p, 1 + parity : rows + 1 : 2, 1 : 1 + part.shape[1]]
+    return values
+
+
+def _sigmoid_and_softplus(t: Array) -> tuple[Array, Array]:
+    """1/(1 + e^−t) and log(1 + e^t)."""
+    small = np.exp(-np.abs(t))
+    share = 1 / (1 + small)
+    return np.where(t >= 0, share, small * share), np.maximum(t, 0.0) + np.log1p(small)
+
+
+@dataclass(frozen=True)
+class PairBeliefs:
+    """Beliefs of pairs, by state 00, 01, 10, 11; P(x = 1) of both ends; Σ (ci P(i) + cj P(j) − log Σ exp)."""
+
+    states: tuple[Array, Array, Array, Array]
+    first: Array
+    second: Array
+    energy: float
+
+    def tables(self) -> Array:
+        """(E, 2, 2)."""
+        found: Array = np.stack(self.states, axis=-1).reshape(-1, 2, 2)
+        return found
+
+
+def _pair_beliefs(ci: Array, cj: Array, w: Array) -> PairBeliefs:
+    """Pairs with log cavity ratios ci, cj and weight w."""
+    both = ci + cj + w
+    top = np.maximum(np.maximum(ci, cj), np.maximum(both, 0.0))
+    states = [np.exp(logs - top) for logs in (0.0, cj, ci, both)]
+    total = states[0] + states[1] + states[2] + states[3]
+    for part in states:
+        part /= total
+    first, second = states[2] + states[3], states[1] + states[3]
+    energy = float(np.sum(ci * first + cj * second - (top + np.log(total))))
+    return PairBeliefs((states[0], states[1], states[2], states[3]), first, second, energy)

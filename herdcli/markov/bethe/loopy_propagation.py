@@ -1,0 +1,264 @@
+"""Loopy belief propagation (sum-product), its schedules and damping; with observed marginals, loopy iterative scaling.
+
+Where no node is fixed an iteration applies (5.23), belief propagation.  Where marginals are observed it applies (5.24) at
+those nodes, which is loopy IS (algorithm 5.1).  On trees both are exact.  Source: Teh (2003), sec. 5.3.1 and 5.6.1;
+residual schedule: Elidan, McGraw & Koller (2006).
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Protocol
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.algorithm import HasStateShapes
+from herdcli.errors import Diverged
+from herdcli.markov.bethe import free_energy as bethe
+from herdcli.markov.bethe import starts
+from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
+from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.network import Network
+from herdcli.markov.model.pairwise import PairwiseNetwork, reduce_to_pairwise
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+MESSAGES_WITH_ENERGY = 200_000  # above, the free energy is computed every tenth iteration
+SWEPT = 200_000  # messages above which sweeps come before the residual schedule
+SMALLEST_MESSAGE = 1e-300  # of a message whose largest value is 1
+PATIENCE = 20  # sweeps, of which the last half must have halved the residual
+
+
+@dataclass
+class PropagationState:
+    """Messages (flat), and a residual and a free energy an iteration.  pending and tree serve the residual schedule."""
+
+    messages: Array
+    residual: Array
+    free_energy: Array
+    updates: Array  # (2,) scaling and propagation updates
+    step: int
+    pending: Array = field(default_factory=lambda: np.empty(0))
+    tree: Array = field(default_factory=lambda: np.empty(0))
+
+
+class PropagationRun(Protocol):
+    """What a certificate is made of."""
+
+    residual: Array
+    free_energy: Array
+    updates: Array
+    step: int
+
+
+class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasStateShapes[PropagationState]):
+    """`bp` and `loopy-is` on the pairwise reduction of a network."""
+
+    state = PropagationState
+
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
+        self.network, self.settings, self.steps = network, settings, settings.iterations
+        self.graph = reduce_to_pairwise(network)
+        self.damping = settings.damping_schedule or (settings.damping,)
+        self.residual_schedule = settings.schedule in ("auto", "residual") and self.damping == (0.0,)
+        # What changes most is looked for all over memory, so that where messages fill no cache it takes six times as long as sweeps.
+        self.sweeping = self.residual_schedule and settings.schedule == "auto" and 2 * self.graph.edges > SWEPT
+        self.fixed, self.target = self.graph.fixed_marginals(network.observations())
+        self.order = forward_backward_order(self.graph)
+        self.scratch = self.graph.scratch()
+        self.layout: bethe.BeliefLayout | None = None
+        self.note = reduction_note(self.graph)
+
+    def like(self) -> PropagationState:
+        """The first messages; those by residual are not propagated yet."""
+        first = starts.initial_messages(self.settings, self.graph)
+        state = PropagationState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
+        if self.residual_schedule and not self.sweeping:
+            self._room(state)
+        return state
+
+    def _room(self, state: PropagationState) -> None:
+        """What the residual schedule keeps beside the messages."""
+        state.pending = state.messages.copy()
+        state.tree = np.zeros(2 << max(1, (2 * self.graph.edges - 1).bit_length()))
+
+    def init(self) -> PropagationState:
+        """Uniform messages, or random ones."""
+        state = self.like()
+        if len(state.tree):
+            self._look(state)
+        return state
+
+    def _look(self, state: PropagationState) -> None:
+        """Every message's next one, and how much it would change."""
+        every = np.arange(2 * self.graph.edges, dtype=np.int32)
+        self._check(self._update(every, state.messages, state.pending, 0.0)[1])
+        level = largest_changes(state.messages, state.pending, self.graph.message_offset)
+        leaves = len(state.tree) // 2
+        state.tree[leaves : leaves + len(level)] = level
+        while leaves > 1:
+            state.tree[leaves // 2 : leaves] = state.tree[leaves : 2 * leaves].reshape(-1, 2).max(axis=1)
+            leaves //= 2
+
+    def step(self, state: PropagationState) -> PropagationState:
+        """Every message once (residual: as many updates as there are messages)."""
+        if self.sweeping and not len(state.tree) and is_slow(state.residual):
+            self._room(state)
+            self._look(state)
+        if len(state.tree):
+            residual, bad = fast.residual_updates(
+                len(self.order), state.messages, state.pending, state.tree, self.graph.arrays, self.fixed, self.target, self.scratch
+            )
+        else:
+            parallel = self.settings.schedule == "parallel"
+            out = state.messages.copy() if parallel else state.messages
+            damping = self.damping[min(state.step * len(self.damping) // self.steps, len(self.damping) - 1)]
+            residual, bad = self._update(self.order, state.messages, out, damping)
+            # Where an undamped update changes a message by δ, a damped one does by (1 − damping) δ (5.28,
+            # whose α is 1 − damping; in logarithms 5.29): heavy damping would look like convergence.
+            residual /= 1 - damping  # what an undamped update would change, to first order
+            state.messages = out
+        self._check(bad)
+        scaling = int(self.fixed[self.graph.tail[self.order]].sum())
+        energy = np.nan
+        if self.graph.edges * 2 <= MESSAGES_WITH_ENERGY or state.step % 10 == 9:
+            energy = bethe.free_energy(self.graph, self.beliefs(state))
+        return PropagationState(
+            state.messages,
+            np.append(state.residual, residual),
+            np.append(state.free_energy, energy),
+            state.updates + np.array([scaling, len(self.order) - scaling]),
+            state.step + 1,
+            state.pending,
+            state.tree,
+        )
+
+    def _update(self, order: Array, source: Array, out: Array, damping: float) -> tuple[float, int]:
+        geometric = self.settings.damping_kind == "geometric"
+        return fast.update_messages(order, source, out, self.graph.arrays, self.fixed, self.target, damping, geometric, self.scratch)
+
+    def _check(self, bad: int) -> None:
+        refuse_zero_message(self.network, self.graph, bad)
+
+    def met(self, state: PropagationState) -> bool:
+        """Is the residual at the tolerance?  (NaN is not.)"""
+        return self.graph.edges == 0 or super().met(state)
+
+    def beliefs(self, state: PropagationState) -> bethe.PairBeliefs:
+        """Beliefs of the present messages."""
+        if self.layout is None and 2 * self.graph.edges <= MESSAGES_WITH_ENERGY:
+            self.layout = bethe.belief_layout(self.graph)
+        return bethe.beliefs(self.graph, state.messages, self.fixed, self.target, self.layout)
+
+    def bytes_needed(self, state: PropagationState) -> tuple[int, str]:
+        """Of the beliefs, or of the dense inverse."""
+        return result_memory(self.graph, self.settings.linear_response)
+
+    def result(self, state: PropagationState) -> InferenceResult:
+        """Beliefs and the Bethe log Z."""
+        response = self.fixed if self.settings.linear_response else None
+        warning = lost_state_warning(self.network, self.graph, state.messages, self.fixed)
+        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response, warning)
+
+
+def lost_state_warning(network: Network, graph: PairwiseNetwork, messages: Array, fixed: Array) -> str:
+    """A warning where a message is zero, or nearly, at a state that the zeros of the factors allow: a float64 did not hold it.
+
+    "" where nothing is lost.  With given marginals, which may have zeros of their own, nothing is said.
+    """
+    small = messages < SMALLEST_MESSAGE
+    if not small.any() or fixed.any():
+        return ""
+    place = bethe.state_positions(graph)
+    lost = np.flatnonzero(small & (graph.potential[place] > 0))
+    if not len(lost):
+        return ""
+    edge = int(np.searchsorted(graph.message_offset, lost[0], side="right")) - 1
+    head = int(graph.head[edge])
+    name = network.name(head) if head < graph.variables else "a larger factor"
+    return f"messages to {name} span more than a float64 holds, so its least likely states are lost; --algorithm junction-tree or gbp"
+
+
+def is_slow(residual: Array) -> bool:
+    """Have sweeps of all messages come no nearer to a fixed point of late?"""
+    return len(residual) >= PATIENCE and not residual[-1] < 0.5 * residual[-1 - PATIENCE // 2]
+
+
+def largest_changes(before: Array, after: Array, offset: Array) -> Array:
+    """(E,) the largest change of any entry of each message relative to the larger of the two, by which `fast.update_messages` counts.
+
+    before, after  (M,) positive or 0.  offset  (E + 1,) where each message begins.
+    """
+    larger = np.maximum(before, after)
+    change = np.divide(np.abs(after - before), larger, out=np.zeros_like(larger), where=larger > 0)
+    return np.maximum.reduceat(change, offset[:-1]) if len(offset) > 1 else np.zeros(0)
+
+
+def result_memory(graph: PairwiseNetwork, linear_response: bool) -> tuple[int, str]:
+    """Bytes of the beliefs, or of linear response, and what they are for."""
+    if linear_response:
+        return 24 * int(graph.cardinality[: graph.variables].sum()) ** 2, "the linear response"
+    return 16 * (len(graph.table) + int(graph.message_offset[-1])), "the beliefs"
+
+
+def bethe_result(
+    network: Network,
+    graph: PairwiseNetwork,
+    found: bethe.PairBeliefs,
+    state: PropagationRun,
+    converged: bool,
+    response: Array | None = None,
+    warning: str = "",
+) -> InferenceResult:
+    """Beliefs, −F as log Z, and the certificate of a run on messages.
+
+    response  (N,) uint8 the nodes with an observed marginal, where covariances by linear response are wanted.
+    """
+    energy = bethe.free_energy(graph, found)
+    nodes, cliques = bethe.to_network(graph, found, network.cardinality)
+    covariance = None
+    if response is not None:
+        from herdcli.markov.bethe import bethe_hessian  # with SciPy's sparse matrices, which take as long to import as small runs do
+
+        covariance = bethe_hessian.linear_response_covariance(graph, found, response, network.count)
+    attributes = convergence_attributes(
+        energy, converged, state.step, state.residual, state.free_energy,
+        scaling_updates=int(state.updates[0]),
+        propagation_updates=int(state.updates[1]),
+        covariance=covariance,
+    )  # fmt: skip
+    return InferenceResult(nodes, cliques, attributes, warning)
+
+
+def forward_backward_order(graph: PairwiseNetwork) -> Array:
+    """Directed edges towards higher nodes by rising tail, then towards lower ones by falling tail; exact in one pass
+    where nodes are numbered along a chain."""
+    every = np.arange(2 * graph.edges)
+    up = graph.head > graph.tail
+    forward, back = every[up], every[~up]
+    forward = forward[np.argsort(graph.tail[forward], kind="stable")]
+    back = back[np.argsort(-graph.tail[back], kind="stable")]
+    return np.concatenate([forward, back]).astype(np.int32)
+
+
+def reduction_note(graph: PairwiseNetwork) -> str:
+    """What the user is told of larger factors."""
+    if not graph.auxiliary:
+        return ""
+    count = len(graph.auxiliary)
+    what, made = ("one factor", "an auxiliary node") if count == 1 else (f"{count} factors", "auxiliary nodes")
+    return f"{what} over three variables or more became {made} (Weiss & Freeman 2001)"
+
+
+def refuse_zero_message(network: Network, graph: PairwiseNetwork, bad: int) -> None:
+    """Raise Diverged where an update left no state.  Zeros alone never do (support.py), but values that a float64 does not hold, and
+    given marginals that zeros contradict."""
+    if bad < 0:
+        return
+    i, j = int(graph.tail[bad]), int(graph.head[bad])
+    names = [network.name(k) if k < graph.variables else "a larger factor" for k in (i, j)]
+    hint = "zeros and small values of the factors are too much for its messages: --algorithm junction-tree, double-loop or gibbs"
+    if network.observations():
+        hint = "the observed marginals contradict each other or the zeros of the factors: --ignore-observed leaves the stored ones out"
+    raise Diverged(f"the message from {names[0]} to {names[1]} is zero everywhere", hint=hint)

@@ -1,0 +1,111 @@
+"""A damped Newton step on the marginals of all hidden variables at once, which UPS starts its next iteration from.
+
+Where a step of UPS ends, the Bethe free energy has no slope along the marginals of free variables, and along those of the
+clamped ones the slope log b_i − log ψ_i − Σ_k log M_ki.  The step minimises the model with the curvature plus a multiple of
+Fisher's metric (Levenberg–Marquardt), by conjugate gradients; where they meet negative curvature the multiple grows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from herdcli.markov.bethe import free_energy as bethe
+from herdcli.markov.bethe.bethe_hessian import bethe_hessian
+from herdcli.markov.model.pairwise import PairwiseNetwork
+from herdcli.schema import Array
+
+ACCURACY = 0.01  # of the linear system, in the preconditioner's norm
+MOST = 2000  # iterations on it
+LEAST_SHIFT = 1e-3  # once the curvature is negative somewhere
+LARGEST_SHIFT = 1e12
+
+
+def newton_proposal(
+    graph: PairwiseNetwork,
+    found: bethe.PairBeliefs,
+    messages: Array,
+    observed: Array,
+    clamped: Array,
+    shift: float,
+    accuracy: float,
+    reach: float,
+) -> tuple[Array, float] | None:
+    """Marginals of all nodes after the step, and the multiple of the metric that it took; None where there is no step.
+
+    found      beliefs of an iteration that has ended, of `messages`.  observed (N,) uint8.  clamped  nodes, increasing.
+    reach      largest change of any log b.
+    """
+    try:
+        second = bethe_hessian(graph, found, observed)
+    except np.linalg.LinAlgError:
+        return None
+    slope = _gradient(graph, found, messages, clamped, second.index, second.reference)
+    scale = second.metric.diagonal()
+    with np.errstate(invalid="ignore"):
+        diagonal = second.factors.diagonal() + second.weight * scale
+    if not (np.isfinite(slope).all() and np.isfinite(second.factors.data).all() and np.isfinite(scale).all()):
+        return None
+    while True:
+        step = conjugate_gradients(second.matrix(shift), np.abs(diagonal) + shift * scale, -slope, min(ACCURACY, accuracy))
+        if step is not None:
+            break
+        shift = max(4 * shift, LEAST_SHIFT)
+        if shift > LARGEST_SHIFT:
+            return None
+    return _move_marginal(graph, found.node, second.index, second.reference, step, reach), shift
+
+
+def _gradient(graph: PairwiseNetwork, found: bethe.PairBeliefs, messages: Array, clamped: Array, index: Array, reference: Array) -> Array:
+    """∂F/∂b over the coordinates."""
+    owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # dG_ij = Σ log(b_ij/ψ_ij) db_ij has slope log w_i in b_i, with w_i = b_i/M_ji where i is
+        # clamped (5.24).  So ∂F/∂b_i = Σ_j (log b_i − log M_ji) + (1 − n) log b_i − log ψ_i, in which n
+        # log b_i cancel.  Where i is free 5.5 makes it a constant, and Σ db_i = 0 takes constants out.
+        value = np.log(found.node) - np.log(graph.potential) - np.bincount(bethe.state_positions(graph), np.log(messages), len(owner))
+        value -= value[reference[owner]]
+    among = np.isin(owner, clamped) & (index >= 0)
+    slope = np.zeros(int(index.max(initial=-1)) + 1)
+    slope[index[among]] = value[among]
+    return slope
+
+
+def _move_marginal(graph: PairwiseNetwork, node: Array, index: Array, reference: Array, step: Array, reach: float) -> Array:
+    owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
+    inside = index >= 0
+    change = np.zeros(len(node))
+    change[inside] = step[index[inside]]
+    change[reference] = -np.bincount(owner, change, graph.nodes)
+    # b e^{Δ/b} = b + Δ to first order, and positive whatever Δ; a plain sum
+    # would leave the simplex where the quadratic model reaches too far.
+    relative = np.divide(change, node, out=np.zeros_like(node), where=node > 0)
+    moved = node * np.exp(np.clip(relative, -reach, reach))
+    result: Array = moved / np.bincount(owner, moved, graph.nodes)[owner]
+    return result
+
+
+def conjugate_gradients(matrix: csr_matrix, diagonal: Array, right: Array, accuracy: float) -> Array | None:
+    """x of matrix x = right, preconditioned by a diagonal; None once the matrix is seen not to be positive definite.
+
+    Source: Hestenes & Stiefel (1952).
+    """
+    x, rest = np.zeros_like(right), right.copy()
+    scaled = rest / diagonal
+    direction, size = scaled.copy(), float(rest @ scaled)
+    goal = accuracy * accuracy * size
+    for _ in range(MOST):
+        if not size > goal:
+            break
+        image = matrix @ direction
+        bend = float(direction @ image)
+        if not bend > 0:
+            return None
+        # Along a direction d the model ½ x'Ax − r'x is least at x + (r'P⁻¹r / d'Ad) d, r the residual and P the
+        # preconditioner; the next direction is P⁻¹r made A-conjugate to d by the ratio of r'P⁻¹r after and before.
+        x += (size / bend) * direction
+        rest -= (size / bend) * image
+        scaled = rest / diagonal
+        before, size = size, float(rest @ scaled)
+        direction = scaled + (size / before) * direction
+    return x

@@ -1,0 +1,204 @@
+"""Exact inference in templates of two slices by the interface algorithm: filtering, prediction and smoothing, slice by slice.
+
+All that a slice says of the next one goes through the interface, the variables that the next depends on.  With α_t the distribution of
+slice t's interface given the rows up to t, and β_t what later rows say of it,
+
+    α_t ∝ Σ α_{t−1} P(slice t | interface t−1) e_t        β_{t−1} = Σ P(slice t | interface t−1) e_t β_t
+
+each a propagation on one junction tree that holds both interfaces.  α and β are logarithms.  Smoothing keeps α of every √T-th slice
+and works out those in between again.  Source: Murphy (2002), sec. 3.4; Griewank & Walther (2000) for checkpoints.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact import junction_tree
+from herdcli.markov.exact.elimination import fill_order
+from herdcli.markov.exact.junction_tree import CalibratedTree
+from herdcli.markov.method import Stepwise
+from herdcli.markov.model.network import Factor, build_network
+from herdcli.markov.model.slice_tasks import SliceTask
+from herdcli.markov.model.slice_templates import SliceTemplate
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+NONE = -1  # no evidence
+
+
+class SliceTree:
+    """The junction tree of one slice and the interface before it; of the first slice, which has none before it.
+
+    Variables are the interface before, 0 … k−1, and those of the slice, k … k+n−1.
+    """
+
+    def __init__(self, template: SliceTemplate, *, first: bool) -> None:
+        interface = template.interface()
+        before = [] if first else interface
+        self.offset, n = len(before), template.count
+        place = {i: k for k, i in enumerate(before)} | {i + n: self.offset + i for i in range(n)}
+        factors: list[Factor] = list(template.first) if first else [(tuple(place[i] for i in s), t) for s, t in template.transition]
+        states = [*template.cardinality[before].tolist(), *template.cardinality.tolist()]
+        self.before, self.after = tuple(range(self.offset)), tuple(self.offset + i for i in interface)
+        singles = [((self.offset + i,), np.ones(template.cardinality[i])) for i in range(n)]
+        held = [(scope, np.ones([states[i] for i in scope])) for scope in (self.before, self.after)]
+        network = build_network(states, [*singles, *held, *factors])
+        order = np.array(fill_order(network, 0))
+        self.tree = junction_tree.plan_tree(network, order, whole=True)
+        self.tables = junction_tree.initial_tables(network, self.tree)
+        self.states = network.cardinality.tolist()
+        self.homes, self.home_before, self.home_after = self.tree.home[:n], self.tree.home[n], self.tree.home[n + 1]
+        self.network = network
+
+    def bytes_needed(self) -> int:
+        """Memory of a propagation."""
+        return self.tree.bytes_needed(self.network)
+
+    def propagate(self, alpha: Array, row: Array, beta: Array | None = None) -> CalibratedTree:
+        """All of the slice given what came before, its row of states (NONE where there is no evidence), and what comes later.
+
+        Raises NegativeResult where that is impossible.
+        """
+        tables = [table.copy() for table in self.tables]
+        if self.offset:
+            junction_tree.multiply_into_clique(tables, self.tree, self.home_before, self.before, alpha, self.states)
+        if beta is not None and self.after:
+            junction_tree.multiply_into_clique(tables, self.tree, self.home_after, self.after, beta, self.states)
+        for i in np.flatnonzero(row != NONE).tolist():
+            own = np.full(self.states[self.offset + i], -np.inf)
+            own[row[i]] = 0.0
+            junction_tree.multiply_into_clique(tables, self.tree, self.homes[i], (self.offset + i,), own, self.states)
+        return junction_tree.calibrate_tables(self.tree, tables, self.states)
+
+    def marginals(self, found: CalibratedTree) -> Array:
+        """The marginals of the slice's variables, one after the other."""
+        made = [np.exp(junction_tree.clique_log_marginal(found, k, (self.offset + i,)) - found.log_z) for i, k in enumerate(self.homes)]
+        return np.concatenate([p / p.sum() for p in made])
+
+    def interface_after(self, found: CalibratedTree) -> Array:
+        """log α of the slice."""
+        return junction_tree.clique_log_marginal(found, self.home_after, self.after) - found.log_z
+
+    def interface_before(self, found: CalibratedTree, alpha: Array) -> Array:
+        """log β of the slice before, up to a constant; 0 where α excludes a state, of which it says nothing."""
+        joint = junction_tree.clique_log_marginal(found, self.home_before, self.before)
+        with np.errstate(invalid="ignore"):
+            beta = np.where(np.isneginf(alpha), 0.0, joint - alpha)
+        return np.asarray(beta - beta.max(initial=-np.inf))
+
+
+@dataclass
+class SliceState:
+    """step  slices done forwards, then blocks done backwards; kept  α at the beginning of blocks, or of the last slices.
+
+    answers (T, P)  marginals; log_z (T,)  log probability of each row given those before; alpha  after the last slice; beta  before the
+    first slice of the last block.
+    """
+
+    answers: Array
+    log_z: Array
+    alpha: Array
+    beta: Array
+    kept: Array
+    step: int
+
+
+class SliceInference(Stepwise[SliceState]):
+    """Marginals of every slice; a step is a slice, or of smoothing's way back a block of √T of them."""
+
+    state = SliceState
+
+    def __init__(self, template: SliceTemplate, rows: Array, task: SliceTask) -> None:
+        """rows (T, n) int64 states, NONE where there is no evidence."""
+        self.template, self.rows, self.task = template, rows, task
+        self.trees = SliceTree(template, first=True), SliceTree(template, first=False)
+        self.block = max(1, math.isqrt(max(0, len(rows) - 1)) + 1)
+        self.blocks = -(-len(rows) // self.block) if task.kind == "smoothing" else 0
+        self.steps = len(rows) + self.blocks
+        self.shape = tuple(template.cardinality[template.interface()].tolist())
+        self.none = np.full(template.count, NONE)
+
+    def init(self) -> SliceState:
+        """Nothing done."""
+        T, kept = len(self.rows), {"smoothing": self.blocks, "lag": self.task.steps + 1}.get(self.task.kind, 0)
+        answers = np.full((T, int(self.template.cardinality.sum())), np.nan)
+        return SliceState(answers, np.full(T, np.nan), np.zeros(self.shape), np.zeros(self.shape), np.zeros((kept, *self.shape)), 0)
+
+    def memory(self) -> int:
+        """Of the marginals, of kept interfaces and of one propagation."""
+        kept = max(self.blocks + self.block, self.task.steps + 1) if self.task.kind in ("smoothing", "lag") else 1
+        interface: int = math.prod(self.shape)
+        return 8 * (len(self.rows) * (int(self.template.cardinality.sum()) + 1) + kept * interface) + max(
+            t.bytes_needed() for t in self.trees
+        )
+
+    words = "the marginals of all slices and one junction tree"
+
+    def step(self, state: SliceState) -> SliceState:
+        """One slice forwards, or one block backwards."""
+        if state.step < len(self.rows):
+            self._forward_slices(state, state.step)
+        else:
+            self._backward_block(state, self.blocks - 1 - (state.step - len(self.rows)))
+        state.step += 1
+        return state
+
+    def _propagate(self, t: int, alpha: Array, row: Array, beta: Array | None = None) -> tuple[SliceTree, CalibratedTree]:
+        tree = self.trees[t > 0]
+        try:
+            return tree, tree.propagate(alpha, row, beta)
+        except NegativeResult:
+            raise NegativeResult(f"row {t} has probability 0 given the rows before it") from None
+
+    def _forward_slices(self, state: SliceState, t: int) -> None:
+        before = state.alpha
+        tree, found = self._propagate(t, before, self.rows[t])
+        state.log_z[t] = found.log_z
+        state.alpha = tree.interface_after(found)
+        kind, many = self.task.kind, self.task.steps
+        if kind == "filtering":
+            state.answers[t] = tree.marginals(found)
+        elif kind == "prediction":
+            alpha = state.alpha
+            for _ in range(many):
+                ahead, later = self._propagate(1, alpha, self.none)
+                alpha = ahead.interface_after(later)
+            state.answers[t] = ahead.marginals(later)
+        elif kind == "lag":
+            state.kept = np.roll(state.kept, -1, axis=0)
+            state.kept[-1] = before
+            last = t == len(self.rows) - 1
+            self._smooth(state, list(range(max(0, t - many), t + 1)), None, state.kept[-min(many, t) - 1 :], every=last)
+        elif t % self.block == 0:
+            state.kept[t // self.block] = before
+
+    def _smooth(self, state: SliceState, slices: list[int], beta: Array | None, alphas: Array, *, every: bool) -> Array:
+        """Backwards over some slices, alphas those before each; the answer of the first, or of every one.  Returns β before the first."""
+        for t, alpha in zip(reversed(slices), alphas[::-1], strict=True):
+            tree, found = self._propagate(t, alpha, self.rows[t], beta)
+            if every or (t == slices[0] and len(slices) > self.task.steps):
+                state.answers[t] = tree.marginals(found)
+            beta = tree.interface_before(found, alpha) if t else np.zeros(self.shape)
+        assert beta is not None
+        return beta
+
+    def _backward_block(self, state: SliceState, number: int) -> None:
+        """The slices of a block: α forwards again, then β."""
+        slices = list(range(number * self.block, min(len(self.rows), (number + 1) * self.block)))
+        alphas = [state.kept[number]]
+        for t in slices[:-1]:
+            tree, found = self._propagate(t, alphas[-1], self.rows[t])
+            alphas.append(tree.interface_after(found))
+        last = number == self.blocks - 1
+        state.beta = self._smooth(state, slices, None if last else state.beta, np.array(alphas), every=True)
+
+    def bytes_needed(self, state: SliceState | None) -> tuple[int, str]:
+        """Nothing beside the state."""
+        return 0, ""
+
+    def result(self, state: SliceState) -> tuple[Array, Array]:
+        """(T, P) marginals and (T,) log probabilities of the rows, each given those before."""
+        return state.answers, state.log_z

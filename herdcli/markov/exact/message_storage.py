@@ -1,0 +1,205 @@
+"""Where the messages of a junction tree are kept, and which of them: all, or those at the ends of stretches of the collecting pass.
+
+The cliques are visited child before parent, depth first, the branch that needs most memory first (Sethi & Ullman 1970), so that few
+messages wait for their parents at any time.  Cut into stretches, only what waits at the ends of stretches is kept, and the way
+back makes the rest of each stretch again: one more collecting pass, and of a chain of n cliques 2√n messages in place of n (as in
+the sweeps of hidden Markov models over long sequences; Griewank & Walther 2000).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from herdcli.markov.exact.junction_tree import JunctionTreeLayout
+from herdcli.markov.exact.separator_states import PossibleColumns
+from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+class MessageStore(Protocol):
+    """A place for arrays by number."""
+
+    def put(self, k: int, message: Array) -> None:
+        """Keep one, in place of what was kept by this number."""
+        ...
+
+    def get(self, k: int) -> Array:
+        """One that is kept."""
+        ...
+
+    def drop(self, k: int) -> None:
+        """Forget one."""
+        ...
+
+
+class MemoryMessageStore:
+    """In memory."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, Array] = {}
+
+    def put(self, k: int, message: Array) -> None:
+        """Keep one."""
+        self.of[k] = message
+
+    def get(self, k: int) -> Array:
+        """One that is kept."""
+        return self.of[k]
+
+    def drop(self, k: int) -> None:
+        """Forget one."""
+        del self.of[k]
+
+
+@dataclass(frozen=True)
+class MessageSchedule:
+    """Cliques in the order of the collecting pass, where its stretches begin (and the end), and the most numbers kept at once.
+
+    largest  numbers of what one clique needs at once: its own message, its children's, and their new ones.
+    """
+
+    sequence: list[int]
+    cuts: list[int]
+    most: int
+    largest: int
+
+
+Among = Sequence[PossibleColumns | None]  # of each message the possible states, where it holds those alone
+
+
+def separator_sizes(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> list[int]:
+    """Numbers in the message of each clique to its parent."""
+    states = network.cardinality.tolist()
+    sizes = [math.prod(states[i] for i in scope[1:]) for scope in tree.scopes]
+    if among is None:
+        return sizes
+    return [size if columns is None else columns.numbers for size, columns in zip(sizes, among, strict=True)]
+
+
+def single_stretch_schedule(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> MessageSchedule:
+    """One stretch."""
+    sizes = separator_sizes(tree, network, among)
+    most = sum(sizes) + _largest_children_total(tree, sizes) + 2 * largest_open_messages(tree, among)  # of messages and of marginals
+    return MessageSchedule(list(range(len(sizes))), [0, len(sizes)], most, _largest_working_set(tree, sizes, among))
+
+
+def least_memory_schedule(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> MessageSchedule:
+    """The number of stretches with which least is kept at once."""
+    sizes = separator_sizes(tree, network, among)
+    sequence = _post_order(tree, sizes)
+    best: MessageSchedule | None = None
+    count, extra = 1, _largest_children_total(tree, sizes) + 2 * largest_open_messages(tree, among)
+    while count <= len(sequence):
+        cuts = _stretch_boundaries(sequence, sizes, count)
+        most = _largest_kept(tree, sizes, sequence, cuts) + extra
+        if best is None or most < best.most:
+            best = MessageSchedule(sequence, cuts, most, _largest_working_set(tree, sizes, among))
+        count = max(count + 1, count * 5 // 4)
+    assert best is not None
+    return best
+
+
+def largest_open_messages(tree: JunctionTreeLayout, among: Among | None) -> int:
+    """The most numbers of messages that a clique looks at whole, where it has all its states and its children their possible ones."""
+    found = [0] * len(tree.parent)
+    for p, columns in zip(tree.parent, among or (), strict=False):
+        if p >= 0 and columns is not None and among is not None and among[p] is None:
+            found[p] += columns.size + columns.count
+    return max(found, default=0)
+
+
+def _clique_children(tree: JunctionTreeLayout) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in tree.parent]
+    for k, p in enumerate(tree.parent):
+        if p >= 0:
+            found[p].append(k)
+    return found
+
+
+def _largest_children_total(tree: JunctionTreeLayout, sizes: Sequence[int]) -> int:
+    """The most that the children of one clique are told at once."""
+    told = [0] * len(sizes)
+    for k, p in enumerate(tree.parent):
+        if p >= 0:
+            told[p] += sizes[k]
+    return max(told, default=0)
+
+
+def _largest_working_set(tree: JunctionTreeLayout, sizes: Sequence[int], among: Among | None) -> int:
+    """The most that one clique needs: its message, its children's and their new ones, and what is made of one of these; and all bits."""
+    bits = sum(2 * len(columns.words) for columns in among or () if columns is not None)
+    told, widest = list(sizes), [0] * len(sizes)
+    for k, p in enumerate(tree.parent):
+        if p >= 0:
+            told[p] += 2 * sizes[k]
+            widest[p] = max(widest[p], sizes[k])
+    return bits + 2 * largest_open_messages(tree, among) + max((a + 2 * b for a, b in zip(told, widest, strict=True)), default=0)
+
+
+def _post_order(tree: JunctionTreeLayout, sizes: Sequence[int]) -> list[int]:
+    """Children before parents; of the children first the one whose work needs most beyond what it leaves."""
+    children = _clique_children(tree)
+    peak = [0] * len(sizes)
+    for k, below in enumerate(children):
+        below.sort(key=lambda c: (sizes[c] - peak[c], c))
+        waiting, most = 0, 0
+        for c in below:
+            most = max(most, waiting + peak[c])
+            waiting += sizes[c]
+        peak[k] = max(most, waiting + sizes[k])
+    sequence: list[int] = []
+    for root in (k for k, p in enumerate(tree.parent) if p < 0):
+        stack = [(root, iter(children[root]))]
+        while stack:
+            k, more = stack[-1]
+            c = next(more, -1)
+            if c >= 0:
+                stack.append((c, iter(children[c])))
+            else:
+                sequence.append(k)
+                stack.pop()
+    return sequence
+
+
+def _stretch_boundaries(sequence: Sequence[int], sizes: Sequence[int], count: int) -> list[int]:
+    """Where stretches begin that make about as many numbers each."""
+    made = np.cumsum([sizes[k] for k in sequence], dtype=np.float64)
+    inner = np.searchsorted(made, made[-1] * np.arange(1, count) / count) + 1
+    return sorted({0, *np.minimum(inner, len(sequence)).tolist(), len(sequence)})
+
+
+def waiting_cliques(tree: JunctionTreeLayout, sequence: Sequence[int], cuts: Sequence[int]) -> list[list[int]]:
+    """For each stretch the cliques of it whose parents come after it."""
+    place = {k: t for t, k in enumerate(sequence)}
+    return [
+        [k for k in sequence[low:high] if tree.parent[k] >= 0 and place[tree.parent[k]] >= high] for low, high in itertools.pairwise(cuts)
+    ]
+
+
+def _largest_kept(tree: JunctionTreeLayout, sizes: Sequence[int], sequence: Sequence[int], cuts: Sequence[int]) -> int:
+    """What waits at the ends of the stretches before, and all of the one at work."""
+    waiting = waiting_cliques(tree, sequence, cuts)
+    before, most = 0, 0
+    for (low, high), left in zip(itertools.pairwise(cuts), waiting, strict=True):
+        most = max(most, before + sum(sizes[k] for k in sequence[low:high]))
+        before += sum(sizes[k] for k in left)
+    return most
+
+
+def collect_order(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> tuple[list[int], int, int]:
+    """Of one pass towards the root: cliques in turn, and the most numbers that wait at once; and what one clique needs of them."""
+    sizes = separator_sizes(tree, network, among)
+    sequence = _post_order(tree, sizes)
+    children, waiting, most = _clique_children(tree), 0, 0
+    for k in sequence:
+        waiting += sizes[k]
+        most = max(most, waiting)
+        waiting -= sum(sizes[c] for c in children[k])
+    most += largest_open_messages(tree, among)
+    return sequence, most, min(most, _largest_working_set(tree, sizes, among))

@@ -1,0 +1,144 @@
+"""One propagation for many sets of evidence: rows are the last axis of every table, and what is said of one row says nothing of another.
+
+Each row is scaled by itself, so that rows may differ in probability by any factor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact import junction_tree, message_storage
+from herdcli.markov.exact.junction_tree import JunctionTreeLayout
+from herdcli.markov.exact.message_storage import MemoryMessageStore
+from herdcli.markov.exact.streamed_propagation import PropagationRun
+from herdcli.markov.exact.table_arithmetic import Arithmetic, LinearArithmetic, LogArithmetic
+from herdcli.markov.method import Map
+from herdcli.markov.model.network import Factor, Network, build_network, reduce_factor
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+class ImpossibleEvidence(NegativeResult):
+    """The evidence of a row has probability 0."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(f"the evidence of row {row} has probability 0")
+        self.row = row
+
+
+@dataclass(frozen=True)
+class RowResults:
+    """(…, rows) of each variable or factor that was asked for, its axes as it has them; log Z of each row.
+
+    Of impossible rows, where these are let in, NaN and −∞.
+    """
+
+    marginals: list[Array]
+    log_z: Array
+
+
+def propagate_rows(
+    network: Network, order: Array, allowed: Sequence[Array], families: bool = False, map: Map = map, *, impossible: bool = False
+) -> RowResults:
+    """Marginals of all variables, or of all `families` (the factors), given what is allowed: (states, rows) of each variable.
+
+    impossible  let rows of probability 0 in; else they raise ImpossibleRow.
+    """
+    last, rows = network.count, allowed[0].shape[1]
+    evidence: list[Factor] = [((i, last), possible.astype(np.float64)) for i, possible in enumerate(allowed)]
+    # Whole scopes, those of one state included: every clique holds the rows, as every variable has a factor with them.
+    whole = build_network(
+        [*network.cardinality.tolist(), rows], [*evidence, *(reduce_factor(network, factor) for factor in network.factors())]
+    )
+    tree = junction_tree.plan_tree(whole, np.append(order, last), whole=True)
+    asked = [[i, last] for i in range(last)]
+    if families:
+        asked = [[*(i for i in scope if network.cardinality[i] > 1), last] for scope, _ in network.factors()]
+    homes = [tree.home[a + (last if families else 0)] for a in range(len(asked))]
+    try:
+        return _RowPropagation(whole, tree, asked, homes, map, LinearArithmetic(), impossible).found_rows()
+    except FloatingPointError:
+        pass  # what the first run holds goes with the error
+    return _RowPropagation(whole, tree, asked, homes, map, LogArithmetic(), impossible).found_rows()
+
+
+class _RowPropagation(PropagationRun):
+    """One propagation.  Impossible rows go on as if nothing were known of them, and are marked."""
+
+    def __init__(
+        self,
+        network: Network,
+        tree: JunctionTreeLayout,
+        asked: list[list[int]],
+        homes: list[int],
+        map: Map,
+        arithmetic: Arithmetic,
+        impossible: bool,
+    ) -> None:
+        plan = message_storage.single_stretch_schedule(tree, network)
+        super().__init__(network, tree, plan, False, MemoryMessageStore(), map, [None] * len(tree.scopes), arithmetic)
+        self.asked = asked
+        self.scaling: list[Array] = []
+        self.lets_in, self.dead = impossible, np.zeros(int(network.cardinality[-1]), dtype=bool)
+        for a, (k, scope) in enumerate(zip(homes, asked, strict=True)):
+            self.wanted[k].append((a, scope))
+
+    def found_rows(self) -> RowResults:
+        """Both passes."""
+        with self.by.held():
+            self._collect_all()
+            self._distribute_all()
+        log_z = np.full(int(self.network.cardinality[-1]), math.fsum(self.constants))
+        for scale in self.scaling:
+            log_z = log_z + scale
+        made = []
+        for a, scope in enumerate(self.asked):
+            order = sorted(scope, key=self.tree.position.__getitem__)
+            made.append(self.marginals[a].transpose([order.index(i) for i in scope]))
+        if self.dead.any():
+            log_z[self.dead] = -math.inf
+            for marginal in made:
+                marginal[..., self.dead] = np.nan
+        return RowResults(made, log_z)
+
+    def _tops(self, table: Array) -> Array:
+        """The largest of each row."""
+        top: Array = table.max(axis=tuple(range(table.ndim - 1)))
+        return top
+
+    def _scaled(self, k: int, sent: Array) -> Array:
+        if sent.ndim == 0:  # the rows themselves were summed
+            return np.asarray(self.by.one)
+        top = self._tops(sent)
+        if (none := top == self.by.none).any():
+            if not self.lets_in:
+                raise ImpossibleEvidence(int(np.argmax(none)))
+            self.dead |= none
+            top = self._tops(self._neutralise_impossible(sent))
+        linear = isinstance(self.by, LinearArithmetic)
+        self.scaling.append(np.log(top) if linear else top)
+        return sent / top if linear else sent - top
+
+    def _neutralise_impossible(self, table: Array) -> Array:
+        """The table, in its place, with ones in impossible rows."""
+        if self.dead.any():
+            table[..., self.dead] = self.by.one
+        return table
+
+    def _told(self, above: Array) -> Array:
+        top = self._tops(self._neutralise_impossible(above))
+        return above / top if isinstance(self.by, LinearArithmetic) else above - top
+
+    def _normalised(self, table: Array) -> Array:
+        if table.ndim:
+            self._neutralise_impossible(table)
+        if table.ndim == 0 or isinstance(self.by, LinearArithmetic):
+            made: Array = table / table.sum(axis=tuple(range(table.ndim - 1)))
+            return made
+        p = np.exp(table - self._tops(table))
+        found: Array = p / p.sum(axis=tuple(range(table.ndim - 1)))
+        return found

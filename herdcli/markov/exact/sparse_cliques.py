@@ -1,0 +1,189 @@
+"""Cliques of which few columns are possible: products and marginals over those alone, and how they are found.
+
+A column is one state of all variables of a clique but its first; see `columns`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from herdcli.markov.exact.junction_tree import JunctionTreeLayout, free_scopes
+from herdcli.markov.exact.separator_states import (
+    LEAST,
+    ColumnLookup,
+    PossibleColumns,
+    column_lookup,
+    is_worthwhile,
+    pack_columns,
+    unpack_columns,
+)
+from herdcli.markov.exact.table_arithmetic import Arithmetic, BooleanArithmetic, combine_tables, fold_axes, slab_indices, slab_product
+from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+COUNTED = (1 << 22, 1 << 36)  # cells of trees whose possible states are counted
+
+
+@dataclass(frozen=True)
+class SparseFactor:
+    """A table that columns look their values up in; where it is a message over possible columns, those."""
+
+    lookup: ColumnLookup
+    values: Array
+    columns: PossibleColumns | None
+
+    def at(self, column: Array, state: int, by: Arithmetic) -> Array:
+        """The values of columns at a state of the first variable."""
+        cell = self.lookup.at(column) + state * self.lookup.first
+        if self.columns is None:
+            found: Array = self.values[cell]
+            return found
+        rank, possible = self.columns.rank(cell)
+        return np.where(possible, self.values[rank], by.none)
+
+
+def sparse_product(parts: Sequence[SparseFactor], states: int, column: Array, by: Arithmetic) -> Array:
+    """(states, n) the product of tables at columns, for each state of the first variable."""
+    made = np.full((states, len(column)), by.one)
+    for part in parts:
+        if part.lookup.first == 0:
+            by.times(made, part.at(column, 0, by), out=made)
+            continue
+        for state in range(states):
+            by.times(made[state], part.at(column, state, by), out=made[state])
+    return made
+
+
+@dataclass(frozen=True)
+class MarginalGoal:
+    """A marginal that columns add to; where it is over possible columns of a child, those."""
+
+    lookup: ColumnLookup
+    shape: tuple[int, ...]
+    values: Array
+    columns: PossibleColumns | None
+
+    def cells(self, column: Array, states: int) -> Array:
+        """(states, n) the cell of each, −1 where it is impossible."""
+        cell = self.lookup.at(column) + self.lookup.first * np.arange(states)[:, None]
+        if self.columns is None:
+            return np.broadcast_to(cell, (states, len(column)))
+        rank, possible = self.columns.rank(cell)
+        return np.broadcast_to(np.where(possible, rank, -1), (states, len(column)))
+
+    def add(self, cell: Array, table: Array, by: Arithmetic) -> None:
+        """Add a table to its cells; what is at impossible ones is zero."""
+        if self.columns is None:
+            by.add_at(self.values, cell.reshape(-1), table.reshape(-1))
+            return
+        possible = cell >= 0
+        by.add_at(self.values, cell[possible], table[possible])
+
+    def made(self) -> Array:
+        """The sums."""
+        return self.values if self.columns is not None else self.values.reshape(self.shape)
+
+
+def empty_goal(shape: tuple[int, ...], axes: tuple[int, ...], columns: PossibleColumns | None, by: Arithmetic) -> MarginalGoal:
+    """Nothing added yet to a marginal over some axes of a clique."""
+    kept = tuple(shape[axis] for axis in axes)
+    cells = int(np.prod(kept, dtype=np.int64)) if columns is None else columns.count
+    return MarginalGoal(column_lookup(shape, axes), kept, np.full(cells, by.none), columns)
+
+
+def possible_if_worthwhile(
+    network: Network, tree: JunctionTreeLayout, cells: float, limit: float = math.inf
+) -> list[PossibleColumns | None]:
+    """The possible states of messages, where there is much to compute and zeros that make it less.
+
+    Where finding them would take more than `limit` bytes itself, none: then numbers for all states, 64 times as many, do not fit either.
+    """
+    if not COUNTED[0] <= cells <= COUNTED[1] or network.table.all() or possible_bytes(network, tree) > limit:
+        return [None] * len(tree.scopes)
+    return possible_columns(network, tree)
+
+
+def possible_bytes(network: Network, tree: JunctionTreeLayout) -> int:
+    """Bytes of `possible_columns`: a bit a column and as much for the counts, kept of all cliques, and truth values of some of the
+    largest."""
+    states: list[int] = network.cardinality.tolist()
+    sizes = [math.prod(states[i] for i in scope[1:]) for scope in tree.scopes]
+    return sum(sizes) // 4 + 4 * max(sizes, default=0)
+
+
+def possible_columns(network: Network, tree: JunctionTreeLayout) -> list[PossibleColumns | None]:
+    """Of each message the possible states, where few are; by both passes on truth values."""
+    if network.table.all():
+        return [None] * len(tree.scopes)
+    supports = ColumnPropagation(network, tree)
+    for k in range(len(tree.scopes)):
+        supports.collect(k)
+    for k in range(len(tree.scopes) - 1, -1, -1):
+        supports.distribute(k)
+    return [found if is_worthwhile(found) else None for found in supports.found]
+
+
+class ColumnPropagation:
+    """Constraint propagation on a junction tree: a column stays where a state of all variables agrees with it (Dechter & Pearl 1989)."""
+
+    def __init__(self, network: Network, tree: JunctionTreeLayout) -> None:
+        self.tree, self.by = tree, BooleanArithmetic()
+        self.states: list[int] = network.cardinality.tolist()
+        self.factors: list[list[Array]] = [[] for _ in tree.scopes]
+        self.found: list[PossibleColumns] = []
+        self.children: list[list[int]] = [[] for _ in tree.scopes]
+        for k, p in enumerate(tree.parent):
+            if p >= 0:
+                self.children[p].append(k)
+        cells = network.table_offset.tolist()
+        for a, scope in enumerate(free_scopes(network, network.cardinality > 1)):
+            truth = (network.table[cells[a] : cells[a + 1]] > 0).reshape([self.states[i] for i in scope])
+            axes = sorted(range(len(scope)), key=lambda axis: tree.position[scope[axis]])
+            k = tree.home[a]
+            if not truth.all():
+                self.factors[k].append(self._placed(np.ascontiguousarray(truth.transpose(axes)), {*scope}, k))
+
+    def _placed(self, table: Array, inside: set[int], k: int) -> Array:
+        return table.reshape([self.states[i] if i in inside else 1 for i in self.tree.scopes[k]])
+
+    def _parts(self, k: int) -> list[Array]:
+        """What makes states of clique k impossible: factors, and the children whose columns are not all possible."""
+        parts = combine_tables(self.factors[k], self.by)
+        for c in self.children[k]:
+            if (below := self.found[c]).count < below.size:
+                parts.append(self._placed(unpack_columns(below, [below.size]), {*self.tree.scopes[c][1:]}, k))
+        return parts
+
+    def collect(self, k: int) -> None:
+        """The columns of clique k that its factors and children leave."""
+        shape, parts = tuple(self.states[i] for i in self.tree.scopes[k]), self._parts(k)
+        up = np.ones(shape[1:], dtype=np.bool_)
+        for prefix in slab_indices(shape) if parts else ():
+            up[prefix] = fold_axes(slab_product(parts, shape, prefix, self.by), (0,), np.logical_or)
+        self.found.append(pack_columns(up))
+
+    def distribute(self, k: int) -> None:
+        """Of its children's columns those that all of clique k and what is above it leave."""
+        scope, own = self.tree.scopes[k], self.found[k]
+        shape, parts = tuple(self.states[i] for i in scope), self._parts(k)
+        if own.count < own.size:
+            parts.append(unpack_columns(own, shape[1:])[None])
+        wanted = [c for c in self.children[k] if self.found[c].size >= LEAST]
+        if not parts or not wanted:
+            return
+        inside = [{*self.tree.scopes[c][1:]} for c in wanted]
+        made = [np.zeros([self.states[i] for i in scope if i in among], dtype=np.bool_) for among in inside]
+        for prefix in slab_indices(shape):
+            table = slab_product(parts, shape, prefix, self.by)
+            free = [scope[0], *scope[1 + len(prefix) :]]
+            for whole, among in zip(made, inside, strict=True):
+                # Every child has the clique's first variable.
+                at: tuple[Any, ...] = tuple(i for axis, i in enumerate(prefix) if scope[1 + axis] in among)
+                whole[(slice(None), *at)] |= fold_axes(table, tuple(axis for axis, i in enumerate(free) if i not in among), np.logical_or)
+        for c, whole in zip(wanted, made, strict=True):
+            self.found[c] = pack_columns(whole)

@@ -1,0 +1,223 @@
+"""Products and sums of clique tables, in slabs: of numbers, of their logarithms, and of truth values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+SLAB = 1 << 18  # table cells
+SLABS = 16 * SLAB  # numbers of slabs, and of what is summed from them, at any time
+FEW = 1 << 8  # table cells that are folded at once
+SMALL = 1 << 12  # table cells of factors that are multiplied together beforehand
+
+
+@dataclass(frozen=True)
+class LinearArithmetic:
+    """Arithmetic on numbers of at least 0; those that a float64 does not hold end it."""
+
+    one: float = 1.0
+    none: float = 0.0
+    dtype: type = np.float64
+
+    def held(self) -> np.errstate:
+        """How NumPy takes what it cannot hold, in the thread that asks."""
+        return np.errstate(under="raise", over="raise")
+
+    def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
+        """The product."""
+        made: Array = np.multiply(left, right, out=out)
+        return made
+
+    def total(self, table: Array, axes: tuple[int, ...]) -> Array:
+        """The sum over some axes."""
+        return sum_out(table, axes)
+
+    def plus(self, left: Array, right: Array) -> Array:
+        """The sum."""
+        made: Array = left + right
+        return made
+
+    def over(self, above: Array, below: Array) -> Array:
+        """The quotient of a sum and one of its factors, 0/0 = 0."""
+        # Where what is divided by is 0 what is divided is too: 0/1 says so without a mask, at which NumPy is slow.
+        made: Array = np.add(below, below == 0)
+        return np.divide(above, made, out=made)
+
+    def scaled(self, table: Array) -> tuple[Array, float]:
+        """The table with maximum 1, in its place, and the logarithm of what it was divided by."""
+        top = float(table.max())
+        if top == 0:
+            return table, -math.inf
+        table /= top
+        return table, math.log(top)
+
+    def normalised(self, table: Array) -> Array:
+        """Probabilities."""
+        made: Array = table / table.sum()
+        return made
+
+    def of(self, table: Array) -> Array:
+        """The values of a factor."""
+        return table.copy()
+
+    def add_at(self, made: Array, cell: Array, table: Array) -> None:
+        """Add each number to its cell."""
+        np.add.at(made, cell, table)
+
+
+@dataclass(frozen=True)
+class LogArithmetic:
+    """The same on logarithms."""
+
+    one: float = 0.0
+    none: float = -math.inf
+    dtype: type = np.float64
+
+    def held(self) -> np.errstate:
+        """What is too small beside the largest is 0."""
+        return np.errstate(under="ignore", divide="ignore")
+
+    def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
+        """The logarithm of the product."""
+        made: Array = np.add(left, right, out=out)
+        return made
+
+    def total(self, table: Array, axes: tuple[int, ...]) -> Array:
+        """log Σ exp over some axes."""
+        return log_sum(table, axes)
+
+    def plus(self, left: Array, right: Array) -> Array:
+        """log of the sum of two."""
+        made: Array = np.logaddexp(left, right)
+        return made
+
+    def over(self, above: Array, below: Array) -> Array:
+        """The logarithm of the quotient, 0/0 = 0."""
+        return above - np.where(below == -np.inf, 0.0, below)
+
+    def scaled(self, table: Array) -> tuple[Array, float]:
+        """The table with maximum 0, in its place, and what was taken away."""
+        top = float(table.max())
+        if top > -math.inf:
+            table -= top
+        return table, top
+
+    def normalised(self, table: Array) -> Array:
+        """Probabilities."""
+        p = np.exp(table - table.max())
+        made: Array = p / p.sum()
+        return made
+
+    def of(self, table: Array) -> Array:
+        """The logarithms of a factor."""
+        with np.errstate(divide="ignore"):
+            return np.log(table)
+
+    def add_at(self, made: Array, cell: Array, table: Array) -> None:
+        """The logarithm of each number added to its cell."""
+        np.logaddexp.at(made, cell, table)
+
+
+@dataclass(frozen=True)
+class BooleanArithmetic:
+    """What is possible: products are conjunctions, sums disjunctions."""
+
+    one: bool = True
+    dtype: type = np.bool_
+
+    def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
+        """Both."""
+        made: Array = np.logical_and(left, right, out=out)
+        return made
+
+
+Arithmetic = LinearArithmetic | LogArithmetic
+
+
+def combine_tables(parts: list[Array], by: Arithmetic | BooleanArithmetic) -> list[Array]:
+    """Tables multiplied together as long as that makes none larger than a few thousand cells."""
+    made: list[Array] = []
+    for part in sorted(parts, key=lambda part: part.size):
+        if made and np.broadcast(made[-1], part).size <= SMALL:
+            made[-1] = by.times(made[-1], part)
+        else:
+            made.append(part)
+    return made
+
+
+def slab_indices(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The first indices, after the first axis, of parts of a table of at most SLAB cells each (or of one step of its last axis)."""
+    cells, axes = math.prod(shape), 1
+    while cells > SLAB and axes < len(shape):
+        cells //= shape[axes]
+        axes += 1
+    yield from product(*(range(size) for size in shape[1:axes]))
+
+
+def slab_product(parts: list[Array], shape: tuple[int, ...], prefix: tuple[int, ...], by: Arithmetic | BooleanArithmetic) -> Array:
+    """The product of tables over the first axis and those after the prefix."""
+    made: Array = np.empty((shape[0], *shape[1 + len(prefix) :]), dtype=by.dtype)
+    seen = []
+    for part in parts:
+        at: tuple[Any, ...] = tuple(i if size > 1 else 0 for i, size in zip(prefix, part.shape[1:], strict=False))
+        seen.append(part[(slice(None), *at)])
+    if len(seen) < 2:
+        made[...] = seen[0] if seen else by.one
+        return made
+    by.times(seen[0], seen[1], out=made)
+    for part in seen[2:]:
+        by.times(made, part, out=made)
+    return made
+
+
+def sum_out(table: Array, axes: tuple[int, ...]) -> Array:
+    """Sum over some axes."""
+    return fold_axes(table, axes, np.add)
+
+
+def fold_axes(table: Array, axes: tuple[int, ...], by: np.ufunc) -> Array:
+    """Fold some axes, neighbours together; short last axes are folded slice by slice, which NumPy's own loops are slow at."""
+    if table.size <= FEW:
+        short: Array = by.reduce(table, axis=axes)
+        return short
+    shape, gone = table.shape, set(axes)
+    kept = tuple(size for axis, size in enumerate(shape) if axis not in gone)
+    left, axis = 1, 0
+    while axis < len(shape):
+        if axis not in gone:
+            left *= shape[axis]
+            axis += 1
+            continue
+        size = 1
+        while axis < len(shape) and axis in gone:
+            size *= shape[axis]
+            axis += 1
+        right = math.prod(shape[axis:])
+        table = table.reshape(left, size, right)
+        if right < 16 and size < 16:
+            made = table[:, 0].copy()
+            for k in range(1, size):
+                by(made, table[:, k], out=made)
+            table = made
+        else:
+            table = by.reduce(table, axis=1)
+    return table.reshape(kept)
+
+
+def maximum_and_position(table: Array) -> tuple[Array, Array]:
+    """The maximum over the first axis, and where it is: the first of equals, in the fewest bytes that hold it."""
+    states = table.shape[0]
+    at = np.zeros(table.shape[1:], dtype=np.min_scalar_type(max(1, states - 1)))
+    top = np.array(table[0])
+    for state in range(1, states):
+        np.copyto(at, state, where=table[state] > top)
+        np.maximum(top, table[state], out=top)
+    return top, at

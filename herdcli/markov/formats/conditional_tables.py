@@ -1,0 +1,85 @@
+"""What writers of Bayesian networks need of one: the table of each variable given its parents, and names that a format can hold."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov.model.dag import find_cycle
+from herdcli.markov.model.network import Network
+from herdcli.schema import Array
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def conditional_tables(network: Network, form: str) -> list[tuple[tuple[int, ...], Array]]:
+    """The parents of each variable, and its table with the variable last.  Raises DataError where factors are no such tables."""
+    factors = {scope[-1]: (scope[:-1], table) for scope, table in network.factors() if scope}
+    message, hint = f"is not a Bayesian network, the only kind that {form} can hold", "write UAI or HDF5: -o FILE.uai"
+    proper = all(np.allclose(table.sum(axis=-1), 1, rtol=0, atol=1e-4) for _, table in factors.values())
+    if len(factors) != network.count or network.factor_count != network.count or not proper:
+        raise DataError(message, hint=hint)
+    if find_cycle({i: parents for i, (parents, _) in factors.items()}):
+        raise DataError(f"{message}: its factors go round in a circle", hint=hint)
+    return [factors[i] for i in range(network.count)]
+
+
+def state_labels(network: Network) -> list[list[str]]:
+    """The names of the states of each variable; their numbers, from 0, where they have none."""
+    counts = network.cardinality.tolist()
+    if network.states is None:
+        return [list(map(str, range(count))) for count in counts]
+    ends = list(itertools.accumulate(counts, initial=0))
+    return [network.states[low:high] for low, high in itertools.pairwise(ends)]
+
+
+def unique_identifiers(names: Sequence[str], letter: str) -> list[str]:
+    """Different identifiers of ASCII letters, digits and underscores, like the names, and the names themselves where they are that."""
+    taken = {name for name in names if _IDENTIFIER.fullmatch(name)}
+    made = []
+    for name in names:
+        if name not in taken or not _IDENTIFIER.fullmatch(name):
+            stem = re.sub(r"[^A-Za-z0-9_]", "_", name)
+            stem = stem if _IDENTIFIER.fullmatch(stem) else f"{letter}{stem}"
+            name = next(tried for k in itertools.count() if (tried := stem if k == 0 else f"{stem}_{k}") not in taken)
+            taken.add(name)
+        made.append(name)
+    return made
+
+
+def fill_missing_rows(network: Network, missing_rows: str | None, notes: list[str]) -> Network:
+    """A Bayesian network whose rows of NaN are uniform, where that was asked for.  Raises DataError for NaN otherwise.
+
+    bnlearn writes such rows for states of the parents that no row of its data has.
+    """
+    if not network.directed or not np.isnan(network.table).any():
+        return network
+    flat, tables, rows = network.table.copy(), 0, 0
+    for a, (scope, table) in enumerate(network.factors()):
+        missing = np.asarray(np.isnan(table).any(axis=-1))
+        if not missing.any():
+            continue
+        child = network.name(scope[-1])
+        if not np.isnan(table[missing]).all():
+            raise DataError(f"the table of {child} has NaN beside numbers in one row")
+        if missing_rows != "uniform":
+            raise _missing_row_error(network, scope, missing)
+        tables, rows = tables + 1, rows + int(missing.sum())
+        own = flat[network.table_offset[a] : network.table_offset[a + 1]]
+        own[np.isnan(own)] = 1.0 / table.shape[-1]
+    noun = "row" if rows == 1 else "rows"
+    notes.append(f"{rows} {noun} of NaN in {tables} {'table' if tables == 1 else 'tables'} replaced by uniform distributions")
+    return replace(network, table=flat)
+
+
+def _missing_row_error(network: Network, scope: tuple[int, ...], missing: Array) -> DataError:
+    first = np.argwhere(missing)[0].tolist()
+    where = ", ".join(f"{network.name(i)}={network.state_name(i, k)}" for i, k in zip(scope, first, strict=False))
+    count = f"{int(missing.sum())} of its {missing.size} rows, the first for {where}" if where else "its only row"
+    hint = "bnlearn writes NaN for states of the parents that its data lack; --missing-rows uniform (ups-infer, network) fills these rows"
+    return DataError(f"the table of {network.name(scope[-1])} has NaN in {count}", hint=hint)

@@ -1,0 +1,67 @@
+"""Names of variables and states beside a format that cannot hold them, as JSON.
+
+    {"variables": [{"identifier": "light_on", "name": "light on", "states": ["true", "false"]}, …]}
+
+`identifier` is what the other file has for a name, where it has one; without any, variables go by their places.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from herdcli.errors import DataError
+from herdcli.markov.formats.conditional_tables import unique_identifiers
+from herdcli.markov.model.network import Network
+
+UNREADABLE = "does not hold the names of a network"
+
+
+def loses_names(network: Network, labels: str) -> bool:
+    """Does a format with such labels (see `network_formats.NetworkFormat`) lose names of this network?"""
+    if labels == "all" or (network.names is None and network.states is None):
+        return False
+    names = [network.name(i) for i in range(network.count)]
+    if labels == "none":
+        return True
+    states = [network.states_of(i) for i in range(network.count)]
+    return unique_identifiers(names, "x") != names or any(unique_identifiers(own, "s") != own for own in states)
+
+
+def write_names(network: Network, labels: str) -> str:
+    """The names, in order of the variables."""
+    names = [network.name(i) for i in range(network.count)]
+    own = unique_identifiers(names, "x") if labels == "identifiers" else [None] * network.count
+    found = []
+    for i, (name, identifier) in enumerate(zip(names, own, strict=True)):
+        known: dict[str, object] = {} if identifier is None else {"identifier": identifier}
+        found.append(known | {"name": name} | ({} if network.states is None else {"states": network.states_of(i)}))
+    lines = ",\n".join("  " + json.dumps(each, ensure_ascii=False) for each in found)
+    return f'{{"variables": [\n{lines}\n]}}\n'
+
+
+def read_names(text: str, network: Network) -> Network:
+    """The network with these names.  Raises DataError where they are not those of its variables."""
+    try:
+        found = [
+            (str(each.get("identifier", "")), str(each["name"]), [str(state) for state in each.get("states", ())])
+            for each in json.loads(text)["variables"]
+        ]
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        raise DataError(UNREADABLE) from None
+    hint = "move it away if it belongs to another network"
+    if len(found) != network.count:
+        raise DataError(f"names {len(found)} variables, the network has {network.count}", hint=hint)
+    if network.names is not None and all(identifier for identifier, _, _ in found):
+        by_name = {identifier: (identifier, name, states) for identifier, name, states in found}
+        if strange := [name for name in network.names if name not in by_name]:
+            raise DataError(f"has no name for the variable {strange[0]}", hint=hint)
+        found = [by_name[name] for name in network.names]
+    names, states = [name for _, name, _ in found], [own for _, _, own in found]
+    if len(set(names)) < len(names):
+        raise DataError(f"has the name {next(name for name in names if names.count(name) > 1)} twice", hint=hint)
+    for name, own, count in zip(names, states, network.cardinality.tolist(), strict=True):
+        if own and (len(own) != count or len(set(own)) < count):
+            raise DataError(f"names {len(own)} states of {name}, the network has {count}", hint=hint)
+    whole = [state for own in states for state in own] if all(states) else None
+    return replace(network, names=names, states=whole)

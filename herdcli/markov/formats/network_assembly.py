@@ -1,0 +1,150 @@
+"""A Bayesian network put together from what a reader finds: named variables, and a table of each variable given its parents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov.formats.tokens import ROUNDED
+from herdcli.markov.model.dag import find_cycle
+from herdcli.markov.model.network import Factor, Network, build_network
+from herdcli.markov.model.noisy_max import MOST_CELLS, NoisyMax, divorce_parents, expand_table
+from herdcli.schema import Array
+
+
+class NetworkAssembly:
+    """Variables with their states and tables, in the order of the file.
+
+    titles        names of variables other than those of the file's identifiers.    state_titles  names of states likewise.
+    notes         sentences about what the reader changed, for the user.
+    """
+
+    def __init__(self) -> None:
+        self.states: dict[str, list[str]] = {}
+        self.tables: dict[str, tuple[list[str], Array]] = {}
+        self.noisy: dict[str, NoisyMax] = {}
+        self.titles: dict[str, str] = {}
+        self.state_titles: dict[str, list[str]] = {}
+        self.notes: list[str] = []
+
+    def declare(self, name: str, states: Sequence[str]) -> None:
+        """A variable.  Raises DataError for a second one of that name, for no states, and for two states of one name."""
+        if not name:
+            raise DataError("a variable has no name")
+        if name in self.states:
+            raise DataError(f"variable {name} is declared twice")
+        if not states:
+            raise DataError(f"variable {name} has no states")
+        if len(set(states)) < len(states):
+            raise DataError(f"variable {name} has two states '{next(state for state in states if list(states).count(state) > 1)}'")
+        self.states[name] = list(states)
+
+    def shape(self, child: str, parents: Sequence[str]) -> list[int]:
+        """The numbers of states of the parents, then of the child.  Raises DataError for undeclared and repeated variables."""
+        scope = [*parents, child]
+        for name in scope:
+            if name not in self.states:
+                raise DataError(f"variable {name} is not declared")
+        if len(set(scope)) < len(scope):
+            raise DataError(f"the table of {child} names {next(name for name in scope if scope.count(name) > 1)} twice")
+        return [len(self.states[name]) for name in scope]
+
+    def add_table(self, child: str, parents: Sequence[str], values: Sequence[float] | Array, *, normalise: bool = False) -> None:
+        """P(child | parents) from values with the child running fastest, then the last parent.
+
+        normalise  rows may have any positive sum.  Raises DataError for a wrong number of values and rows that sum to something else.
+        """
+        shape = self.shape(child, parents)
+        if child in self.tables or child in self.noisy:
+            raise DataError(f"variable {child} has a second table")
+        size, table = math.prod(shape), np.asarray(values, dtype=np.float64).ravel()
+        if not table.size:
+            raise DataError(f"variable {child} has no table", hint="is the network without parameters?  herd fit-mrf learns them from rows")
+        if table.size != size:
+            raise DataError(f"the table of {child} has {table.size} values, expected {size}")
+        table = table.reshape(shape)
+        sums = table.sum(axis=-1, keepdims=True)
+        wrong = np.abs(sums - 1) > ROUNDED
+        if normalise:
+            table = np.divide(table, sums, out=table.copy(), where=wrong & (sums > 0))
+            wrong &= sums <= 0
+        if wrong.any():
+            raise DataError(f"a row of {child} sums to {float(sums[wrong][0]):.6g}, not to 1")
+        self.tables[child] = (list(parents), table)
+
+    def add_noisy_max(self, child: str, parents: Sequence[str], model: NoisyMax) -> None:
+        """P(child | parents) as a noisy-max.  Raises DataError for tables of other shapes."""
+        shape = self.shape(child, parents)
+        if child in self.tables or child in self.noisy:
+            raise DataError(f"variable {child} has a second table")
+        given = [*(cause.shape for cause in model.causes), model.leak.shape]
+        if given != [*((states, shape[-1]) for states in shape[:-1]), (shape[-1],)]:
+            raise DataError(f"the noisy-max of {child} does not have one row for each state of each parent, and one for the leak")
+        for row in np.concatenate([*model.causes, model.leak[None]]):
+            if abs(row.sum() - 1) > ROUNDED or (row < 0).any():
+                told = f"sums to {float(row.sum()):.6g}, not to 1" if (row >= 0).all() else "has a negative value"
+                raise DataError(f"a row of the noisy-max of {child} {told}")
+        self.noisy[child] = model
+        self.tables[child] = (list(parents), np.empty(0))
+
+    def network(self, what: str = "table") -> Network:
+        """The network.  Raises DataError for variables without a table and parents that go round in a circle.
+
+        what  the name of a table in the format.
+        """
+        if not self.states:
+            raise DataError("declares no variable")
+        if missing := [name for name in self.states if name not in self.tables]:
+            raise DataError(f"variable {missing[0]} has no {what}")
+        require_acyclic({child: parents for child, (parents, _) in self.tables.items()})
+        found: dict[str, tuple[list[str], Array]] = {}
+        for child, (parents, table) in self.tables.items():
+            if child in self.noisy:
+                found |= self._noisy_max_tables(child, parents)
+            else:
+                found[child] = (parents, table)
+        names = list(self.states)
+        place = {name: i for i, name in enumerate(names)}
+        factors: list[Factor] = [((*(place[parent] for parent in found[name][0]), place[name]), found[name][1]) for name in names]
+        every = [state for name in names for state in self._state_titles(name)]
+        titles = [self.titles.get(name, name) for name in names]
+        shown = titles if len(set(titles)) == len(names) else names
+        return build_network([len(self.states[name]) for name in names], factors, names=shown, states=every, directed=True)
+
+    def _state_titles(self, name: str) -> list[str]:
+        found, own = self.state_titles.get(name, []), self.states[name]
+        return found if len(set(found)) == len(own) == len(found) else own
+
+    def _noisy_max_tables(self, child: str, parents: list[str]) -> dict[str, tuple[list[str], Array]]:
+        """The tables of a noisy-max: one where it is small, else one for each parent, joined by auxiliary variables."""
+        model, shape = self.noisy[child], self.shape(child, parents)
+        if math.prod(shape) <= MOST_CELLS or len(parents) < 3:
+            return {child: (parents, expand_table(model))}
+        names: list[str] = []
+        found: dict[str, tuple[list[str], Array]] = {}
+        for table, number in zip(divorce_parents(model), range(2, len(parents) + 1), strict=True):
+            name = child if number == len(parents) else self._unused(f"{child}~{number}")
+            above = [parents[0]] if number == 2 else [names[-1]]
+            found[name] = ([*above, parents[number - 1]], table)
+            names.append(name)
+            if name != child:
+                self.states[name] = list(self.states[child])
+        self.notes.append(
+            f"{child} is a noisy-max of {len(parents)} parents: its table is divided among {len(names) - 1} auxiliary variables, "
+            f"{names[0]} to {names[-2]}"
+        )
+        return found
+
+    def _unused(self, name: str) -> str:
+        while name in self.states:
+            name += "~"
+        return name
+
+
+def require_acyclic(parents: Mapping[str, Sequence[str]]) -> None:
+    """Raise DataError, with the way round, where a variable is its own ancestor."""
+    if circle := find_cycle(parents):
+        raise DataError(f"the parents go round in a circle: {' ← '.join(circle)}", hint="a Bayesian network has none")

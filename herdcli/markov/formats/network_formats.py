@@ -1,0 +1,178 @@
+"""Networks as text: the table of all formats, and UAI models and libDAI factor graphs; the readers take text and open nothing.
+
+UAI tables run with the last variable fastest, those of .fg with the first; .fg gives only the values that are not zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov.formats.conditional_tables import fill_missing_rows
+from herdcli.markov.formats.tokens import ROUNDED, WordStream
+from herdcli.markov.model.network import Factor, Network, build_network, product_text, validate_network
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+LARGEST_TABLE = 1 << 28
+
+
+def read_network(text: str, form: str, *, missing_rows: str | None = None, notes: list[str] | None = None) -> Network:
+    """A network in one of `FORMATS`.  Raises DataError with line and token.
+
+    missing_rows  "uniform": rows of NaN become uniform distributions.    notes  receives sentences about what the reader changed.
+    """
+    told = notes if notes is not None else []
+    return validate_network(fill_missing_rows(FORMATS[form].read(text, told), missing_rows, told))
+
+
+def write_network(network: Network, form: str) -> str:
+    """The text of a network in one of `FORMATS`.
+
+    Raises DataError unless every factor is a conditional distribution, but for `uai` and `fg`.
+    """
+    return FORMATS[form].write(network)
+
+
+def read_uai(text: str, notes: list[str] | None = None) -> Network:
+    """MARKOV or BAYES, cardinalities, scopes, tables.  Source: UAI 2014 inference competition, file format."""
+    words = WordStream(text)
+    written = words.next("MARKOV or BAYES")
+    if (preamble := written.upper()) not in ("MARKOV", "BAYES"):
+        raise DataError(f"{words.place(0)}: '{written[:40]}' is neither MARKOV nor BAYES")
+    cardinality = words.integers(words.integer("the number of variables", 1), "a cardinality", 1)
+    scopes = []
+    for a in range(words.integer("the number of factors")):
+        scopes.append(words.integers(words.integer(f"the size of scope {a}"), f"a variable of factor {a}"))
+        if scopes[-1] and max(scopes[-1]) >= len(cardinality):
+            at, n = words.at - len(scopes[-1]) + int(np.argmax(scopes[-1])), len(cardinality)
+            raise DataError(f"{words.place(at)}: factor {a} names variable {max(scopes[-1])}, there are {n} (0 to {n - 1})")
+    factors: list[Factor] = []
+    for a, scope in enumerate(scopes):
+        count, size = words.integer(f"the number of values of factor {a}"), math.prod(cardinality[i] for i in scope)
+        if count != size:
+            shape = product_text([cardinality[i] for i in scope])
+            raise DataError(f"{words.place(words.at - 1)}: factor {a} has {count} values, its scope has {size} states ({shape})")
+        factors.append((tuple(scope), words.numbers(count, f"a value of factor {a}")))
+    words.finish()
+    return build_network(cardinality, factors, directed=preamble == "BAYES")
+
+
+def conditional_violation(network: Network) -> str | None:
+    """What contradicts that each factor of a directed network is P(last of its scope | the others); None if nothing does."""
+    owner: dict[int, int] = {}
+    for a, (scope, table) in enumerate(network.factors() if network.directed else ()):
+        sums = table.sum(axis=-1) if scope else table
+        if (wrong := np.abs(sums - 1) > ROUNDED).any():
+            return f"a row of factor {a} sums to {float(sums[wrong][0]):.6g}, not to 1"
+        if scope and (first := owner.setdefault(scope[-1], a)) != a:
+            return f"factors {first} and {a} are both of {network.name(scope[-1])}"
+    return None
+
+
+def write_uai(network: Network) -> str:
+    """The inverse of `read_uai`; numbers read back as the same float64."""
+    lines = ["BAYES" if network.directed else "MARKOV", str(network.count), _number_line(network.cardinality), str(network.factor_count)]
+    factors = list(network.factors())
+    lines += [f"{len(scope)} {_number_line(scope)}".strip() for scope, _ in factors]
+    for _, table in factors:
+        lines += ["", str(table.size), _number_line(table.ravel())]
+    return "\n".join(lines) + "\n"
+
+
+def read_fg(text: str, notes: list[str] | None = None) -> Network:
+    """A libDAI factor graph.  Labels may skip numbers; the variables are then those that occur, in order of label."""
+    words = WordStream(text)
+    cardinality: dict[int, int] = {}
+    blocks: list[tuple[list[int], Array]] = []
+    for a in range(words.integer("the number of factors")):
+        blocks.append(_read_block(words, a, cardinality))
+    words.finish()
+    labels = sorted(cardinality)
+    index = {label: i for i, label in enumerate(labels)}
+    names = None if labels == list(range(len(labels))) else [f"x{label}" for label in labels]
+    factors = [(tuple(index[label] for label in scope), table) for scope, table in blocks]
+    return build_network([cardinality[label] for label in labels], factors, names=names)
+
+
+def _read_block(words: WordStream, a: int, cardinality: dict[int, int]) -> tuple[list[int], Array]:
+    """One factor: labels, states, the number of entries, then pairs of index and value; the first variable runs fastest."""
+    scope = words.integers(words.integer(f"the number of variables of factor {a}"), f"a variable of factor {a}")
+    states = words.integers(len(scope), f"a cardinality of factor {a}", 1)
+    for label, count in zip(scope, states, strict=True):
+        if cardinality.setdefault(label, count) != count:
+            place = words.place(words.at - 1)
+            raise DataError(f"{place}: factor {a} gives variable {label} {count} states, an earlier one {cardinality[label]}")
+    size = math.prod(states)
+    if size > LARGEST_TABLE:
+        raise DataError(f"{words.place(words.at - 1)}: factor {a} has {size} values, at most {LARGEST_TABLE} are read")
+    table = np.zeros(size)
+    entries = words.integer(f"the number of entries of factor {a}")
+    for _ in range(entries):
+        at = words.integer(f"an index into factor {a}")
+        if at >= size:
+            raise DataError(f"{words.place(words.at - 1)}: factor {a} has no value {at}, its scope has {size} states")
+        table[at] = words.numbers(1, f"a value of factor {a}")[0]
+    return scope, table.reshape(states, order="F").ravel()
+
+
+def write_fg(network: Network) -> str:
+    """The inverse of `read_fg`; a variable in no factor gets one of ones, or the format would lose it."""
+    factors = list(network.factors())
+    missing = sorted(set(range(network.count)) - {i for scope, _ in factors for i in scope})
+    factors += [((i,), np.ones(network.cardinality[i])) for i in missing]
+    lines = [str(len(factors))]
+    for scope, table in factors:
+        flat = table.ravel(order="F")
+        entries = np.flatnonzero(flat)
+        lines += ["", str(len(scope)), _number_line(scope), _number_line(table.shape), str(len(entries))]
+        lines += [f"{at} {float(flat[at])!r}" for at in entries.tolist()]
+    return "\n".join(lines) + "\n"
+
+
+def _number_line(values: Array | tuple[int, ...]) -> str:
+    return " ".join(map(repr, np.asarray(values).tolist()))
+
+
+@dataclass(frozen=True)
+class NetworkFormat:
+    """How a network is read from a text and written to one: `read_NAME` and `write_NAME` of a module, imported when they are called.
+
+    labels  "all": all names are in the text; "identifiers": those alone that are identifiers; "none".
+    """
+
+    name: str
+    module: str
+    labels: str
+
+    def read(self, text: str, notes: list[str]) -> Network:
+        """The network of a text.  notes  receives sentences about what the reader changed."""
+        reader: Callable[[str, list[str]], Network] = self._function("read")
+        return reader(text, notes)
+
+    def write(self, network: Network) -> str:
+        """The text of a network."""
+        writer: Callable[[Network], str] = self._function("write")
+        return writer(network)
+
+    def _function(self, verb: str) -> Any:
+        return getattr(import_module(f"herdcli.markov.formats.{self.module}"), f"{verb}_{self.name}")
+
+
+FORMATS = {
+    found.name: found
+    for found in (
+        NetworkFormat("uai", "network_formats", "none"),
+        NetworkFormat("fg", "network_formats", "none"),
+        NetworkFormat("bif", "bif", "all"),
+        NetworkFormat("xmlbif", "xmlbif", "all"),
+        NetworkFormat("net", "hugin", "all"),
+        NetworkFormat("xdsl", "genie", "all"),
+        NetworkFormat("dsl", "genie", "identifiers"),
+    )
+}

@@ -1,0 +1,103 @@
+"""XML read without what makes it dangerous: no entities of its own, nothing from elsewhere, a bound on depth and on size.
+
+The tree is built with expat.  Element and attribute declarations, as XMLBIF has them, are passed over; entity declarations are refused,
+so that no text can grow beyond its file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import field
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+
+DEEPEST, MOST_ELEMENTS = 64, 20_000_000
+
+__all__ = ["XMLElement", "escape", "parse_xml", "quoteattr"]
+
+
+@dataclass
+class XMLElement:
+    """tag and attributes in lower case, without namespaces;  children in order;  pieces of text between them."""
+
+    tag: str
+    attributes: dict[str, str]
+    children: list[XMLElement] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The text, without blanks at both ends."""
+        return "".join(self.pieces).strip()
+
+    def all(self, *tags: str) -> Iterator[XMLElement]:
+        """The children of these names."""
+        return (child for child in self.children if child.tag in tags)
+
+    def first(self, tag: str) -> XMLElement | None:
+        """The first child of this name."""
+        return next(self.all(tag), None)
+
+
+class _TreeBuilder:
+    """The handlers of one parse."""
+
+    def __init__(self) -> None:
+        self.open: list[XMLElement] = []
+        self.root: XMLElement | None = None
+        self.count = 0
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self.start
+        self.parser.EndElementHandler = self.end
+        self.parser.CharacterDataHandler = self.data
+        self.parser.EntityDeclHandler = self.entity
+        self.parser.ExternalEntityRefHandler = self.external
+        self.parser.SkippedEntityHandler = self.external
+        self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self.count += 1
+        if len(self.open) >= DEEPEST or self.count > MOST_ELEMENTS:
+            raise DataError(
+                f"line {self.parser.CurrentLineNumber}: has more than {DEEPEST} elements inside one another, or too many of them"
+            )
+        made = XMLElement(_strip_namespace(tag), {_strip_namespace(name): value for name, value in attributes.items()})
+        if self.open:
+            self.open[-1].children.append(made)
+        else:
+            self.root = made
+        self.open.append(made)
+
+    def end(self, tag: str) -> None:
+        self.open.pop()
+
+    def data(self, text: str) -> None:
+        if self.open:
+            self.open[-1].pieces.append(text)
+
+    def entity(self, *declared: object) -> None:
+        line = self.parser.CurrentLineNumber
+        raise DataError(f"line {line}: declares an XML entity, which is refused", hint="write the text itself in place of the entity")
+
+    def external(self, *declared: object) -> int:
+        line = self.parser.CurrentLineNumber
+        raise DataError(f"line {line}: refers to an XML entity that the file does not have", hint="write the text itself in its place")
+
+
+def parse_xml(text: str) -> XMLElement:
+    """The root element.  Raises DataError, with the line, for what is not well-formed and for entities."""
+    builder = _TreeBuilder()
+    try:
+        builder.parser.Parse(text, True)
+    except expat.ExpatError as error:
+        raise DataError(f"line {error.lineno}: is not well-formed XML: {expat.ErrorString(error.code)}") from None
+    assert builder.root is not None
+    return builder.root
+
+
+def _strip_namespace(name: str) -> str:
+    return name.rpartition("}")[2].rpartition(":")[2].lower()

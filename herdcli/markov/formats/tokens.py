@@ -1,0 +1,209 @@
+"""Words of a text with their places, for parsers that say where something is wrong."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+T = TypeVar("T")
+ROUNDED = 0.01  # how far a row of a conditional distribution may be from a sum of 1 in a file
+LARGEST = 2**63 - 1  # of the integers that files hold
+ZEROS = frozenset(("0", "0.0", "0.", "0.000000"))
+
+
+TOO_SMALL = "'{}' is smaller than any float64 but 0, which would make it impossible"
+SCALED = "write 0 if it is, or multiply all values of the factor by a power of ten"
+
+
+def first_underflow(words: Sequence[str], values: Array) -> int | None:
+    """The place of the first number that is not 0 as it is written, but is as a float64."""
+    for place in np.flatnonzero(values == 0).tolist():
+        word = words[place]
+        if word not in ZEROS and re.search(r"[1-9]", word.lower().partition("e")[0]):
+            return int(place)
+    return None
+
+
+_PLAIN = re.compile(r"[+-]?[0-9]{1,400}")
+
+
+class WordStream:
+    """The blank-separated words of a text; what follows a `#` at the beginning of a word is a comment."""
+
+    def __init__(self, text: str) -> None:
+        self.text = re.sub(r"(?m)(^|(?<=\s))#.*$", "", text)
+        self.words = self.text.split()
+        self.at = 0
+
+    @property
+    def left(self) -> int:
+        """How many words are still to come."""
+        return len(self.words) - self.at
+
+    def next(self, what: str) -> str:
+        """The next word.  Raises DataError, saying where the text ends, if there is none."""
+        if not self.left:
+            raise DataError(f"ends at {self.place(len(self.words) - 1)} where {what} is expected", hint="is the file cut short?")
+        self.at += 1
+        return self.words[self.at - 1]
+
+    def integer(self, what: str, low: int = 0) -> int:
+        """The next word as an integer from `low` upwards."""
+        return int(self.integers(1, what, low)[0])
+
+    def integers(self, count: int, what: str, low: int = 0) -> list[int]:
+        """The next words as integers from `low` upwards."""
+        values = self._take(count, what, _parse_integer, "an integer")
+        for k, value in enumerate(values):
+            if abs(value) > LARGEST:
+                raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, at most {LARGEST} is read")
+            if value < low:
+                raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, expected {low} or more")
+        return values
+
+    def numbers(self, count: int, what: str) -> Array:
+        """The next words as float64."""
+        values = np.array(self._take(count, what, _parse_number, "a number"), dtype=np.float64)
+        first = self.at - count
+        if (lost := first_underflow(self.words[first : self.at], values)) is not None:
+            raise DataError(f"{self.place(first + lost)}: {TOO_SMALL.format(self.words[first + lost][:40])}", hint=SCALED)
+        return values
+
+    def _take(self, count: int, what: str, convert: Callable[[str], T], expected: str) -> list[T]:
+        words = self.words[self.at : self.at + count]
+        if len(words) < count:
+            self.at = len(self.words)
+            self.next(what)
+        try:
+            values = [convert(word) for word in words]
+        except ValueError:
+            bad = next(k for k, word in enumerate(words) if not _is_convertible(word, convert))
+            raise DataError(f"{self.place(self.at + bad)}: '{words[bad][:40]}' is not {expected} ({what})") from None
+        self.at += count
+        return values
+
+    def place(self, word: int) -> str:
+        """Line and token of a word, counted from 1."""
+        seen = 0
+        for number, line in enumerate(self.text.split("\n"), 1):
+            here = len(line.split())
+            if seen + here > word:
+                return f"line {number}, token {word - seen + 1}"
+            seen += here
+        return "line 1"
+
+    def finish(self) -> None:
+        """Raise DataError if words are left over."""
+        if self.left:
+            raise DataError(f"{self.place(self.at)}: '{self.words[self.at][:40]}' after the end of the network")
+
+
+def _parse_integer(word: str) -> int:
+    """Digits of ASCII with a sign: Python reads 1_0 and digits of other scripts too, which no other program does."""
+    if not _PLAIN.fullmatch(word):
+        raise ValueError(word)
+    return int(word)
+
+
+def _parse_number(word: str) -> float:
+    """A decimal number of ASCII characters."""
+    if "_" in word or not word.isascii():
+        raise ValueError(word)
+    return float(word)
+
+
+def parse_numbers(words: Sequence[str], what: str) -> Array:
+    """Words as float64.  Raises DataError for what is none, and for numbers that float64 has no place for."""
+    try:
+        values = np.array(list(map(_parse_number, words)), dtype=np.float64)
+    except ValueError:
+        bad = next(word for word in words if not _is_convertible(word, _parse_number))
+        raise DataError(f"{what} has '{bad[:40]}', which is not a number") from None
+    if (lost := first_underflow(words, values)) is not None:
+        raise DataError(f"{what}: {TOO_SMALL.format(words[lost][:40])}")
+    return values
+
+
+class TokenStream:
+    """The tokens of a text without its comments; where they are is looked up when an error asks for it.
+
+    comment  quoted text as its first group, or a comment.
+    """
+
+    def __init__(self, text: str, token: re.Pattern[str], comment: re.Pattern[str]) -> None:
+        self.token = token
+        self.text = comment.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
+        self.tokens: list[str] = token.findall(self.text)
+        self.at = 0
+
+    def peek(self) -> str:
+        """The next token, or nothing at the end."""
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def next(self, what: str) -> str:
+        """The next token, which is taken.  Raises DataError at the end."""
+        if self.at == len(self.tokens):
+            raise self.short(what)
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def expect(self, token: str) -> None:
+        """Take this token.  Raises DataError where another one stands."""
+        if (found := self.next(f"'{token}'")) != token:
+            raise self.error(f"'{found[:40]}' where '{token}' is expected")
+
+    def tokens_until(self, end: str) -> list[str]:
+        """The tokens before the next `end`, which are taken with it."""
+        try:
+            closing = self.tokens.index(end, self.at)
+        except ValueError:
+            self.at = len(self.tokens)
+            raise self.short(f"'{end}'") from None
+        found = self.tokens[self.at : closing]
+        self.at = closing + 1
+        return found
+
+    @staticmethod
+    def unquoted(token: str) -> str:
+        """A token without its quotes."""
+        return re.sub(r"\\(.)", r"\1", token[1:-1]) if len(token) > 1 and token[0] == token[-1] == '"' else token
+
+    def short(self, what: str) -> DataError:
+        """DataError about a text that ends too soon."""
+        lines = self.text.rstrip().count("\n") + 1
+        return DataError(f"ends at line {lines} where {what} is expected", hint="is the file cut short?")
+
+    def error(self, message: str) -> DataError:
+        """DataError about the last token."""
+        return DataError(f"line {self.line()}: {message}")
+
+    def line(self) -> int:
+        """The line of the last token."""
+        found = next(itertools.islice(self.token.finditer(self.text), max(0, self.at - 1), None))
+        return self.text.count("\n", 0, found.start()) + 1
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Errors raised inside say the line of the last token."""
+        try:
+            yield
+        except DataError as error:
+            if not error.message.startswith(("line ", "ends at line")):
+                error.message = f"line {self.line()}: {error.message}"
+            raise
+
+
+def _is_convertible(word: str, convert: Callable[[str], T]) -> bool:
+    try:
+        convert(word)
+    except ValueError:
+        return False
+    return True

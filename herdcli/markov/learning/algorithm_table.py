@@ -1,0 +1,22 @@
+"""The one table of learning algorithms, which imports nothing."""
+
+from __future__ import annotations
+
+# name -> module.attribute: makes a Learner of (problem, settings)
+ALGORITHMS: dict[str, str] = {
+    "ups-jt": "herdcli.markov.learning.ipf.IterativeScaling",
+    "effective-ipf": "herdcli.markov.learning.ipf.IterativeScaling",
+    "ipf": "herdcli.markov.learning.ipf.IterativeScaling",
+    "loopy-is": "herdcli.markov.learning.loopy_scaling.loopy_scaling",
+    "cvm": "herdcli.markov.learning.cvm.ClusterVariation",
+    "gis": "herdcli.markov.learning.log_linear_models.FeatureScaling",
+    "iis": "herdcli.markov.learning.log_linear_models.FeatureScaling",
+    "gradient": "herdcli.markov.learning.gradient_learning.gradient_learner",
+    "pseudo-likelihood": "herdcli.markov.learning.gradient_learning.PseudoLikelihood",
+    "linear-response": "herdcli.markov.learning.linear_response.LinearResponse",
+}
+NEEDS_ROWS = {"pseudo-likelihood"}
+NO_FEATURES = {"loopy-is", "cvm", "linear-response"}
+NO_BASE = {"linear-response"}
+DIRECTED = ("bayes",)  # learned from families, not clusters: of no Problem
+SCORES = ("bic", "bdeu", "k2")  # of structures of Bayesian networks

@@ -1,0 +1,150 @@
+"""Tables of a Bayesian network from rows with gaps, and with variables that no row has: expectation–maximisation.
+
+The expected number of rows in each state of a family is Σ_rows P(family | what the row has), and the tables are those of these
+numbers.  Rows without gaps are counted, whatever the treewidth.  With smoothing the sum of log-likelihood and log prior never falls,
+without it the log-likelihood.
+Source: Lauritzen (1995), "The EM algorithm for graphical association models with missing data"; Dempster, Laird & Rubin (1977).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.algorithm import RunProgress
+from herdcli.errors import DataError
+from herdcli.markov.exact import cliques, elimination
+from herdcli.markov.exact.row_propagation import ImpossibleEvidence, propagate_rows
+from herdcli.markov.learning.bayesian_networks import WeightedCases, bayesian_network, case_counts, conditional_table
+from herdcli.markov.model.dag import Parents
+from herdcli.markov.model.network import MOST_AXES, Network
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+BLOCK = 1 << 20  # table cells of the rows taken at once
+
+
+@dataclass
+class EMState:
+    """All tables one after the other, and the log-likelihood (with the log prior) before each step."""
+
+    tables: Array
+    objective: Array
+    log_likelihood: float
+    step: int
+
+
+class ExpectationMaximisation:
+    """A step is one sweep over the rows."""
+
+    state = EMState
+
+    def __init__(
+        self, cases: WeightedCases, parents: Parents, *, smoothing: float, tolerance: float, iterations: int, orders: int = 4, seed: int = 0
+    ) -> None:
+        self.cases, self.parents, self.smoothing = cases, parents, smoothing
+        self.tolerance, self.steps, self.seed = tolerance, iterations, seed
+        self.scopes = [(*of, i) for i, of in enumerate(parents)]
+        self.shapes = [tuple(int(cases.cardinality[i]) for i in scope) for scope in self.scopes]
+        self.x, self.weight = (cases.x, cases.weight) if cases.complete else _distinct_rows(cases)
+        self.search: elimination.OrderSearch | None = None
+        if not cases.complete:
+            self._prepare(seed, orders)  # rows with gaps are completed on a junction tree
+
+    def _prepare(self, seed: int, orders: int) -> None:
+        """The order of elimination, and how many rows are taken at once; DataError where no tree is small enough."""
+        self.search = cliques.search_orders(self._network([np.ones(shape) for shape in self.shapes]), seed, orders)
+        if not self.search.complete or self.search.width + 2 > MOST_AXES:
+            raise DataError(
+                f"the junction tree of the structure has treewidth {self.search.width}, too large for EM", hint="--max-parents 3"
+            )
+        self.rows = max(1, min(len(self.x), int(BLOCK / max(1.0, self.search.cells))))
+
+    def _network(self, tables: Sequence[Array]) -> Network:
+        return bayesian_network(self.parents, tables, self.cases.cardinality, None, None)
+
+    def init(self) -> EMState:
+        """Tables of the rows that have all of a family; by chance where a variable of it is in no row."""
+        hidden: Array = np.all(self.cases.x < 0, axis=0)
+        made = []
+        for i, scope in enumerate(self.scopes):
+            found = case_counts(self.cases, scope) + 1.0
+            if hidden[list(scope)].any():
+                found = generator(self.seed, Stream.EM_START, unit=i).gamma(2.0, size=self.shapes[i])
+            made.append(conditional_table(found, 0.0).ravel())
+        return EMState(np.concatenate(made), np.empty(0), -np.inf, 0)
+
+    def tables_of(self, flat: Array) -> list[Array]:
+        """The table of each family."""
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
+        return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), self.shapes, strict=True)]
+
+    def step(self, state: EMState) -> EMState:
+        """Expected counts under the tables, then the tables of these counts."""
+        tables = self.tables_of(state.tables)
+        expected, likelihood = self.expected(tables)
+        prior = sum(float((self.smoothing / part.size * np.log(part)).sum()) for part in tables) if self.smoothing else 0.0
+        new = [conditional_table(found, self.smoothing) for found in expected]
+        return EMState(
+            np.concatenate([part.ravel() for part in new]), np.append(state.objective, likelihood + prior), likelihood, state.step + 1
+        )
+
+    def expected(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
+        """Expected counts of each family, and the log-likelihood of all rows."""
+        if self.search is None:
+            return self._count_complete_rows(tables)
+        given = self._network(tables)
+        found = [np.zeros(shape) for shape in self.shapes]
+        total = 0.0
+        for start in range(0, len(self.x), self.rows):
+            total += self._block(given, slice(start, start + self.rows), found)
+        return found, total
+
+    def _count_complete_rows(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
+        """Of rows without gaps, whose families are seen."""
+        found = [case_counts(self.cases, scope) for scope in self.scopes]
+        if any((part[many > 0] == 0).any() for part, many in zip(tables, found, strict=True)):
+            raise DataError("a training row is impossible under the tables of the start", hint="--smoothing 1")
+        return found, sum(float(many[many > 0] @ np.log(part[many > 0])) for part, many in zip(tables, found, strict=True))
+
+    def _block(self, given: Network, rows: slice, found: list[Array]) -> float:
+        """The rows are one variable more, in every clique; the marginal of a family and the row variable is that of each row."""
+        assert self.search is not None
+        x, weight = self.x[rows], self.weight[rows]
+        allowed = [(x[:, i] == np.arange(states)[:, None]) | (x[:, i] < 0) for i, states in enumerate(given.cardinality.tolist())]
+        try:
+            made = propagate_rows(given, self.search.order, allowed, families=True)
+        except ImpossibleEvidence:
+            raise DataError("a training row is impossible under the tables of the start", hint="--smoothing 1") from None
+        for expected, p in zip(found, made.marginals, strict=True):
+            expected += (p @ weight).reshape(expected.shape)  # Σ_r w_r P(family | row r)
+        return float(weight @ made.log_z)
+
+    def met(self, state: EMState) -> bool:
+        """Did the last step gain less than the tolerance, a row?"""
+        gain = np.diff(state.objective[-2:])
+        return bool(len(gain) and gain[0] <= self.tolerance * self.weight.sum())
+
+    def done(self, state: EMState) -> bool:
+        """No step is left, or none gains."""
+        return state.step >= self.steps or self.met(state)
+
+    def memory(self) -> int:
+        """Bytes of the tables of a block of rows."""
+        return 8 * self.cases.x.size if self.search is None else int(40 * self.search.cells * self.rows)
+
+    def progress(self, state: EMState) -> RunProgress:
+        """The log-likelihood so far."""
+        return RunProgress(state.step, self.steps, f"log-likelihood {state.log_likelihood:.6g}" if state.step else "")
+
+    def result(self, state: EMState) -> EMState:
+        """The state itself."""
+        return state
+
+
+def _distinct_rows(cases: WeightedCases) -> tuple[Array, Array]:
+    """Rows that differ, with the weight of all that are alike."""
+    rows, place = np.unique(cases.x, axis=0, return_inverse=True)
+    return rows, np.bincount(place.ravel(), cases.weight)

@@ -1,0 +1,99 @@
+"""Marginals and expectations as JSON text, instead of rows; and features of clusters, to be averaged over rows.
+
+    {"cardinality": [2, 2, 3], "names": ["a", "b", "c"],
+     "clusters": [{"scope": ["a", "b"], "marginal": [0.4, 0.1, 0.1, 0.4]},
+                  {"scope": [1, 2], "features": [[0, 0, 0, 0, 0, 1]], "expectations": [0.3]}]}
+
+Tables and features list the states of a scope with the last variable fastest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov.model.constraints import Cluster, LearningProblem, StateRows
+from herdcli.markov.model.variable_names import VariableNaming
+from herdcli.schema import Array
+
+HINT = "expected: a list of objects with 'scope' and 'marginal', or 'scope', 'features' and 'expectations'"
+
+
+def read_moments(text: str) -> LearningProblem:
+    """The problem that a text states.  Raises DataError with the cluster that is wrong."""
+    made = _parse_json(text)
+    if not isinstance(made, dict) or "cardinality" not in made or "clusters" not in made:
+        raise DataError("has no 'cardinality' and 'clusters'", hint='as {"cardinality": [2, 2], "clusters": […]}')
+    cardinality = np.asarray(_parse_numbers(made["cardinality"], "'cardinality'"))
+    if cardinality.ndim != 1 or not len(cardinality) or (cardinality != np.floor(cardinality)).any() or cardinality.min() < 1:
+        raise DataError("'cardinality' must list the number of states of each variable")
+    cardinality = cardinality.astype(np.int64)
+    names = made.get("names")
+    if names is not None and (not isinstance(names, list) or [str(name) for name in names] != names or len(names) != len(cardinality)):
+        raise DataError(f"'names' must list {len(cardinality)} texts")
+    clusters = [_parse_cluster(a, item, cardinality, names, None) for a, item in enumerate(_require_list(made["clusters"]))]
+    return LearningProblem(cardinality, clusters, names=names)
+
+
+def read_features(text: str, cardinality: Array, names: Sequence[str] | None, rows: StateRows) -> list[Cluster]:
+    """Clusters with features whose expectations are averages over rows."""
+    return [_parse_cluster(a, item, cardinality, names, rows) for a, item in enumerate(_require_list(_parse_json(text)))]
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise DataError(f"is not JSON text ({error})") from None
+
+
+def _require_list(items: Any) -> list[Any]:
+    if not isinstance(items, list) or not items or not all(isinstance(item, dict) and "scope" in item for item in items):
+        raise DataError("has no clusters", hint=HINT)
+    return items
+
+
+def _parse_cluster(a: int, item: dict[str, Any], cardinality: Array, names: Sequence[str] | None, rows: StateRows | None) -> Cluster:
+    scope = tuple(_parse_variable(a, word, len(cardinality), names) for word in item["scope"])
+    if not scope or len(set(scope)) != len(scope):
+        raise DataError(f"cluster {a} names no variable, or one twice")
+    shape = [int(cardinality[i]) for i in scope]
+    cells = int(np.prod(shape, dtype=object))
+    if rows is None and "marginal" in item:
+        table = _parse_numbers(item["marginal"], f"the marginal of cluster {a}").ravel()
+        if len(table) != cells:
+            raise DataError(f"the marginal of cluster {a} has {len(table)} values, its variables have {cells} states")
+        if not np.isfinite(table).all() or (table < 0).any() or abs(table.sum() - 1) > 1e-6:
+            raise DataError(f"the marginal of cluster {a} is not a distribution: its values sum to {table.sum():.6g}")
+        return Cluster(scope, (table / table.sum()).reshape(shape))
+    if "features" not in item:
+        raise DataError(f"cluster {a} has no 'features'" + ("" if rows is not None else " and no 'marginal'"), hint=HINT)
+    features = np.atleast_2d(_parse_numbers(item["features"], f"the features of cluster {a}"))
+    if features.ndim != 2 or features.shape[1] != cells or not np.isfinite(features).all():
+        raise DataError(f"the features of cluster {a} must be lists of {cells} numbers, one for each state")
+    if rows is not None:
+        expectations = features @ rows.marginal(scope, shape).ravel()
+    else:
+        expectations = np.atleast_1d(_parse_numbers(item.get("expectations", []), f"the expectations of cluster {a}"))
+        if len(expectations) != len(features):
+            raise DataError(f"cluster {a} has {len(features)} features and {len(expectations)} expectations")
+    return Cluster(scope, expectations, features.reshape(-1, *shape))
+
+
+def _parse_variable(a: int, word: Any, count: int, names: Sequence[str] | None) -> int:
+    found = -1 if isinstance(word, bool) else VariableNaming(names).find(str(word))
+    if not 0 <= found < count:
+        raise DataError(f"cluster {a}: there is no variable {word!r}, there are {count} (0 to {count - 1})")
+    return found
+
+
+def _parse_numbers(values: Any, what: str) -> Array:
+    try:
+        found = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{what} must be numbers") from None
+    return found

@@ -1,0 +1,238 @@
+"""Learning by gradients: of the likelihood, exactly or by Gibbs chains (CD and persistent), and of the pseudo-likelihood.
+
+Source: Teh (2003), 2.53; Hinton (2002); Besag (1975).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
+from herdcli.markov.learning.log_linear_models import ExactExpectations, LogLinearParameters
+from herdcli.markov.method import Stepwise
+from herdcli.markov.model.constraints import LearningProblem, StateRows
+from herdcli.markov.model.full_conditionals import Conditionals, full_conditionals
+from herdcli.numerics import lbfgs
+from herdcli.numerics.block_statistics import (
+    BLOCK,
+    PASS_BLOCKS,
+    BlockSource,
+    RowBlock,
+    RowBlocks,
+    RowTable,
+    Statistics,
+    Sums,
+    total_statistics,
+)
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+
+@dataclass
+class DescentState:
+    """A minimisation under way, and the largest gradient an iteration."""
+
+    now: lbfgs.LBFGSState
+    residual: Array
+    step: int
+
+
+@dataclass
+class SampledState:
+    """θ, its mean over the second half of the run, the chains, the largest sampled gradient an iteration."""
+
+    theta: Array
+    mean: Array
+    chains: Array
+    residual: Array
+    step: int
+
+
+class _SmoothMinimisation(SizedLearner, Stepwise[DescentState]):
+    """Minimisation by L-BFGS; subclasses say what `objective` is."""
+
+    state = DescentState
+
+    def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
+        self.problem, self.settings, self.steps = problem, settings, settings.iterations
+        self.parameters = LogLinearParameters(problem)
+
+    def objective(self, theta: Array) -> tuple[float, Array]:
+        """The value to be minimised, and its gradient."""
+        raise TypeError("a subclass says what is minimised")
+
+    def init(self) -> DescentState:
+        """θ = 0."""
+        return DescentState(lbfgs.initial_state(self.objective, np.zeros(len(self.parameters.target))), no_residual(), 0)
+
+    def step(self, state: DescentState) -> DescentState:
+        """One step of L-BFGS."""
+        now = lbfgs.lbfgs_step(self.objective, state.now)
+        return DescentState(now, np.append(state.residual, np.abs(now.gradient).max()), state.step + 1)
+
+    def met(self, state: DescentState) -> bool:
+        """Is the gradient at the tolerance, or is rounding all that is left?"""
+        return self.converged(state) or state.now.stuck
+
+    def figure(self, state: DescentState) -> str:
+        """The objective, and the largest slope that is left of it."""
+        return f"objective {state.now.value:.6g}, gradient {state.residual[-1]:.3g}"
+
+    def converged(self, state: DescentState) -> bool:
+        """Is the gradient at the tolerance?  (NaN is not.)"""
+        return bool(np.abs(state.now.gradient).max() <= self.settings.tolerance)
+
+    def result(self, state: DescentState) -> LearnedFactors:
+        """The factors."""
+        return LearnedFactors(self.parameters.factors(state.now.x), self.converged(state), state.step, state.residual)
+
+
+class ExactGradient(_SmoothMinimisation):
+    """`gradient_learner` with exact expectations: −log-likelihood of the targets, plus the penalty."""
+
+    def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
+        super().__init__(problem, settings)
+        self.expect = ExactExpectations(problem, settings)
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the junction tree."""
+        return self.expect.bytes_needed()
+
+    def objective(self, theta: Array) -> tuple[float, Array]:
+        """log Z − θ·target + ½ penalty |θ|²."""
+        marginals, log_z = self.expect(self.parameters.log_tables(theta))
+        target, penalty = self.parameters.target, self.settings.penalty
+        # 6.9 turned round; its gradient E_P f − E_P̂ f is 2.53's with the other sign.
+        value = log_z - float(theta @ target) + 0.5 * penalty * float(theta @ theta)
+        return value, self.parameters.pull(marginals) - target + penalty * theta
+
+
+@dataclass(frozen=True)
+class PseudoLikelihoodStatistics(Statistics):
+    """From a block of rows to −Σ_n w_n Σ_i log P(x_i | the others) and its slopes by the log tables of the first `count` factors.
+
+    given  which factors each variable is in;  logs  the log tables of all of them, flat.
+    """
+
+    given: Conditionals
+    logs: list[Array]
+    count: int
+
+    def __call__(self, block: RowBlock) -> Sums:
+        """By the conditional of each variable."""
+        x, weight = block.X.astype(np.int64), np.ones(len(block.X)) if block.weight is None else block.weight
+        given, cells, rows = self.given, self.given.cells(x), np.arange(len(x))
+        slopes = [np.zeros(len(table)) for table in self.logs[: self.count]]
+        value = 0.0
+        for i in range(x.shape[1]):
+            p = given.probabilities(i, x, cells, self.logs)
+            with np.errstate(divide="ignore"):
+                value -= float(weight @ np.log(p[rows, x[:, i]]))
+            p *= weight[:, None]
+            # ∂(−log P(x_i | rest))/∂ log f_a of the cell with x_i = y is P(y | rest)
+            # − [y = x_i] for every factor a over i: 2.63 of a table's entries.
+            p[rows, x[:, i]] -= weight
+            for a in given.owners[i]:
+                if a >= self.count:
+                    continue
+                stride = int(given.strides[a, i])
+                cell = (cells[:, a] - stride * x[:, i])[:, None] + stride * np.arange(p.shape[1])
+                slopes[a] += np.bincount(cell.ravel(), p.ravel(), len(slopes[a]))
+        return {"value": np.array([value]), "slopes": np.concatenate([*slopes, np.zeros(0)])}
+
+
+class PseudoLikelihood(_SmoothMinimisation):
+    """`pseudo-likelihood`: −mean over rows of Σ_i log P(x_i | the others), plus the penalty.  source  the rows' blocks."""
+
+    def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
+        super().__init__(problem, settings)
+        assert isinstance(problem.rows, StateRows)
+        self.source: BlockSource = RowBlocks(RowTable(problem.rows.x, None, problem.rows.weight))
+        self.given, self.fixed = _conditionals_with_base(problem)
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the cells that the rows of the blocks at work are in."""
+        rows = min(PASS_BLOCKS * BLOCK, self.source.count * BLOCK)
+        return 8 * rows * (len(self.problem.cardinality) + len(self.given.strides)), "the rows"
+
+    def objective(self, theta: Array) -> tuple[float, Array]:
+        """Over all rows, block by block."""
+        count = len(self.problem.clusters)
+        logs = [*self.parameters.log_tables(theta), *self.fixed]
+        sums = total_statistics(self.source, PseudoLikelihoodStatistics(self.given, logs, count))
+        ends = np.cumsum([len(table) for table in logs[:count]])
+        gradient = self.parameters.pull(np.split(sums["slopes"], ends)[:count])
+        penalty = self.settings.penalty
+        return float(sums["value"][0]) + 0.5 * penalty * float(theta @ theta), gradient + penalty * theta
+
+
+def _conditionals_with_base(problem: LearningProblem) -> tuple[Conditionals, list[Array]]:
+    """Conditionals over clusters and base factors, and the log tables of the latter."""
+    scopes = [*(cluster.scope for cluster in problem.clusters), *(scope for scope, _ in problem.base_factors)]
+    with np.errstate(divide="ignore"):
+        fixed = [np.log(table).ravel() for _, table in problem.base_factors]
+    return full_conditionals(problem.cardinality, scopes), fixed
+
+
+class SampledGradient(SizedLearner, Stepwise[SampledState]):
+    """`gradient_learner` with chains: θ rises by rate·(target − mean over chains); the rate falls to 0, θ is averaged over the second
+    half."""
+
+    state = SampledState
+
+    def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
+        self.problem, self.settings, self.steps = problem, settings, settings.iterations
+        self.parameters = LogLinearParameters(problem)
+        self.given, self.fixed = _conditionals_with_base(problem)
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the chains."""
+        return 16 * self.settings.chains * (len(self.problem.cardinality) + len(self.given.strides)), "the chains"
+
+    def init(self) -> SampledState:
+        """θ = 0; chains at rows, without rows uniform."""
+        zero = np.zeros(len(self.parameters.target))
+        return SampledState(zero, zero.copy(), self._begin(0), no_residual(), 0)
+
+    def _begin(self, step: int) -> Array:
+        random = generator(self.settings.seed, Stream.LEARNING, unit=1, step=step)
+        rows = self.problem.rows
+        if not isinstance(rows, StateRows):
+            shape = (self.settings.chains, len(self.problem.cardinality))
+            return (random.random(shape) * self.problem.cardinality).astype(np.int64)
+        return rows.x[random.choice(len(rows.x), self.settings.chains, p=rows.weight)].astype(np.int64)
+
+    def step(self, state: SampledState) -> SampledState:
+        """Some sweeps of every chain, and one update."""
+        if self.settings.expectations == "cd":
+            state.chains = self._begin(state.step)
+        logs = [*self.parameters.log_tables(state.theta), *self.fixed]
+        random = generator(self.settings.seed, Stream.LEARNING, step=state.step)
+        for _ in range(self.settings.sweeps):
+            self.given.sweep(state.chains, logs, random)
+        cells = self.given.cells(state.chains)
+        marginals = [np.bincount(cells[:, a], minlength=len(logs[a])) / len(state.chains) for a in range(len(self.problem.clusters))]
+        # 2.53 with the mean over chains for E_P f: from rows and a few sweeps contrastive
+        # divergence (2.61 without its last term), from where the chains were persistent.
+        gradient = self.parameters.target - self.parameters.pull(marginals) - self.settings.penalty * state.theta
+        state.theta = state.theta + self.settings.learning_rate * (1 - state.step / self.steps) * gradient
+        state.step += 1
+        kept = state.step - self.steps // 2
+        if kept > 0:
+            state.mean += (state.theta - state.mean) / kept
+        state.residual = np.append(state.residual, np.abs(gradient).max())
+        return state
+
+    def figure(self, state: SampledState) -> str:
+        """The largest sampled slope."""
+        return f"gradient {state.residual[-1]:.3g}"
+
+    def result(self, state: SampledState) -> LearnedFactors:
+        """The factors of the mean."""
+        return LearnedFactors(self.parameters.factors(state.mean), True, state.step, state.residual)
+
+
+def gradient_learner(problem: LearningProblem, settings: LearningSettings) -> ExactGradient | SampledGradient:
+    """`gradient_learner` by the expectations asked for."""
+    return ExactGradient(problem, settings) if settings.expectations == "exact" else SampledGradient(problem, settings)

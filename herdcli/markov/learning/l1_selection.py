@@ -1,0 +1,212 @@
+"""Which pairs of two-state variables a model joins, by ℓ1-penalised logistic regression of each variable on all others.
+
+    min_w  (1/n) Σ_rows [log(1 + e^{η}) − x_i η] + λ Σ_j |w_j|,    η = w_0 + Σ_{j ≠ i} w_j x_j
+
+For every variable at once, as the columns of one matrix, by accelerated proximal gradients that begin again where they would rise.  Along
+a path of λ from the least that joins nothing; a pair is joined where both regressions (`and`) have it.  The model is chosen by the extended
+BIC, or pairs by how often they are chosen in random halves of the rows (stability selection).
+Source: Ravikumar, Wainwright & Lafferty (2010); Foygel & Drton (2010), eq. 1.3; Meinshausen & Bühlmann (2010); Beck & Teboulle (2009).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+
+from herdcli.algorithm import FixedLengthAlgorithm, RunProgress, run_algorithm
+from herdcli.markov.model.structure_selection import Pair
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+POINTS = 20  # of the path
+SHARE = 0.01  # of the largest penalty, where the path ends
+SWEEPS = 500
+CLOSE = 1e-5  # largest change of a weight at which a fit has ended
+GAMMA = 0.5  # of the extended BIC
+CHOSEN = 0.75  # of the halves that a stable pair is chosen in
+
+
+@dataclass(frozen=True)
+class PenaltyPath:
+    """penalty (K,); weight (K, N, N), column i the regression of variable i; score (K,) extended BIC, the less the better."""
+
+    penalty: Array
+    weight: Array
+    score: Array
+
+    @property
+    def best(self) -> int:
+        """The point of least score."""
+        return int(np.argmin(self.score))
+
+
+def joined_pairs(weight: Array) -> list[Pair]:
+    """Pairs i < j whose weights are both other than zero."""
+    both = (weight != 0) & (weight.T != 0)
+    return [(int(i), int(j)) for i, j in np.argwhere(np.triu(both, 1))]
+
+
+def largest_penalty(x: Array, share: Array) -> float:
+    """The least λ at which no variable has a weight: the largest |slope| at w = 0 and w_0 fitted, that is the largest covariance."""
+    mean = share @ x
+    covariance = (x * share[:, None]).T @ x - np.outer(mean, mean)
+    np.fill_diagonal(covariance, 0.0)
+    return float(np.abs(covariance).max())
+
+
+@dataclass
+class PathState:
+    """The last weights (N, N) and offsets (N,); weights (K, N, N) and scores (K,) of the penalties that are done."""
+
+    weight: Array
+    offset: Array
+    weights: Array
+    score: Array
+    step: int
+
+
+class PenalisedRegressions(FixedLengthAlgorithm[PathState]):
+    """The fits along a path of penalties, largest first, a step each.  x (n, N) of 0 and 1; share (n,) weights that sum to one."""
+
+    state = PathState
+
+    def __init__(self, x: Array, share: Array, penalties: Array | None = None) -> None:
+        self.x, self.share = x.astype(np.float64), share
+        if penalties is None:
+            top = largest_penalty(self.x, share)
+            penalties = top * (1 + 1e-9) * np.geomspace(1.0, SHARE, POINTS) if top > 0 else np.zeros(1)
+        self.penalties = penalties
+
+    @property
+    def steps(self) -> int:
+        """Penalties."""
+        return len(self.penalties)
+
+    def init(self) -> PathState:
+        """No weights."""
+        nodes = self.x.shape[1]
+        return PathState(
+            np.zeros((nodes, nodes)), _logit(self.share @ self.x), np.zeros((self.steps, nodes, nodes)), np.zeros(self.steps), 0
+        )
+
+    def step(self, state: PathState) -> PathState:
+        """The next penalty, from the fit at the one before."""
+        penalty = float(self.penalties[state.step])
+        state.weight, state.offset = fit_regressions(self.x, self.share, penalty, state.weight, state.offset)
+        # What is chosen is judged without the penalty that shrinks it.
+        free = fit_regressions(self.x, self.share, 0.0, state.weight, state.offset, state.weight != 0)
+        state.weights[state.step], state.score[state.step] = state.weight, extended_bic(self.x, self.share, *free)
+        state.step += 1
+        return state
+
+    def memory(self) -> int:
+        """Of the path, and of what a regression of all variables holds."""
+        return int(8 * (self.steps * self.x.shape[1] ** 2 + 6 * self.x.size))
+
+    def progress(self, state: PathState) -> RunProgress:
+        """Penalties that are done, and the pairs at the last one."""
+        return RunProgress(state.step, self.steps, f"{len(joined_pairs(state.weight))} pairs" if state.step else "")
+
+    def result(self, state: PathState) -> PenaltyPath:
+        """The path."""
+        return PenaltyPath(self.penalties, state.weights, state.score)
+
+
+def penalty_path(x: Array, share: Array, penalties: Array | None = None) -> PenaltyPath:
+    """The path where nobody watches."""
+    return run_algorithm(PenalisedRegressions(x, share, penalties))
+
+
+def _logit(p: Array) -> Array:
+    kept = np.clip(p, 1e-6, 1 - 1e-6)
+    result: Array = np.log(kept / (1 - kept))
+    return result
+
+
+def fit_regressions(
+    x: Array, share: Array, penalty: float, weight: Array, offset: Array, allowed: Array | None = None
+) -> tuple[Array, Array]:
+    """All regressions at one penalty, from a start, with the weights allowed.  Columns are centred inside, which only moves w_0."""
+    mean = share @ x
+    centred = x - mean
+    # The curvature of the mean loss is X' diag(p(1 − p)/n) X, at most ¼ of the largest eigenvalue of X' diag(share) X, and ¼ in w_0.
+    gram = (centred * share[:, None]).T @ centred
+    rate = 1.0 / (0.25 * max(1.0, float(np.linalg.eigvalsh(gram)[-1])) + 1e-12)
+    base = offset + mean @ weight
+    now, ahead, base_now, base_ahead, momentum = weight, weight, base, base, 1.0
+    for _ in range(SWEEPS):
+        slope = share[:, None] * (expit(centred @ ahead + base_ahead) - x)
+        moved = ahead - rate * (centred.T @ slope)
+        new = np.sign(moved) * np.maximum(np.abs(moved) - rate * penalty, 0.0)
+        np.fill_diagonal(new, 0.0)
+        if allowed is not None:
+            new *= allowed
+        base_new = base_ahead - rate * slope.sum(axis=0)
+        change = max(float(np.abs(new - now).max()), float(np.abs(base_new - base_now).max()))
+        if float(((ahead - new) * (new - now)).sum() + ((base_ahead - base_new) * (base_new - base_now)).sum()) > 0:
+            momentum = 1.0  # it would rise: begin the acceleration again (O'Donoghue & Candès 2015, eq. 13)
+        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+        ratio = (momentum - 1.0) / following
+        ahead, base_ahead = new + ratio * (new - now), base_new + ratio * (base_new - base_now)
+        now, base_now, momentum = new, base_new, following
+        if change < CLOSE:
+            break
+    return now, base_now - mean @ now
+
+
+def extended_bic(x: Array, share: Array, weight: Array, offset: Array) -> float:
+    """−2 n Σ_i log-likelihood + (log n + 2γ log N) for each weight; those of a pair are in two regressions."""
+    rows, nodes = x.shape
+    eta = x @ weight + offset
+    loss = float((share @ (np.logaddexp(0.0, eta) - x * eta)).sum())
+    chosen = int((weight != 0).sum())
+    return float(2.0 * rows * loss + chosen * (np.log(rows) + 2.0 * GAMMA * np.log(max(2, nodes))))
+
+
+@dataclass
+class StabilityState:
+    """How many of the halves that are done join each pair (N, N)."""
+
+    found: Array
+    step: int
+
+
+class StabilitySelection(FixedLengthAlgorithm[StabilityState]):
+    """The share of random halves of the rows in which a pair is joined somewhere on the path down to the last of `points`; a step each."""
+
+    state = StabilityState
+
+    def __init__(self, x: Array, share: Array, halves: int, seed: int, points: Array) -> None:
+        self.x, self.share, self.halves, self.seed, self.points = x, share, halves, seed, points
+
+    @property
+    def steps(self) -> int:
+        """Halves."""
+        return self.halves
+
+    def init(self) -> StabilityState:
+        """None yet."""
+        return StabilityState(np.zeros((self.x.shape[1], self.x.shape[1])), 0)
+
+    def step(self, state: StabilityState) -> StabilityState:
+        """The path of one more half."""
+        x = self.x
+        rows = np.sort(generator(self.seed, Stream.STRUCTURE, unit=1, step=state.step).permutation(len(x))[: max(2, len(x) // 2)])
+        made = penalty_path(x[rows], self.share[rows] / self.share[rows].sum(), self.points)
+        state.found += ((made.weight != 0) & (made.weight.transpose(0, 2, 1) != 0)).any(axis=0)
+        state.step += 1
+        return state
+
+    def memory(self) -> int:
+        """Of one half's path."""
+        return int(8 * (len(self.points) * self.x.shape[1] ** 2 + 4 * self.x.size))
+
+    def progress(self, state: StabilityState) -> RunProgress:
+        """Halves that are done."""
+        return RunProgress(state.step, self.steps)
+
+    def result(self, state: StabilityState) -> Array:
+        """(N, N) shares."""
+        shares: Array = state.found / self.halves
+        return shares

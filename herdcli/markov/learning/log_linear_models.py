@@ -1,0 +1,165 @@
+"""Parameters of log-linear models, their exact expectations by a junction tree, and generalised and improved iterative scaling.
+
+A cluster with a marginal has one parameter for each of its states, one with features one for each feature.
+Source: Teh (2003), sec. 2.5.1 (2.54, 2.55); Darroch & Ratcliff (1972); Della Pietra, Della Pietra & Lafferty (1997).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact import cliques, junction_tree
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
+from herdcli.markov.method import ToTolerance
+from herdcli.markov.model.constraints import LearningProblem
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+NODES = np.array([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0])  # tilts that IIS interpolates between
+
+
+class LogLinearParameters:
+    """θ flat over all clusters, and the maps between it and log tables of clusters."""
+
+    def __init__(self, problem: LearningProblem) -> None:
+        self.problem = problem
+        self.features = [None if c.features is None else c.features.reshape(len(c.features), -1) for c in problem.clusters]
+        self.target = np.concatenate([np.ravel(c.target) for c in problem.clusters])
+        self.ends = np.cumsum([np.size(c.target) for c in problem.clusters])[:-1]
+
+    def log_tables(self, theta: Array) -> list[Array]:
+        """log f_a, flat."""
+        return [
+            part if f is None else _weighted_features(part, f) for part, f in zip(np.split(theta, self.ends), self.features, strict=True)
+        ]
+
+    def pull(self, tables: list[Array]) -> Array:
+        """Marginals to expectations: the adjoint of `log_tables`."""
+        return np.concatenate([p if f is None else f @ p for p, f in zip(tables, self.features, strict=True)])
+
+    def factors(self, theta: Array) -> list[Array]:
+        """f_a, scaled to maximum 1."""
+        made = []
+        for cluster, logs in zip(self.problem.clusters, self.log_tables(theta), strict=True):
+            made.append(np.exp(logs - logs.max()).reshape(self.problem.shape_of(cluster.scope)))
+        return made
+
+
+def _weighted_features(theta: Array, f: Array) -> Array:
+    """(cells,) θ·f of features f (d, cells); a θ of −∞ leaves only the states at which its feature is least."""
+    # θ f and θ (f − min f) differ by a constant, which the normaliser takes; of the second −∞ · 0 is 0.
+    never = np.isneginf(theta)
+    logs: Array = np.where(never, 0.0, theta) @ f
+    logs[(f[never] > f[never].min(axis=1, keepdims=True)).any(axis=0)] = -np.inf
+    return logs
+
+
+class ExactExpectations:
+    """Marginals of clusters and log Z of any factors on the problem's scopes, by its junction tree."""
+
+    def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
+        self.problem, self.width = problem, 0
+        network = problem.as_network()
+        found = cliques.search_orders(network, settings.seed, settings.orders)
+        self.width, self.tree = found.width, None
+        if found.complete:
+            self.tree = junction_tree.plan_tree(network, found.order)
+            self.size = self.tree.bytes_needed(network)
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the tables."""
+        if self.tree is None:
+            return 1 << 60, f"the junction tree, treewidth at least {self.width},"
+        return self.size, f"the junction tree, treewidth {self.width},"
+
+    def __call__(self, log_tables: list[Array]) -> tuple[list[Array], float]:
+        """The marginal of each cluster, flat, and log Z."""
+        assert self.tree is not None
+        # Each factor is scaled to maximum 1, e^{−top}, and log Z gets the sum of the tops back: e^θ of large θ is no float64.
+        tops = [float(logs.max()) for logs in log_tables]
+        made = self.problem.network([np.exp(logs - top) for logs, top in zip(log_tables, tops, strict=True)])
+        found = junction_tree.calibrate(made, self.tree)
+        marginals = junction_tree.factor_marginals(made, found)[len(self.problem.base_factors) :]
+        return [p.ravel() for _, p in marginals], found.log_z + sum(tops)
+
+
+@dataclass
+class ScalingState:
+    """θ, a residual an iteration, the number of expectations taken."""
+
+    theta: Array
+    residual: Array
+    expectations: int
+    step: int
+
+
+class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
+    """`gis` and `iis`: all parameters at once, by exact expectations."""
+
+    state = ScalingState
+
+    def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
+        self.problem, self.settings, self.steps = problem, settings, settings.iterations
+        self.parameters, self.expect = LogLinearParameters(problem), ExactExpectations(problem, settings)
+        # features are shifted to be ≥ 0; t(x) is their sum, constant 1 over the states of a cluster with a marginal
+        self.low = np.concatenate([np.zeros(c.target.size) if f is None else f.min(axis=1)
+                                   for c, f in zip(problem.clusters, self.parameters.features, strict=True)])  # fmt: skip
+        self.total = [np.ones(c.target.size) if f is None else (f - f.min(axis=1, keepdims=True)).sum(axis=0)
+                      for c, f in zip(problem.clusters, self.parameters.features, strict=True)]  # fmt: skip
+        self.largest = float(sum(total.max() for total in self.total)) or 1.0  # where no feature varies no parameter moves
+        self.constant = all(np.ptp(total) == 0 for total in self.total)
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the junction tree."""
+        return self.expect.bytes_needed()
+
+    def init(self) -> ScalingState:
+        """P0."""
+        return ScalingState(np.zeros(len(self.low)), no_residual(), 0, 0)
+
+    def step(self, state: ScalingState) -> ScalingState:
+        """One update of every parameter."""
+        logs = self.parameters.log_tables(state.theta)
+        marginals, log_z = self.expect(logs)
+        state.expectations += 1
+        present = self.parameters.pull(marginals)
+        residual = float(np.abs(present - self.parameters.target).max())
+        above, below = self.parameters.target - self.low, present - self.low
+        if ((below <= 0) & (above > 0)).any():
+            raise NegativeResult("no distribution has these expectations: some states that they need are forbidden")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(below > 0, np.log(above / below), 0.0)
+        if self.settings.algorithm == "gis" or self.constant:
+            # With s = f − min f ≥ 0 and Σ_i s_i = T for every x, E[s_i e^{δ T}] = S_i has the root δ = log(S_i/E s_i)/T (2.55).  Where
+            # Σ s_i < T for some x this is a shorter step than that of 2.54, in the same direction, and still raises the likelihood.
+            change = ratio / self.largest
+        else:
+            change = self._improved_scaling_step(state, logs, log_z, above, ratio)
+        theta = state.theta + change
+        return ScalingState(theta, np.append(state.residual, residual), state.expectations, state.step + 1)
+
+    def _improved_scaling_step(self, state: ScalingState, logs: list[Array], log_z: float, above: Array, ratio: Array) -> Array:
+        """δ of E[s_i e^{δ t(x)}] = S_i (2.54), between tilts of the whole model by e^{u t(x)}, interpolated in the logarithm."""
+        finite = np.abs(ratio[np.isfinite(ratio)])
+        reach = 4 * float(finite.max(initial=1e-12)) / self.largest
+        curves = []
+        for u in NODES * reach:
+            tilted, tilted_z = self.expect([part + u * total for part, total in zip(logs, self.total, strict=True)])
+            moment = self.parameters.pull(tilted) - self.low
+            with np.errstate(divide="ignore"):
+                # E_P[s_i e^{u t}] = E_u[s_i] Z_u/Z, with E_u and Z_u of P tilted by
+                # e^{u t}: one propagation gives the left side of 2.54 for every i.
+                curves.append(np.log(np.maximum(moment, 0.0)) + tilted_z - log_z)
+        state.expectations += len(NODES)
+        grid = np.array(curves)
+        with np.errstate(divide="ignore"):
+            wanted = np.log(np.maximum(above, 0.0))
+        found = [np.interp(wanted[i], grid[:, i], NODES * reach) if np.isfinite(grid[:, i]).all() else 0.0 for i in range(len(wanted))]
+        change: Array = np.where(np.isneginf(wanted), -np.inf, np.array(found))
+        return change
+
+    def result(self, state: ScalingState) -> LearnedFactors:
+        """The factors."""
+        counts = (state.step * len(self.problem.clusters), 0)
+        return LearnedFactors(self.parameters.factors(state.theta), self.met(state), state.step, state.residual, counts)

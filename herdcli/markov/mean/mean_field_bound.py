@@ -1,0 +1,143 @@
+"""A lower bound of log Z by naive mean field, of any network: the cheap baseline of every other answer.
+
+For every product Q = Π q_i, by Jensen's inequality, log Z = log Σ_x Q(x) Π_a f_a(x_a)/Q(x) ≥ Σ_a E_Q log f_a + Σ_i H(q_i); the
+bound is largest where log q_i(x) = Σ_a E_Q[log f_a | x_i = x] + const.  Source: Wainwright & Jordan (2008), sec. 5.3.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+
+import numpy as np
+
+from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+SWEEPS = 30
+KEPT = 0.5  # of the old log q, so that variables that are updated together do not swing
+GAIN = 1e-3  # nats of the bound below which sweeps end
+MOST_CELLS = 1 << 15  # of all tables together: larger networks have no quick baseline
+LETTERS = string.ascii_letters.replace("z", "")  # of the axes of a table
+FORBIDDEN = -1e3  # stands for log 0 while q is sought
+
+
+@dataclass(frozen=True)
+class _FactorGroup:
+    """Factors with tables of one shape: where the states of their k variables are in q, [(G, s_1), …], and log tables (G, s_1, …, s_k)."""
+
+    places: list[Array]
+    logs: Array
+
+    def expected(self, own: list[Array], logs: Array, *, without: int | None = None) -> Array:
+        """E_Q of finite logs over all axes (G,), or over all but one (G, s).  own  q of the variables of each axis, (G, s) each."""
+        axes = LETTERS[: len(own)]
+        used = [axis for axis in range(len(own)) if axis != without]
+        inputs = ",".join([f"z{axes}", *(f"z{axes[axis]}" for axis in used)])
+        made: Array = np.einsum(f"{inputs}->z{'' if without is None else axes[without]}", logs, *(own[axis] for axis in used))
+        return made
+
+    def all_states(self, q: Array) -> list[Array]:
+        """(G, s) q of the variables on each axis."""
+        return [np.asarray(q[place]) for place in self.places]
+
+    def soft(self) -> Array:
+        """The logs with a finite number for log 0."""
+        return np.maximum(self.logs, FORBIDDEN)
+
+    def reaches_zero(self, q: Array) -> bool:
+        """Has a cell of probability 0 any probability under Q?"""
+        closed = np.isneginf(self.logs)
+        if not closed.any():
+            return False
+        possible = np.ones(self.logs.shape)
+        for axis, own in enumerate(self.all_states(q)):
+            shape = [len(self.logs)] + [1] * (self.logs.ndim - 1)
+            shape[axis + 1] = self.logs.shape[axis + 1]
+            possible = possible * (own > 0).reshape(shape)
+        return bool((closed & (possible > 0)).any())
+
+
+def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
+    """log Z is at least this, natural logarithm; None where no product avoids the states of probability 0.
+
+    And None for networks of more than `most` table cells, and with observed marginals.
+    """
+    if len(network.table) > most or network.observations():
+        return None
+    start = np.concatenate(([0], np.cumsum(network.cardinality)))
+    owner = np.repeat(np.arange(network.count), network.cardinality)
+    groups, constant = _factor_groups(network, start)
+    if not np.isfinite(constant):
+        return None
+    q = 1.0 / network.cardinality[owner].astype(np.float64)
+    log_q, best = np.log(q), -math.inf
+    work = [(group, group.soft()) for group in groups]
+    for _ in range(SWEEPS):
+        field, found = np.zeros(len(q)), _total_entropy(q)
+        for group, soft in work:
+            own = group.all_states(q)
+            for axis, place in enumerate(group.places):
+                expected = group.expected(own, soft, without=axis)
+                if axis == 0:  # E_Q log f_a = Σ_x q_i(x) E_Q[log f_a | x_i = x], for any variable i of the factor
+                    found += float((own[0] * expected).sum())
+                field += np.bincount(place.ravel(), expected.ravel(), len(q))
+        if found <= best + GAIN:
+            break
+        best = found
+        log_q = _normalise_logs(KEPT * log_q + (1.0 - KEPT) * _normalise_logs(field, start, owner), start, owner)
+        q = np.exp(log_q)
+    best = max(_variational_bound(groups, q), _variational_bound(groups, _concentrate(q, start)))
+    return float(best + constant) if np.isfinite(best) else None
+
+
+def _factor_groups(network: Network, start: Array) -> tuple[list[_FactorGroup], float]:
+    """The factors in groups of one shape, their axes by number of states, and the logarithm of those without variables."""
+    found: dict[tuple[int, ...], list[tuple[list[int], Array]]] = {}
+    constant = 0.0
+    with np.errstate(divide="ignore"):
+        for scope, table in network.factors():
+            if scope:
+                axes = sorted(range(len(scope)), key=table.shape.__getitem__)
+                single = table.shape.count(1)  # axes of one state come first, and say nothing
+                if single == len(axes):
+                    constant += float(np.log(table).sum())
+                    continue
+                logs = np.log(table).transpose(axes).reshape([table.shape[axis] for axis in axes[single:]])
+                axes = axes[single:]
+                found.setdefault(logs.shape, []).append(([int(start[scope[axis]]) for axis in axes], logs))
+            else:
+                constant += float(np.log(table).sum())
+    made = []
+    for part in found.values():
+        logs, first = np.stack([table for _, table in part]), np.array([at for at, _ in part])
+        made.append(_FactorGroup([first[:, axis, None] + np.arange(size) for axis, size in enumerate(logs.shape[1:])], logs))
+    return made, constant
+
+
+def _normalise_logs(logs: Array, start: Array, owner: Array) -> Array:
+    """Logarithms that are those of a distribution over the states of each variable."""
+    above = logs - np.maximum.reduceat(logs, start[:-1])[owner]
+    return np.asarray(above - np.log(np.add.reduceat(np.exp(above), start[:-1]))[owner])
+
+
+def _concentrate(q: Array, start: Array) -> Array:
+    """All mass of every variable on its likeliest state."""
+    made = np.zeros(len(q))
+    for low, high in zip(start[:-1].tolist(), start[1:].tolist(), strict=True):
+        made[low + int(q[low:high].argmax())] = 1.0
+    return made
+
+
+def _total_entropy(q: Array) -> float:
+    """Σ_i H(q_i)."""
+    some = q > 0
+    return -float((q[some] * np.log(q[some])).sum())
+
+
+def _variational_bound(groups: list[_FactorGroup], q: Array) -> float:
+    """Σ_a E_Q log f_a + Σ_i H(q_i); −∞ where Q allows what is forbidden."""
+    if any(group.reaches_zero(q) for group in groups):
+        return -math.inf
+    return _total_entropy(q) + sum(float(group.expected(group.all_states(q), group.soft()).sum()) for group in groups)

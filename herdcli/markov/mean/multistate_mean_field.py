@@ -1,0 +1,110 @@
+"""Naive mean field of any network, with any numbers of states and with zeros.
+
+One variable after the other takes its best marginal with all others held,
+
+    q_i(x) ∝ exp Σ_a E_{q \\ i}[log f_a | x_i = x],
+
+which never raises the free energy Σ_i Σ q_i log q_i − Σ_a E_q[log f_a], an upper bound of −log Z.  Zeros stand at e^−1000 on the
+way, and what is left of states that they forbid goes at the end.  Source: Teh (2003), 2.26–2.29; Wainwright & Jordan (2008), sec. 5.3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.markov.bethe import starts
+from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
+from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.stacked_tables import state_offsets as places
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+FLOOR = -1e3  # stands for log 0 while marginals are sought
+NEGLIGIBLE = 1e-12  # of a marginal, which goes at the end
+
+
+@dataclass
+class MeanFieldState:
+    """Marginals of all variables, one after the other, and a residual and a free energy a sweep."""
+
+    q: Array
+    residual: Array
+    free_energy: Array
+    step: int
+
+
+class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
+    """`mean-field` where the network is no Boltzmann machine; a step is a sweep over all variables."""
+
+    state = MeanFieldState
+
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
+        if network.observations():
+            raise BadUsage("mean-field takes observed marginals of two-state variables with positive pairs alone", hint="--algorithm ups")
+        self.network, self.settings, self.steps = network, settings, settings.iterations
+        self.inner = restrict_network(network)
+        small = self.inner.network
+        self.first = places(small)
+        with np.errstate(divide="ignore"):
+            self.factors: list[Factor] = [(scope, np.log(table)) for scope, table in small.factors()]
+        self.soft = [np.maximum(logs, FLOOR) for _, logs in self.factors]
+        self.owners: list[list[int]] = [[] for _ in range(small.count)]
+        for a, (scope, _) in enumerate(self.factors):
+            for i in scope:
+                self.owners[i].append(a)
+
+    def init(self) -> MeanFieldState:
+        """Uniform marginals, or random ones."""
+        return MeanFieldState(starts.initial_marginals(self.settings, self.inner.network.cardinality), np.empty(0), np.empty(0), 0)
+
+    def _expected(self, a: int, logs: Array, q: Array, without: int | None = None) -> Array:
+        """E_q of a log table over all variables of factor a but one."""
+        left = logs
+        for axis, i in reversed(list(enumerate(self.factors[a][0]))):
+            if i != without:
+                own = q[self.first[i] : self.first[i + 1]]
+                some = own > 0  # 0 · log 0 is 0
+                left = np.tensordot(np.compress(some, left, axis=axis), own[some], axes=(axis, 0))
+        return np.asarray(left)
+
+    def step(self, state: MeanFieldState) -> MeanFieldState:
+        """One sweep."""
+        largest = 0.0
+        for i, owners in enumerate(self.owners):
+            here = slice(int(self.first[i]), int(self.first[i + 1]))
+            logs = sum((self._expected(a, self.soft[a], state.q, i) for a in owners), start=np.zeros(here.stop - here.start))
+            new = np.exp(logs - logs.max())
+            new /= new.sum()
+            new = (1 - self.settings.damping) * new + self.settings.damping * state.q[here]
+            largest = max(largest, float(np.abs(new - state.q[here]).max()))
+            state.q[here] = new
+        energy = self.free_energy(state.q, self.soft)
+        return MeanFieldState(state.q, np.append(state.residual, largest), np.append(state.free_energy, energy), state.step + 1)
+
+    def free_energy(self, q: Array, logs: list[Array]) -> float:
+        """Σ q log q − Σ_a E_q[log f_a]."""
+        some = q > 0
+        entropy = -float((q[some] * np.log(q[some])).sum())
+        return -entropy - sum(float(self._expected(a, part, q)) for a, part in enumerate(logs)) - self.inner.constant
+
+    def bytes_needed(self, state: MeanFieldState) -> tuple[int, str]:
+        """Of the log tables."""
+        return 24 * len(self.inner.network.table), "the log tables"
+
+    def result(self, state: MeanFieldState) -> InferenceResult:
+        """Marginals without what is negligible, and the lower of the two free energies."""
+        q = np.where(state.q > NEGLIGIBLE, state.q, 0.0)
+        q /= np.repeat(np.add.reduceat(q, self.first[:-1]), np.diff(self.first))
+        hard = self.free_energy(q, [logs for _, logs in self.factors])
+        energy = min(hard, self.free_energy(state.q, self.soft))
+        nodes = self.inner.spread(np.split(q, self.first[1:-1]), self.network.cardinality)
+        told = convergence_attributes(energy, self.met(state), state.step, state.residual, state.free_energy)
+        warning = (
+            ""
+            if np.isfinite(hard)
+            else "no product of marginals that mean-field found avoids the zeros of the factors; --algorithm bp or ups"
+        )
+        return InferenceResult(nodes, [], told, warning)

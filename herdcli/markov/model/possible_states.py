@@ -1,0 +1,117 @@
+"""Which states the zeros of the factors leave possible, by generalised arc consistency.
+
+A state of a variable stays as long as every factor over the variable has a cell above zero that agrees with it and with what
+stays of the factor's other variables.  What goes has probability zero; what stays may have too, as factors are looked at one at
+a time.  On trees nothing that stays is impossible.  Source: Mackworth (1977), AC-3.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.model.network import Conditioned, Factor, Network, build_network
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+IMPOSSIBLE = "no state has a probability: the evidence, or the zeros of the factors, contradict each other"
+
+
+def possible_states(network: Network) -> list[Array]:
+    """For each variable (card,) bool, the states that stay.  Raises NegativeResult, naming a variable that none is left of."""
+    kept = [np.ones(count, dtype=bool) for count in network.cardinality.tolist()]
+    factors = [(scope, table > 0) for scope, table in network.factors()]
+    holding: list[list[int]] = [[] for _ in kept]
+    for a, (scope, _) in enumerate(factors):
+        for i in scope:
+            holding[i].append(a)
+    queue = deque(a for a, (_, possible) in enumerate(factors) if not possible.all())
+    waiting = [not possible.all() for _, possible in factors]
+    while queue:
+        a = queue.popleft()
+        waiting[a] = False
+        scope, possible = factors[a]
+        possible = possible_cells(possible, [kept[i] for i in scope])
+        for axis, i in enumerate(scope):
+            stays = kept[i] & possible.any(axis=tuple(k for k in range(possible.ndim) if k != axis))
+            if not stays.any():
+                raise NegativeResult(
+                    f"no state has a probability: the zeros of the factors, with the evidence, leave {network.name(i)} none"
+                )
+            if stays.all() or np.array_equal(stays, kept[i]):
+                continue
+            kept[i] = stays
+            for b in holding[i]:
+                if b != a and not waiting[b]:
+                    waiting[b] = True
+                    queue.append(b)
+    return kept
+
+
+def possible_cells(possible: Array, kept: list[Array]) -> Array:
+    """The cells of a table of booleans that agree with what stays of each axis."""
+    for axis, stays in enumerate(kept):
+        if not stays.all():
+            possible = possible & stays.reshape([-1 if k == axis else 1 for k in range(possible.ndim)])
+    return possible
+
+
+@dataclass(frozen=True)
+class TrimmedNetwork:
+    """A network without the states that its zeros make impossible; a variable of which one is left is a constant.
+
+    kept  for each variable the states that stay, None where all of all variables do.
+    """
+
+    network: Network
+    kept: list[Array] | None
+
+    def nodes(self, marginals: list[Array]) -> list[Array]:
+        """Marginals of variables over all their states."""
+        if self.kept is None:
+            return marginals
+        made = [np.zeros(len(stays)) for stays in self.kept]
+        for whole, stays, p in zip(made, self.kept, marginals, strict=True):
+            whole[stays] = p
+        return made
+
+    def factors(self, marginals: list[Factor]) -> list[Factor]:
+        """Marginals of factors over all states."""
+        if self.kept is None:
+            return marginals
+        made = []
+        for scope, p in marginals:
+            whole = np.zeros([len(self.kept[i]) for i in scope])
+            whole[np.ix_(*(self.kept[i] for i in scope))] = p
+            made.append((scope, whole))
+        return made
+
+
+def trim_network(network: Network) -> TrimmedNetwork:
+    """The network on the states that `possible_states` leaves.  Raises NegativeResult where a variable has none."""
+    if network.table.all():
+        return TrimmedNetwork(network, None)
+    kept = possible_states(network)
+    if all(stays.all() for stays in kept):
+        return TrimmedNetwork(network, None)
+    factors = [(scope, table[np.ix_(*(kept[i] for i in scope))] if scope else table) for scope, table in network.factors()]
+    flat = build_network([int(stays.sum()) for stays in kept], factors)
+    made = Conditioned(
+        flat.cardinality, flat.scope, flat.scope_offset, flat.table, flat.table_offset,
+        names=network.names, cardinality_before=_possible_without_evidence(network, flat.cardinality),
+    )  # fmt: skip
+    return TrimmedNetwork(made, kept)
+
+
+def _possible_without_evidence(network: Network, now: Array) -> Array:
+    """How many states of each variable stay without the evidence, which only takes some away."""
+    if not isinstance(network, Conditioned):
+        return now
+    if network.before is None:
+        return network.cardinality_before
+    try:
+        return np.array([int(stays.sum()) for stays in possible_states(network.before)], dtype=np.int64)
+    except NegativeResult:  # of the variable that evidence leaves no state either
+        return network.cardinality_before

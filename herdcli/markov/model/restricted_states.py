@@ -1,0 +1,59 @@
+"""A network without the states that its zeros forbid, so that messages and samplers meet fewer of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.markov.model import possible_states
+from herdcli.markov.model.network import Factor, Network, build_network, reduce_factor
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class RestrictedNetwork:
+    """`network` has the possible states alone; states[i] are their numbers.  Factors over no free variable are in `constant`."""
+
+    network: Network
+    states: list[Array]
+    constant: float
+
+    def restored(self, x: dict[int, int]) -> dict[int, int]:
+        """States of the restricted network as those of the whole one."""
+        return {i: int(self.states[i][value]) for i, value in x.items()}
+
+    def spread(self, marginals: list[Array], cardinality: Array) -> list[Array]:
+        """Marginals over all states, 0 for those that are not possible."""
+        made = []
+        for p, kept, count in zip(marginals, self.states, cardinality.tolist(), strict=True):
+            whole = np.zeros(count)
+            whole[kept] = p
+            made.append(whole)
+        return made
+
+    def spread_table(self, scope: tuple[int, ...], p: Array, cardinality: Array) -> Array:
+        """A table over all states of its variables, 0 for those that are not possible."""
+        made = np.zeros([int(cardinality[i]) for i in scope])
+        made[np.ix_(*(self.states[i] for i in scope))] = p
+        return made
+
+
+def restrict_network(network: Network) -> RestrictedNetwork:
+    """By generalised arc consistency.  Raises NegativeResult where it leaves a variable no state."""
+    return restrict_to_states(network, [np.flatnonzero(stays) for stays in possible_states.possible_states(network)])
+
+
+def restrict_to_states(network: Network, kept: list[Array]) -> RestrictedNetwork:
+    """The network with some states of each variable, at least one; factors of one state are constants."""
+    small = build_network(
+        [len(states) for states in kept], [(scope, table[np.ix_(*(kept[i] for i in scope))]) for scope, table in network.factors()]
+    )
+    constant = 0.0
+    factors: list[Factor] = []
+    for factor in small.factors():
+        scope, table = reduce_factor(small, factor)
+        if scope:
+            factors.append((scope, table))
+        else:
+            constant += float(np.log(table))
+    return RestrictedNetwork(build_network(small.cardinality, factors), kept, constant)

@@ -1,0 +1,321 @@
+"""Rows as counts: what learning needs of them, block by block, so that whoever has some of the rows can count those.
+
+A block is 4,096 rows counted from row 0, of which the training rows are counted; the counts of blocks are added in the fixed tree of
+`numerics.block_statistics`.  A block knows only the states that it has seen: counts grow where another has seen more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov.model.network import Network
+from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, process_blocks
+from herdcli.records import dataclass
+from herdcli.schema import Array, array
+from herdcli.shards import Shard
+
+Scope = tuple[int, ...]
+Map = Callable[..., Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class RowTally:
+    """Counts of some rows, of training rows by their weight.
+
+    rows, mass  training rows, and their weight.      cells  counts of the clusters of more than two variables, one after the other.
+    """
+
+    rows: int
+    mass: float
+    states: Array = array("N", "states of each variable that have been seen: those below it", kind="i", low=1, high=256)
+    table: Array = array("S S", "counts of all pairs of states", kind="f", finite=True)
+    cells: Array = array("T", "counts of the states of larger clusters", kind="f", finite=True)
+    values: Array = array("v", "up to three of the values that rows had before they were states", kind="f", finite=True)
+    holdout: Array = array("h N", "states of rows that are not learned from", kind="u")
+    holdout_split: Array = array("h", "1 valid, 2 test", kind="u", low=1, high=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsShard(Shard):
+    """Counts of some of the units, and what all shards of a run must have alike.
+
+    cut     values from here on are the second of two states; NaN: values are states, or were read with all others.
+    given   whether the two values are those that the file's units have.   scopes, regions  as JSON.
+    """
+
+    parts: list[RowTally]
+    scopes: str
+    regions: str = "[]"
+    cut: float = float("nan")
+    given: bool = False
+    names: list[str] | None = None
+    states: list[str] | None = None
+    limits: Array | None = array("2", "lowest and highest value, as declared", kind="f", optional=True)
+    shape: Array | None = array("2", "rows and columns of a lattice", kind="iu", optional=True)
+    base: Network | None = None
+    cardinality: Array | None = array("N", "states of each variable, where they have names", kind="i", low=1, high=256, optional=True)
+
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for tables of other sizes than their variables have."""
+        super().validate()
+        for part in self.parts:
+            if len(part.table) != int(part.states.sum()):
+                raise DataError(f"has a table of {len(part.table)} states, its variables have {int(part.states.sum())}")
+            if len(part.holdout) and (part.holdout >= part.states).any():
+                raise DataError("has held-out rows with a state that their variable does not have")
+        variables = {len(part.states) for part in self.parts} or {len(self.names or ())}
+        if len(variables) > 1:
+            raise DataError(f"has counts of {min(variables)} and of {max(variables)} variables")
+        for name in ("scopes", "regions"):
+            _read_scopes(name, getattr(self, name), max(variables))
+        if np.isinf(self.cut):
+            raise DataError(f"has the threshold {self.cut}")
+
+    @property
+    def named_scopes(self) -> list[Scope] | None:
+        """The clusters that were named, None where the structure is found from all counts."""
+        return _read_scopes("scopes", self.scopes, None)
+
+    @property
+    def named_regions(self) -> list[Scope]:
+        """The regions that were named."""
+        return _read_scopes("regions", self.regions, None) or []
+
+
+def _read_scopes(name: str, text: str, variables: int | None) -> list[Scope] | None:
+    """Sets of variables from their JSON.  Raises DataError for what is none, and for variables beyond so many."""
+    try:
+        found = json.loads(text)
+        scopes = None if found is None else [tuple(scope) for scope in found]
+        plain = all(type(i) is int and i >= 0 and (variables is None or i < variables) for scope in scopes or () for i in scope)
+    except (ValueError, TypeError, RecursionError):
+        plain = False
+    if not plain:
+        raise DataError(f"the attribute '{name}' holds no sets of its variables")
+    return scopes
+
+
+@dataclass(frozen=True)
+class StateBlock:
+    """Rows of a block as states x (m, N), what they are split into, their weights, and up to three of the values they had."""
+
+    x: Array
+    split: Array
+    weight: Array | None = None
+    values: Array = field(default_factory=lambda: np.empty(0))
+
+
+def tally_block(block: StateBlock, scopes: Sequence[Scope]) -> RowTally:
+    """The counts of a block."""
+    train = block.split == 0
+    x, weight = block.x[train], None if block.weight is None else np.asarray(block.weight, dtype=np.float64)[train]
+    states = block.x.max(axis=0).astype(np.int64) + 1
+    offset = np.concatenate(([0], np.cumsum(states)))
+    # Counts up to 4,096 are exact in float32; weights are not.
+    hot = np.zeros((len(x), int(offset[-1])), dtype=np.float32 if weight is None else np.float64)
+    hot[np.arange(len(x))[:, None], x + offset[:-1]] = 1.0
+    table = ((hot if weight is None else hot * weight[:, None]).T @ hot).astype(np.float64)
+    cells = [_count_cells(x, weight, scope, states) for scope in scopes]
+    held = (block.split == 1) | (block.split == 2)
+    return RowTally(
+        rows=len(x),
+        mass=float(len(x)) if weight is None else float(weight.sum()),
+        states=states,
+        table=table,
+        cells=np.concatenate([*cells, np.zeros(0)]),
+        values=np.asarray(block.values, dtype=np.float64),
+        holdout=block.x[held].astype(np.uint8),
+        holdout_split=block.split[held].astype(np.uint8),
+    )
+
+
+def _count_cells(x: Array, weight: Array | None, scope: Scope, states: Array) -> Array:
+    shape = [int(states[i]) for i in scope]
+    index = np.ravel_multi_index([x[:, i] for i in scope], shape)
+    return np.bincount(index, weight, int(np.prod(shape))).astype(np.float64)
+
+
+def expand_tally(part: RowTally, states: Array, scopes: Sequence[Scope]) -> RowTally:
+    """The same counts where variables have more states."""
+    if np.array_equal(part.states, states):
+        return part
+    offset = np.cumsum(states) - states
+    places = np.concatenate([start + np.arange(count) for start, count in zip(offset.tolist(), part.states.tolist(), strict=True)])
+    table = np.zeros((int(states.sum()),) * 2)
+    table[np.ix_(places, places)] = part.table
+    cells = []
+    for scope, counts in zip(scopes, cluster_counts(part, scopes), strict=True):
+        wide = np.zeros([int(states[i]) for i in scope])
+        wide[tuple(slice(count) for count in counts.shape)] = counts
+        cells.append(wide.ravel())
+    return replace(part, states=states, table=table, cells=np.concatenate([*cells, np.zeros(0)]))
+
+
+def cluster_counts(part: RowTally, scopes: Sequence[Scope]) -> list[Array]:
+    """The counts of each scope, one axis a variable."""
+    shapes = [[int(part.states[i]) for i in scope] for scope in scopes]
+    ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)]).tolist()
+    if ends[-1] != len(part.cells):
+        raise DataError(f"has counts of {len(part.cells)} states of clusters, not of {ends[-1]}")
+    return [part.cells[first:last].reshape(shape) for (first, last), shape in zip(pairwise(ends), shapes, strict=True)]
+
+
+def add_tallies(left: RowTally, right: RowTally, scopes: Sequence[Scope]) -> RowTally:
+    """The counts of both, the rows of `left` before those of `right`."""
+    states = np.maximum(left.states, right.states)
+    a, b = expand_tally(left, states, scopes), expand_tally(right, states, scopes)
+    values = np.unique(np.concatenate([a.values, b.values]))
+    return RowTally(
+        a.rows + b.rows,
+        a.mass + b.mass,
+        states,
+        a.table + b.table,
+        a.cells + b.cells,
+        values if len(values) <= 3 else values[[0, 1, -1]],
+        np.concatenate([a.holdout, b.holdout]),
+        np.concatenate([a.holdout_split, b.holdout_split]),
+    )
+
+
+def add_all(parts: Iterable[RowTally], scopes: Sequence[Scope]) -> RowTally:
+    """All parts, in the fixed tree: neighbours of equal size first, and at the end from the small ones to the large."""
+    sizes, held = list[int](), list[RowTally]()
+    for part in parts:
+        size = 1
+        while sizes and sizes[-1] == size:
+            part, size = add_tallies(held.pop(), part, scopes), 2 * sizes.pop()
+        sizes.append(size)
+        held.append(part)
+    found = held.pop()
+    while held:
+        found = add_tallies(held.pop(), found, scopes)
+    return found
+
+
+@dataclass
+class CountingState(PartialState):
+    """The units so far."""
+
+    parts: list[RowTally]
+
+
+@dataclass(frozen=True)
+class Counting(UnitRun[CountingState]):
+    """The units of these numbers, as an algorithm: a unit a step."""
+
+    source: RowSource
+    scopes: tuple[Scope, ...]
+    map: Map = map
+    state = CountingState  # the type of its states
+
+    def part(self, own: range) -> RowTally:
+        """The counts of a unit."""
+        return add_all(process_blocks(self.source, own, tally_block, self.scopes, self.map, self.layout.at_once), self.scopes)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """All training rows as counts, in the place of `constraints.StateRows`.  known  larger clusters by their variables."""
+
+    count: int
+    mass: float
+    cardinality: Array
+    table: Array
+    known: dict[frozenset[int], tuple[Scope, Array]]
+
+    def marginal(self, scope: Scope, shape: Sequence[int], smoothing: float = 0.0) -> Array:
+        """The empirical marginal, with `smoothing` rows' worth of uniform distribution mixed in."""
+        p = self._of(scope) / self.mass
+        share = smoothing / (self.count + smoothing)
+        mixed: Array = ((1 - share) * p + share / p.size).reshape(shape)
+        return mixed
+
+    def pair_table(self, cardinality: Array) -> Array:
+        """(Σ card, Σ card) the probabilities of all pairs of states."""
+        if not np.array_equal(cardinality, self.cardinality):
+            raise ValueError("counts are of other variables")
+        return self.table / self.mass
+
+    def _of(self, scope: Scope) -> Array:
+        ends = np.cumsum(self.cardinality)
+        parts = [slice(int(ends[i] - self.cardinality[i]), int(ends[i])) for i in scope]
+        if len(scope) == 1:
+            return np.diag(self.table[parts[0], parts[0]])
+        if len(scope) == 2:
+            return self.table[parts[0], parts[1]]
+        own, found = self.known[frozenset(scope)]
+        return found.transpose([own.index(i) for i in scope])
+
+    def log_potential(self, network: Network) -> float:
+        """The weighted mean of Σ log f_a(x_a) over rows; −∞ where one of them has a factor 0."""
+        total = 0.0
+        for scope, table in network.factors():
+            # The mean over rows of log f_a(x_a) is Σ over the states of a of their share among the rows times log f_a; states
+            # that no row is in count for nothing, whatever f_a is there.
+            share = self._of(scope) / self.mass if scope else np.ones(())
+            with np.errstate(divide="ignore"):
+                logs = np.log(table)
+            total += float(share[share > 0] @ logs[share > 0])
+        return total
+
+
+def restrict_tally(part: RowTally, kept: Sequence[Array], scopes: Sequence[Scope]) -> RowTally:
+    """The same counts of these states of each variable alone, in order."""
+    states = np.array([len(own) for own in kept], dtype=np.int64)
+    places = np.concatenate([start + own for start, own in zip((np.cumsum(part.states) - part.states).tolist(), kept, strict=True)])
+    cells = [counts[np.ix_(*(kept[i] for i in scope))].ravel() for scope, counts in zip(scopes, cluster_counts(part, scopes), strict=True)]
+    rows = [np.searchsorted(own, column) for own, column in zip(kept, part.holdout.T, strict=True)]
+    return replace(
+        part, states=states, table=part.table[np.ix_(places, places)], cells=np.concatenate([*cells, np.zeros(0)]),
+        holdout=np.column_stack(rows).astype(np.uint8) if len(part.holdout) else part.holdout,
+    )  # fmt: skip
+
+
+def seen_states(part: RowTally) -> list[Array]:
+    """The states of each variable that a row has; both of a variable that has 0 and 1 alone."""
+    ends, there = np.cumsum(part.states), np.diag(part.table) > 0
+    found = []
+    for end, count, column in zip(ends.tolist(), part.states.tolist(), part.holdout.T, strict=True):
+        own = np.union1d(np.flatnonzero(there[end - count : end]), np.unique(column))
+        found.append(own if own.max(initial=0) > 1 else np.arange(count))
+    return found
+
+
+def join_counts(parts: Sequence[RowTally], scopes: Sequence[Scope], *, least: int | Array = 2) -> tuple[Counts, RowTally]:
+    """The counts of all units, and their sum with the rows kept for evaluation.  Raises DataError where nothing was counted.
+
+    least  states that a variable has in any case.
+    """
+    whole = _join_tallies(parts, scopes, least)
+    return _as_counts(whole, scopes), whole
+
+
+def join_coded_counts(parts: Sequence[RowTally], scopes: Sequence[Scope]) -> tuple[Counts, RowTally, list[Array] | None]:
+    """The same where states are codes: those that no row has are left out.  Also the codes of each variable, where some were left out."""
+    whole = _join_tallies(parts, scopes, 2)
+    kept = seen_states(whole)
+    if all(len(own) == count for own, count in zip(kept, whole.states.tolist(), strict=True)):
+        return _as_counts(whole, scopes), whole, None
+    whole = restrict_tally(whole, kept, scopes)
+    return _as_counts(whole, scopes), whole, kept
+
+
+def _join_tallies(parts: Sequence[RowTally], scopes: Sequence[Scope], least: int | Array) -> RowTally:
+    whole = add_all(parts, scopes)
+    if not whole.rows:
+        raise DataError("the training part has no rows", hint="--split .8,.1,.1 draws a new split")
+    if not whole.mass > 0:
+        raise DataError("the training rows have a total weight of zero")
+    return expand_tally(whole, np.maximum(whole.states, least), scopes)
+
+
+def _as_counts(whole: RowTally, scopes: Sequence[Scope]) -> Counts:
+    known = {frozenset(scope): (scope, found) for scope, found in zip(scopes, cluster_counts(whole, scopes), strict=True)}
+    return Counts(whole.rows, whole.mass, whole.states, whole.table, known)

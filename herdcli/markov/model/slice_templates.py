@@ -1,0 +1,103 @@
+"""Templates of two slices (dynamic Bayesian networks): a network of a first slice, and of how each slice follows the one before.
+
+Variables of the first slice, and in the transition those of the slice before, are called X_0; those of the present slice X_t, or X_1 as
+pgmpy writes them, or X0 and Xt as pyAgrum does.  A factor over X_0 alone belongs to the first slice, every other one to each transition.
+Source: Murphy (2002), ch. 2, two-slice temporal Bayesian networks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov.model.network import Factor, Network, build_network
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+ENDINGS = (("_0", "_t"), ("_0", "_1"), ("0", "t"))  # of names in the first and in the present slice
+HINT = "name the variables of the first slice X_0 and those of the present one X_t"
+
+
+@dataclass(frozen=True)
+class SliceTemplate:
+    """Variables 0 … n−1 of a slice.  first  factors of the first slice; transition  factors over 0 … n−1, the slice before, and n … 2n−1.
+
+    states  the names of all states, variable by variable, or None.
+    """
+
+    names: list[str]
+    cardinality: Array
+    states: list[str] | None
+    first: list[Factor]
+    transition: list[Factor]
+    directed: bool
+
+    @property
+    def count(self) -> int:
+        """Variables of a slice."""
+        return len(self.names)
+
+    def interface(self) -> list[int]:
+        """The variables of a slice that the next one depends on."""
+        return sorted({i for scope, _ in self.transition for i in scope if i < self.count})
+
+    def one_slice(self) -> Network:
+        """A network of the variables of a slice, which says nothing about them."""
+        return build_network(
+            self.cardinality, [((i,), np.ones(k)) for i, k in enumerate(self.cardinality.tolist())], names=self.names, states=self.states
+        )
+
+
+def template_from_network(network: Network) -> SliceTemplate:
+    """The template that a network of two slices is.  Raises DataError where names or factors are not those of one."""
+    bases, first, present = _pair_variables(network)
+    for base, i, j in zip(bases, first, present, strict=True):
+        _require_same_states(network, base, i, j)
+    place = np.empty(network.count, dtype=np.int64)
+    place[first], place[present] = np.arange(len(bases)), len(bases) + np.arange(len(bases))
+    made: tuple[list[Factor], list[Factor]] = ([], [])
+    for scope, table in network.factors():
+        placed = tuple(place[list(scope)].tolist())
+        in_present = any(i >= len(bases) for i in placed)
+        if network.directed and in_present and placed[-1] < len(bases):
+            parents = ", ".join(network.name(i) for i, at in zip(scope, placed, strict=True) if at >= len(bases))
+            raise DataError(f"{network.name(scope[-1])} of the first slice depends on {parents} of the next one", hint=HINT)
+        made[in_present].append((placed, table))
+    ends = np.concatenate(([0], np.cumsum(network.cardinality)))
+    states = None if network.states is None else [name for i in first for name in network.states[ends[i] : ends[i + 1]]]
+    return SliceTemplate(bases, network.cardinality[first], states, *made, network.directed)
+
+
+def _pair_variables(network: Network) -> tuple[list[str], list[int], list[int]]:
+    """The names without their endings, and the variables of the first and of the present slice in that order."""
+    if network.names is None:
+        raise DataError("the variables of a template of two slices need names", hint=HINT)
+    for zero, now in ENDINGS:
+        slices = {end: {name[: -len(end)]: i for i, name in enumerate(network.names) if name.endswith(end)} for end in (zero, now)}
+        if slices[zero] and slices[zero].keys() == slices[now].keys() and 2 * len(slices[zero]) == network.count:
+            bases = list(slices[zero])
+            return bases, [slices[zero][base] for base in bases], [slices[now][base] for base in bases]
+    alone = [name for name in network.names if not name.endswith(("0", "t", "_1"))]
+    what = f"{alone[0]} is of no slice" if alone else "not every variable is in both slices"
+    raise DataError(f"is no template of two slices: {what}", hint=HINT)
+
+
+def _require_same_states(network: Network, base: str, i: int, j: int) -> None:
+    """A variable has the same states in both slices."""
+    ends = np.concatenate(([0], np.cumsum(network.cardinality)))
+    counts = [int(network.cardinality[k]) for k in (i, j)]
+    if counts[0] != counts[1]:
+        raise DataError(f"{base} has {counts[0]} states in the first slice and {counts[1]} in the next one")
+    if network.states is not None and network.states[ends[i] : ends[i + 1]] != network.states[ends[j] : ends[j + 1]]:
+        raise DataError(f"{base} has states of other names in the first slice than in the next one")
+
+
+def unroll_template(given: SliceTemplate, steps: int) -> Network:
+    """The network of so many slices; variable i of slice t is t·n + i and called NAME_t."""
+    n = given.count
+    factors = list(given.first)
+    for t in range(1, steps):
+        factors += [(tuple((t - 1) * n + i for i in scope), table) for scope, table in given.transition]
+    names = [f"{name}_{t}" for t in range(steps) for name in given.names]
+    states = None if given.states is None else given.states * steps
+    return build_network(np.tile(given.cardinality, steps), factors, names=names, states=states, directed=given.directed)

@@ -1,0 +1,89 @@
+"""Factors with tables of one shape, stacked, so that one step of a propagation is a few array operations however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from herdcli.markov.model.network import Factor, Network
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class FactorGroup:
+    """G factors: their numbers, where their variables' states begin in flat (Σ card,) arrays (G, k), and log tables (G, s_1, …, s_k)."""
+
+    number: Array
+    first: Array
+    logs: Array
+
+    @property
+    def width(self) -> int:
+        """Variables of a factor."""
+        return int(self.first.shape[1])
+
+    def places(self, axis: int) -> Array:
+        """(G, s) where the states of the variable on one axis are in flat arrays."""
+        found: Array = self.first[:, axis, None] + np.arange(self.logs.shape[axis + 1])
+        return found
+
+    def along(self, rows: Array, axis: int) -> Array:
+        """(G, s) rows seen with the axes of the tables."""
+        shape = [len(rows)] + [1] * self.width
+        shape[axis + 1] = rows.shape[1]
+        return rows.reshape(shape)
+
+    def others(self, axis: int) -> tuple[int, ...]:
+        """All axes of a table but one."""
+        return tuple(k + 1 for k in range(self.width) if k != axis)
+
+
+def state_offsets(network: Network) -> Array:
+    """(N + 1,) where each variable's states begin in flat arrays."""
+    found: Array = np.concatenate(([0], np.cumsum(network.cardinality)))
+    return found
+
+
+def factor_groups(network: Network, numbers: Iterable[int] | None = None) -> list[FactorGroup]:
+    """The factors of these numbers (all) in groups of one shape; every factor has a variable."""
+    first = state_offsets(network)
+    groups: dict[tuple[int, ...], list[tuple[int, list[int], Array]]] = {}
+    wanted = None if numbers is None else set(numbers)
+    with np.errstate(divide="ignore"):
+        for a, (scope, table) in enumerate(network.factors()):
+            if wanted is None or a in wanted:
+                groups.setdefault(table.shape, []).append((a, [int(first[i]) for i in scope], np.log(table)))
+    return [
+        FactorGroup(np.array([a for a, _, _ in part]), np.array([at for _, at, _ in part]), np.stack([logs for _, _, logs in part]))
+        for part in groups.values()
+    ]
+
+
+def merge_factors(factors: Iterable[Factor]) -> list[Factor]:
+    """Factors of the same variables multiplied, scopes increasing, as logarithms."""
+    made: dict[tuple[int, ...], Array] = {}
+    for scope, table in factors:
+        axes = sorted(range(len(scope)), key=scope.__getitem__)
+        key = tuple(scope[axis] for axis in axes)
+        with np.errstate(divide="ignore"):
+            logs = np.log(table).transpose(axes)
+        made[key] = made[key] + logs if key in made else logs
+    return list(made.items())
+
+
+def colour_factors(network: Network) -> list[list[int]]:
+    """Factors in classes that share no variable inside, greedily."""
+    taken: list[set[int]] = [set() for _ in range(network.count)]
+    classes: list[list[int]] = []
+    for a in range(network.factor_count):
+        scope = network.scope_of(a)
+        used = set().union(*(taken[i] for i in scope))
+        colour = next(c for c in range(len(used) + 1) if c not in used)
+        if colour == len(classes):
+            classes.append([])
+        classes[colour].append(a)
+        for i in scope:
+            taken[i].add(colour)
+    return classes

@@ -1,0 +1,192 @@
+"""Which variables a model joins: the likeliest tree, random pairs near each other on it, lattices, greedy induction.
+
+Mutual informations are those of the rows, in nats; ties go to the pair that comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.markov.model.random_networks import grid_edges
+from herdcli.markov.model.variable_names import VariableNaming
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+Pair = tuple[int, int]
+NAMES = ("chow-liu", "chow-liu+random:P,R", "grid", "full", "independent", "hill-climb", "l1[:PENALTY]", "stability[:HALVES]")
+
+
+def parse_structure(text: str) -> tuple[str, float, int]:
+    """A structure's name, and the probability and reach of chow-liu+random.  Raises ValueError for none."""
+    if text in ("chow-liu", "grid", "full", "independent", "hill-climb"):
+        return text, 0.0, 0
+    if (sparse := re.fullmatch(r"l1(?::([0-9.eE+-]+))?", text)) is not None:
+        return "l1", _parse_penalty(sparse[1] or "0"), 0
+    if (stable := re.fullmatch(r"stability(?::(\d+))?", text)) is not None and stable[1] != "0":
+        return "stability", 0.0, int(stable[1] or 50)
+    match = re.fullmatch(r"chow-liu\+random:([0-9.eE+-]+),(\d+)", text)
+    try:
+        probability = float(match[1]) if match else -1.0
+    except ValueError:
+        probability = -1.0
+    if match is None or not 0 <= probability <= 1 or int(match[2]) < 2:
+        raise ValueError(f"is none of {', '.join(NAMES)} (P from 0 to 1, R from 2 steps, as chow-liu+random:0.05,6)")
+    return "chow-liu+random", probability, int(match[2])
+
+
+def _parse_penalty(text: str) -> float:
+    """A penalty; 0 stands for one that is chosen.  Raises ValueError for what is no number from 0 upwards."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < np.inf:
+        raise ValueError("has a penalty that is no number from 0 upwards, as l1:0.05")
+    return value
+
+
+def chow_liu(information: Array) -> list[Pair]:
+    """The spanning tree of largest total mutual information, (N−1) pairs i < j.  Source: Chow & Liu (1968)."""
+    n = len(information)
+    best, parent = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
+    outside = np.ones(n, dtype=bool)
+    edges: list[Pair] = []
+    i = 0
+    for _ in range(n - 1):
+        outside[i] = False
+        # Prim's algorithm.  A tree's best likelihood is Σ_(ij) I(i, j) − Σ_i H(i)
+        # a row, of which only the first sum depends on the tree (Chow & Liu 1968).
+        better = outside & (information[i] > best)
+        best[better], parent[better] = information[i][better], i
+        i = int(np.argmax(np.where(outside, best, -np.inf)))
+        edges.append((min(i, int(parent[i])), max(i, int(parent[i]))))
+    return sorted(edges)
+
+
+def graph_distances(nodes: int, edges: Sequence[Pair], reach: int) -> Array:
+    """(N, N) steps between nodes on a graph, reach + 1 for all that are further apart."""
+    joined = np.zeros((nodes, nodes), dtype=bool)
+    for i, j in edges:
+        joined[i, j] = joined[j, i] = True
+    found = np.full((nodes, nodes), reach + 1)
+    np.fill_diagonal(found, 0)
+    now = np.eye(nodes, dtype=bool)
+    for step in range(1, reach + 1):
+        now = (now.astype(np.float32) @ joined.astype(np.float32)) > 0
+        found[now & (found > step)] = step
+    return found
+
+
+def add_near_pairs(nodes: int, tree: Sequence[Pair], probability: float, reach: int, seed: int) -> list[Pair]:
+    """The tree, and of the other pairs at most `reach` steps apart on it each with a probability.  Source: Teh (2003), sec. 6.6."""
+    apart = graph_distances(nodes, tree, reach)
+    i, j = np.nonzero(np.triu((apart > 1) & (apart <= reach)))
+    chosen = generator(seed, Stream.STRUCTURE).random(len(i)) < probability
+    return sorted([*tree, *zip(i[chosen].tolist(), j[chosen].tolist(), strict=True)])
+
+
+def structure_pairs(
+    kind: str, probability: float, reach: int, nodes: int, information: Array | None, shape: Array | None, seed: int
+) -> list[Pair]:
+    """The pairs of a structure.  Raises BadUsage where the data cannot give it."""
+    if kind == "independent":
+        return []
+    if kind == "full":
+        return list(combinations(range(nodes), 2))
+    if kind == "grid":
+        if shape is None or int(np.prod(shape)) != nodes:
+            raise BadUsage("--structure grid needs rows that are pictures (image_shape)", hint="--edges FILE names the pairs")
+        return [(int(i), int(j)) for i, j in grid_edges(int(shape[0]), int(shape[1]))]
+    if information is None:
+        raise BadUsage(f"--structure {kind} needs rows, --moments has none")
+    tree = chow_liu(information)
+    return tree if kind == "chow-liu" else add_near_pairs(nodes, tree, probability, reach, seed)
+
+
+def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | None = None) -> list[tuple[int, ...]]:
+    """Variables of one cluster a line, by name, number or x and number; # begins a comment.  size  how many there must be."""
+    naming = VariableNaming(names)
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        if size is not None and len(words) != size:
+            raise DataError(f"line {number} has {len(words)} variables, an edge has {size}", hint="--clusters takes any number")
+        scope = []
+        for word in words:
+            i = naming.find(word)
+            if i < 0:
+                raise DataError(f"line {number}: there is no variable '{word}'")
+            if i >= nodes:
+                raise DataError(f"line {number}: there is no variable {i}, there are {nodes} (0 to {nodes - 1})")
+            scope.append(i)
+        if len(set(scope)) != len(scope):
+            raise DataError(f"line {number} names a variable twice")
+        found.append(tuple(scope))
+    if not found:
+        raise DataError("names no variables", hint="one cluster per line, as: 0 1")
+    return found
+
+
+def grow_cliques(
+    start: Sequence[Sequence[int]], within: Sequence[Sequence[int]], information: Array, largest: int
+) -> list[tuple[int, ...]]:
+    """Cliques of at most `largest` variables, grown from `start` one variable at a time inside the cliques of a junction tree.
+
+    In each stage k = 3 … largest every clique below k may grow; the variable comes next that adds most mutual information
+    between pairs that were in no clique together, then most inside its clique.  Cliques inside others go.
+    Where `largest` is enough for the junction tree, its cliques are the answer.  Source: Teh (2003), sec. 6.6.
+    """
+    nodes = len(information)
+    if largest >= max(len(clique) for clique in within):
+        return [tuple(clique) for clique in within]
+    whole = np.zeros((len(within), nodes), dtype=bool)
+    for row, clique in zip(whole, within, strict=True):
+        row[list(clique)] = True
+    member = np.zeros((len(start), nodes), dtype=bool)
+    for row, clique in zip(member, start, strict=True):
+        row[list(clique)] = True
+    fresh = np.ones((nodes, nodes), dtype=bool)
+    for row in member:
+        fresh[np.ix_(row, row)] = False
+    for size in range(2, largest + 1):
+        while True:
+            member = _maximal_members(member)
+            allowed = _allowed_variables(member, whole, size)
+            if not allowed.any():
+                break
+            # Row c of `member` times I sums the information of a variable with all that clique c holds: what
+            # joining it adds to the total of pairs in cliques, counted where the pair is new to all of them.
+            gain = np.where(allowed, member @ np.where(fresh, information, 0.0), -1.0)
+            inside = np.where(allowed & (gain >= gain.max() - 1e-15), member @ information, -1.0)
+            c, i = np.unravel_index(int(np.argmax(inside)), inside.shape)
+            member[c, i] = True
+            fresh[i, member[c]] = fresh[member[c], i] = False
+    return [tuple(np.flatnonzero(row).tolist()) for row in member]
+
+
+def _maximal_members(member: Array) -> Array:
+    """The cliques that are inside no other, the first of equal ones."""
+    counts = member.sum(axis=1)
+    shared = member.astype(np.float32) @ member.T.astype(np.float32)
+    at = np.arange(len(member))
+    inside = (shared == counts[:, None]) & (
+        (counts[None] > counts[:, None]) | ((counts[None] == counts[:, None]) & (at[None] < at[:, None]))
+    )
+    kept: Array = member[~inside.any(axis=1)]
+    return kept
+
+
+def _allowed_variables(member: Array, whole: Array, size: int) -> Array:
+    """(cliques, N) the variables that keep a clique below `size` inside one of the junction tree's."""
+    counts = member.sum(axis=1)
+    fits = (member.astype(np.float32) @ whole.T.astype(np.float32)) == counts[:, None]
+    room = fits.astype(np.float32) @ whole.astype(np.float32) > 0
+    allowed: Array = room & ~member & (counts < size)[:, None]
+    return allowed

@@ -1,0 +1,80 @@
+"""Variables and states by name or by number: a number counts from 0, and only where no name is another number."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+MOST_COMPARED = 5000  # names, letter by letter
+
+
+class VariableNaming:
+    """Finds variables by name, by number, or by x and number.  names  of all of them, or None."""
+
+    def __init__(self, names: Sequence[str] | None) -> None:
+        self.names = names
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each name."""
+        return {name: i for i, name in reversed(list(enumerate(self.names or ())))}
+
+    @cached_property
+    def misleading(self) -> bool:
+        """Is a name the number of another variable?  In X1, X2, … or 1, 2, … it is, and x1 could be either."""
+        return not are_own_numbers([name.lower().removeprefix("x") for name in self.names or ()])
+
+    def find(self, word: str) -> int:
+        """The place of a variable; a number is not held against how many there are.  −1 for none."""
+        if word in self.places:
+            return self.places[word]
+        number = word.removeprefix("x")
+        return int(number) if number.isdecimal() and not self.misleading else -1
+
+
+def are_own_numbers(names: Sequence[str]) -> bool:
+    """Are those names that are numbers their own places, counted from 0?"""
+    return all(int(name) == place for place, name in enumerate(names) if name.isdecimal())
+
+
+def name_suggestion(name: str, known: Sequence[str], what: str) -> str | None:
+    """The hint about an unknown name: those that are nearly the same, else the first few that there are.
+
+    what  the things with names, in the plural.
+    """
+    if not known:
+        return None
+    folded = [each for each in known if each.casefold() == name.casefold()]
+    near = folded or (_similar_names(name, known) if len(known) <= MOST_COMPARED else [])
+    if near:
+        return f"did you mean {' or '.join(repr(each) for each in near[:3])}?"
+    return f"its {what} are {', '.join(known[:5])}{' …' if len(known) > 5 else ''}"
+
+
+def _similar_names(name: str, known: Sequence[str]) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(name, known, n=3, cutoff=0.7)
+
+
+def strip_quotes(name: str) -> str:
+    """A name without the quotes around it."""
+    return re.sub(r"\\(.)", r"\1", name[1:-1]) if len(name) > 1 and QUOTED.fullmatch(name) else name
+
+
+def split_names(text: str, separator: str = ",") -> list[str]:
+    """The names in a list, without blanks and quotes around them; in quotes a separator is part of a name."""
+    cuts = [-1, *unquoted_positions(text, separator), len(text)]
+    parts = [text[low + 1 : high].strip() for low, high in itertools.pairwise(cuts)]
+    return [strip_quotes(part) for part in parts if part]
+
+
+def unquoted_positions(text: str, character: str) -> list[int]:
+    """Where a character stands outside of quotes."""
+    inside = [False] * len(text)
+    for found in QUOTED.finditer(text):
+        inside[found.start() : found.end()] = [True] * (found.end() - found.start())
+    return [at for at, each in enumerate(text) if each == character and not inside[at]]

@@ -1,0 +1,209 @@
+"""Elimination orders in stages: what is summed out leaves before what is maximised, and some variables stay.
+
+Greedy runs as those of `exact.elimination`, by fill in even steps and by weight in odd ones, with ties by chance; within a stage
+alone may they choose.  Source: Park & Darwiche (2004), constrained orders for marginal MAP; Kjærulff (1990).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from herdcli.algorithm import RunProgress, run_algorithm
+from herdcli.markov.exact.elimination import HOPELESS, Graph, moral_graph
+from herdcli.markov.exact.exact_algorithms import EliminationOrders as JunctionTreeOrders
+from herdcli.markov.exact.exact_algorithms import JunctionTree
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model.network import MOST_AXES, Network
+from herdcli.markov.model.possible_states import TrimmedNetwork
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+STAYS = -1
+
+
+@dataclass
+class StagedOrder:
+    """The best order so far of what leaves.  cells  of all tables that this makes, those that stay included; largest  of one.
+
+    complete  False if every run was given up.
+    """
+
+    order: Array
+    cells: float
+    largest: float
+    width: int
+    complete: bool
+    step: int
+
+
+@dataclass(frozen=True)
+class StagedOrderSearch:
+    """The search as an algorithm, on a network without states that its zeros make impossible.
+
+    stage (N,)  when each variable leaves, −1 for those that stay.
+    """
+
+    trimmed: TrimmedNetwork
+    stage: tuple[int, ...]
+    steps: int
+    seed: int
+    state = StagedOrder  # the type of its states
+
+    @property
+    def network(self) -> Network:
+        """What orders are of."""
+        return self.trimmed.network
+
+    def init(self) -> StagedOrder:
+        """Nothing found yet; where no variable must wait for another, the order that the junction tree would take."""
+        stages = {stage for stage, states in zip(self.stage, self.network.cardinality.tolist(), strict=True) if states > 1}
+        if len(stages) <= 1 and STAYS not in stages:
+            settings = InferenceSettings(algorithm="junction-tree", orders=self.steps, seed=self.seed)
+            tree = JunctionTree(self.network, settings, trimmed=self.trimmed)
+            found = run_algorithm(JunctionTreeOrders(tree))
+            if found.complete:
+                order = np.argsort(np.array(tree.tree(found).position))
+                return StagedOrder(
+                    order, *_order_cost(moral_graph(self.network), self.network.cardinality.tolist(), order), True, self.steps
+                )
+        return StagedOrder(np.empty(0, dtype=np.int64), 0.0, 0.0, 0, False, 0)
+
+    def step(self, state: StagedOrder) -> StagedOrder:
+        """One more run, given up where it is worse than the best."""
+        ties = generator(self.seed, Stream.ELIMINATION, step=state.step).random(self.network.count).tolist()
+        limit = state.cells if state.complete else float(HOPELESS)
+        made = greedy_order(moral_graph(self.network), self.network.cardinality.tolist(), self.stage, ties, state.step % 2 == 0, limit)
+        made.step = state.step + 1
+        if made.complete and (not state.complete or made.cells < state.cells):
+            return made
+        if not state.complete:
+            state.cells, state.width, state.largest = made.cells, made.width, made.largest
+        state.step += 1
+        return state
+
+    def done(self, state: StagedOrder) -> bool:
+        """All runs are behind it; a chain cannot be improved, and where two runs were hopeless the others will be."""
+        return state.step >= self.steps or (state.complete and state.width <= 1) or (state.step >= 2 and not state.complete)
+
+    def memory(self) -> int:
+        """Nothing to speak of."""
+        return 0
+
+    def progress(self, state: StagedOrder) -> RunProgress:
+        """Runs of all."""
+        return RunProgress(state.step, self.steps, f"2^{math.log2(max(1.0, state.cells)):.1f} cells" if state.complete else "")
+
+    def result(self, state: StagedOrder) -> StagedOrder:
+        """The search itself."""
+        return state
+
+
+def greedy_order(
+    graph: Graph, states: Sequence[int], stage: Sequence[int], ties: Sequence[float], by_fill: bool, limit: float
+) -> StagedOrder:
+    """One elimination of what leaves; the graph is used up.  A price is looked at again when its variable comes to the top."""
+    weight = [math.log2(count) for count in states]
+
+    def price(i: int) -> float:
+        near = graph[i]
+        if by_fill:
+            return sum(len(near) - 1 - len(near & graph[j]) for j in near) / 2
+        return sum(weight[j] for j in near)
+
+    heap = [(stage[i], price(i), ties[i], i) for i in range(len(graph)) if stage[i] != STAYS]
+    heapq.heapify(heap)
+    order: list[int] = []
+    gone: set[int] = set()
+    cells, largest, width = 0.0, 0.0, 0
+    while heap:
+        when, told, tie, i = heapq.heappop(heap)
+        if i in gone:
+            continue
+        now = price(i)
+        if now > told:
+            heapq.heappush(heap, (when, now, tie, i))
+            continue
+        near = graph[i]
+        size = 2.0 ** min(weight[i] + sum(weight[j] for j in near), 1000.0)
+        cells, largest, width = cells + size, max(largest, size), max(width, len(near))
+        if cells > limit or width >= MOST_AXES:
+            return StagedOrder(np.empty(0, dtype=np.int64), cells, largest, width, False, 0)
+        order.append(i)
+        gone.add(i)
+        eliminate_variable(graph, i)
+        for j in near:
+            if stage[j] != STAYS:
+                heapq.heappush(heap, (stage[j], price(j), ties[j], j))
+    kept = [i for i in range(len(graph)) if stage[i] == STAYS and states[i] > 1]
+    if kept:
+        size = 2.0 ** min(sum(weight[i] for i in kept), 1000.0)
+        cells, largest, width = cells + size, max(largest, size), max(width, len(kept) - 1)
+    complete = cells <= limit and width < MOST_AXES
+    return StagedOrder(np.array(order, dtype=np.int64), cells, largest, width, complete, 0)
+
+
+def relaxed_order(graph: Graph, states: Sequence[int], maximised: Sequence[int], cap: float) -> list[int]:
+    """An order of all variables, whose maxima may come before sums: where else a table would have more than 2^cap cells.
+
+    First sums whose tables are small enough, by fill; then maxima with such tables, then what makes the smallest.  The graph is used up.
+    """
+    weight, late = [math.log2(count) for count in states], set(maximised)
+
+    def price(i: int) -> tuple[int, float, float]:
+        near = graph[i]
+        size = weight[i] + sum(weight[j] for j in near)
+        if size > cap:
+            return 2, size, 0.0
+        return int(i in late), sum(len(near) - 1 - len(near & graph[j]) for j in near) / 2, size
+
+    heap = [(price(i), i) for i in range(len(graph))]
+    heapq.heapify(heap)
+    order: list[int] = []
+    gone: set[int] = set()
+    while heap:
+        told, i = heapq.heappop(heap)
+        if i in gone:
+            continue
+        now = price(i)
+        if now > told:
+            heapq.heappush(heap, (now, i))
+            continue
+        near = graph[i]
+        order.append(i)
+        gone.add(i)
+        eliminate_variable(graph, i)
+        for j in near:
+            heapq.heappush(heap, (price(j), j))
+    return order
+
+
+def _order_cost(graph: Graph, states: Sequence[int], order: Array) -> tuple[float, float, int]:
+    """Cells of all tables, of the largest, and the width of an order; the graph is used up."""
+    cells, largest, width = 0.0, 0.0, 0
+    for i in order.tolist():
+        size = math.prod([float(states[i]), *(float(states[j]) for j in graph[i])])
+        cells, largest, width = cells + size, max(largest, size), max(width, len(graph[i]))
+        eliminate_variable(graph, i)
+    return cells, largest, width
+
+
+def eliminate_variable(graph: Graph, i: int) -> None:
+    """Join the neighbours of i and take it away."""
+    near = graph[i]
+    for j in near:
+        graph[j].discard(i)
+    for j, k in combinations(near, 2):
+        graph[j].add(k)
+        graph[k].add(j)
+    graph[i] = set()
+
+
+def bytes_needed(found: StagedOrder) -> int:
+    """Of elimination: a message and a best state for each cell at most, and three tables of the largest size."""
+    return int(min(9.0 * found.cells + 24.0 * found.largest, 2.0**60))

@@ -1,0 +1,88 @@
+"""The graph of a network: parents, Markov blankets, ancestors, the moral graph and its treewidth.
+
+Source: Koller & Friedman (2009), chapters 3 and 4; Bodlaender & Koster (2011) for the bound on treewidth from below.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.markov.exact import cliques
+from herdcli.markov.exact.elimination import Graph, moral_graph
+from herdcli.markov.model.dag import Parents, active_trails, children_of, markov_blanket, network_parents, reachable_from, separating_paths
+from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
+
+MOST_CONTRACTED = 3000  # variables of a graph whose edges are contracted for the bound
+
+
+@dataclass(frozen=True)
+class GraphDescription:
+    """parents  None without directions.  near  neighbours in the moral graph.  treewidth is from `least` to `most`, −1 where not found.
+
+    cells  of all cliques of the junction tree.
+    """
+
+    parents: Parents | None
+    near: Graph
+    least: int
+    most: int
+    cells: float
+
+    @property
+    def children(self) -> list[list[int]]:
+        """Of each variable."""
+        return [] if self.parents is None else children_of(self.parents)
+
+    def blanket(self, i: int) -> list[int]:
+        """The Markov blanket; without directions the neighbours."""
+        return sorted(self.near[i] if self.parents is None else markov_blanket(self.parents, self.children, i))
+
+    def ancestors(self, i: int) -> list[int]:
+        """All variables above."""
+        return [] if self.parents is None else sorted(reachable_from(self.parents, [i]) - {i})
+
+    def descendants(self, i: int) -> list[int]:
+        """All variables below."""
+        return [] if self.parents is None else sorted(reachable_from(self.children, [i]) - {i})
+
+
+def edge_directions(network: Network) -> Parents | None:
+    """The parents of each variable of a Bayesian network."""
+    return network_parents(network) if network.directed else None
+
+
+def describe_graph(network: Network, orders: int, seed: int) -> GraphDescription:
+    """The graph of a network."""
+    near = moral_graph(network, np.maximum(network.cardinality, 2))
+    found = cliques.search_orders(network, seed, orders)
+    most = found.width if found.complete else -1
+    return GraphDescription(
+        edge_directions(network), near, treewidth_lower_bound(near), most, found.cells if found.complete else float("nan")
+    )
+
+
+def treewidth_lower_bound(near: Graph) -> int:
+    """A bound on treewidth from below: the largest least degree while a least variable is contracted into its least neighbour."""
+    graph = {i: set(others) for i, others in enumerate(near)}
+    best = 0
+    while len(graph) > 1:
+        i = min(graph, key=lambda v: (len(graph[v]), v))
+        best = max(best, len(graph[i]))
+        others = graph.pop(i)
+        for j in others:
+            graph[j].discard(i)
+        if others and len(near) <= MOST_CONTRACTED:
+            j = min(others, key=lambda v: (len(graph[v]), v))
+            for k in others - {j}:
+                graph[j].add(k)
+                graph[k].add(j)
+    return best
+
+
+def dependent_variables(network: Network, i: int, given: list[int]) -> dict[int, list[int]]:
+    """Variables that the graph does not separate from variable i given others, each with a shortest active trail from i to it."""
+    parents = edge_directions(network)
+    if parents is not None:
+        return active_trails(parents, i, given)
+    return separating_paths(moral_graph(network, np.maximum(network.cardinality, 2)), i, given)

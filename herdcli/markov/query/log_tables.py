@@ -1,0 +1,143 @@
+"""Log tables over variables, and bucket elimination by sums and maxima: one variable after the other leaves the product of all tables.
+
+Axes of a table stand in elimination order, so that the variable that leaves is the first axis of what it is in, and products
+only need new axes of length 1.  Source: Dechter (1999), bucket elimination.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.model.network import Network, reduce_factor
+from herdcli.markov.model.possible_states import IMPOSSIBLE
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+ROUNDING = 4 * 2.0**-52  # of the sum of the largest logarithms of all tables
+
+
+@dataclass(frozen=True)
+class LogTable:
+    """A log table, an axis for each variable of the scope, in elimination order."""
+
+    scope: tuple[int, ...]
+    logs: Array
+
+
+@dataclass(frozen=True)
+class BestChoice:
+    """What a maximised variable is best at, an axis for each variable of the scope: those that leave later."""
+
+    variable: int
+    scope: tuple[int, ...]
+    state: Array
+
+
+@dataclass(frozen=True)
+class EliminationResult:
+    """What is left: tables over the variables that stay, and what those that were maximised are best at, in the order they left."""
+
+    rest: list[LogTable]
+    choices: list[BestChoice]
+
+    def value(self) -> float:
+        """The logarithm of the sum or maximum, where no variable stays.  Raises NegativeResult where it is that of zero."""
+        found = float(sum(float(table.logs) for table in self.rest))
+        if found == -math.inf:
+            raise NegativeResult(IMPOSSIBLE)
+        return found
+
+    def states(self) -> dict[int, int]:
+        """The best state of every variable that was maximised."""
+        x: dict[int, int] = {}
+        for choice in reversed(self.choices):
+            # Its table is max over x_i with all that left earlier already at their best, as a function of what
+            # leaves later; going back, all of those are known (Dechter 1999, the forward phase).
+            x[choice.variable] = int(choice.state[tuple(x[j] for j in choice.scope)])
+        return x
+
+
+def rounding_error(logs: Iterable[Array]) -> float:
+    """What a sum of logarithms may be off by, by which a bound is raised so that it is never below what it bounds."""
+    return ROUNDING * (1.0 + sum(float(np.abs(table[np.isfinite(table)]).max(initial=0.0)) for table in logs))
+
+
+def elimination_positions(network: Network, order: Sequence[int]) -> list[int]:
+    """The place of each variable in an elimination order; those that stay come after it, by number."""
+    place = np.full(network.count, -1, dtype=np.int64)
+    place[list(order)] = np.arange(len(order))
+    left = np.flatnonzero(place < 0)
+    place[left] = len(order) + np.arange(len(left))
+    found: list[int] = place.tolist()
+    return found
+
+
+def factor_log_tables(network: Network, place: Sequence[int]) -> list[LogTable]:
+    """The logarithm of every factor, its axes by place; variables of one state are left out."""
+    made = []
+    for factor in network.factors():
+        scope, values = reduce_factor(network, factor)
+        axes = sorted(range(len(scope)), key=lambda axis: place[scope[axis]])
+        with np.errstate(divide="ignore"):
+            made.append(LogTable(tuple(scope[axis] for axis in axes), np.log(values).transpose(axes)))
+    return made
+
+
+def multiply_tables(parts: Iterable[LogTable], place: Sequence[int], states: Sequence[int], also: Iterable[int] = ()) -> LogTable:
+    """The sum of log tables over all their variables, and over others besides."""
+    parts = list(parts)
+    scope = tuple(sorted({*also, *(i for part in parts for i in part.scope)}, key=place.__getitem__))
+    total = np.zeros([states[i] for i in scope])
+    for part in parts:
+        total += broadcast_table(part, scope, states)
+    return LogTable(scope, total)
+
+
+def broadcast_table(part: LogTable, scope: Sequence[int], states: Sequence[int]) -> Array:
+    """A table seen with the axes of a scope that holds its own."""
+    inside = set(part.scope)
+    return part.logs.reshape([states[i] if i in inside else 1 for i in scope])
+
+
+def eliminate_variables(network: Network, order: Sequence[int], maximised: frozenset[int] = frozenset()) -> EliminationResult:
+    """Sum out, or maximise over, the variables of an order.  Maxima do not commute with sums: what is maximised comes last."""
+    place, states = elimination_positions(network, order), network.cardinality.tolist()
+    buckets: list[list[LogTable]] = [[] for _ in order]
+    found = EliminationResult([], [])
+
+    def put(table: LogTable) -> None:
+        first = place[table.scope[0]] if table.scope else len(order)
+        (buckets[first] if first < len(order) else found.rest).append(table)
+
+    for table in factor_log_tables(network, place):
+        put(table)
+    for k, i in enumerate(order):
+        whole = multiply_tables(buckets[k], place, states, [i])
+        buckets[k] = []
+        rest = whole.scope[1:]
+        if i in maximised:
+            found.choices.append(BestChoice(i, rest, first_maximum(whole.logs)))
+            put(LogTable(rest, whole.logs.max(axis=0)))
+        else:
+            put(LogTable(rest, log_sum(whole.logs, (0,))))
+    return found
+
+
+def first_maximum(logs: Array) -> Array:
+    """Where the first axis is largest, in the fewest bytes that hold it."""
+    found: Array = logs.argmax(axis=0)
+    return found.astype(np.min_scalar_type(max(1, logs.shape[0] - 1)))
+
+
+def state_log_value(network: Network, x: Sequence[int]) -> float:
+    """log Π f_a(x) of one state; variables that evidence holds are at 0."""
+    total = 0.0
+    with np.errstate(divide="ignore"):
+        for scope, table in network.factors():
+            total += float(np.log(table[tuple(x[i] for i in scope)]))
+    return total

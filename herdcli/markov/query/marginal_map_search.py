@@ -1,0 +1,257 @@
+"""Marginal MAP by branch and bound: exact where sums and maxima together need tables that are far too large.
+
+Maxima taken before sums can only be too large, max_m Σ_s f ≤ Σ_s max_m f, so that elimination in any order gives a bound, and the exact
+value where no maximum comes before a sum that it depends on.  A variable that comes too early is held at each of its states in turn;
+with some of them held, the rest is exact.  The node with the largest bound is opened next, so that no node is opened whose bound is
+below the answer; until there is one, the deepest.
+
+Source: Park & Darwiche (2003), "Solving MAP exactly using systematic search", bounds by unconstrained orders; Yuan & Hansen (2009), a
+static order of variables, one tree for each depth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from copy import copy
+
+import numpy as np
+
+from herdcli.algorithm import RunProgress
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact.collect_pass import PassPlan
+from herdcli.markov.exact.elimination import moral_graph
+from herdcli.markov.method import Map, Stepwise
+from herdcli.markov.model import barren_nodes, possible_states
+from herdcli.markov.model.network import Network, condition_network
+from herdcli.markov.model.possible_states import IMPOSSIBLE, TrimmedNetwork
+from herdcli.markov.query.constrained_orders import relaxed_order
+from herdcli.markov.query.exact_queries import LikeliestStates
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+CAP = 17.0  # log2 of the cells of a table, above which a maximum may come before a sum
+PER_VARIABLE = 2000  # cells that take as long as a variable of a pass
+SMALL = 1 << 22  # cells of a pass that may be taken whatever the least is
+NEAR = 1e-9  # of the value: what is this near to it is no better
+
+
+@dataclass
+class BranchingState:
+    """Open nodes, and the best states so far.
+
+    held (n, k)  the states that the first variables of `branched` are held at, −1 past a node's depth; bound (n,).
+    states (M,), value  of the asked variables; −∞ before any.  spent  cells that were visited.
+    """
+
+    held: Array
+    bound: Array
+    states: Array
+    value: float
+    spent: float
+    step: int
+
+
+@dataclass(frozen=True)
+class SearchLevel:
+    """What all nodes of a depth share.  branched  the variable that is held next, −1 where nothing is left that comes too early."""
+
+    work: PassPlan
+    order: list[int]
+    branched: int
+
+
+class BranchAndBound(Stepwise[BranchingState]):
+    """A step opens a node: a pass for each state of the variable that is held next.
+
+    order  one of all variables, whatever is asked, that takes few cells.  effort  cells after which the search ends, exact or not.
+    """
+
+    state = BranchingState
+
+    def __init__(self, network: Network, asked: Sequence[int], order: Sequence[int], effort: float, map: Map = map) -> None:
+        self.trimmed = possible_states.trim_network(network)
+        self.network, self.constant = barren_nodes.remove_barren(self.trimmed.network, frozenset(asked))
+        self.asked, self.order, self.effort, self.map = list(asked), list(order), effort, map
+        self.levels: list[SearchLevel] = []
+        self.steps = 1 << 40
+
+    def init(self) -> BranchingState:
+        """One node, in which nothing is held."""
+        self._order_level({}, 0)
+        return BranchingState(
+            np.empty((1, 0), dtype=np.int64), np.array([np.inf]), np.zeros(len(self.asked), dtype=np.int64), -np.inf, 0.0, 0
+        )
+
+    def met(self, state: BranchingState) -> bool:
+        """No open node has more than the best states, or the effort is spent."""
+        return not self._open(state).any() or state.spent >= self.effort
+
+    def step(self, state: BranchingState) -> BranchingState:
+        """Open the node with the largest bound; before there are any states the deepest one."""
+        among = np.flatnonzero(self._open(state))
+        depth = (state.held >= 0).sum(axis=1)
+        if state.value == -np.inf:
+            among = among[depth[among] == depth[among].max()]
+        node = int(among[state.bound[among].argmax()])
+        held, bound = state.held[node, : depth[node]].tolist(), float(state.bound[node])
+        keep = self._open(state)
+        keep[node] = False
+        state.held, state.bound = state.held[keep], state.bound[keep]
+        state.step += 1
+        at = self._rebuild_levels(held)
+        if at.branched < 0:
+            self._end(state, held)
+        else:
+            for x in range(int(self.network.cardinality[at.branched])):
+                self._add(state, [*held, x], bound)
+        return state
+
+    def _add(self, state: BranchingState, held: list[int], bound: float) -> None:
+        """A node below an open one: its bound, which is none above that one's."""
+        given = self._given(held)
+        value = -np.inf
+        if given is not None:
+            work = self._work(given, len(held))
+            state.spent += work.cells + PER_VARIABLE * self.network.count
+            value = _pass_value(work, self.map)
+        if value == -np.inf:
+            return
+        width = max(state.held.shape[1], len(held))
+        rows = np.full((len(state.held) + 1, width), -1, dtype=np.int64)
+        rows[:-1, : state.held.shape[1]] = state.held
+        rows[-1, : len(held)] = held
+        state.held, state.bound = rows, np.append(state.bound, min(value, bound))
+
+    def _end(self, state: BranchingState, held: list[int]) -> None:
+        """A node in which nothing comes too early: its best states, exactly."""
+        given = self._given(held)
+        assert given is not None  # its bound was worked out
+        work = self._work(given, len(held))
+        state.spent += work.cells + PER_VARIABLE * self.network.count
+        try:
+            found = work.answer(self.map)
+        except NegativeResult:
+            return
+        if found.value > state.value:
+            fixed = self._named(held)
+            state.states = np.array([fixed.get(i, found.states.get(i, 0)) for i in self.asked], dtype=np.int64)
+            state.value = found.value
+
+    def _open(self, state: BranchingState) -> Array:
+        least = state.value + NEAR * (1 + abs(state.value)) if state.value > -np.inf else -np.inf
+        found: Array = state.bound > least
+        return found
+
+    def _named(self, held: Sequence[int]) -> dict[int, int]:
+        return {self.levels[depth].branched: x for depth, x in enumerate(held)}
+
+    def _given(self, held: Sequence[int]) -> Network | None:
+        """The network of a node; None where its zeros leave nothing."""
+        try:
+            return condition_network(self.network, self._named(held))
+        except NegativeResult:
+            return None
+
+    def _rebuild_levels(self, held: Sequence[int]) -> SearchLevel:
+        """The level of a node, which a resumed run has to make again."""
+        for depth in range(len(self.levels), len(held) + 1):
+            self._order_level(self._named(held[:depth]), depth)
+        return self.levels[len(held)]
+
+    def _order_level(self, held: dict[int, int], depth: int) -> None:
+        """An order for all networks of a depth, by their graph alone: the one before, if a new one needs more than twice its cells.
+
+        What is held takes cells from any order, so that none of these needs more than twice the cells of `order`.
+        """
+        cardinality = self.network.cardinality.copy()
+        cardinality[list(held)] = 1
+        left = [i for i in self.asked if i not in held and cardinality[i] > 1]
+        bare = TrimmedNetwork(_graph_without_values(self.network, cardinality), None)
+        before = self.levels[depth - 1].order if depth else self.order
+        kept = PassPlan(bare, before, left)
+        order = relaxed_order(moral_graph(self.network, cardinality), cardinality.tolist(), left, CAP)
+        new = PassPlan(bare, order, left)
+        if new.cells > max(2 * kept.cells, SMALL):
+            new, order = kept, before
+        self.levels.append(SearchLevel(new, order, _earliest_variable(new, cardinality)))
+
+    def _work(self, given: Network, depth: int) -> PassPlan:
+        """The pass of a node, on the tree of its level."""
+        self._rebuild_levels([0] * depth)
+        level = self.levels[depth]
+        made = copy(level.work)
+        made.trimmed, made.network = TrimmedNetwork(given, None), given
+        return made
+
+    def is_worthwhile(self) -> bool:
+        """Is the work of coming to states once, if what is held made no pass cheaper, within the effort?"""
+        first = self._rebuild_levels([]).work
+        early = _early_maxima(first, self.network.cardinality)
+        return float(first.cells) * sum(int(self.network.cardinality[i]) for i in early) <= self.effort
+
+    def memory(self) -> int:
+        """Bytes of a pass."""
+        if not self.levels:
+            self._order_level({}, 0)
+        return self.levels[0].work.bytes_needed()
+
+    def figure(self, state: BranchingState) -> str:
+        """The log value so far, and what is left above it."""
+        return f"log value {state.value + self.constant:.6g}, at most {self._upper_bound(state) + self.constant:.6g}"
+
+    def progress(self, state: BranchingState) -> RunProgress:
+        """Nodes that were opened."""
+        return RunProgress(state.step, None, self.figure(state) if state.step else "", min(1.0, state.spent / self.effort))
+
+    def _upper_bound(self, state: BranchingState) -> float:
+        """No state has more."""
+        return max(state.value, float(state.bound.max(initial=-np.inf)))
+
+    def result(self, state: BranchingState) -> LikeliestStates:
+        """The best states found, which may be none: a value of −∞.  Raises NegativeResult where nothing is possible."""
+        over = not self._open(state).any()
+        if over and state.value == -np.inf:
+            raise NegativeResult(IMPOSSIBLE)
+        stays = self.trimmed.kept
+        states = dict(zip(self.asked, state.states.tolist(), strict=True))
+        if stays is not None:
+            states = {i: int(np.flatnonzero(stays[i])[x]) for i, x in states.items()}
+        value = state.value + self.constant
+        bound = value if over else self._upper_bound(state) + self.constant
+        return LikeliestStates(states, value, bound, over, "branch-and-bound", state.step)
+
+
+def _graph_without_values(network: Network, cardinality: Array) -> Network:
+    """A network's graph where some variables are held: its tables are those of no state in particular."""
+    return condition_network(
+        barren_nodes.without_zeros(network), dict.fromkeys(np.flatnonzero((cardinality == 1) & (network.cardinality > 1)).tolist(), 0)
+    )
+
+
+def _early_maxima(work: PassPlan, cardinality: Array) -> dict[int, int]:
+    """The maximised variables that leave before sums that they depend on, and how many; those that leave last first."""
+    tree, found = work.tree, {}
+    after = [0] * len(tree.scopes)
+    for k in range(len(tree.scopes) - 1, -1, -1):
+        i, parent = tree.scopes[k][0], tree.parent[k]
+        if parent >= 0:
+            above = tree.scopes[parent][0]
+            after[k] = after[parent] + (above not in work.maximised and bool(cardinality[above] > 1))
+        if i in work.maximised and after[k] > 0:
+            found[i] = after[k]
+    return found
+
+
+def _earliest_variable(work: PassPlan, cardinality: Array) -> int:
+    """The variable with the most sums after it, of several the last to leave; −1 if none leaves too early."""
+    found = _early_maxima(work, cardinality)
+    return max(found, key=found.__getitem__, default=-1)
+
+
+def _pass_value(work: PassPlan, map: Map) -> float:
+    """log Σ max of a pass; −∞ where nothing is possible."""
+    try:
+        return work.value(map)
+    except NegativeResult:
+        return -math.inf

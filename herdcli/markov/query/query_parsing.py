@@ -1,0 +1,44 @@
+"""What `--query` asks, as text: marginals, log-z, bounds, mpe, mmap:A,B, joint:A,B,C, sensitivity:A=STATE, dsep:A,B|C, independent:A|C.
+
+Names with a comma, a bar or blanks at their ends stand in quotes.
+"""
+
+from __future__ import annotations
+
+from herdcli.markov.model.variable_names import split_names, strip_quotes, unquoted_positions
+from herdcli.records import dataclass
+
+ALONE = ("marginals", "log-z", "bounds", "mpe")
+WITH_NAMES = ("mmap", "joint")
+WITH_STATE = ("sensitivity",)
+OF_GRAPH = ("dsep", "independent")
+FORMS = "marginals, log-z, bounds, mpe, mmap:A,B, joint:A,B,C, sensitivity:A=STATE, dsep:A,B|C, independent:A|C"
+
+
+@dataclass(frozen=True)
+class Query:
+    """kind, and the names of variables that follow it; state  the name of one, of sensitivity; given  names behind a bar."""
+
+    kind: str
+    names: tuple[str, ...] = ()
+    state: str = ""
+    given: tuple[str, ...] = ()
+
+
+def parse_query(text: str) -> Query:
+    """The query of a text.  Raises ValueError for none."""
+    kind, colon, rest = text.partition(":")
+    if kind in ALONE and not colon:
+        return Query(kind)
+    if kind in WITH_NAMES and (names := tuple(split_names(rest))):
+        return Query(kind, names)
+    if kind in WITH_STATE and (signs := unquoted_positions(rest, "=")):
+        name, state = strip_quotes(rest[: signs[-1]].strip()), strip_quotes(rest[signs[-1] + 1 :].strip())
+        if name and state and not unquoted_positions(rest[: signs[-1]], ","):
+            return Query(kind, (name,), state)
+    if kind in OF_GRAPH:
+        bar = (unquoted_positions(rest, "|") or [len(rest)])[0]
+        names, given = tuple(split_names(rest[:bar])), tuple(split_names(rest[bar + 1 :]))
+        if len(names) == (2 if kind == "dsep" else 1):
+            return Query(kind, names, given=given)
+    raise ValueError(f"is none of {FORMS}")

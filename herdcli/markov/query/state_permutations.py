@@ -1,0 +1,127 @@
+"""Permutations of states: clusters of variables that are exchanged for their images, and those that leave a network as it is.
+
+Where all factors are of pairs, a chain may exchange two states, a and b, of whole clusters at once (`fast.flip_clusters`): so spins without
+fields turn over, and the two colours of a part of a colouring change places.  Where exchanging a and b everywhere changes no factor, they
+are as likely as each other at every variable, and counts are shared between them.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.markov.exact.elimination import moral_graph
+from herdcli.markov.model.network import Network
+from herdcli.markov.model.restricted_states import RestrictedNetwork
+from herdcli.markov.model.stacked_tables import state_offsets
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+IMPOSSIBLE = -1e6  # stands for log 0
+ALIKE = 1e-9  # nats by which factors that a permutation leaves as they are may differ
+MOST = 12  # states of a variable beyond which no pairs of them are exchanged
+
+
+@dataclass(frozen=True)
+class StatePermutations:
+    """Arrays as `fast.flip_clusters` takes them; images (permutations, Σ card)."""
+
+    ends: Array
+    tables: Array
+    logs: Array
+    first: Array
+    single: Array
+    images: Array
+
+    def flip(self, x: Array, power: float, random: np.random.Generator) -> None:
+        """Exchange two states, by chance, of clusters of every chain of x (N, chains) in place."""
+        image = self.images[int(random.integers(len(self.images)))]
+        count, chains = x.shape
+        bonds, coins = random.standard_exponential((len(self.ends), chains)), random.random((count, chains))
+        with np.errstate(divide="ignore"):
+            coins = np.log(coins) - np.log1p(-coins)  # logistic: below t with probability σ(t)
+        scratch = np.empty(count, dtype=np.int64), np.empty(count)
+        fast.flip_clusters(self.ends, self.tables, self.logs, self.first, self.single, image, power, x, bonds, coins, *scratch)
+
+    @property
+    def bytes(self) -> int:
+        """Of all arrays."""
+        return sum(each.nbytes for each in (self.ends, self.tables, self.logs, self.first, self.single, self.images))
+
+
+def find_permutations(inner: RestrictedNetwork) -> StatePermutations | None:
+    """None where a factor has three variables or more, or nothing can be exchanged."""
+    small = inner.network
+    if any(len(scope) > 2 for scope, _ in small.factors()):
+        return None
+    first = state_offsets(small)
+    images = state_transpositions(inner)
+    if not len(images):
+        return None
+    single = np.zeros(int(first[-1]))
+    ends, tables, logs, at = [], [], [], 0
+    with np.errstate(divide="ignore"):
+        for scope, table in small.factors():
+            log = np.maximum(np.log(table), IMPOSSIBLE)
+            if len(scope) == 1:
+                single[first[scope[0]] : first[scope[0] + 1]] += log
+            elif scope:
+                ends.append(scope)
+                tables.append((at, table.shape[1]))
+                logs.append(log.reshape(-1))
+                at += table.size
+    pairs, where = (np.array(rows, dtype=np.int64).reshape(-1, 2) for rows in (ends, tables))
+    return StatePermutations(pairs, where, np.concatenate([np.empty(0), *logs]), first, single, images)
+
+
+def state_transpositions(inner: RestrictedNetwork) -> Array:
+    """(permutations, Σ card) the states of every variable with two of them exchanged where it has both, a permutation a pair of states."""
+    first = state_offsets(inner.network)
+    own = np.concatenate([np.arange(count) for count in inner.network.cardinality] or [np.empty(0, dtype=np.int64)])
+    most = max((int(states[-1]) + 1 for states in inner.states if len(states) > 1), default=0)
+    made = []
+    for a, b in combinations(range(most), 2) if most <= MOST else ():
+        image = own.copy()
+        for i, states in enumerate(inner.states):
+            both = np.flatnonzero((states == a) | (states == b))
+            if len(both) == 2:
+                image[first[i] + both] = both[::-1]
+        if (image != own).any():
+            made.append(image)
+    return np.array(made, dtype=np.int64).reshape(len(made), len(own))
+
+
+def equivalent_states(made: StatePermutations, own: Array) -> Array:
+    """(Σ card,) the first state that each state is exchanged for by a permutation that leaves the network as it is.  own: their numbers.
+
+    Pairs are freed of what they say of each of their variables alone, so that it does not matter which factor says it.
+    """
+    first, single = made.first, made.single.copy()
+    sizes = np.diff(first)
+    groups = []
+    for height, width in sorted({(int(sizes[i]), int(width)) for i, width in zip(made.ends[:, 0], made.tables[:, 1], strict=True)}):
+        mine = np.flatnonzero((sizes[made.ends[:, 0]] == height) & (made.tables[:, 1] == width))
+        tables = made.logs[made.tables[mine, :1] + np.arange(height * width)].reshape(-1, height, width)
+        rows, columns = tables.mean(axis=2, keepdims=True), tables.mean(axis=1, keepdims=True)
+        left, right = (first[made.ends[mine, side], None] + np.arange(size) for side, size in ((0, height), (1, width)))
+        np.add.at(single, left, rows[:, :, 0])
+        np.add.at(single, right, columns[:, 0])
+        groups.append((left, right, tables - rows - columns + tables.mean(axis=(1, 2), keepdims=True)))
+    like = own.copy()
+    for image in made.images:
+        same = np.abs(single - single[first[:-1].repeat(sizes) + image]).max(initial=0.0) <= ALIKE
+        for left, right, tables in groups:
+            moved = tables[np.arange(len(tables))[:, None, None], image[left][:, :, None], image[right][:, None]]
+            same = same and np.abs(tables - moved).max(initial=0.0) <= ALIKE
+        if same:
+            like = np.minimum(like, image)  # what leaves a network as it is is a group, so a state's orbit is its images
+    return like
+
+
+def neighbour_arrays(network: Network) -> tuple[Array, Array]:
+    """Where the neighbours of each variable begin (N + 1,), and these, as `fast.exchange` takes them."""
+    made = [sorted(each) for each in moral_graph(network)]
+    first = np.concatenate([[0], np.cumsum([len(each) for each in made])]).astype(np.int64)
+    return first, np.array([j for each in made for j in each], dtype=np.int64)

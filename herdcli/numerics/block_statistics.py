@@ -1,0 +1,426 @@
+"""Statistics of rows as sums over fixed blocks of 4,096, added in a fixed tree.
+
+Blocks are counted from row 0, whatever holds the rows and however many of them are read at one time, and the sums of blocks are
+added like the digits of a binary counter: two neighbours of equal size make one of twice the size.  Neither threads nor storage
+change the order of any addition, so they never change a bit.  A machine that has the blocks a·2^k … (a+1)·2^k − 1 hands over
+their sum as one entry of the same tree.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field
+from typing import Any, Protocol
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+BLOCK = 4096
+PASS_BLOCKS = 16  # that are handed to `map` at one time, at most
+ROOM = 1 << 26  # bytes of rows that are read at one time where they stay in their file
+SAMPLE_ROWS = 1 << 16  # that starting values are drawn from
+Map = Callable[..., Iterable[Any]]
+Sums = dict[str, Array]  # statistics by name; those of a set of rows are the sums of those of its parts
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Consecutive rows: X (m, D) float64, NaN where a value is missing; labels (m,), −1 where unknown; weights (m,)."""
+
+    first: int
+    X: Array
+    labels: Array | None = None
+    weight: Array | None = None
+
+    @property
+    def mass(self) -> float:
+        """Σ of the weights."""
+        return float(len(self.X)) if self.weight is None else float(self.weight.sum())
+
+
+class RowReader(Protocol):
+    """Where rows come from: memory, a file, a pipe that was put by."""
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        ...
+
+    @property
+    def columns(self) -> int:
+        """How many columns they have."""
+        ...
+
+    def read(self, start: int, stop: int) -> RowBlock:
+        """Rows [start, stop); called by one thread at a time."""
+        ...
+
+
+class BlockSource(Protocol):
+    """What a pass goes over.  `RowBlocks` are of rows; other models bring their own (whole sequences, moments)."""
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        ...
+
+    def take(self, first: int, last: int) -> Iterator[Any]:
+        """Blocks first … last − 1."""
+        ...
+
+
+class Statistics(ABC):
+    """From a block to its sums, as a frozen dataclass of arrays, numbers and texts: another process can make it again and do the same."""
+
+    @abstractmethod
+    def __call__(self, block: Any) -> Sums:
+        """The sums of one block."""
+
+
+class RemoteSource(ABC):
+    """Declares a source whose blocks are with other processes."""
+
+    @abstractmethod
+    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+        """(blocks, their sums), entries of the tree in their order, of as many blocks from `first` on as are dealt at a time."""
+
+
+Spreading = Callable[[BlockSource], BlockSource]
+
+
+def is_local(source: BlockSource) -> BlockSource:
+    """A source whose blocks stay with this process."""
+    return source
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """Rows in memory, or mapped into it.
+
+    chosen  (m,) indices of the rows to use, rising, whose labels and weights the others are; None: all.
+    """
+
+    X: Array
+    labels: Array | None = None
+    weight: Array | None = None
+    chosen: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 2 or not self.X.size or not self.count:
+            raise DataError("there are no rows")
+        if any(np.isinf(self.X[start : start + BLOCK]).any() for start in range(0, len(self.X), BLOCK)):
+            raise DataError("there are infinite values", hint="a missing value is NaN")
+        require_weights(self.weight)
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.X if self.chosen is None else self.chosen)
+
+    @property
+    def columns(self) -> int:
+        """How many columns they have."""
+        return int(self.X.shape[1])
+
+    def read(self, start: int, stop: int) -> RowBlock:
+        """Rows [start, stop)."""
+        part = slice(start, stop)
+        return RowBlock(
+            start,
+            np.ascontiguousarray(self.X[part if self.chosen is None else self.chosen[part]], dtype=np.float64),
+            None if self.labels is None else self.labels[part],
+            None if self.weight is None else np.asarray(self.weight[part], dtype=np.float64),
+        )
+
+
+def require_weights(weight: Array | None) -> None:
+    """Raise DataError for weights (n,) that are none."""
+    if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+        raise DataError("weights must be finite, not negative, and not all 0")
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """The fixed blocks of rows.
+
+    at_once  rows read at one time, any number from 1; it changes nothing but time and memory.
+             0: PASS_BLOCKS blocks, or of rows that say how much room there is (`room`, bytes in double precision) as many as it has.
+    """
+
+    rows: RowReader
+    at_once: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.at_once:
+            object.__setattr__(self, "at_once", BLOCK * blocks_per_read(self.rows.columns, read_budget(self.rows)))
+
+    @classmethod
+    def within(cls, rows: RowReader, room: int = ROOM) -> RowBlocks:
+        """Blocks of which so many are read at one time as `blocks_per_read` says."""
+        return cls(rows, BLOCK * blocks_per_read(rows.columns, min(room, read_budget(rows))))
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are; the last one may be short."""
+        return -(-self.rows.count // BLOCK)
+
+    @property
+    def together(self) -> int:
+        """Blocks that are handed to `map` at one time."""
+        return min(PASS_BLOCKS, max(1, self.at_once // BLOCK))
+
+    def take(self, first: int, last: int) -> Iterator[RowBlock]:
+        """Blocks first … last − 1, read `at_once` rows at a time."""
+        end = min(last * BLOCK, self.rows.count)
+        held: list[RowBlock] = []
+        begin = first * BLOCK
+        for start in range(begin, end, self.at_once):
+            held.append(self.rows.read(start, min(start + self.at_once, end)))
+            have = join_blocks(held)
+            while len(have.X) >= BLOCK or (len(have.X) and start + self.at_once >= end):
+                yield _slice_block(have, slice(0, BLOCK))
+                have = _slice_block(have, slice(BLOCK, None))
+            held = [have] if len(have.X) else []
+
+
+@dataclass(frozen=True)
+class MemoryBlocks:
+    """Anything of so many rows that is there, as blocks: `cut` gives what it has of some of them."""
+
+    rows: int
+    cut: Callable[[slice], Any]
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return -(-self.rows // BLOCK)
+
+    def take(self, first: int, last: int) -> Iterator[Any]:
+        """Blocks first … last − 1."""
+        for start in range(first * BLOCK, min(last * BLOCK, self.rows), BLOCK):
+            yield self.cut(slice(start, min(start + BLOCK, self.rows)))
+
+
+def read_budget(rows: RowReader) -> int:
+    """Bytes that rows read at one time may take; no end of them in memory."""
+    return int(getattr(rows, "room", sys.maxsize))
+
+
+def blocks_per_read(columns: int, room: int = ROOM) -> int:
+    """Blocks of rows that take `room` bytes in double precision, from one to PASS_BLOCKS."""
+    return min(PASS_BLOCKS, max(1, room // (8 * BLOCK * max(1, columns))))
+
+
+def join_blocks(parts: list[RowBlock]) -> RowBlock:
+    """Neighbouring blocks as one."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def along(name: str) -> Array | None:
+        return None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+
+    return RowBlock(parts[0].first, np.concatenate([part.X for part in parts]), along("labels"), along("weight"))
+
+
+def _slice_block(block: RowBlock, part: slice) -> RowBlock:
+    labels, weight = (None if item is None else item[part] for item in (block.labels, block.weight))
+    return RowBlock(block.first + (part.start or 0), block.X[part], labels, weight)
+
+
+@dataclass
+class SumTree:
+    """The sums so far: entries of falling sizes, no two alike, as the digits of the number of blocks behind them."""
+
+    sizes: list[int] = field(default_factory=list)
+    sums: list[Sums] = field(default_factory=list)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks behind it."""
+        return sum(self.sizes)
+
+    def push(self, sums: Sums, size: int = 1) -> None:
+        """Add the sums of the next `size` blocks, a power of two that divides the number of blocks before them."""
+        if size & (size - 1) or self.blocks % size:
+            raise ValueError(f"{size} blocks after {self.blocks} are no node of the tree")
+        while self.sizes and self.sizes[-1] == size:
+            self.sizes.pop()
+            sums = add_sums(self.sums.pop(), sums)
+            size *= 2
+        self.sizes.append(size)
+        self.sums.append(sums)
+
+    def total(self) -> Sums:
+        """The sum of all blocks, from the small entries to the large ones.  Raises ValueError when there is none."""
+        if not self.sums:
+            raise ValueError("there are no blocks")
+        found = {name: item.copy() for name, item in self.sums[-1].items()}
+        for entry in reversed(self.sums[:-1]):
+            found = {name: entry[name] + item for name, item in found.items()}
+        return found
+
+
+def add_sums(left: Sums, right: Sums) -> Sums:
+    """The sum, in the memory of `left`."""
+    for name, item in left.items():
+        item += right[name]
+    return left
+
+
+def blocks_per_step(source: BlockSource) -> int:
+    """Blocks of a source that `add_next_blocks` adds in one go."""
+    return int(getattr(source, "together", PASS_BLOCKS))
+
+
+def add_next_blocks(tree: SumTree, source: BlockSource, statistics: Callable[[Any], Sums], map: Map = map) -> None:
+    """Add the next blocks of a source: as many as it has room for, at most PASS_BLOCKS, or as are with another process together."""
+    first = tree.blocks
+    if isinstance(source, RemoteSource) and isinstance(statistics, Statistics):
+        for size, sums in source.sums(statistics, first):
+            tree.push(sums, size)
+        return
+    last = min(first + blocks_per_step(source), source.count)
+    own = builtins.map if last - first == 1 else map  # one block needs no other thread
+    for sums in own(statistics, source.take(first, last)):
+        tree.push(sums)
+
+
+def total_statistics(source: BlockSource, statistics: Callable[[Any], Sums], map: Map = map) -> Sums:
+    """The sum of the statistics of all blocks."""
+    tree = SumTree()
+    while tree.blocks < source.count:
+        add_next_blocks(tree, source, statistics, map)
+    return tree.total()
+
+
+@dataclass(frozen=True)
+class RowMoments:
+    """Weight, mean (D,) and covariance (D, D) of rows; of rows with missing values the mean and variance of what is there."""
+
+    rows: int
+    mass: float
+    mean: Array
+    covariance: Array
+    missing: int  # values
+
+    @property
+    def variance(self) -> Array:
+        """(D,)."""
+        return np.diag(self.covariance).copy()
+
+
+@dataclass(frozen=True)
+class MarginalMoments:
+    """The same without covariances, for rows with more columns than a D × D matrix can have.  variance  (D,)."""
+
+    rows: int
+    mass: float
+    mean: Array
+    variance: Array
+    missing: int
+
+
+@dataclass(frozen=True)
+class SquareSums(Statistics):
+    """Weights, missing values, first moments and squares of rows about a centre (D,)."""
+
+    centre: Array
+
+    def __call__(self, block: RowBlock) -> Sums:
+        """The sums of a block."""
+        weight = np.ones(len(block.X)) if block.weight is None else block.weight
+        Z = block.X - self.centre
+        gaps = np.count_nonzero(np.isnan(block.X))
+        return {"rows": np.array([float(len(Z)), weight.sum(), gaps]), "first": weight @ Z, "second": weight @ np.square(Z)}
+
+
+def marginal_moments(source: BlockSource, map: Map = map) -> MarginalMoments:
+    """Means and variances with the divisor Σw, about the first block's means; NaN where a value is missing anywhere in the column."""
+    head = next(iter(source.take(0, 1))).X
+    centre = head.mean(axis=0)
+    sums = total_statistics(source, SquareSums(centre), map)
+    rows, mass, missing = sums["rows"].tolist()
+    shift = sums["first"] / mass
+    variance = np.maximum(sums["second"] / mass - np.square(shift), 0.0)
+    return MarginalMoments(int(rows), mass, centre + shift, variance, int(missing))
+
+
+@dataclass(frozen=True)
+class CentredSums(Statistics):
+    """Weights, known values, first and second moments of rows about a centre (D,)."""
+
+    centre: Array
+
+    def __call__(self, block: RowBlock) -> Sums:
+        """The sums of a block."""
+        known = ~np.isnan(block.X)
+        weight = np.ones(len(block.X)) if block.weight is None else block.weight
+        Z = np.where(known, block.X - self.centre, 0.0)
+        weighted = Z * weight[:, None]
+        return {
+            "rows": np.array([float(len(block.X)), weight.sum(), float(known.size - np.count_nonzero(known))]),
+            "known": weight @ known,
+            "first": weighted.sum(axis=0),
+            "second": weighted.T @ Z,
+        }
+
+
+def block_centre(head: Array) -> Array:
+    """What deviations of rows are taken from (D,): the mean of the first block's rows (m, D), NaN left out."""
+    there = ~np.isnan(head)
+    return np.asarray(np.where(there, head, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
+
+
+def row_moments(source: BlockSource, map: Map = map) -> RowMoments:
+    """Mean and covariance with the divisor Σw.
+
+    Deviations are taken from the first block's mean c, so that far rows lose no digits: Σ = S_c/n − (ȳ − c)(ȳ − c)'.
+    Where values are missing, a column's mean and variance are over the rows that have it and covariances are 0.
+    Raises DataError for a column that has no value at all.
+    """
+    centre = block_centre(next(iter(source.take(0, 1))).X)
+    return moments_from_sums(centre, total_statistics(source, CentredSums(centre), map))
+
+
+def moments_from_sums(centre: Array, sums: Sums) -> RowMoments:
+    """The same from the sums of `CentredSums` a centre (D,)."""
+    if not sums["known"].all():
+        raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has no value that is not missing")
+    shift = sums["first"] / sums["known"]
+    rows, mass, missing = sums["rows"]
+    # E (y − c)(y − c)' − (ȳ − c)(ȳ − c)': with c near the mean the second term is small beside the first, and no digits cancel.
+    covariance = sums["second"] / sums["known"] - np.outer(shift, shift)
+    if missing:
+        covariance = np.diag(np.diag(covariance))
+    diagonal = np.arange(len(shift))
+    # what is left of the variance of a column that does not vary is the rounding of its mean
+    eps = np.finfo(np.float64).eps
+    constant = covariance[diagonal, diagonal] <= 4 * (eps * (np.abs(centre) + np.abs(shift))) ** 2
+    covariance[constant], covariance[:, constant] = 0.0, 0.0
+    return RowMoments(int(rows), float(mass), centre + shift, 0.5 * (covariance + covariance.T), int(missing))
+
+
+def sample_rows(source: BlockSource, random: np.random.Generator, rows: int, most: int = SAMPLE_ROWS) -> RowBlock:
+    """All rows of positive weight, or `most` of them drawn without replacement, in their order."""
+    if rows <= most and source.count == 1 and (only := next(iter(source.take(0, 1)))).weight is None:
+        return RowBlock(0, only.X, only.labels)
+    chosen = np.arange(rows) if rows <= most else np.sort(random.choice(rows, most, replace=False))
+    X, labels, weights, at = np.empty((0, 0)), list[Array](), list[Array](), 0
+    for block in source.take(0, source.count):
+        low, high = np.searchsorted(chosen, (block.first, block.first + len(block.X)))
+        inside = chosen[low:high] - block.first
+        if block.weight is not None:
+            inside = inside[block.weight[inside] > 0]
+            weights.append(block.weight[inside])
+        if block.labels is not None:
+            labels.append(block.labels[inside])
+        X = X if len(X) else np.empty((len(chosen), block.X.shape[1]))
+        X[at : at + len(inside)] = block.X[inside]
+        at += len(inside)
+    return RowBlock(0, X[:at], np.concatenate(labels) if labels else None, np.concatenate(weights) if weights else None)

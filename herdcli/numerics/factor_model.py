@@ -1,0 +1,183 @@
+"""Factor analysis: a few factors that all columns share, and noise of its own for every column.
+
+    x = m + Λ f + ε,   f ~ N(0, I_k),   ε ~ N(0, diag Ψ);      Σ = ΛΛ' + Ψ
+
+Given Ψ the likeliest Λ is Ψ^½ U (Θ − I)^½, with the k largest eigenvalues Θ and eigenvectors U of Ψ^−½ S Ψ^−½.  What is left is a function
+of log Ψ alone, which Newton's method with the exact Hessian brings to its minimum in some ten steps, noises at their least included,
+where alternating between Λ and Ψ takes thousands.
+Source: Jöreskog (1967); Clarke (1970) for the Hessian; Bertsekas (1982) for the bounds; Bartlett (1937).
+
+EM (`em/factor_analysis.py`) climbs the same likelihood by other steps, by which rows with missing values can be learned from; this
+method needs the covariance of complete rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError, NotConverged
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+ITERATIONS = 200
+SETTLED = 1e-9  # largest slope in the log of a noise variance, nats a row, at which it ends
+LEAST = 1e-6  # noise variance at least, over the column's variance: a column that is a factor itself would have none
+FURTHEST = 2.0  # most that the log of a noise changes in one step
+SHORTEST = 2.0**-30
+FALLING = 2  # by so much the slope has to fall where rounding hides the value's fall
+FLATTEST = 1e-3  # curvature that a step along the slope counts with at least
+REGULAR = 1e-4  # least eigenvalue of the correlations, below which they are not inverted
+SUFFICIENT = 1e-4  # of the fall that the slope foresees, which a step must bring
+ROUNDING = 1e-12  # of the value, below which falls cannot be seen
+
+
+@dataclass(frozen=True)
+class LowRankPlusDiagonal:
+    """U (D, k) and Θ (k,) descending, as above, and noise variances Ψ (D,)."""
+
+    vectors: Array
+    values: Array
+    noise: Array
+
+    @property
+    def loadings(self) -> Array:
+        """Λ (D, k)."""
+        return np.asarray(np.sqrt(self.noise)[:, np.newaxis] * self.vectors * np.sqrt(self.values - 1.0))
+
+
+def fit_factors(S: Array, count: int) -> LowRankPlusDiagonal:
+    """The likeliest factors of rows with covariance S (D, D), divided by n.
+
+    Raises BadUsage for more factors than D columns determine, (D − k)² < D + k; DataError for columns that do not vary or for too few
+    directions above the noise; NotConverged.
+    """
+    D, variance = len(S), np.diag(S).copy()
+    if count > (most := identifiable_factors(D)):
+        raise BadUsage(
+            f"{D} columns determine {most} factors at most, not {count}", hint="--whiten pca" if most < 1 else f"--components {most}"
+        )
+    flat = np.flatnonzero(variance <= 0)
+    if len(flat):
+        raise DataError(f"column {flat[0]} is constant, and has no noise of its own", hint="--whiten pca")
+    found, settled = maximise_likelihood(S, count, LEAST * variance)
+    if not settled:
+        raise NotConverged(f"the noise of the columns had not settled after {ITERATIONS} iterations", hint="fewer --components")
+    return found
+
+
+def identifiable_factors(columns: int) -> int:
+    """The largest number of factors k that so many columns D determine, (D − k)² ≥ D + k.      Source: Ledermann (1937)."""
+    # A covariance has D(D + 1)/2 numbers; loadings up to a rotation and noises are Dk − k(k − 1)/2 + D.  The first are at least as many
+    # where (D − k)² ≥ D + k.
+    return max(k for k in range(columns) if (columns - k) ** 2 >= columns + k)
+
+
+def maximise_likelihood(S: Array, count: int, least: Array) -> tuple[LowRankPlusDiagonal, bool]:
+    """The likeliest factors of covariance S (D, D) with noise variances of at least `least` (D,) > 0, and whether they settled."""
+    lowest = np.log(least)
+    x = np.log(np.maximum(_initial_noise(S, count, least), least))
+    value, gradient, hessian = _profile_likelihood(S, x, count)
+    for _ in range(ITERATIONS):
+        # A noise at its bound that would fall further stays there: the projected slope of the others says whether this is a minimum
+        # (Bertsekas 1982).
+        free = ~((x <= lowest) & (gradient > 0))
+        if float(np.abs(gradient[free]).max(initial=0.0)) <= SETTLED:
+            break
+        found = _line_search(S, x, value, gradient, hessian, free, lowest, count)
+        if found is None:
+            break
+        x, (value, gradient, hessian) = found
+    else:
+        return _factors_given_noise(S, np.exp(x), count), False
+    return _factors_given_noise(S, np.exp(x), count), True
+
+
+def _initial_noise(S: Array, count: int, least: Array) -> Array:
+    """Noises (D,) to start from: what other columns do not say of each, (1 − k / 2D) / (S⁻¹)_ii; half its variance where S is singular.
+
+    Source: Jöreskog (1967), sec. 5.
+    """
+    variance = np.diag(S)
+    start: Array = 0.5 * variance
+    there = variance > least
+    scale = np.sqrt(variance[there])
+    correlation = S[np.ix_(there, there)] / np.outer(scale, scale)
+    if len(scale) and np.linalg.eigvalsh(correlation)[0] > REGULAR:
+        # 1/(S⁻¹)_ii is the variance that is left of column i when all others are known, an upper bound of its noise; correlations are
+        # inverted in place of S, whose columns may differ in scale.
+        start[there] = (1 - 0.5 * count / len(S)) * scale**2 / np.diag(np.linalg.inv(correlation))
+    return start
+
+
+def _line_search(
+    S: Array, x: Array, value: float, gradient: Array, hessian: tuple[Array, Array], free: Array, lowest: Array, count: int
+) -> tuple[Array, tuple[float, Array, tuple[Array, Array]]] | None:
+    """The next point along a path max(x + t d, lowest), halving t until the value falls, or where rounding hides its fall the slope
+    halves; None where neither does.
+
+    d is Newton's step, or where projecting it leaves no descent that of the Hessian's diagonal.
+    """
+    for direction in _descent_directions([part[np.ix_(free, free)] for part in hessian], gradient[free]):
+        step = np.zeros_like(x)
+        step[free] = direction * min(1.0, FURTHEST / float(np.abs(direction).max()))
+        length = 1.0
+        while length > SHORTEST:
+            new = np.maximum(x + length * step, lowest)
+            foreseen = float(gradient @ (new - x))
+            if foreseen >= -ROUNDING * abs(value):
+                found = _profile_likelihood(S, new, count)
+                if FALLING * np.abs(found[1][free]).max() < np.abs(gradient[free]).max():
+                    return new, found
+                break
+            found = _profile_likelihood(S, new, count)
+            if found[0] <= value + SUFFICIENT * foreseen:
+                return new, found
+            length /= 2
+    return None
+
+
+def _descent_directions(hessian: list[Array], gradient: Array) -> Iterator[Array]:
+    """Newton's step, that of the semidefinite part of the Hessian (Gauss and Newton's), and that of its diagonal."""
+    from scipy.linalg import cho_factor, cho_solve  # here, since importing it takes longer than most of what needs no factors
+
+    for matrix in hessian:
+        with contextlib.suppress(np.linalg.LinAlgError):
+            yield -cho_solve(cho_factor(matrix), gradient)
+    yield -gradient / np.maximum(np.diag(hessian[1]), FLATTEST)
+
+
+def _profile_likelihood(S: Array, x: Array, count: int) -> tuple[float, Array, tuple[Array, Array]]:
+    """−log-likelihood a row (without D/2 log 2π) as a function of x = log Ψ, its slope (D,), and two forms of its curvature (D, D).
+
+    With β_m, u_m the spectrum of B = Ψ^−½ S Ψ^−½, falling, f = ½ (Σ x + Σ_{m ≤ k} (log β_m + 1) + Σ_{m > k} β_m).
+    From dB/dx_i = −½ (E_i B + B E_i): dβ_m/dx_i = −β_m u_im², so that df/dx_i = ½ Σ_{m > k} (1 − β_m) u_im², and with W_m = u_m u_m'
+
+        d²f = ½ Σ_{m, n > k} β_m W_m ∘ W_n + ½ Σ_{m > k} Σ_{n ≤ k} (1 − β_m) (β_n + β_m) / (β_n − β_m) W_m ∘ W_n.
+
+    The first sum is semidefinite, by Schur's theorem; the second vanishes where the rest is noise, β_m = 1.  β_n ≤ 1 has no factor.
+    """
+    scale = np.exp(-0.5 * x)
+    values, vectors = np.linalg.eigh(S * np.outer(scale, scale))
+    above = np.arange(len(x)) >= len(x) - count
+    above &= values > 1.0
+    low, high, U, V = values[~above], values[above], vectors[:, ~above], vectors[:, above]
+    # −log p a row is ½ log|Σ| + ½ tr SΣ⁻¹.  With Λ at its best Ψ^−½ΣΨ^−½ has the eigenvalues β_m for m ≤ k and 1 for the others: ½ (Σ x +
+    # Σ_{m≤k} log β_m) and ½ (k + Σ_{m>k} β_m).
+    value = 0.5 * float(x.sum() + np.log(high).sum() + len(high) + low.sum())
+    gradient = 0.5 * np.square(U) @ (1.0 - low)
+    part = 0.5 * ((U * low) @ U.T) * (U @ U.T)
+    whole = part.copy()
+    for n, v in zip(high, V.T, strict=True):
+        # Where β_n and β_m meet above 1 they change places, the profile has a kink, and the quotient no bound: it is kept finite.
+        share = (1.0 - low) * (n + low) / np.maximum(n - low, 1e-12 * n)
+        whole += 0.5 * ((U * share) @ U.T) * np.outer(v, v)
+    return value, gradient, (whole, part)
+
+
+def _factors_given_noise(S: Array, noise: Array, count: int) -> LowRankPlusDiagonal:
+    scale = np.sqrt(noise)
+    values, vectors = np.linalg.eigh(S / np.outer(scale, scale))
+    return LowRankPlusDiagonal(vectors[:, : -count - 1 : -1], np.maximum(values[: -count - 1 : -1], 1.0), noise)

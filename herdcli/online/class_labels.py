@@ -1,0 +1,145 @@
+"""Labels of a stream as classes: which class a number means, when the classes are not known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.schema import LARGEST, Array
+
+PAIRS = ((-1.0, 1.0), (0.0, 1.0), (1.0, 2.0))
+MOST = 1000  # classes without --max-classes
+MANY, LEAST_ROWS = 20, 10  # classes that numbers may well be; rows of each, on average, where there are more
+PAIR_HINT = "two-class labels are -1/+1, 0/1 or 1/2; others are declared with --classes"
+
+
+def format_label(label: float) -> str:
+    """1.0 → '1'; a class that is not settled yet → '?'."""
+    if np.isnan(label):
+        return "?"
+    return str(int(label)) if label == int(label) else repr(float(label))
+
+
+def format_labels(names: Sequence[str], most: int = 10) -> str:
+    """Names for a line of text: all of a few, of many the first and how many there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
+
+
+def check_classes(labels: Sequence[float], where: str, most: int) -> None:
+    """Raise DataError unless different numbers can be the numbers of classes: whole, and no more than `most`."""
+    fraction = next((label for label in labels if label != int(label)), None)
+    if fraction is not None:
+        hint = "--task regression learns numbers; classes are whole numbers or names, and --classes A,B,… declares others"
+        raise DataError(f"label {format_label(fraction)} is not a class", where=where, hint=hint)
+    if len(labels) > most:
+        hint = "--task regression learns numbers; --max-classes N allows more classes"
+        raise DataError(f"{len(labels)} different labels are more classes than the {most} allowed", where=where, hint=hint)
+
+
+def look_like_quantities(labels: Sequence[int], rows: int) -> bool:
+    """Are labels that are numbers so many, for so few rows, that they are rather a quantity than classes?"""
+    return len(labels) > MANY and rows < LEAST_ROWS * len(labels)
+
+
+class LabelEncoder:
+    """Turns label numbers into class indices.
+
+    Declared classes (names that are numbers) are taken as they are.  Otherwise the first block decides: one or two
+    labels of a usual pair mean two classes, more mean as many classes as there are; later blocks may bring no others.
+    """
+
+    def __init__(self, classes: Sequence[str] | None = None, most: int = MOST) -> None:
+        self.numbers: list[float] | None = None
+        self.most = most
+        self.given = classes is not None
+        if classes is not None:
+            self.numbers = [_parse_number(name) for name in classes]
+
+    @property
+    def names(self) -> list[str]:
+        """Class names in the order of their indices."""
+        return [format_label(number) for number in self.numbers or []]
+
+    def indices(self, labels: Array, where: str) -> Array:
+        """Class indices (n,) int32.  Raises DataError for a label that is not one of the classes."""
+        if self.numbers is None:
+            self.numbers = _observed_classes(sorted(set(labels.tolist())), where, self.most)
+        if len(self.numbers) == 2 and not self.given:
+            self._settle(labels)
+        if len(self.numbers) == 2:
+            positive = labels == self.numbers[1]
+            if not (positive | (labels == self.numbers[0])).all():
+                raise self._stranger(labels, where)
+            return np.asarray(positive, dtype=np.int32)
+        known = np.array(self.numbers)
+        order = np.argsort(known)
+        at = order[np.searchsorted(known, labels, sorter=order).clip(max=len(known) - 1)]
+        if not (known[at] == labels).all():
+            raise self._stranger(labels, where)
+        return np.asarray(at, dtype=np.int32)
+
+    def _settle(self, labels: Array) -> None:
+        """A stream that began with 1 alone: is the other class −1, 0 or 2?  Decided by the first other label."""
+        assert self.numbers is not None
+        if np.isnan(self.numbers[0]):
+            others = labels[labels != self.numbers[1]]
+            if len(others):
+                pair = next((pair for pair in PAIRS if set(pair) == {1.0, float(others[0])}), None)
+                self.numbers = list(pair) if pair and pair[1] == 1.0 else self.numbers
+
+    def _stranger(self, labels: Array, where: str) -> DataError:
+        assert self.numbers is not None
+        strange = labels[~np.isin(labels, self.numbers)][0]
+        if self.given:
+            return DataError(
+                f"label {format_label(strange)} is not one of the classes {format_labels(self.names)}",
+                where=where,
+                hint="declare all of them with --classes",
+            )
+        return DataError(
+            f"label {format_label(strange)} did not occur among the first examples "
+            f"({format_labels([name for name in self.names if name != '?'])})",
+            where=where,
+            hint="declare the classes: --classes A,B,…",
+        )
+
+
+def _observed_classes(found: list[float], where: str, most: int) -> list[float]:
+    check_classes(found, where, most)
+    for pair in PAIRS:
+        if set(found) == set(pair):
+            return list(pair)
+    if found == [1.0]:
+        return [float("nan"), 1.0]
+    for pair in PAIRS[:2]:
+        if found == [pair[0]]:
+            return list(pair)
+    if len(found) < 3:
+        text = " and ".join(map(format_label, found))
+        raise DataError(f"the labels of the first examples are {text}", where=where, hint=PAIR_HINT)
+    return sorted(found)
+
+
+def _parse_number(name: str) -> float:
+    try:
+        number = float(name)
+    except ValueError:
+        number = float("nan")
+    if not np.isfinite(number):
+        raise DataError(f"class '{name}' is not a number, and labels in text files are numbers", where="--classes")
+    return number
+
+
+class NumericTargets:
+    """What a stream of numbers has in the place of labels: they are learned as they are."""
+
+    given, names = True, ()
+
+    def indices(self, labels: Array, where: str) -> Array:
+        """The numbers (n,) themselves.  Raises DataError for what cannot be squared and added up."""
+        if len(labels) and not np.abs(labels).max() <= LARGEST:
+            raise DataError(f"{np.abs(labels).max():g} cannot be squared and added up", where=where, hint="rescale what is to be predicted")
+        return labels.astype(np.float64)

@@ -1,0 +1,58 @@
+"""Tables of hashed features with a row for each feature that was met, in the order they came in, and not for each of 2^bits columns.
+
+Neighbours in text are neighbours in the table, and common words, which come first, stay in the cache.  Sums run over the entries of an
+example in their order, whatever the numbers of features, so that weights are those of a whole table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.online.example_blocks import ExampleBlock
+from herdcli.online.learner_state import LearnerState
+from herdcli.schema import Array
+
+LEAST = 1 << 16  # columns of a table from which on it is kept so
+
+
+def begin_table(state: LearnerState, columns: int) -> None:
+    """A table of the bias alone, of so many columns."""
+    state.columns, state.place = np.zeros(1, dtype=np.int32), np.full(columns, -1, dtype=np.int32)
+    state.place[0] = 0
+
+
+def number_features(state: LearnerState, block: ExampleBlock) -> ExampleBlock:
+    """The block with features numbered by rows of the table, new ones behind those that are there."""
+    assert state.columns is not None
+    assert state.place is not None
+    index = state.place[block.index]
+    new = index < 0
+    if new.any():
+        found, at = np.unique(block.index[new], return_index=True)
+        found = found[np.argsort(at)]
+        state.place[found] = np.arange(len(state.columns), len(state.columns) + len(found), dtype=np.int32)
+        state.columns = np.concatenate([state.columns, found.astype(np.int32)])
+        index = state.place[block.index]
+    return replace(block, index=index)
+
+
+def met(state: LearnerState, rows: Array) -> Array:
+    """(C, K) of rows (≥ K, C) of the table, in the order of their columns."""
+    assert state.columns is not None
+    order = np.argsort(state.columns)
+    made = np.empty((rows.shape[1], len(order)))
+    for z in range(len(made)):
+        made[z] = rows[order, z]
+    return made
+
+
+def spread_columns(state: LearnerState, rows: Array, fill: float) -> Array:
+    """(C, D) of rows (K, C) of the table: each in its column, and `fill` in all others."""
+    assert state.columns is not None
+    assert state.place is not None
+    count = min(len(rows), len(state.columns))
+    made = np.full((rows.shape[1], len(state.place)), fill) if fill else np.zeros((rows.shape[1], len(state.place)))
+    made[:, state.columns[:count]] = rows[:count].T
+    return made

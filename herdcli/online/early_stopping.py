@@ -1,0 +1,169 @@
+"""Rows that fit into memory: learners that pass over them until the error of held-out rows stops falling, and the best of them.
+
+All rows are standardized by what all of them say.  The winner of the race for C learns all rows but those of one fold, and so does pa2
+with kept multipliers, with several C and, of several classes, against all rivals or each class by itself.  They are judged by the fold
+after 1, 2, 4, … passes.  Whichever had the lowest error of all folds, with its number of passes, is what the rows are learned with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.online import learner
+from herdcli.online.example_blocks import ExampleBlock, apply_scales, block_from_rows, mask_examples, prepare_block, rescale_block
+from herdcli.online.learner_state import LearnerState
+from herdcli.online.model import Race, Settings
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+ROWS, ENTRIES = 100_000, 5_000_000  # rows and their entries that are passed over again
+WEIGHTS_OF_LOSS = (1.0, 0.1, 0.01, 0.001)  # C of pa2, whose features are of size 1
+MOST_PASSES, WORK = 64, 300_000_000  # passes, and entries times classes that a learner of a fold goes through
+PATIENCE = 2  # doublings of the passes without a lower error after which a learner is given up
+FOLDS = ((2_000, 5), (10_000, 3))  # so many rows at most, and how many folds they make; of more, one fifth is held out
+FOLD = 2  # unit of the random numbers that deal rows to folds; passes of a fold are its steps
+
+
+@dataclass(frozen=True)
+class PassChoice:
+    """What rows in memory are learned with; `table` has the learners that competed, `error` that of the best on `held` rows."""
+
+    settings: Settings
+    scales: Array | None
+    table: Race
+    learners: list[Settings]
+    best: int
+    folds: int
+    classes: int
+
+
+def standardize_rows(settings: Settings, X: Any, label: Array, weight: Array | None) -> tuple[ExampleBlock, Array | None]:
+    """The rows as a learner sees them, and the scales (D, 5) that all of them make; None where features are not scaled."""
+    block = prepare_block(block_from_rows(X, label, slice(None), weight), normalize=settings.normalize, bias=settings.bias)
+    if settings.scaling == "none":
+        return block, None
+    scales = np.zeros((X.shape[1] + 1, 5))
+    rescale_block(block, scales)
+    return apply_scales(block, scales), scales
+
+
+def choose_passes(
+    settings: Settings, X: Any, label: Array, weight: Array | None, classes: int, learners: Sequence[Settings] | None = None
+) -> PassChoice:
+    """The settings, with passes, that judge held-out rows best, and the scales of the features.
+
+    X (n, d) dense or CSR, label (n,) indices, weight (n,)?.   settings  of the winner of a race, in its diagonal form.
+    learners  that compete; None: it and pa2 with several C.
+    """
+    block, scales = standardize_rows(settings, X, label, weight)
+    order = generator(settings.seed, Stream.SHUFFLE, unit=FOLD).permutation(block.rows)
+    count = next((folds for rows, folds in FOLDS if block.rows <= rows), 1)
+    folds = np.array_split(order, count) if count > 1 else [order[: block.rows // 5]]
+    entries = list(learners or _candidate_learners(settings, classes))
+    most = min(MOST_PASSES, max(4, WORK // max(1, len(block.value) * (classes if classes > 2 else 1))))
+    found = [_best_passes(entry, block, folds, classes, most) for entry in entries]
+    best = min(range(len(found)), key=lambda k: (found[k][1], found[k][2], k))
+    held = sum(map(len, folds))
+    table = Race(
+        algorithm=[entry.algorithm for entry in entries],
+        C=np.array([entry.C for entry in entries]),
+        examples=np.full(len(entries), held),
+        error=np.array([error for _, error, _ in found]),
+        loss=np.array([loss for _, _, loss in found]),
+        multiclass=[entry.multiclass for entry in entries],
+    )
+    learners = [replace(entry, passes=passes, shuffle=True) for entry, (passes, _, _) in zip(entries, found, strict=True)]
+    return PassChoice(learners[best], scales, table, learners, best, count, classes)
+
+
+def _candidate_learners(settings: Settings, classes: int) -> list[Settings]:
+    forms = ("top-1", "one-vs-rest") if classes > 2 else (settings.multiclass,)
+    kept = replace(settings, algorithm="pa2", dual=True, loss="squared-hinge", form="project", always_update=False)
+    return [settings] + [replace(kept, C=C, multiclass=form) for form in forms for C in WEIGHTS_OF_LOSS]
+
+
+def _best_passes(settings: Settings, block: ExampleBlock, folds: Sequence[Array], classes: int, most: int) -> tuple[int, float, float]:
+    """The passes of fewest mistakes on held-out rows, the share of them, and the mean loss."""
+    under_way = [_FoldLearner.started(settings, block, held, number, classes) for number, held in enumerate(folds)]
+    best, passes, waited = (1, np.inf, np.inf), 0, 0
+    for target in (1 << k for k in range(most.bit_length())):
+        for fold in under_way:
+            for turn in range(passes, target):
+                fold.learn(turn)
+        passes = target
+        errors, losses = zip(*(fold.heldout_errors() for fold in under_way), strict=True)
+        error, loss = float(np.mean(np.concatenate(errors))), float(np.mean(np.concatenate(losses)))
+        loss = loss if np.isfinite(loss) else float(np.finfo(float).max)
+        waited = 0 if (error, loss) < best[1:] else waited + 1
+        if not waited:
+            best = (passes, error, loss)
+        if waited == PATIENCE:
+            break
+    return best
+
+
+@dataclass
+class _FoldLearner:
+    """A learner of all rows but those of a fold."""
+
+    learner: learner.OnlineLearner
+    state: LearnerState
+    rows: Array
+    block: ExampleBlock
+    held: ExampleBlock
+    number: int
+
+    @staticmethod
+    def started(settings: Settings, block: ExampleBlock, held: Array, number: int, classes: int) -> _FoldLearner:
+        """One that has learned nothing yet."""
+        alone = replace(settings, scaling="none", normalize=False, bias=False, label_noise=0.0)
+        one = learner.OnlineLearner(alone, learner.EmptySource(), classes, block.width, rows=block.rows)
+        others = np.setdiff1d(np.arange(block.rows), held)
+        judged = select_rows(block, np.sort(held))
+        return _FoldLearner(one, one.init(), others, block, mask_examples(judged, np.ones(judged.rows, dtype=bool)), number)
+
+    def learn(self, turn: int) -> None:
+        """One pass more, in an order of its own."""
+        random = generator(self.learner.settings.seed, Stream.SHUFFLE, unit=FOLD + 1 + self.number, step=turn)
+        with np.errstate(all="ignore"):
+            learner.learn_block(self.learner, self.state, select_rows(self.block, random.permutation(self.rows)))
+
+    def heldout_errors(self) -> tuple[Array, Array]:
+        """Errors and losses (h,) of the rows that are held out."""
+        with np.errstate(all="ignore"):
+            score, _ = learner.learn_block(self.learner, self.state, self.held)
+            return learner.progressive_losses(self.learner.settings, score, self.held.label)
+
+
+def select_rows(block: ExampleBlock, rows: Array) -> ExampleBlock:
+    """Some rows of a block, in this order, with their places in it."""
+    lengths = np.diff(block.pointer)[rows]
+    pointer = np.concatenate([[0], np.cumsum(lengths)])
+    entries = np.arange(pointer[-1]) + np.repeat(block.pointer[rows] - pointer[:-1], lengths)
+    weight = None if block.weight is None else block.weight[rows]
+    return ExampleBlock(pointer, block.index[entries], block.value[entries], block.label[rows], weight, rows.astype(np.int64))
+
+
+def choice_messages(choice: PassChoice) -> Iterator[str]:
+    """What is said of a choice: the winner, and how each of the others did."""
+    table, held = choice.table, int(choice.table.examples[0])
+    folds = f"{choice.folds} folds" if choice.folds > 1 else f"{held} rows"
+    names = [learner_name(settings, choice.classes) for settings in choice.learners]
+    rivals = f", the lowest of {len(names)} learners" if len(names) > 1 else ""
+    yield (
+        f"rows in memory: {names[choice.best]} with C = {choice.settings.C:.4g} and {choice.settings.passes} passes, "
+        f"held-out error {table.error[choice.best]:.4f} ({folds}){rivals}"
+    )
+    for k, (name, settings) in enumerate(zip(names, choice.learners, strict=True)):
+        yield f"  {name} C = {settings.C:<10.4g} {settings.passes:>3} passes: error {table.error[k]:.4f}, loss {table.loss[k]:.4f}"
+
+
+def learner_name(settings: Settings, classes: int) -> str:
+    """A learner by its algorithm and, of several classes, its form."""
+    form = "against all rivals" if settings.dual and settings.multiclass == "top-1" else settings.multiclass
+    return f"{settings.algorithm} {form}" if classes > 2 else settings.algorithm

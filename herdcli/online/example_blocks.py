@@ -1,0 +1,218 @@
+"""Examples in blocks: CSR rows as the loops take them, from rows in memory or from text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+ROWS = 10_000
+DENSE_ROWS = 500  # rows of a block where features are kept as dense rows
+FIRST = 100  # first examples that are standardized by the means of all of them
+
+
+@dataclass(frozen=True)
+class ExampleBlock:
+    """n examples: pointer (n + 1,) int64, index (nnz,) int32 from 1 (0 is the bias), value (nnz,) float64, label (n,), weight (n,)?."""
+
+    pointer: Array
+    index: Array
+    value: Array
+    label: Array
+    weight: Array | None = None
+    place: Array | None = None  # (n,) int64 where each row stands among all, for what is kept of it
+
+    @property
+    def rows(self) -> int:
+        """How many examples."""
+        return len(self.pointer) - 1
+
+    @cached_property
+    def width(self) -> int:
+        """Rows a table of weights needs for it."""
+        return int(self.index.max()) + 1 if len(self.index) else 1
+
+    def copy_arrays(self) -> ExampleBlock:
+        """The same with arrays of its own."""
+        weight = None if self.weight is None else self.weight.copy()
+        return ExampleBlock(self.pointer.copy(), self.index.copy(), self.value.copy(), self.label.copy(), weight, self.place)
+
+    def part(self, begin: int, end: int) -> ExampleBlock:
+        """Some of the examples, in the same arrays."""
+        pointer = self.pointer[begin : end + 1]
+        entries, rows = slice(int(pointer[0]), int(pointer[-1])), slice(begin, end)
+        weight, place = (None if each is None else each[rows] for each in (self.weight, self.place))
+        return ExampleBlock(pointer - pointer[0], self.index[entries], self.value[entries], self.label[rows], weight, place)
+
+    def dense(self, width: int) -> Array:
+        """The rows (n, width) float64; features beyond are left out."""
+        rows = np.repeat(np.arange(self.rows), np.diff(self.pointer))
+        kept = self.index < width
+        out = np.zeros((self.rows, width))
+        out[rows[kept], self.index[kept]] = self.value[kept]
+        return out
+
+    def within(self, width: int) -> ExampleBlock:
+        """Without the features that a table of so many rows does not have."""
+        kept = self.index < width
+        if kept.all():
+            return self
+        pointer = np.concatenate(([0], np.cumsum(kept)))[self.pointer]
+        return replace(self, pointer=pointer.astype(np.int64), index=self.index[kept], value=self.value[kept])
+
+
+def block_from_rows(X: Any, label: Array, rows: Array | slice, weight: Array | None = None) -> ExampleBlock:
+    """A block of chosen rows of X (n, d), dense or CSR."""
+    part = X[rows]
+    if hasattr(part, "indptr"):
+        index, value, pointer = part.indices, part.data, part.indptr
+    else:
+        where = part != 0
+        pointer = np.concatenate(([0], np.cumsum(where.sum(axis=1))))
+        index, value = np.nonzero(where)[1], part[where]
+    return ExampleBlock(
+        pointer=pointer.astype(np.int64),
+        index=np.add(index, 1, dtype=np.int32, casting="unsafe"),
+        value=value.astype(np.float64),
+        label=label[rows],
+        weight=None if weight is None else weight[rows].astype(np.float64),
+    )
+
+
+def rescale_block(block: ExampleBlock, sizes: Array) -> ExampleBlock:
+    """The block as a learner of --scale online or standard sees it next, with `sizes` of its features moved on.
+
+    sizes  (D, 2) of online, see `fast.rescale`, or (D, 5) of standard, see `fast.standardize`.
+    """
+    still = (
+        None if block.weight is None or block.weight.all() else (block.weight == 0).astype(np.uint8)
+    )  # judged, not learned: moves nothing
+    if sizes.shape[1] > 2:
+        return _standardize_block(block, sizes, still) if sizes[0, 0] > 0 else _standardize_first_block(block, sizes, still)
+    out = np.empty(len(block.value))
+    frozen = None if still is None else np.repeat(still, np.diff(block.pointer))
+    fast.rescale(sizes, np.ascontiguousarray(block.index, dtype=np.int32), np.ascontiguousarray(block.value), out, frozen)
+    return replace(block, value=out)
+
+
+def _standardize_block(block: ExampleBlock, scales: Array, frozen: Array | None) -> ExampleBlock:
+    """The block with features about their means, see `fast.standardize`."""
+    pointer = np.ascontiguousarray(block.pointer, dtype=np.int64)
+    index, value = np.ascontiguousarray(block.index, dtype=np.int32), np.ascontiguousarray(block.value)
+    pointer, index, value = fast.standardize(scales, pointer, index, value, frozen)
+    return replace(block, pointer=pointer, index=index, value=value)
+
+
+def _standardize_first_block(block: ExampleBlock, scales: Array, frozen: Array | None) -> ExampleBlock:
+    """The first block of a stream: means of a few rows are so rough that up to FIRST that are learned are taken about the mean of all."""
+    learned = np.arange(1, block.rows + 1) if frozen is None else np.cumsum(frozen == 0)
+    cut = min(int(np.searchsorted(learned, FIRST)) + 1, block.rows)
+    middle = int(block.pointer[cut])
+    head = ExampleBlock(block.pointer[: cut + 1], block.index[:middle], block.value[:middle], block.label[:cut])
+    _standardize_block(head, scales, None if frozen is None else frozen[:cut])
+    head = _standardize_block(head, scales, np.ones(cut, dtype=np.uint8))
+    tail = ExampleBlock(block.pointer[cut:] - middle, block.index[middle:], block.value[middle:], block.label[cut:])
+    tail = _standardize_block(tail, scales, None if frozen is None else frozen[cut:])
+    pointer = np.concatenate([head.pointer, tail.pointer[1:] + head.pointer[-1]])
+    index, value = np.concatenate([head.index, tail.index]), np.concatenate([head.value, tail.value])
+    return replace(block, pointer=pointer, index=index, value=value)
+
+
+def apply_scales(block: ExampleBlock, sizes: Array) -> ExampleBlock:
+    """The block as a finished model of --scale online or standard sees it; of a feature that it never met, the sign.
+
+    online: x_i · seen_i / size_i;  standard: the same, but (x_i − mean_i) over the mean deviation of centred features, in all rows.
+    """
+    if sizes.shape[1] > 2:
+        return _apply_known_scales(block, sizes)
+    known = block.index < len(sizes)
+    seen, size = sizes[np.where(known, block.index, 0)].T
+    met = known & (size > 0)
+    # A first value is its own mean size: |x|/|x| with its sign.
+    value = np.where(met, block.value * seen / np.where(met, size, 1.0), np.sign(block.value))
+    return replace(block, value=value)
+
+
+def _apply_known_scales(block: ExampleBlock, scales: Array) -> ExampleBlock:
+    """The block by scales that do not move; a feature beyond them has its sign, in its place."""
+    known = block.index < len(scales)
+    inside = block if known.all() else replace(block, index=np.where(known, block.index, 0))
+    made = _standardize_block(inside, np.ascontiguousarray(scales), np.ones(block.rows, dtype=np.uint8))
+    if inside is not block:  # the entries that a row had stand in front of those that were added to it
+        new = np.flatnonzero(~known)
+        row = np.searchsorted(block.pointer, new, side="right") - 1
+        at = made.pointer[row] + (new - block.pointer[row])
+        made.index[at], made.value[at] = block.index[new], np.sign(block.value[new])
+    return made
+
+
+def mask_examples(block: ExampleBlock, held: Array) -> ExampleBlock:
+    """The block with weight 0 for some (n,) bool of its examples, which are then judged and not learned."""
+    weight = np.ones(block.rows) if block.weight is None else block.weight
+    return replace(block, weight=np.where(held, 0.0, weight))
+
+
+class BlockBuilder:
+    """Blocks laid end to end as they come, in arrays with room for so many entries, which take memory as they are filled."""
+
+    def __init__(self, room: int) -> None:
+        self._index, self._value, self._used = np.empty(room, dtype=np.int32), np.empty(room), 0
+        self._rows: list[ExampleBlock] = []  # without their entries
+
+    def add(self, block: ExampleBlock) -> None:
+        """Lay a block behind those that are there."""
+        end = self._used + len(block.index)
+        if end > len(self._index):
+            more = (0, 2 * end - len(self._index))
+            self._index, self._value = np.pad(self._index, more), np.pad(self._value, more)
+        self._index[self._used : end], self._value[self._used : end] = block.index, block.value
+        self._rows.append(replace(block, pointer=block.pointer + self._used, index=self._index[:0], value=self._value[:0]))
+        self._used = end
+
+    def whole(self) -> ExampleBlock:
+        """All of them as one, with weights if any of them has."""
+        weights = [np.ones(part.rows) if part.weight is None else part.weight for part in self._rows]
+        return ExampleBlock(
+            pointer=np.concatenate([[0], *(part.pointer[1:] for part in self._rows)]).astype(np.int64),
+            index=self._index[: self._used],
+            value=self._value[: self._used],
+            label=np.concatenate([part.label for part in self._rows]),
+            weight=np.concatenate(weights) if any(part.weight is not None for part in self._rows) else None,
+        )
+
+
+def join_blocks(blocks: list[ExampleBlock]) -> ExampleBlock:
+    """Several blocks as one, with weights if any of them has."""
+    made = BlockBuilder(sum(len(block.index) for block in blocks))
+    for block in blocks:
+        made.add(block)
+    return made.whole()
+
+
+def split_block(block: ExampleBlock, ends: list[int]) -> Iterator[ExampleBlock]:
+    """A block in parts that end behind these rows, the last of which is its last."""
+    for begin, end in pairwise([0, *ends]):
+        yield block.part(begin, end)
+
+
+def prepare_block(block: ExampleBlock, *, normalize: bool, bias: bool) -> ExampleBlock:
+    """The block with examples scaled to |x| = 1 and a constant feature in front, as asked for."""
+    pointer, index, value = block.pointer, block.index, block.value
+    if normalize and len(value):
+        lengths = np.diff(pointer)
+        filled = lengths > 0
+        norm = np.sqrt(np.add.reduceat(value * value, pointer[:-1][filled]))
+        value = value / np.repeat(np.where(norm > 0, norm, 1.0), lengths[filled])
+    if bias:
+        pointer, index, value = fast.with_bias(
+            *(np.ascontiguousarray(each, dtype=kind) for each, kind in ((pointer, np.int64), (index, np.int32), (value, np.float64)))
+        )
+    return replace(block, pointer=pointer, index=index, value=value)

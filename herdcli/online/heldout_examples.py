@@ -1,0 +1,61 @@
+"""Examples that are judged in every pass and not learned: what each pass makes of them, and when learning ends by them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.online.learner_state import LearnerState
+from herdcli.online.model import Passes, Settings
+from herdcli.schema import Array
+
+WEIGHTS = ("table", "mean", "sigma", "sizes", "stack", "weights")
+
+
+def begin_pass(state: LearnerState, settings: Settings) -> None:
+    """A new pass: the best weights so far are kept, and learning ends where `early_stop` passes have brought nothing better."""
+    if settings.early_stop and state.passes is not None:
+        best = best_pass(state)
+        last = state.passes.shape[1] - 1
+        if best == last:
+            state.best = _weight_arrays(state)
+        if last - best >= settings.early_stop:
+            state.done = True
+            return
+    column = np.zeros((3, 1))
+    state.passes = column if state.passes is None else np.concatenate([state.passes, column], axis=1)
+
+
+def add_scores(state: LearnerState, wrong: Array, loss: Array) -> None:
+    """Add up errors and losses (n,) of this pass's examples before they were learned, if they ever are."""
+    assert state.passes is not None
+    state.passes[:, -1] += len(loss), wrong.sum(), loss.sum()
+
+
+def best_pass(state: LearnerState) -> int:
+    """The pass of fewest mistakes, of equals that of the lowest loss, of equals the first."""
+    assert state.passes is not None
+    _, wrong, loss = state.passes
+    return int(np.lexsort((np.arange(len(loss)), loss, wrong))[0])
+
+
+def _weight_arrays(state: LearnerState) -> list[Array]:
+    return [each.copy() for name in WEIGHTS if (each := getattr(state, name)) is not None]
+
+
+def restore_best(state: LearnerState) -> None:
+    """Put the weights of the best pass back where a later one was worse."""
+    if not state.best or state.passes is None or best_pass(state) == state.passes.shape[1] - 1:
+        return
+    kept = iter(state.best)
+    for name in WEIGHTS:
+        if getattr(state, name) is not None:
+            setattr(state, name, next(kept))
+
+
+def pass_records(state: LearnerState) -> Passes | None:
+    """The passes as the artifact has them; None where nothing was held out."""
+    if state.passes is None or not state.passes[0].any():
+        return None
+    examples, wrong, loss = state.passes
+    count = np.maximum(examples, 1.0)
+    return Passes(examples.astype(np.int64), wrong / count, loss / count)

@@ -1,0 +1,334 @@
+"""--C auto: learners of several C and algorithms side by side over the first examples; the lowest progressive error goes on.
+
+The examples are parsed, normalised and scaled once for all of them, and their features numbered anew by the round that they first come
+in, so that a learner's table is no larger than its examples need.  After 1,000 examples the best five stay in, after 4,000 the best two.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.online import learner
+from herdcli.online.block_sources import require_same_input
+from herdcli.online.example_blocks import FIRST, BlockBuilder, ExampleBlock, join_blocks, prepare_block, rescale_block
+from herdcli.online.learner_state import BlockSource, LabelledBatch, LearnerState
+from herdcli.online.model import Race, Settings
+from herdcli.online.tags import add_label_columns
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+EXAMPLES = 10_000
+ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # so many examples, and how many learners stay in after them
+FULL, FULL_CLASSES, FULL_ROWS = 150, 10, 200  # columns and classes up to which a full covariance is tried, and examples from which on
+FIRST_ORDER = {"perceptron": (0,), "pa1": (-3, -1, 1)}  # that are tried beside the winner, and powers of 4 of their C
+TRIED = 1_000  # examples that they are tried on, before one of them learns all first examples
+SURE = 3.0  # standard errors of the paired difference
+CHUNK = 1 << 16  # entries that are numbered at once
+POWERS = range(-2, 6)  # of 4, over the mean of |x|²
+WAITING = 4_000_000  # bytes of weights that learners keep between two rounds; the others learn their examples again
+
+
+class ReplaySource:
+    """A source whose first batches are kept by `first`, so that they can be learned after they have been raced on."""
+
+    def __init__(self, source: BlockSource, where: str = "") -> None:
+        self.source, self.where = source, where
+        self._kept: list[LabelledBatch] = []
+        self._given = 0  # the step that was asked for last
+
+    @property
+    def steps(self) -> int | None:
+        """Blocks in all."""
+        return self.source.steps
+
+    def first(self, rows: int) -> list[LabelledBatch]:
+        """As many of the first batches as hold so many examples of the first pass, or all of it; before any is learned."""
+        while sum(batch.block.rows for batch in self._kept) < rows:
+            batch = self.source.block(len(self._kept))
+            if batch is None or not batch.first_pass:
+                break
+            self._kept.append(replace(batch, block=_packed(batch.block).copy_arrays()))
+        return list(self._kept)
+
+    def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
+        """The block of a step."""
+        if self._given <= step < len(self._kept):
+            require_same_input(proof, self._kept[step - 1].proof if step else b"", self.where)
+            for number in range(self._given, step):  # which are learned by now: their proofs are kept
+                self._kept[number] = replace(self._kept[number], block=self._kept[number].block.part(0, 0).copy_arrays())
+            self._given = step
+            return replace(self._kept[step], block=_unpacked(self._kept[step].block))
+        self._kept = []
+        return self.source.block(step, proof)
+
+
+def _packed(block: ExampleBlock) -> ExampleBlock:
+    """The block with values of single precision, if they are the same numbers, as counts are."""
+    value = block.value.astype(np.float32)
+    return replace(block, value=value) if np.array_equal(value, block.value) else block
+
+
+def _unpacked(block: ExampleBlock) -> ExampleBlock:
+    return replace(block, value=block.value.astype(np.float64, copy=False))
+
+
+@dataclass(frozen=True)
+class _RacerResult:
+    """A learner's figures so far; ordered by error, then loss.  late: the error of the second half alone."""
+
+    error: float
+    loss: float
+    examples: int
+    late: float
+
+
+def run_race(
+    settings: Settings, batches: Sequence[LabelledBatch], classes: int, algorithms: Sequence[str], forms: Sequence[str] = ()
+) -> tuple[Settings, Race]:
+    """The settings with the algorithm and C of the winner, and how all of them did.  Raises DataError without an example.
+
+    settings  of the run that follows; the race itself is in its diagonal form.
+    forms     of several classes, top-1 or one-vs-rest, that race too; () for that of the settings.
+    """
+    whole = first_examples(settings, batches, classes)
+    several = forms if classes > 2 and forms else (settings.multiclass,)
+    heats = [_run_heat(replace(settings, multiclass=form), whole, classes, algorithms) for form in several]
+    # One against the rest learns faster at first, with an update for every class: forms are held against each other once both have.
+    best = min(heats, key=lambda heat: (heat[2].late, heat[2].error, heat[2].loss))[0]
+    if len(several) == 1:
+        return best, heats[0][1]
+    tables = [table for _, table, _ in heats]
+    names = [form for form, table in zip(several, tables, strict=True) for _ in table.algorithm]
+    arrays = {name: np.concatenate([getattr(table, name) for table in tables]) for name in ("C", "examples", "error", "loss")}
+    return best, Race(algorithm=[name for table in tables for name in table.algorithm], multiclass=names, **arrays)
+
+
+def _run_heat(settings: Settings, whole: ExampleBlock, classes: int, algorithms: Sequence[str]) -> tuple[Settings, Race, _RacerResult]:
+    """The settings with the algorithm and C of the winner among those of one form, all of them, and the winner's figures."""
+    squares = float(np.sum(whole.value**2)) / whole.rows
+    unit = 1.0 / squares if squares > 0 else 1.0
+    # Examples twice as long need a quarter of C (x → kx with C → C/k² gives the same predictions), so the grid is in units of 1/mean |x|².
+    entries = [(algorithm, unit * 4.0**power) for algorithm, power in itertools.product(algorithms, POWERS)]
+    judged: list[_RacerResult] = [_RacerResult(1.0, np.inf, 0, 1.0)] * len(entries)
+    running, waiting, begin = list(range(len(entries))), dict[int, RacingLearner](), 0
+    for end, stay in ROUNDS:
+        kept, best = dict[int, RacingLearner](), list[int]()
+        for number in running:
+            algorithm, C = entries[number]
+            racer, learned = waiting.pop(number, None), begin
+            if racer is None:
+                racer, learned = RacingLearner.started(replace(settings, algorithm=algorithm, C=C), whole, classes), 0
+            judged[number] = racer.learn_more(whole.part(learned, end))
+            best = sorted([*best, number], key=lambda number: (judged[number].error, judged[number].loss, number))[:stay]
+            kept = _within(
+                {place: kept.get(place, racer) for place in best if place in kept or place == number}, WAITING if stay > 1 else 0
+            )
+        running, waiting, begin = best, kept, end
+        if whole.rows <= end:
+            break
+    algorithm, C = entries[running[0]]
+    table = Race(
+        algorithm=[name for name, _ in entries],
+        C=np.array([C for _, C in entries]),
+        examples=np.array([each.examples for each in judged]),
+        error=np.array([each.error for each in judged]),
+        loss=np.array([each.loss for each in judged]),
+    )
+    return replace(settings, algorithm=algorithm, C=C), table, judged[running[0]]
+
+
+def _within(racers: dict[int, RacingLearner], most: int) -> dict[int, RacingLearner]:
+    """The first of these learners whose weights take no more bytes than `most` together."""
+    sizes = itertools.accumulate(racer.bytes for racer in racers.values())
+    return {number: racer for (number, racer), size in zip(racers.items(), sizes, strict=True) if size <= most}
+
+
+def with_full_covariance(settings: Settings, batches: Sequence[LabelledBatch], classes: int) -> tuple[Settings, float, float] | None:
+    """AROW with a full covariance in the place of the winner, where it made significantly fewer mistakes in the second half of examples.
+
+    With its error there, and the winner's.  None where it did not, or where there are too many columns or classes for it.
+    """
+    if classes > FULL_CLASSES or features(settings, batches) > FULL:
+        return None
+    whole = first_examples(settings, batches, classes)
+    if whole.rows < FULL_ROWS:
+        return None
+    full = replace(settings, algorithm="arow", covariance="full", multiclass="one-vs-rest" if classes > 2 else settings.multiclass)
+    racers = [RacingLearner.started(each, whole, classes, each.covariance) for each in (settings, full)]
+    for racer in racers:
+        racer.learn_more(whole)
+    diagonal, own = (racer.errors[whole.rows // 2 :] for racer in racers)
+    apart = diagonal - own
+    if not apart.mean() > SURE * apart.std() / len(apart) ** 0.5:
+        return None
+    return full, float(own.mean()), float(diagonal.mean())
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A learner that was significantly better than the winner of a race.
+
+    errors  (n/2,) of the second half of the first examples.
+    """
+
+    settings: Settings
+    errors: Array
+    error_of_winner: float
+
+
+def best_of_first_order(settings: Settings, batches: Sequence[LabelledBatch], classes: int, forms: Sequence[str] = ()) -> Rival | None:
+    """PA-I or the perceptron, where it made significantly fewer mistakes than the winner in the second half of the first examples.
+
+    settings  of the winner.   forms  of several classes that are tried; () for that of the settings.
+    Source: Crammer et al., "Online passive-aggressive algorithms", JMLR 7 (2006); Rosenblatt (1958).
+    """
+    few = first_examples(settings, batches, classes, TRIED)
+    squares = float(np.sum(few.value**2)) / few.rows
+    unit = 1.0 / squares if squares > 0 else 1.0
+    entries = [
+        replace(settings, algorithm=name, C=unit * 4.0**power, multiclass=form)
+        for form in (forms if classes > 2 and forms else (settings.multiclass,))
+        for name, powers in FIRST_ORDER.items()
+        for power in powers
+    ]
+    late = [_errors(entry, few, classes)[few.rows // 2 :] for entry in (settings, *entries)]
+    best = min(range(len(entries)), key=lambda k: float(late[k + 1].mean()))
+    if not late[best + 1].mean() < late[0].mean():
+        return None
+    whole = few if few.rows < TRIED else first_examples(settings, batches, classes)
+    own, others = (_errors(entry, whole, classes)[whole.rows // 2 :] for entry in (entries[best], settings))
+    apart = others - own
+    if not apart.mean() > SURE * apart.std() / len(apart) ** 0.5:
+        return None
+    return Rival(entries[best], own, float(others.mean()))
+
+
+def _errors(settings: Settings, whole: ExampleBlock, classes: int) -> Array:
+    """(n,) whether each example was wrong before it was learned."""
+    racer = RacingLearner.started(settings, whole, classes)
+    racer.learn_more(whole)
+    return racer.errors
+
+
+def winner_index(settings: Settings, table: Race) -> int:
+    """Which entry of a race the settings come from."""
+    own, forms = (settings.algorithm, settings.C, settings.multiclass), table.multiclass or [settings.multiclass] * len(table.C)
+    return next(k for k, entry in enumerate(zip(table.algorithm, table.C.tolist(), forms, strict=True)) if entry == own)
+
+
+def features(settings: Settings, batches: Sequence[LabelledBatch]) -> int:
+    """How many features the first examples have, the bias included: the width of what `first_examples` makes, without making it."""
+    return int(_used(settings, [block for block, _ in _first(batches, EXAMPLES)]).sum())
+
+
+def _first(batches: Sequence[LabelledBatch], count: int) -> list[tuple[ExampleBlock, LabelledBatch]]:
+    """So many first examples, block by block, and the batches that they are of."""
+    starts = itertools.accumulate((batch.block.rows for batch in batches), initial=0)
+    return [(batch.block.part(0, count - start), batch) for batch, start in zip(batches, starts, strict=False) if start < count]
+
+
+def _used(settings: Settings, blocks: Sequence[ExampleBlock]) -> Array:
+    """(D,) bool: which features the examples have."""
+    used = np.zeros(max((block.width for block in blocks), default=1), dtype=bool)
+    used[0] = settings.bias
+    for block in blocks:
+        used[block.index] = True
+    return used
+
+
+def first_examples(settings: Settings, batches: Sequence[LabelledBatch], classes: int, count: int | None = None) -> ExampleBlock:
+    """The first examples (count: so many) as one block, as the learners see them, with features numbered from 0 without gaps."""
+    first = _first(batches, EXAMPLES if count is None else count)
+    if not first:
+        raise DataError("there are no lines of data")
+    used = _used(settings, [block for block, _ in first])
+    place = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    scales = np.zeros((int(used.sum()), {"none": 0, "online": 2, "standard": 5}[settings.scaling]))
+    made, waiting = BlockBuilder(2 * sum(len(block.index) + block.rows for block, _ in first)), list[ExampleBlock]()
+    for number, (block, batch) in enumerate(first):
+        label = (
+            learner.add_label_noise(batch.block.label, classes, settings, batch.number)[: block.rows]
+            if settings.label_noise > 0
+            else block.label
+        )
+        label = add_label_columns(label, classes) if settings.task == "multilabel" else label
+        block = prepare_block(replace(_unpacked(block), label=label), normalize=settings.normalize, bias=settings.bias)
+        waiting.append(replace(block, index=place[block.index]))
+        # The first examples of a stream are scaled by the mean of FIRST, which a small first block does not have.
+        if sum(each.rows for each in waiting) >= FIRST or number + 1 == len(first):
+            joint = waiting[0] if len(waiting) == 1 else join_blocks(waiting)
+            made.add(rescale_block(joint, scales) if scales.size else joint)
+            waiting = []
+    whole = made.whole()
+    _renumber(whole, [end for end, _ in ROUNDS])
+    return whole
+
+
+def _renumber(block: ExampleBlock, ends: Sequence[int]) -> None:
+    """Number the features of a block without gaps: first those of the examples before the first of the ends, then of the others."""
+    place, count = np.full(block.width, -1, dtype=np.int32), 0
+    for begin, end in itertools.pairwise((0, *ends)):
+        new = np.zeros(len(place), dtype=bool)
+        new[block.index[block.pointer[min(begin, block.rows)] : block.pointer[min(end, block.rows)]]] = True
+        new &= place < 0
+        found = int(new.sum())
+        place[new] = np.arange(count, count + found, dtype=np.int32)
+        count += found
+    for start in range(0, len(block.index), CHUNK):  # in place, a part at a time: the examples are what takes the memory
+        part = slice(start, start + CHUNK)
+        block.index[part] = place[block.index[part]]
+
+
+@dataclass
+class RacingLearner:
+    """A learner under way, and the errors and losses of examples judged before it learned them."""
+
+    learner: learner.OnlineLearner
+    state: LearnerState
+    errors: Array
+    losses: Array
+
+    @staticmethod
+    def started(settings: Settings, whole: ExampleBlock, classes: int, covariance: str = "diagonal") -> RacingLearner:
+        """One that has learned nothing yet; with a full covariance it has room for the features of all examples."""
+        alone = replace(settings, covariance=covariance, kernel="none", scaling="none", normalize=False)
+        one = learner.OnlineLearner(alone, learner.EmptySource(), classes, whole.width if covariance == "full" else 1)
+        return RacingLearner(one, one.init(), np.zeros(0), np.zeros(0))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its weights."""
+        return sum(weights.nbytes for weights in (self.state.table, self.state.stack) if weights is not None)
+
+    def learn_more(self, block: ExampleBlock) -> _RacerResult:
+        """Learn a block more: share of mistakes and mean loss of all so far."""
+        with np.errstate(all="ignore"):
+            score, _ = learner.learn_block(self.learner, self.state, block)
+            errors, losses = learner.progressive_losses(self.learner.settings, score, block.label)
+            self.errors, self.losses = np.concatenate([self.errors, errors]), np.concatenate([self.losses, losses])
+            late = self.errors[len(self.errors) // 2 :]
+            error, loss, late_error = (float(np.mean(each)) for each in (self.errors, self.losses, late))
+        most = float(np.finfo(float).max)
+        loss = loss if np.isfinite(loss) else most
+        if self.learner.settings.task == "regression":
+            error = float(np.sqrt(loss))  # the root of the mean of squares, which is what is made small
+        return _RacerResult(error, loss, len(self.errors), late_error)
+
+
+def race_messages(settings: Settings, table: Race) -> list[str]:
+    """Lines about a race: the winner, and how each of the others did."""
+    best = winner_index(settings, table)
+    forms = [""] * len(table.C) if table.multiclass is None else [f" {form}" for form in table.multiclass]
+    lines = [
+        f"--C auto: {settings.algorithm}{forms[best]} with C = {settings.C:.4g}, progressive error {table.error[best]:.4f} "
+        f"over {table.examples[best]} examples, the lowest of {len(table.algorithm)} learners"
+    ]
+    columns: tuple[Array, ...] = (table.C, table.examples, table.error, table.loss)
+    for name, form, C, examples, error, loss in zip(table.algorithm, forms, *columns, strict=True):
+        lines.append(f"  {name}{form} C = {C:<10.4g} {examples:>6} examples: error {error:.4f}, loss {loss:.4f}")
+    return lines

@@ -1,0 +1,24 @@
+"""Whether examples come sorted by what is to be learned, which spoils learning one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.schema import Array
+
+FEWER = 10  # times fewer changes from row to row than a mixed order has
+
+
+def is_sorted_by(y: Array) -> bool:
+    """Do labels (n,), sets of labels (n, C) or numbers (n,) change far less from row to row than they would in a mixed order?"""
+    if len(y) < 2:
+        return False
+    if y.dtype.kind == "f":
+        # E|Y − Y'| of two rows at random is 2 Σ (2i − n − 1) y_(i) / (n(n − 1)), Gini's mean difference.
+        ranked, n = np.sort(y), len(y)
+        drawn = 2.0 * float((2.0 * np.arange(1, n + 1) - n - 1.0) @ ranked) / (n * (n - 1.0))
+        return bool(float(np.mean(np.abs(np.diff(y)))) * FEWER < drawn)
+    if y.ndim == 2:
+        y = np.unique(y, axis=0, return_inverse=True)[1].reshape(-1)
+    changes = np.count_nonzero(np.diff(y))
+    return bool(changes * FEWER < len(y) * (1 - np.sum((np.bincount(y) / len(y)) ** 2)))

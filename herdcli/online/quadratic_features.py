@@ -1,0 +1,117 @@
+"""Quadratic features: products of the features of two namespaces, in the columns that Vowpal Wabbit gives them.
+
+A pair is named by the first letters of its namespaces, "ab"; within one namespace, "aa", every pair of features comes once, each feature
+with itself too, and "::" stands for all pairs of all namespaces.  With h the hash of a feature, the product x_i x_j has the column
+(16777619 · h_i) xor h_j, modulo the size of the table: the step of Fowler, Noll & Vo's hash, from h_i with h_j.  The low bits of
+that depend on the low bits of both alone, so that hashes which are reduced already give the same column.
+Source: Vowpal Wabbit's wiki, "Feature interactions"; the order i before j of one namespace is that of the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import DataError
+from herdcli.fast.numpy_online_pairs import PRIME, Rows, places
+from herdcli.online.example_blocks import ExampleBlock
+
+ALL = "::"
+NAMESPACES = "Vowpal Wabbit text has them: label |user age:3 |page sport"
+ENTRIES = 1 << 17  # of an expanded block, more only where one example has more
+_PAIR = re.compile(r"[!-9;-{}~]{2}")  # printable, but neither the colon nor the bar
+_BEGINNING = re.compile(rb"\|([^|\s:]?)")
+
+
+def parse_pairs(text: str) -> list[str]:
+    """The pairs of "ab,cd" in their order, each once whichever of its letters comes first.  Raises ValueError with the one that is none."""
+    found: dict[tuple[str, ...], str] = {}
+    for name in filter(None, text.split(",")):
+        pair = ALL if name == ":" else name
+        if pair != ALL and not _PAIR.fullmatch(pair):
+            raise ValueError(name)
+        found.setdefault(tuple(sorted(pair)), pair)
+    if not found:
+        raise ValueError(text)
+    return [ALL] if ALL in found.values() else list(found.values())
+
+
+def require_pairs(pairs: Sequence[str] | None, vw: bool, bits: int) -> None:
+    """Raise DataError unless pairs, if any, are well formed and of hashed Vowpal Wabbit text."""
+    if pairs is None:
+        return
+    try:
+        good = parse_pairs(",".join(pairs)) == list(pairs) and vw and bits > 0
+    except ValueError:
+        good = False
+    if not good:
+        raise DataError(f"interactions '{','.join(pairs)}' are not pairs of namespaces of hashed Vowpal Wabbit text")
+
+
+def missing_namespaces_message(pairs: Sequence[str]) -> str:
+    """What is wrong with rows that have no namespaces."""
+    return f"has no namespaces, and --interactions {','.join(pairs)} multiplies the features of two"
+
+
+def pair_bytes(pairs: Sequence[str], text: bytes) -> list[tuple[bytes, bytes]]:
+    """The pairs as letters; a namespace without a name is " "."""
+    if list(pairs) != [ALL]:
+        return [(pair[:1].encode(), pair[1:].encode()) for pair in pairs]
+    letters = sorted({letter or b" " for letter in _BEGINNING.findall(text)})
+    return list(combinations_with_replacement(letters, 2))
+
+
+def keep_namespace(text: bytes, letter: bytes) -> bytes:
+    """The lines with nothing in the namespaces that do not begin with a letter."""
+    kept = rb"[ \t:]" if letter == b" " else re.escape(letter)
+    return re.sub(rb"\|(?!" + kept + rb")[^|\n]*", b"|", text)
+
+
+def expand_pairs(
+    block: ExampleBlock, sides: Sequence[tuple[ExampleBlock, ExampleBlock]], mask: int, names: dict[int, str] | None = None
+) -> Iterator[ExampleBlock]:
+    """The block with the products of `sides`, two blocks of the same rows each (one twice: its own pairs), in parts of bounded size.
+
+    mask  2^bits − 1.   names  receives "name*name" for each new column, if given.  Entries of one column are added up.
+    """
+    count = np.diff(block.pointer)
+    for left, right in sides:
+        one, two = np.diff(left.pointer), np.diff(right.pointer)
+        count = count + (one * (one + 1) // 2 if left is right else one * two)
+    ends = np.cumsum(count)
+    first = 0
+    while first < block.rows:
+        before = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + ENTRIES, side="right")))
+        yield _expand_rows(block, sides, mask, names, first, last)
+        first = last
+
+
+def _expand_rows(
+    block: ExampleBlock, sides: Sequence[tuple[ExampleBlock, ExampleBlock]], mask: int, names: dict[int, str] | None, first: int, last: int
+) -> ExampleBlock:
+    """Rows first … last − 1, expanded."""
+    rows = [(_row_arrays(left), _row_arrays(right), left is right) for left, right in sides]
+    if names is not None:
+        for left, right, own in rows:
+            _name_products(left, right, own, mask, names, first, last)
+    pointer, index, value = fast.with_products(_row_arrays(block), rows, mask, first, last)
+    weight = None if block.weight is None else block.weight[first:last]
+    return ExampleBlock(pointer, index, value, block.label[first:last], weight)
+
+
+def _row_arrays(block: ExampleBlock) -> Rows:
+    return block.pointer, block.index, block.value
+
+
+def _name_products(left: Rows, right: Rows, own: bool, mask: int, names: dict[int, str], first: int, last: int) -> None:
+    """Give each new column of two sides the names of its factors."""
+    _, i, j = places(left, right, own, first, last)
+    one, two = left[1][i].astype(np.int64), right[1][j].astype(np.int64)
+    index = ((PRIME * (one - 1) ^ two - 1) & mask) + 1
+    for at, a, b in zip(index.tolist(), one.tolist(), two.tolist(), strict=True):
+        names.setdefault(at, f"{names[a]}*{names[b]}")

@@ -1,0 +1,114 @@
+"""Weights of given atoms that make Σ_u w_u Φ(x_u) nearest to μ, and what they are like.
+
+    uniform  1/m      simplex  w ≥ 0, Σw = 1      affine  Σw = 1      free  none (Bayes–Hermite quadrature)
+
+Equal atoms share their weight.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 3.1 and 5.1 ("-proj").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.symmetric_matrices import eigenvalues, eigenvectors
+from herdcli.quadrature import simplex
+from herdcli.quadrature.candidate_space import CandidateSpace
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+MOST_CONDITION = 3000  # distinct atoms up to which the condition number is taken
+MOST_EXACT = 300  # and with exact arithmetic, whose eigenvalues take longer
+CUT = 1e-14  # eigenvalues below it, relative to the largest, count as 0
+
+
+@dataclass(frozen=True)
+class WeightReport:
+    """Condition of the distinct atoms' Gram matrix (NaN beyond MOST_…), smallest weight, effective size (Σw)²/Σw², MMD."""
+
+    condition: float
+    smallest: float
+    effective: float
+    mmd: float
+
+
+def fit_weights(kind: str, space: CandidateSpace, atoms: Array, embedding: Array, *, start: Array | None = None) -> Array:
+    """(m,) weights of atoms (m, d) with μ (m,) at them; start is a likely support of the simplex weights.
+
+    affine and free weights come from an eigendecomposition without the directions below rounding.
+    """
+    if kind == "uniform":
+        return np.full(len(atoms), 1.0 / len(atoms))
+    first, place, counts = _distinct_atoms(atoms)
+    gram, linear = space.kernel.matrix(atoms[first], atoms[first]), embedding[first]
+    if kind == "simplex":
+        support = None if start is None else np.unique(place[start])
+        found = simplex.simplex_weights(gram, linear, start=support)
+    else:
+        found = _linear_weights(gram, linear, affine=kind == "affine")
+    return np.asarray(found[place] / counts[place])
+
+
+def _distinct_atoms(atoms: Array) -> tuple[Array, Array, Array]:
+    """Positions of the first of each group of equal atoms in order of appearance, the group of each atom, group sizes."""
+    _, first, place, counts = np.unique(atoms, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[place.ravel()], counts[order]
+
+
+def _linear_weights(gram: Array, linear: Array, *, affine: bool) -> Array:
+    """argmin ½ w'Kw − w'z, with Σw = 1 where `affine`."""
+    if not affine:
+        return _pseudo_solve(gram, linear)
+    # K + c 11' is definite where the atoms are affinely independent, and the same on Σw = 1
+    shift = float(np.abs(np.diag(gram)).max()) or 1.0
+    both = _pseudo_solve(gram + shift, np.column_stack([linear, np.ones(len(gram))]))
+    return np.asarray(both[:, 0] + (1.0 - both[:, 0].sum()) / both[:, 1].sum() * both[:, 1])
+
+
+def _pseudo_solve(gram: Array, right: Array) -> Array:
+    values, vectors = eigenvectors(gram)
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > CUT * values[-1])
+    return np.asarray(exact_arithmetic.product(vectors * inverse, exact_arithmetic.product(vectors.T, right)))
+
+
+def report_weights(space: CandidateSpace, atoms: Array, embedding: Array, weight: Array) -> WeightReport:
+    """What these weights (m,) are like, and their MMD."""
+    first, place, _ = _distinct_atoms(atoms)
+    shared = np.bincount(place, weights=weight, minlength=len(first))
+    most = MOST_EXACT if exact_arithmetic.is_exact() else MOST_CONDITION
+    quadratic = float(exact_arithmetic.product(shared, atom_embedding(space, atoms[first], shared)))
+    return WeightReport(
+        condition=_condition_number(space.kernel.matrix(atoms[first], atoms[first])) if len(first) <= most else float("nan"),
+        smallest=float(weight.min()),
+        effective=float(exact_arithmetic.power(weight.sum(), 2) / np.square(weight).sum()),
+        mmd=space.distance(quadratic, float(exact_arithmetic.product(shared, embedding[first]))),
+    )
+
+
+def atom_embedding(space: CandidateSpace, atoms: Array, weight: Array) -> Array:
+    """(m,) Σ_u w_u k(x_u, ·) at the atoms themselves, without their whole Gram matrix."""
+    block = max(1, (1 << 20) // len(atoms))
+    parts = [exact_arithmetic.product(space.kernel.matrix(atoms[i : i + block], atoms), weight) for i in range(0, len(atoms), block)]
+    return np.concatenate(parts)
+
+
+def _condition_number(gram: Array) -> float:
+    values = np.abs(eigenvalues(gram))
+    return float(values.max() / values.min()) if values.min() > 0 else float("inf")
+
+
+def projected_trace(space: CandidateSpace, atoms: Array, embedding: Array, *, per_decade: int = 8) -> tuple[Array, Array]:
+    """(p,) numbers t of atoms, log-spaced and with m, and (p,) MMD of the first t atoms under their simplex weights."""
+    m = len(atoms)
+    points = int(np.ceil(per_decade * np.log10(max(m, 2)))) + 1
+    counts = np.unique(np.append(np.round(np.logspace(0, np.log10(m), points)).astype(np.int64), [1, m]))
+    found, support = np.empty(len(counts)), None
+    for i, t in enumerate(counts):
+        w = fit_weights("simplex", space, atoms[:t], embedding[:t], start=support)
+        support = np.flatnonzero(w)
+        gram = space.kernel.matrix(atoms[support], atoms[support])
+        quadratic = float(exact_arithmetic.product(exact_arithmetic.product(w[support], gram), w[support]))
+        found[i] = space.distance(quadratic, float(exact_arithmetic.product(w[support], embedding[support])))
+    return counts, found

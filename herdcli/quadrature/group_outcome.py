@@ -1,0 +1,115 @@
+"""What comes of a group: the embedding from its sums, the result of the rule that ran, and ‖μ‖² where it is estimated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature import closed_form_embeddings, rules
+from herdcli.quadrature.candidate_space import CandidateSpace, prefix_distances
+from herdcli.quadrature.point_sums import depends_on_moments, make_evaluator, moment_embedding
+from herdcli.quadrature.rule import Rule
+from herdcli.quadrature.samples import Continuation
+from herdcli.quadrature.selection_problem import GroupResult, SelectionGroup, SelectionProblem, SelectionState, is_estimated, norm_sample
+from herdcli.quadrature.stein_kernels import ScoreTarget
+from herdcli.quadrature.targets import MomentTarget, RowTarget
+from herdcli.schema import Array
+
+
+def group_embedding(
+    problem: SelectionProblem, group: SelectionGroup, state: SelectionState
+) -> tuple[Array, float, Callable[[Array], Array]]:
+    """μ (N,) at the candidates, ‖μ‖² (E k(x, x), which is no less, where it will be estimated), and μ as a function."""
+    kernel, target, points = problem.kernel, group.target, group.points
+    if not isinstance(target, RowTarget):
+        function, norm = closed_form_embeddings.closed_form_embedding(kernel, target)
+        return function(points) if len(points) else np.zeros(0), norm, function
+    total = target.weights.sum()
+    X, weights = target.X, target.weights / total
+    if depends_on_moments(kernel):
+        first, second = RowTarget(X, weights).moments()
+        mean, norm = moment_embedding(kernel, points, first, second)
+        return mean, norm, lambda x: moment_embedding(kernel, x, first, second)[0]
+    if group.start is not None:
+        mean, norm = group.start.embedding, group.start.norm
+    elif is_estimated(group, problem.settings.norm):
+        mean, norm = state.sums[0].sums / total, float(exact_arithmetic.product(weights, kernel.diagonal(X)))
+    else:
+        mean, norm = state.sums[0].sums / total, float(exact_arithmetic.product(weights, state.sums[-1].sums)) / float(total)
+    return mean, norm, lambda x: exact_arithmetic.product(kernel.matrix(x, X), weights)
+
+
+def group_result(space: CandidateSpace, group: SelectionGroup, state: SelectionState, rule: Rule) -> GroupResult:
+    """Atoms, weights and traces of the rule that ran."""
+    if state.sequence is not None:
+        return _sequence_result(space, group, state, state.sequence, rule)
+    own = getattr(state, rule.field)
+    found = rule.chosen(own)
+    return GroupResult(
+        ended=found.ended if len(found.index) < group.count else "",
+        norm=space.norm,
+        spread=_expected_spread(space, group),
+        index=found.index,
+        atoms=space.candidates[found.index],
+        weight=found.weight,
+        embedding=space.embedding[found.index],
+        mmd=found.mmd,
+        gap=found.gap,
+        state=_continuation(space, own, rule),
+    )
+
+
+def _continuation(space: CandidateSpace, own: Any, rule: Rule) -> Continuation | None:
+    """What a later run goes on from, of rules that can be gone on with."""
+    return replace(Continuation(space.embedding, space.norm), **{rule.field: own}) if rule.kept else None
+
+
+def _sequence_result(space: CandidateSpace, group: SelectionGroup, state: SelectionState, run: rules.State, rule: Rule) -> GroupResult:
+    kept, spread = _continuation(space, run, rule), _expected_spread(space, group)
+    weight = np.full(run.step, 1.0 / run.step) if rule.equal else rules.sequence_weights(run)
+    if state.swap is None:
+        return GroupResult("", space.norm, spread, run.index, run.atoms, weight, run.embedding, run.mmd, run.gap, run.rate, None, kept)
+    found = state.swap
+    mmd = prefix_distances(space, found.atoms, found.embedding)
+    gap = np.full(len(mmd), np.nan)
+    return GroupResult("", space.norm, spread, found.index, found.atoms, weight, found.embedding, mmd, gap, None, found.mmd, kept)
+
+
+def estimate_norm(problem: SelectionProblem, group: SelectionGroup, state: SelectionState, made: GroupResult) -> None:
+    """‖μ‖² from draws x_s, and the figures with it.
+
+    With g = Σ_u w_u k(x_u, ·) of the atoms, ‖μ‖² = E μ(x) = E (μ − g)(x) + Σ_u w_u μ(x_u), of which the last sum is known.
+    μ − g is small where the atoms are good, and so is the error of its mean over draws (a control variate; Owen 2013, sec. 8.9).
+    """
+    target = group.target
+    if not isinstance(target, RowTarget):
+        raise TypeError(target.name)
+    drawn = target.X[norm_sample(problem, target, problem.number(state.group))]
+    left = state.sums[-1].sums / target.weights.sum()
+    left -= make_evaluator(problem.kernel, drawn).combine(made.atoms, made.weight)
+    norm, bound = float(left.mean() + exact_arithmetic.product(made.weight, made.embedding)), made.norm
+    made.norm, made.spread, made.norm_error = norm, made.spread + bound - norm, float(left.std(ddof=1) / math.sqrt(len(left)))
+    # MMD² = ⟨g, g⟩ − 2⟨g, μ⟩ + ‖μ‖², in which the bound stood for the last term.
+    made.mmd = np.sqrt(np.maximum(0.0, np.square(made.mmd) - bound + norm))
+    if made.passes is not None:
+        made.passes = np.sqrt(np.maximum(0.0, np.square(made.passes) - bound + norm))
+
+
+def _expected_spread(space: CandidateSpace, group: SelectionGroup) -> float:
+    """E k(x, x) − ‖μ‖² under the target, NaN for a closed form under which k(x, x) varies."""
+    target = group.target
+    if isinstance(target, RowTarget):
+        own = space.diagonal if group.candidates is None else space.kernel.diagonal(target.X)
+        return float(exact_arithmetic.product(target.weights, own) / target.weights.sum()) - space.norm
+    if isinstance(target, ScoreTarget):  # the rows are its draws, near enough
+        return float(space.diagonal.mean())
+    low, high = target.box()
+    if isinstance(target, MomentTarget):  # of ±1 units, on which feature kernels have one k(x, x)
+        return float(space.kernel.diagonal(high[None])[0]) - space.norm
+    ends = space.kernel.diagonal(np.stack([low, high, 0.3 * low + 0.7 * high]))
+    return float(ends[0]) - space.norm if np.ptp(ends) <= 1e-12 * np.abs(ends).max() else math.nan

@@ -1,0 +1,150 @@
+"""From numbers as people give them to targets, candidates and column scales."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.quadrature import sobol_sequence
+from herdcli.quadrature.local_search import SearchBox
+from herdcli.quadrature.targets import MixtureTarget, MomentTarget, Target, TrigonometricTarget, UniformTarget, sign_target
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+DOMINANT = 0.99  # share of the variance
+LARGEST_CUBE = 20
+BLOCK = 1 << 14  # rows whose deviations are taken at one time
+MOST_CANDIDATES = 1 << 26
+DRAW = 1 << 40  # the step of the random stream that candidates are drawn from, beyond any atom's
+
+
+def column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, list[int]]:
+    """(d,) divisors of the columns, and the constant columns, whose divisor is 1.
+
+    rule  `none`, `std` (standard deviation), `range` (largest minus smallest), or a number for each column.
+    """
+    d = X.shape[1]
+    if rule == "none":
+        return np.ones(d), []
+    if not isinstance(rule, str):
+        if len(rule) != d:
+            raise BadUsage(f"--scale gives {len(rule)} numbers for {d} columns")
+        return np.asarray(rule, dtype=np.float64), []
+    width = X.max(axis=0) - X.min(axis=0)
+    found = _standard_deviations(X) if rule == "std" else width.copy()
+    constant = np.flatnonzero(width == 0)
+    found[constant] = 1.0
+    return found, [int(j) for j in constant]
+
+
+def dominant_column(X: Array) -> tuple[int, float] | None:
+    """The column that has nearly all of the variance, and its share; None where there is none, or where there are fewer than three.
+
+    Squared distances between rows are those of such a column alone, so that the others do not matter.
+    """
+    variance = np.square(_standard_deviations(X)) if X.shape[1] > 2 and len(X) else np.zeros(1)
+    share = float(variance.max() / variance.sum()) if variance.sum() > 0 and np.isfinite(variance).all() else 0.0
+    return (int(variance.argmax()), share) if share > DOMINANT else None
+
+
+def _standard_deviations(X: Array) -> Array:
+    """(d,) standard deviations, without a copy of X."""
+    mean = X.mean(axis=0)
+    total = sum(np.square(X[start : start + BLOCK] - mean).sum(axis=0) for start in range(0, len(X), BLOCK))
+    return np.asarray(np.sqrt(total / len(X)))
+
+
+def hypercube_states(dimension: int) -> Array:
+    """(2^D, D) all ±1 states; bit i of a state's number is unit i."""
+    if not 1 <= dimension <= LARGEST_CUBE:
+        raise BadUsage(f"cube:{dimension}: D is one of 1 … {LARGEST_CUBE}")
+    numbers = np.arange(1 << dimension)[:, None]
+    return np.where(numbers >> np.arange(dimension) & 1, 1.0, -1.0)
+
+
+def make_candidates(kind: str, count: int, target: Target, seed: int) -> Array:
+    """(N, d) candidates: `grid` N points low + i·width/N in each column (all combinations), `sobol_sequence` and `sample` N points,
+    `hypercube_states`.
+
+    grid and sobol fill the target's box.
+    """
+    if kind == "cube":
+        return hypercube_states(count)
+    if kind == "sample":
+        return target.sample(generator(seed, Stream.ATOMS, step=DRAW), count)
+    low, high = target.box()
+    if kind == "sobol":
+        return np.asarray(low + sobol_sequence.sobol_points(count, len(low)) * (high - low))
+    if count ** len(low) > MOST_CANDIDATES:
+        raise BadUsage(f"grid:{count} in {len(low)} columns is {count ** len(low):.3g} points", hint="use sobol:N or sample:N")
+    axes = np.meshgrid(*(a + np.arange(count) * ((b - a) / count) for a, b in zip(low, high, strict=True)), indexing="ij")
+    return np.stack([axis.ravel() for axis in axes], axis=1)
+
+
+def search_box(target: Target, points: Array) -> SearchBox:
+    """Where to search around points (N, d): the target's box, as far as their spacing (N^(−1/d) of the width)."""
+    low, high = target.box()
+    return SearchBox(low, high, (high - low) * max(len(points), 1) ** (-1.0 / len(low)))
+
+
+def mixture_from_rows(X: Array, names: Sequence[str] | None) -> MixtureTarget:
+    """A Gaussian mixture of the rows of X (c, columns): weight, then d means, then d sd or d² cov, told by their names.
+
+    Without names: weight, d means, d standard deviations.
+    """
+    if names is None:
+        d = (X.shape[1] - 1) // 2
+        if d < 1 or X.shape[1] != 2 * d + 1:
+            raise DataError("a mixture has columns weight, mean…, sd…", hint="name the columns weight, mean1…, and sd1… or cov11…")
+        weight, means, spread, full = X[:, 0], X[:, 1 : 1 + d], X[:, 1 + d :], False
+    else:
+        kinds = [re.match(r"weight|mean|sd|cov|", name.lower()) for name in names]
+        part = {kind: [j for j, match in enumerate(kinds) if match and match[0] == kind] for kind in ("weight", "mean", "sd", "cov")}
+        d, full = len(part["mean"]), bool(part["cov"])
+        if not d or len(part["cov"] if full else part["sd"]) != (d * d if full else d) or len(part["weight"]) > 1:
+            raise DataError(f"a mixture has columns weight, mean…, and sd… or cov…; there are {', '.join(names)}")
+        weight = X[:, part["weight"][0]] if part["weight"] else np.ones(len(X))
+        means, spread = X[:, part["mean"]], X[:, part["cov" if full else "sd"]]
+    if (weight < 0).any() or not weight.any() or (not full and (spread <= 0).any()):
+        raise DataError("weights of a mixture are not negative, and standard deviations are above 0")
+    covariances = spread.reshape(-1, d, d) if full else np.stack([np.diag(row**2) for row in spread])
+    return MixtureTarget(weight / weight.sum(), means, covariances)
+
+
+def independent_gaussian(mean: float, deviation: float, dimension: int) -> MixtureTarget:
+    """Independent columns with one mean and one standard deviation."""
+    if deviation <= 0:
+        raise BadUsage("the standard deviation of a gaussian target is above 0")
+    return MixtureTarget(np.ones(1), np.full((1, dimension), mean), np.eye(dimension)[None] * deviation**2, name="gaussian")
+
+
+def uniform_box(low: float, high: float, dimension: int) -> UniformTarget:
+    """The box [low, high]^d."""
+    if not low < high:
+        raise BadUsage("the box of a uniform target has low < high")
+    return UniformTarget(np.full(dimension, low), np.full(dimension, high))
+
+
+def target_from_table(kind: str, X: Array, names: Sequence[str] | None) -> Target:
+    """The target of a file X (rows, d): gaussian or mixture (see `mixture_from_rows`), trigonometric (columns a, b; row i is frequency i),
+    signs (a
+    covariance matrix), moments (one row E x, or E x and below it the matrix E xx')."""
+    if kind in ("gaussian", "mixture"):
+        found = mixture_from_rows(X, names)
+        if kind == "gaussian" and len(X) != 1:
+            raise DataError(f"a gaussian has one row, not {len(X)}", hint="use --target mixture:FILE")
+        return found
+    if kind == "trigonometric":
+        if X.shape[1] != 2:
+            raise DataError(f"a trigonometric density has two columns a and b, not {X.shape[1]}")
+        return TrigonometricTarget(X[:, 0], X[:, 1])
+    if kind == "signs":
+        if X.shape[0] != X.shape[1]:
+            raise DataError(f"signs need a square covariance matrix, not {X.shape[0]}×{X.shape[1]}")
+        return sign_target(X)
+    if len(X) not in (1, 1 + X.shape[1]):
+        raise DataError(f"moments are one row, or one row and a square matrix below it, not {X.shape[0]}×{X.shape[1]}")
+    return MomentTarget(X[0], X[1:] if len(X) > 1 else None)

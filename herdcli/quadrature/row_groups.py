@@ -1,0 +1,93 @@
+"""Rows dealt to groups: all of them, or those of each label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.quadrature import input_preparation
+from herdcli.quadrature.selection_problem import SelectionGroup
+from herdcli.quadrature.stein_kernels import ScoreTarget
+from herdcli.quadrature.targets import RowTarget, Target
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class WeightedRows:
+    """Rows X (n, d) float64, weights (n,) of sum 1, and where there are groups the number (n,) of each row's and their names.
+
+    given  (n,) the weights as they came.
+    """
+
+    X: Array
+    weights: Array
+    group: Array | None = None
+    group_names: Sequence[str] | None = None
+    given: Array | None = None
+
+
+def weigh_rows(X: Array, weights: Array | None, group: Array | None, group_names: Sequence[str] | None) -> WeightedRows:
+    """Rows with weights (n,) scaled to sum 1 (None: equal ones).  Raises DataError for weights that are none, and for one row."""
+    if len(X) < 2:
+        raise DataError("needs at least two rows and has one")
+    own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if not np.isfinite(own).all() or (own < 0).any() or not own.any():
+        raise DataError("weights of rows must be finite, not negative and not all 0")
+    return WeightedRows(X, own / own.sum(), group, group_names, own)
+
+
+def group_numbers(values: Array, names: Sequence[str] | None) -> tuple[Array, list[str]]:
+    """The number (n,) of each row's group, and the groups' names: those of class numbers, or the values themselves."""
+    distinct, group = np.unique(values, return_inverse=True)
+    return group, [names[int(value)] for value in distinct] if names else [f"{value:g}" for value in distinct]
+
+
+def group_of_closed_form(target: Target, points: Array | None, scale: Array, count: int, *, polish: bool) -> SelectionGroup:
+    """The one group of a target that is no rows, with candidates (N, d).  Raises BadUsage for columns whose scale (d,) is not 1."""
+    if (scale != 1).any():
+        raise BadUsage("--scale goes with --target rows: a closed form has its own columns")
+    return SelectionGroup(target, points, count, input_preparation.search_box(target, points) if polish and points is not None else None)
+
+
+def groups_of_rows(
+    rows: WeightedRows, points: Array | None, scale: Array, count: int, *, polish: bool
+) -> tuple[list[SelectionGroup], list[Array | None]]:
+    """Groups in scaled columns (scale (d,); `rows.X` is scaled in place), and the rows of their candidates (None: these are `points`).
+
+    points (N, d), None for the rows themselves.  Groups of labels are distributions of their own.
+    """
+    parts, groups = _rows_by_group(rows), []
+    np.divide(rows.X, scale, out=rows.X)
+    for part in parts:
+        weights = rows.weights[part]
+        contiguous = part[-1] - part[0] + 1 == len(part)  # then rows are shared, not copied
+        X = rows.X[part[0] : part[-1] + 1] if contiguous else rows.X[part]
+        own = RowTarget(X, weights / weights.sum())
+        box = input_preparation.search_box(own, own.X if points is None else points) if polish else None
+        groups.append(SelectionGroup(own, points, count, box))
+    return groups, [part if points is None else None for part in parts]
+
+
+def groups_of_scores(rows: WeightedRows, scores: Array, scale: Array, count: int) -> tuple[list[SelectionGroup], list[Array | None]]:
+    """Groups of points with scores (n, d) ∇ log p in the input's units, in scaled columns, and the rows of their candidates.
+
+    A column divided by c has its score times c.
+    """
+    parts = _rows_by_group(rows)
+    both = [np.concatenate([rows.X[part] / scale, scores[part] * scale], axis=1) for part in parts]
+    return [SelectionGroup(ScoreTarget(points.shape[1]), points, count) for points in both], list(parts)
+
+
+def _rows_by_group(rows: WeightedRows) -> list[Array]:
+    """Row numbers of each group."""
+    n = len(rows.X)
+    if rows.group is not None and rows.group_names is not None:
+        parts = [np.flatnonzero(rows.group == g) for g in range(len(rows.group_names))]
+        empty = [name for name, part in zip(rows.group_names, parts, strict=True) if not rows.weights[part].any()]
+        if empty:
+            raise DataError(f"the rows of group {empty[0]} have no weight")
+        return parts
+    return [np.arange(n)]

@@ -1,0 +1,257 @@
+"""What atoms are chosen for: groups of candidates with their targets, the problem they make, what came of each, and where a run stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.quadrature import (
+    active_set,
+    facility_location,
+    kernel_sums,
+    kernel_thinning,
+    min_norm_point,
+    nystrom,
+    pivoted_cholesky,
+    random_fourier,
+    rules,
+    support_points,
+    swap_refinement,
+)
+from herdcli.quadrature.approximation import Added, EmbeddingApproximation
+from herdcli.quadrature.kernel_sums import EmbeddingState
+from herdcli.quadrature.kernels import Kernel
+from herdcli.quadrature.local_search import SearchBox
+from herdcli.quadrature.point_sums import depends_on_moments
+from herdcli.quadrature.rule import load_rule
+from herdcli.quadrature.samples import Continuation, Samples
+from herdcli.quadrature.targets import RowTarget, Target
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+Map = kernel_sums.Map
+
+
+@dataclass(frozen=True)
+class SelectionSettings:
+    """How atoms are chosen: the rule and its parts (rules.Settings), swap passes, precision of the embedding.
+
+    norm       rows that ‖μ‖² is estimated from where the candidates are others than the rows; 0: from all pairs.
+    embedding  how μ of large groups of rows is approximated; None: it never is.
+    """
+
+    rule: rules.RuleSettings = field(default_factory=rules.RuleSettings)
+    refine: int = 0
+    precision: str = "float64"
+    norm: int = 0
+    embedding: EmbeddingApproximation | None = None
+
+
+@dataclass(frozen=True)
+class SelectionGroup:
+    """One target, its candidates (N, d) (None: the target's rows), the atoms wanted, and a state to go on from."""
+
+    target: Target
+    candidates: Array | None
+    count: int
+    polish: SearchBox | None = None
+    start: Continuation | None = None
+
+    @property
+    def points(self) -> Array:
+        """The candidates (N, d)."""
+        if self.candidates is not None:
+            return self.candidates
+        return self.target.X if isinstance(self.target, RowTarget) else np.zeros((0, self.target.dimension))
+
+
+@dataclass(frozen=True)
+class SelectionProblem:
+    """Groups under one kernel.
+
+    numbers  of the groups among all, of which their random numbers are functions; None: these are all.
+    """
+
+    kernel: Kernel
+    groups: tuple[SelectionGroup, ...]
+    settings: SelectionSettings
+    numbers: Sequence[int] | None = None
+
+    def number(self, g: int) -> int:
+        """The number of group g among all, here and elsewhere."""
+        return g if self.numbers is None else self.numbers[g]
+
+    def part(self, groups: Sequence[int]) -> SelectionProblem:
+        """Some of the groups alone, whose atoms are what they are among all."""
+        if len(groups) == len(self.groups):
+            return self
+        return replace(self, groups=tuple(self.groups[g] for g in groups), numbers=[self.number(g) for g in groups])
+
+    @property
+    def runs(self) -> int:
+        """Groups to go through."""
+        return len(self.groups)
+
+
+@dataclass
+class GroupResult:
+    """What came of one group: atoms (m, d) with index, weight by the rule, μ, traces; and its state."""
+
+    ended: str
+    norm: float
+    spread: float  # E k(x,x) − ‖μ‖²
+    index: Array = array("m", "candidate or −1", kind="i")
+    atoms: Array = array("m d", "points", kind="f")
+    weight: Array = array("m", "the rule's weights", kind="f")
+    embedding: Array = array("m", "μ at the atoms", kind="f")
+    mmd: Array = array("m", "trace", kind="f")
+    gap: Array = array("m", "trace", kind="f")
+    rate: Array | None = array("m", "step sizes", kind="f", optional=True)
+    passes: Array | None = array("q", "MMD before and after each swap pass", kind="f", optional=True)
+    state: Continuation | None = None
+    norm_error: float | None = None  # standard error of an estimated ‖μ‖²
+    added: Added | None = None  # by an approximate embedding
+
+
+@dataclass
+class SelectionState:
+    """`step` counts steps of all phases of all groups; `phase` is one of PHASES and began at step `begun`."""
+
+    step: int
+    group: int
+    phase: str
+    begun: int
+    sums: list[EmbeddingState]
+    sequence: rules.State | None
+    active: active_set.State | None
+    hull: min_norm_point.State | None
+    swap: swap_refinement.SwapState | None
+    done: list[GroupResult]
+    thinned: kernel_thinning.ThinningState | None = None
+    pivoted: pivoted_cholesky.CholeskyState | None = None
+    supported: support_points.SupportState | None = None
+    located: facility_location.FacilityState | None = None
+    # what differs from group to group
+    grows: ClassVar[tuple[str, ...]] = ("sums", "sequence", "active", "hull", "swap", "done", "thinned", "pivoted", "supported", "located")
+
+    def validate(self) -> None:
+        """Raise DataError for a phase that there is not."""
+        if self.phase not in PHASES or self.group < 0 or not 0 <= self.begun <= self.step:
+            raise DataError(f"is in phase '{self.phase}' of group {self.group}, begun at step {self.begun} of {self.step}")
+
+
+def final_mmd(result: GroupResult) -> float:
+    """MMD of a group's atoms, with what an approximate embedding may have added."""
+    found = float(result.mmd[-1] if result.passes is None else result.passes[-1])
+    return found if result.added is None else found + result.added.mmd_bound(found, result.weight)
+
+
+def continue_groups(
+    groups: list[SelectionGroup], earlier: Samples, rule: str, kernel: str, scale: Array, norm: int = 0
+) -> list[SelectionGroup]:
+    """Groups that go on from earlier samples, in columns divided by scale (d,).
+
+    Raises BadUsage unless the samples are of the same rule, kernel, scale and candidates.
+    """
+    states = earlier.state
+    if not states:
+        raise BadUsage("the samples carry no state to continue from", hint="make them without --no-state and without --block-rows")
+    if (earlier.rule, earlier.kernel) != (rule, kernel):
+        raise BadUsage(f"the samples are of {earlier.rule} with {earlier.kernel}, not of {rule} with {kernel}", hint="repeat their options")
+    if earlier.summary is not None and (earlier.summary.norm_error is None) == any(is_estimated(group, norm) for group in groups):
+        raise BadUsage("‖μ‖² of the samples is estimated, or is to be, but not both", hint="repeat their --norm")
+    if len(states) != len(groups):
+        raise BadUsage(f"the samples have {len(states)} groups, the rows {len(groups)}")
+    found = []
+    for number, (group, state) in enumerate(zip(groups, states, strict=True)):
+        if len(state.embedding) != len(group.points):
+            raise BadUsage(f"the samples chose from {len(state.embedding)} candidates, there are {len(group.points)}")
+        saved = state.sequence
+        if saved is not None:
+            chosen = np.flatnonzero(saved.index[: saved.step] >= 0)
+            if not np.array_equal(group.points[saved.index[chosen]], saved.atoms[chosen]):
+                raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows they were made of")
+        elif not np.array_equal(earlier.x[earlier.members(number)], group.points[_active_candidates(state), : len(scale)] * scale):
+            raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows they were made of")
+        found.append(replace(group, start=state))
+    return found
+
+
+def _active_candidates(state: Continuation) -> Array:
+    """Candidates in use in a saved active set."""
+    if state.hull is not None:
+        return state.hull.hull.ids[: state.hull.hull.size]
+    return np.zeros(0, np.int64) if state.active is None else state.active.index[: state.active.size]
+
+
+PHASES = ("embedding", "rule", "swap")
+
+
+def phase_lengths(problem: SelectionProblem, group: SelectionGroup) -> tuple[int, int, int]:
+    """Steps of the phases of a group."""
+    sums = sum(steps for steps, _ in sum_sizes(problem, group))
+    own, count = load_rule(problem.settings.rule.rule), group.count
+    return sums, own.steps(len(group.points), count), own.passes(problem.settings.refine) * count
+
+
+def group_approximation(problem: SelectionProblem, group: SelectionGroup) -> EmbeddingApproximation | None:
+    """How the embedding of a group is approximated, None where it is exact: of few pairs, of closed forms, of moments, of a saved state."""
+    chosen, target = problem.settings.embedding, group.target
+    if chosen is None or not isinstance(target, RowTarget) or depends_on_moments(problem.kernel) or group.start is not None:
+        return None
+    return chosen if chosen.is_suitable(len(group.points), *target.X.shape) else None
+
+
+def sum_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[int, int]]:
+    """(steps, values of k or what costs as much) of the sums of a group's embedding, one after the other."""
+    chosen, kernel = group_approximation(problem, group), problem.kernel
+    if chosen is None or not isinstance(group.target, RowTarget):
+        return [(kernel_sums.count_steps(kernel, *pair), pair[0] * pair[1]) for pair in norm_sizes(problem, group)]
+    points, rows, size = len(group.points), len(group.target.X), chosen.size
+    if chosen.kind == "fourier":
+        return [(random_fourier.count_steps(size, count), 4 * count * size) for count in (rows, points)]
+    if chosen.kind == "nystrom":
+        own = min(size, int(np.count_nonzero(group.target.weights)))
+        first = nystrom.count_steps(own, rows), rows * (own + nystrom.rows_per_block(own) // 2)
+        return [first, (kernel_sums.count_steps(kernel, points, own), points * own)]
+    return [(kernel_sums.count_steps(kernel, count, size), count * size) for count in (points, size)]
+
+
+def is_estimated(group: SelectionGroup, norm: int) -> bool:
+    """Is ‖μ‖² of a group estimated?"""
+    return norm > 0 and group.candidates is not None and isinstance(group.target, RowTarget)
+
+
+def norm_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[int, int]]:
+    """(points, rows) over which k is summed: at the candidates, and for ‖μ‖² at the rows where those are others, or at some of them."""
+    target = group.target
+    if not isinstance(target, RowTarget) or depends_on_moments(problem.kernel):
+        return []
+    n, norm = len(target.X), problem.settings.norm
+    at = [] if group.start is not None else [(len(group.points), n)]
+    if is_estimated(group, norm):
+        return [*at, (norm, n)]
+    return at if group.candidates is None or not at else [*at, (n, n)]
+
+
+def norm_pairs(problem: SelectionProblem, group: SelectionGroup, number: int) -> list[tuple[Array, Array]]:
+    """The points (n, d) and rows (N, d) of `norm_sizes`."""
+    target = group.target
+    if not isinstance(target, RowTarget):
+        raise TypeError(target.name)
+    points = [group.points] if group.start is None else []
+    if is_estimated(group, problem.settings.norm):
+        points.append(target.X[norm_sample(problem, target, number)])
+    elif group.candidates is not None:
+        points.append(target.X)
+    return [(at, target.X) for at in points]
+
+
+def norm_sample(problem: SelectionProblem, target: RowTarget, number: int) -> Array:
+    """(norm,) rows that ‖μ‖² is estimated from, drawn with their weights."""
+    return target.draw(generator(problem.settings.rule.seed, Stream.NORM, unit=number), problem.settings.norm)

@@ -1,0 +1,384 @@
+"""One model per class, finished: what each has learned, the energies that classify new rows, and the artifact of all together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.nearest_neighbours import nearest_rows_euclidean, nearest_rows_parallel
+from herdcli.numerics.row_selection import SelectedRows, is_sparse
+from herdcli.numerics.scores import Scores, align_energies
+from herdcli.numerics.streamed_rows import StreamedRows
+from herdcli.rbm import feature_transform, gaussian_moments, heldout_rows
+from herdcli.rbm.class_rows import ClassGroups, spread_evenly
+from herdcli.rbm.learning import LearningState, Settings
+from herdcli.rbm.learning_problem import InitialModels
+from herdcli.rbm.model import RBM, Elsewhere, Harmonium, Kept, Rows, Sizes, Trace
+from herdcli.rbm.units import unit_family
+from herdcli.rbm.validation import FIGURES, MOST
+from herdcli.records import dataclass
+from herdcli.schema import Array, array, require_alike
+from herdcli.shards import Shard
+from herdcli.splits import TEST, TRAIN, VALID
+
+Map = Callable[..., Any]
+TRACKED = ("tracked_log_z", "tracked_se", "tracked_training", "tracked_validation")  # columns of Trace for trajectory.FIGURES
+MOVED = 1 << 20  # entries that are moved at one time
+ROWS = 1 << 13  # that are read at one time, where they are not in memory
+
+
+@dataclass(frozen=True)
+class LearnedModel:
+    """One model of a fit, and the energies of rows that only this model can give."""
+
+    W: Array = array("D K", "pair weights", kind="f", finite=True)
+    b: Array = array("D", "visible biases", kind="f", finite=True)
+    c: Array = array("K", "hidden biases", kind="f", finite=True)
+    trace: Array = array("E", "reconstruction error of each epoch", kind="f")
+    energy: Array | None = array("n", "free energies of the rows that this model scores", kind="f", optional=True)
+    reference: Array | None = array("v", "with folds: of the validation rows", kind="f", optional=True)
+    training_energy: float | None = None  # mean free energy of the rows it learned from; of folds none
+    base_rates: Array | None = array("D", "natural parameters of independent columns with those rows' means", kind="f", optional=True)
+    gaussian_mean: Array | None = array("D", "of real columns: mean of those rows", kind="f", optional=True)
+    gaussian_covariance: Array | None = array("D D", "their covariance", kind="f", optional=True)
+    gaussian_rows: int = 0
+    nearest: Array | None = array("r", "classes of the training rows nearest to its share of the rows", kind="iu", optional=True)
+    validation: Array | None = array("V 3", "validation.FIGURES of each look at validation rows", kind="f", optional=True)
+    best_epoch: int | None = None
+    error: Array | None = array("V", "of a model of rows with labels: State.best.error", kind="f", optional=True)
+    densities: Array | None = array("V t", "log p(v, class) of validation rows of all classes at each look", kind="f", optional=True)
+    kept: Kept | None = None  # of this model alone
+    tracked: Array | None = array("E 4", "trajectory.FIGURES of each epoch", kind="f", optional=True)
+
+
+@dataclass(frozen=True)
+class FitFrame:
+    """What an `rbm` holds besides its models.  folds and the scores' labels say in which order the models' energies stand."""
+
+    settings: Settings
+    holdout: Rows | None = None
+    folds: int = 0
+    scores: Scores | None = None  # with no column of energies
+    classes: list[str] | None = None
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
+    threshold: float | None = None
+    value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
+    column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True)
+    column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
+    feature_names: list[str] | None = None
+    label_names: list[str] | None = None  # of rows with their labels as the last visible unit
+    elsewhere: Elsewhere | None = None  # where held-out rows are too many to be kept
+    sizes: Sizes | None = None  # that the number of hidden units was chosen from
+
+
+@dataclass(frozen=True, kw_only=True)
+class RBMShard(Shard):
+    """Some models of a fit with one model per class: those of all training rows come first, then for each fold those that leave it out."""
+
+    parts: list[LearnedModel]
+    rest: FitFrame | None = None
+
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for models of other sizes, or scored on other rows, than each other."""
+        super().validate()
+        require_alike(self.parts, ("D", "K", "E"), ("energy", "nearest", "validation", "error", "densities", "kept", "tracked"))
+
+
+def collect_models(
+    groups: ClassGroups, state: LearningState, settings: Settings, units: Sequence[int], *, scored: bool, keep: bool = False, map: Map = map
+) -> list[LearnedModel]:
+    """The models of a finished fit, of which model m of the state is number units[m] of `ClassGroups.training_rows`.
+
+    scored  with the energies of the held-out rows, or of a fold's model of the fold's rows, and with a share of the baseline for them:
+            each of the C models of a fold finds the training rows nearest to a C-th of its rows.
+    keep    with what learning goes on from.
+    """
+    count, rows = len(groups.names), groups.training_rows()
+    layers = unit_family(settings.visible_units), unit_family(settings.hidden_units)
+
+    def finished(m: int, unit: int) -> LearnedModel:
+        W, b, c, fold = state.W[m], state.b[m], state.c[m], unit // count - 1
+        model = Harmonium(W.astype(np.float64), b.astype(np.float64), c.astype(np.float64), *layers)
+
+        def energy(chosen: Array | SelectedRows) -> Array:
+            return feature_transform.free_energies([model], chosen, map)[:, 0]
+
+        found = near = None
+        if scored:
+            own = groups.held if fold < 0 else np.flatnonzero(groups.fold == fold)
+            found = energy(SelectedRows(groups.X, own)) if state.energy is None else state.energy[:, m] / settings.average_scores
+            near = _nearest_classes(groups, np.array_split(own, count)[unit % count], fold, map)
+        moments = gaussian_moments.row_moments(rows[unit]) if fold < 0 and unit_family(settings.visible_units).standard_normal else None
+        return LearnedModel(
+            W=W,
+            b=b,
+            c=c,
+            trace=state.trace[:, m],
+            energy=found,
+            reference=energy(SelectedRows(groups.X, groups.valid)) if scored and groups.folds else None,
+            training_energy=_mean_energy(model, rows[unit], map) if fold < 0 else None,
+            base_rates=layers[0].base_rate(rows[unit]) if fold < 0 else None,
+            gaussian_mean=None if moments is None else moments[0],
+            gaussian_covariance=None if moments is None else moments[1],
+            gaussian_rows=0 if moments is None else len(rows[unit]),
+            nearest=near,
+            validation=None if state.best is None else state.best.figures[:, m],
+            best_epoch=int(state.best.epoch[m]) if state.best is not None and settings.patience else None,
+            error=None if state.best is None or state.best.error is None else state.best.error[:, m],
+            densities=_joint_log_likelihoods(state, m, settings, len(rows[unit])),
+            kept=_kept_state(state, m) if keep and fold < 0 else None,
+            tracked=None if state.track is None else state.track.figures[:, m],
+        )
+
+    return [finished(m, unit) for m, unit in enumerate(units)]
+
+
+def _joint_log_likelihoods(state: LearningState, m: int, settings: Settings, rows: int) -> Array | None:
+    """log p(v) + log n of the rows that models of classes tell apart, at each look; a model that has stopped is as it was kept."""
+    if state.best is None or state.best.densities is None:
+        return None
+    found = state.best.densities[:, m].copy()
+    if state.best.stopped[m]:
+        found[-(-state.best.stopped[m] // settings.every) :] = found[-(-state.best.epoch[m] // settings.every) - 1]
+    return found + np.float32(exact_arithmetic.log(rows))
+
+
+def _mean_energy(model: Harmonium, rows: SelectedRows | StreamedRows, map: Map) -> float:
+    """The mean free energy of rows (n, D); of those that are not in memory added up part by part, so that no list of all is made."""
+    if not isinstance(rows, StreamedRows):
+        return float(feature_transform.free_energies([model], rows, map).mean())
+    parts = (rows.stored(slice(start, start + ROWS)) for start in range(0, len(rows), ROWS))
+    return sum(float(feature_transform.free_energies([model], part, map).sum()) for part in parts) / len(rows)
+
+
+def _kept_state(state: LearningState, m: int) -> Kept:
+    """What the learning of model m would go on from."""
+    tracked = {f"track_{name}": getattr(state.track, name, None) for name in ("values", "log_weights", "log_means", "lost")}
+    parts = {each.name: getattr(state, each.name) for each in fields(Kept) if each.name not in tracked} | tracked
+    own: dict[str, Any] = {name: None if part is None else part[m : m + 1] for name, part in parts.items()}
+    return Kept(**own)
+
+
+def fit_frame(
+    groups: ClassGroups,
+    settings: Settings,
+    *,
+    scored: bool,
+    parts: str | None = None,
+    label: str | None = None,
+    by_class: bool = False,
+    **seen: Any,
+) -> FitFrame:
+    """What belongs to no model of a fit.  seen  how rows became unit values.  parts, label, by_class  of Elsewhere.
+
+    The held-out rows take the place of all rows in memory: `groups` is of no use after it.
+    """
+    labels, names = (_scored_labels(groups), groups.names) if scored else (None, None)
+    if heldout_rows.heldout_bytes(groups.X, groups.split) > heldout_rows.LARGE:
+        found = heldout_rows.heldout_digest(groups.X, groups.split, groups.y if scored else None)
+        away = Elsewhere(found, *heldout_rows.heldout_counts(groups.split), settings.seed, parts, label, groups.streamed, by_class)
+        return FitFrame(settings, None, groups.folds, labels, names, **seen, elsewhere=away)
+    held = groups.held
+    chosen = heldout_rows.read_heldout(groups.X, groups.split) if groups.streamed else _leading_rows(groups.X, held)
+    rows = Rows(chosen, groups.split[held], groups.y[held] if scored else None)
+    return FitFrame(settings, rows, groups.folds, labels, names, **seen)
+
+
+def rescale_rows(groups: ClassGroups, state: LearningState, mean: Array | None, scale: Array | None, labels: int = 0) -> dict[str, Array]:
+    """Rows (n, D) of `groups`, in place, divided by the deviations that were learned; what columns are freed of in all, (D,) each.
+
+    labels  how many of the columns stand for a label, which nothing is said of.
+    """
+    assert state.log_scale is not None
+    learned_scale = exact_arithmetic.exp(state.log_scale[0]).astype(np.float32)
+    groups.X[...] /= learned_scale
+    state.log_scale[...] = 0.0
+    D = len(learned_scale) - labels
+    start = np.zeros(D, dtype=np.float32) if mean is None else mean
+    return {"column_mean": start, "column_scale": learned_scale[:D] * (np.ones(D, dtype=np.float32) if scale is None else scale)}
+
+
+def _leading_rows(X: Any, chosen: Array) -> Any:
+    """X[chosen], of rows in ascending order; those of an array that may be written to stand where its first rows stood."""
+    if is_sparse(X) or not X.flags.writeable:
+        return X[chosen]
+    step = max(1, MOVED // max(1, X.shape[1]))
+    for start in range(0, len(chosen), step):  # row i comes from row chosen[i] ≥ i, which nothing has been written to
+        part = chosen[start : start + step]
+        X[start : start + len(part)] = X[part]
+    return X[: len(chosen)]
+
+
+def _gaussian_of_rows(model: LearnedModel) -> tuple[int, Array, Array] | None:
+    """What one Gaussian for a model's rows is made of."""
+    if model.gaussian_mean is None or model.gaussian_covariance is None:
+        return None
+    return model.gaussian_rows, model.gaussian_mean, model.gaussian_covariance
+
+
+def assemble_rbm(models: Sequence[LearnedModel], rest: FitFrame) -> RBM:
+    """The artifact of all models in their order and of what else it holds; models of folds serve the scores and are dropped."""
+    count = len(models) // (rest.folds + 1)
+    final = models[:count]
+    energies = [model.training_energy for model in final]
+    known = [model.base_rates for model in final if model.base_rates is not None]
+    settings = {name: value for name, value in vars(rest.settings).items() if name != "hidden"}
+    seen = (
+        "holdout",
+        "elsewhere",
+        "classes",
+        "image_shape",
+        "threshold",
+        "value_range",
+        "column_mean",
+        "column_scale",
+        "feature_names",
+        "sizes",
+    )
+    return RBM(
+        W=np.stack([model.W for model in final]),
+        b=np.stack([model.b for model in final]),
+        c=np.stack([model.c for model in final]),
+        trace=_learning_trace(final, rest.settings, rest.scores),
+        **_tracked_log_z(final, rest.settings),
+        best_epoch=None if final[0].best_epoch is None else np.array([model.best_epoch for model in final], dtype=np.int64),
+        kept=_join_kept([model.kept for model in final if model.kept is not None]),
+        scores=None if rest.scores is None else _class_scores(rest.scores, models, rest.folds),
+        training_energy=None if None in energies else np.array(energies, dtype=np.float64),
+        base_rates=np.stack(known) if len(known) == count else None,
+        gaussian=gaussian_moments.join_moments([_gaussian_of_rows(model) for model in final]),
+        labels=rest.label_names,
+        **settings,
+        **{name: getattr(rest, name) for name in seen},
+    )
+
+
+def _class_scores(labels: Scores, models: Sequence[LearnedModel], folds: int) -> Scores:
+    """The labels with the models' energies, and with the baseline of which each has found a share; older shards have it in their first."""
+    near = [model.nearest for model in models if model.nearest is not None]
+    energy = _class_energies(models, folds)
+    return replace(labels, energy=energy, nearest=np.concatenate(near)) if len(near) == len(models) else replace(labels, energy=energy)
+
+
+def _learning_trace(final: Sequence[LearnedModel], settings: Settings, scores: Scores | None) -> Trace:
+    """What the learning of the models looked like."""
+    errors = np.stack([model.trace for model in final], axis=1)
+    looks = [model.validation for model in final if model.validation is not None]
+    tracks = [model.tracked for model in final if model.tracked is not None]
+    columns = {} if len(tracks) < len(final) else {name: np.stack([one[:, n] for one in tracks], axis=1) for n, name in enumerate(TRACKED)}
+    if len(looks) < len(final):
+        return Trace(errors, **columns)
+    epochs = np.minimum(settings.every * np.arange(1, settings.looks + 1), settings.epochs)
+    columns |= {name: np.stack([look[:, n] for look in looks], axis=1) for n, name in enumerate(FIGURES)}
+    return Trace(errors, epochs, **columns, error=final[0].error if scores is None else _validation_errors(final, scores))
+
+
+def _validation_errors(final: Sequence[LearnedModel], labels: Scores) -> Array | None:
+    """The share of validation rows (V,) whose class is not the one that they are most probable of, with log Z as each look knows it."""
+    known = [model.densities for model in final if model.densities is not None]
+    if len(known) < len(final):
+        return None
+    joint = np.stack(known, axis=-1)
+    shown = spread_evenly(labels.y[labels.split == VALID], MOST)
+    lost = np.isnan(joint).any(axis=(1, 2))
+    wrong: Array = np.where(lost, np.nan, (joint.argmax(axis=-1) != shown).mean(axis=1))
+    return wrong
+
+
+def _tracked_log_z(final: Sequence[LearnedModel], settings: Settings) -> dict[str, Any]:
+    """log Z of the models that are kept, as it was when their last or best epoch ended."""
+    tracks = [model.tracked for model in final if model.tracked is not None]
+    if len(tracks) < len(final):
+        return {}
+    ends = [(model.best_epoch or settings.epochs) - 1 for model in final]
+    return {name: np.array([one[end, n] for one, end in zip(tracks, ends, strict=True)]) for n, name in enumerate(TRACKED[:2])}
+
+
+def _join_kept(parts: Sequence[Kept]) -> Kept | None:
+    """What each model's learning goes on from, together."""
+    if not parts:
+        return None
+    names = [each.name for each in fields(Kept) if getattr(parts[0], each.name) is not None]
+    joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Kept(**joined)
+
+
+def resume_point(model: RBM) -> InitialModels:
+    """What learning goes on from: with the state that was kept the place of its last epoch, else the parameters alone."""
+    if model.trace is None or model.kept is None:
+        return InitialModels(model.W, model.b, model.c, 0 if model.kept is None else model.epochs, model.kept)
+    columns = [column for name in TRACKED if (column := getattr(model.trace, name)) is not None]
+    tracked = np.stack(columns, axis=-1) if len(columns) == len(TRACKED) else None
+    return InitialModels(model.W, model.b, model.c, model.epochs, model.kept, model.trace.reconstruction, tracked)
+
+
+def _class_energies(models: Sequence[LearnedModel], folds: int) -> Array:
+    """Energies (n, C) of the held-out rows, then those of each fold, moved to the scale of the final models by the validation rows."""
+    count = len(models) // (folds + 1)
+
+    def columns(name: str, fold: int) -> Array:
+        own = models[count * (fold + 1) : count * (fold + 2)]
+        return np.stack([getattr(model, name) for model in own], axis=1)
+
+    parts = [columns("energy", -1)]
+    for fold in range(folds):
+        found, reference = columns("energy", fold), columns("reference", -1)
+        parts.append(align_energies(found, columns("reference", fold), reference) if len(reference) else found)
+    return np.concatenate(parts)
+
+
+def _scored_labels(groups: ClassGroups) -> Scores:
+    """Class and part of the rows that are scored, the held-out ones and then those of each fold; nearest rows are the models' to find."""
+    order = np.concatenate([groups.held, *(np.flatnonzero(groups.fold == f) for f in range(groups.folds))])
+    training = groups.split == TRAIN
+    return Scores(
+        energy=np.empty((len(order), 0)),
+        y=groups.y[order],
+        split=groups.split[order],
+        nearest=np.full(len(order), -1, dtype=np.int64),
+        majority=int(np.bincount(groups.y[training], minlength=len(groups.names)).argmax()),
+    )
+
+
+def _nearest_classes(groups: ClassGroups, rows: Array, fold: int, map: Map) -> Array:
+    """Class of the training row nearest to each of these rows, among those that the models of the fold (−1: none) learned from."""
+    seen = np.flatnonzero((groups.split == TRAIN) & ((groups.fold != fold) | (fold < 0)))
+    near = partial(nearest_rows_parallel, map=map) if groups.X.dtype.kind in "iub" else nearest_rows_euclidean
+    found: Array = groups.y[seen[near(SelectedRows(groups.X, rows), SelectedRows(groups.X, seen))]]
+    return found
+
+
+def replace_evaluation_rows(model: RBM, X: Any, split: Array, y: Array | None, map: Callable[..., Any] = map) -> RBM:
+    """The model with other rows X (n, D) to be judged by; y (n,) their classes if there are several models.
+
+    Figures that need the rows it was learned from go: scores, and without training rows the energy of those.  A model that knows the
+    digest of its held-out rows is judged by these alone.  Raises DataError for others.
+    """
+    if model.elsewhere is not None:
+        return _with_supplied_heldout(model, model.elsewhere, X, split, y)
+    held, training = np.isin(split, (VALID, TEST)), split == TRAIN
+    energy = None
+    if training.any():
+        models = model.harmoniums()
+        owners = np.zeros(X.shape[0], dtype=np.int64) if y is None else y
+        own = [SelectedRows(X, np.flatnonzero(training & (owners == m))) for m in range(len(models))]
+        if all(len(rows) for rows in own):
+            energy = np.array([feature_transform.free_energies([h], rows, map).mean() for h, rows in zip(models, own, strict=True)])
+    rows = Rows(X[held], split[held], None if y is None else y[held])
+    return replace(model, holdout=rows, scores=None, training_energy=energy)
+
+
+def _with_supplied_heldout(model: RBM, known: Elsewhere, X: Any, split: Array, y: Array | None) -> RBM:
+    """The model with the rows that were held out of it, of which it knows the digest."""
+    if heldout_rows.heldout_counts(split) != (known.valid, known.test) or heldout_rows.heldout_digest(X, split, y) != known.sha256:
+        rows = f"{known.valid} validation and {known.test} test rows"
+        raise DataError(f"its held-out rows are not the {rows} that the model knows the digest of", hint="give the data set of its fit-rbm")
+    held = np.isin(split, heldout_rows.PARTS)
+    chosen = X[held] if is_sparse(X) or isinstance(X, np.ndarray) else StreamedRows(X, held, 1)
+    return replace(model, holdout=Rows(chosen, split[held], None if y is None else y[held]))

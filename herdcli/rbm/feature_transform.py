@@ -1,0 +1,51 @@
+"""New rows through fitted models: hidden means as features, free energies as scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from herdcli.numerics.row_selection import is_sparse, select_rows
+from herdcli.rbm.likelihood import row_blocks
+from herdcli.rbm.model import RBM, Harmonium
+from herdcli.rbm.units import unit_family
+from herdcli.schema import Array
+
+
+def hidden_features(model: RBM, rows: Any, map: Callable[..., Any] = map) -> Array:
+    """E[h | v] of every model side by side, (n, C·K) float32, for rows (n, D) in unit values; of rate units as proportions."""
+    result = np.empty((rows.shape[0], model.c.size), dtype=np.float32)
+    width, models = model.c.shape[1], model.harmoniums()
+
+    def fill(block: slice) -> None:
+        for m, h in enumerate(models):
+            result[block, m * width : (m + 1) * width] = h.hidden_means(rows[block]) / h.hidden.scale
+
+    list(map(fill, row_blocks(rows.shape[0], sum(model.W.shape[1:]))))
+    return result
+
+
+def free_energies(models: Sequence[Harmonium], rows: Any, map: Callable[..., Any] = map) -> Array:
+    """Free energy of every row (n, D) under every model, (n, C) float64, in nats; each model has its own unknown log Z.
+
+    rows  an array, a CSR matrix or rows selected from one.
+    """
+    D, K = models[0].W.shape
+    count, sparse = rows.shape[0], is_sparse(select_rows(rows, slice(0, 0)))
+    result = np.empty((count, len(models)))
+
+    def fill(block: slice) -> None:
+        part = select_rows(rows, block).astype(np.float64)
+        for m, h in enumerate(models):
+            result[block, m] = h.free_energy(part)
+
+    list(map(fill, row_blocks(count, K if sparse else D + K)))
+    return result
+
+
+def feature_range(model: RBM) -> Array | None:
+    """Lowest and highest value a feature can take, (2,) float64; None if there is none."""
+    units = unit_family(model.hidden_units)
+    return None if units.range is None else np.array(units.range) / units.scale

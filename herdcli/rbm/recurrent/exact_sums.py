@@ -1,0 +1,201 @@
+"""Sums over all states of many harmoniums that share their weights and differ in their biases: log Z and moments of each step.
+
+The smaller layer is enumerated.  What the states of its first units add to the other layer's natural parameters is computed once for all
+steps; a state of the units beyond those moves the biases of the other layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.rbm.enumeration import enumeration_limit, log2_states
+from herdcli.rbm.recurrent.model import DrivenSteps, RecurrentModel
+from herdcli.rbm.unit_states import state_rows
+from herdcli.rbm.units.base import UnitFamily
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+Map = Callable[..., Any]
+NEAR = 12  # log2 of the states of the first units, at most
+LEARNED = 16  # and up to which their moments are
+NUMBERS = 1 << 17  # in one block's work array
+LARGEST_SUM = 600.0  # of logarithms whose exponentials are multiplied in float64
+
+
+@dataclass(frozen=True)
+class StepExpectations:
+    """Of each step: log Z (n,), E[v] (n, D), E[h] (n, K); and E[v h'] (D, K) summed over the steps."""
+
+    log_z: Array
+    visible: Array
+    hidden: Array
+    pairs: Array
+
+
+@dataclass(frozen=True)
+class _EnumeratedSide:
+    """The layer that is enumerated, and the other one, of width d.
+
+    states  (S, k) of the first units of the former, with log base measures (S,).  push  (S, d) what each adds to the natural parameters
+            of the other layer.  rest  (d, K − k) the weights of the units beyond those.
+    """
+
+    states: Array
+    base: Array
+    push: Array
+    rest: Array
+    units: UnitFamily
+    other: UnitFamily
+    turned: bool  # the visible layer is the one that is enumerated
+
+    @classmethod
+    def of(cls, model: RecurrentModel, most: int) -> _EnumeratedSide:
+        """With at most 2^most states of first units."""
+        turned = layer_bits(model.visible, model.p.W.shape[0]) < layer_bits(model.hidden, model.p.W.shape[1])
+        W = model.p.W.T if turned else model.p.W
+        units, other = (model.visible, model.hidden) if turned else (model.hidden, model.visible)
+        assert units.support is not None
+        count = W.shape[1] // units.group
+        while count > 1 and layer_bits(units, count * units.group) > most:
+            count -= 1
+        states, first = state_rows(units, count, np.arange(len(units.support) ** count)), W[:, : count * units.group]
+        return cls(states, np.zeros(len(states)) + units.log_base(states), states @ first.T, W[:, first.shape[1] :], units, other, turned)
+
+    def log_z(self, own: Array, far: Array) -> Array:
+        """(m,) of m steps with biases (m, K) of the enumerated layer and (m, d) of the other one."""
+        near, count = own[:, : self.states.shape[1]], self.rest.shape[1] // self.units.group
+        assert self.units.support is not None
+        total = np.full(len(own), -np.inf)
+        for number in range(len(self.units.support) ** count):
+            beyond = state_rows(self.units, count, np.array([number]))[0]
+            weight = self.log_weight(near, far + self.rest @ beyond)
+            fixed = own[:, near.shape[1] :] @ beyond + self.units.log_base(beyond)
+            total = np.logaddexp(total, _log_sum_exp(weight) + fixed)
+        return total
+
+    def biases(self, driven: DrivenSteps) -> tuple[Array, Array]:
+        """Those of the enumerated layer and of the other one."""
+        return (driven.b, driven.c) if self.turned else (driven.c, driven.b)
+
+    def log_weight(self, own: Array, far: Array) -> Array:
+        """(m, S) log of the sum over the other layer's states, for m steps."""
+        # Given the states of one layer the units of the other are independent: Σ e^{−E} = e^{c·h} base(h) Π_j e^{A_j(b_j + (Wh)_j)}.
+        return np.asarray(own @ self.states.T + self.base + self._log_partitions(far))
+
+    def _log_partitions(self, far: Array) -> Array:
+        """Σ_j A_j(b_j + (Wh)_j) of m steps (m, d) and all states, (m, S)."""
+        if self.other.standard_normal:
+            # ½|b + w|² = ½|b|² + b·w + ½|w|²: no array of steps × states × units.
+            return np.asarray(0.5 * np.square(far).sum(axis=1)[:, None] + far @ self.push.T + 0.5 * np.square(self.push).sum(axis=1))
+        if self.other.states is not None:
+            found = self._sum_by_products(far)
+            if found is not None:
+                return found
+        return np.asarray(self.other.summed_log_partition(far[:, None] + self.push))
+
+    def _sum_by_products(self, far: Array) -> Array | None:
+        """The same by products of 1 + e^{g b_j} e^{g w_j}, turned into logarithms before they leave float64; None where they cannot."""
+        assert self.other.states is not None
+        low, high = self.other.states
+        gap, n = high - low, self.other.scale
+        most = gap * (np.abs(far).max(axis=0) + np.abs(self.push).max(axis=0))
+        if most.max(initial=0.0) > LARGEST_SUM / 2:
+            return None
+        above, along = np.exp(gap * far), np.exp(gap * self.push.T)
+        total = np.zeros((len(far), len(self.push)))
+        product, term, held = np.ones_like(total), np.empty_like(total), 0.0
+        for j, reach in enumerate(np.logaddexp(0.0, most)):
+            if held + reach > LARGEST_SUM:
+                total += np.log(product)
+                product[...], held = 1.0, 0.0
+            np.multiply(above[:, j, None], along[j], out=term)
+            term += 1.0
+            product *= term
+            held += float(reach)
+        total += np.log(product)
+        linear = low * (far.sum(axis=1)[:, None] + self.push.sum(axis=1)) if low else 0.0
+        return np.asarray(n * total + linear)
+
+
+def _log_sum_exp(weight: Array) -> Array:
+    """(m,) log Σ e^weight over the columns of (m, S), which are overwritten."""
+    top = weight.max(axis=1)
+    weight -= top[:, None]
+    return np.asarray(top + np.log(np.exp(weight, out=weight).sum(axis=1)))
+
+
+def layer_bits(units: UnitFamily, columns: int) -> float:
+    """log2 of the states of a layer of so many columns; infinite if they are not finitely many."""
+    return log2_states(units, columns)
+
+
+def smaller_layer_bits(model: RecurrentModel) -> float:
+    """log2 of the states of the smaller layer."""
+    return min(layer_bits(model.visible, model.p.W.shape[0]), layer_bits(model.hidden, model.p.W.shape[1]))
+
+
+def is_summable(model: RecurrentModel) -> bool:
+    """Whether log Z of a step can be computed exactly."""
+    D, K = model.p.W.shape
+    return layer_bits(model.hidden, K) <= enumeration_limit(model.visible) or layer_bits(model.visible, D) <= enumeration_limit(
+        model.hidden
+    )
+
+
+def enumeration_cost(model: RecurrentModel, steps: int) -> float:
+    """Operations that log Z of so many steps takes."""
+    return float(steps * 2.0 ** smaller_layer_bits(model) * max(model.p.W.shape))
+
+
+def _blocks(steps: int, width: float) -> Iterator[slice]:
+    size = max(1, int(NUMBERS // max(1.0, width)))
+    return (slice(start, min(start + size, steps)) for start in range(0, steps, size))
+
+
+def log_partitions(model: RecurrentModel, driven: DrivenSteps, *, map: Map = map) -> Array:
+    """log Z (n,) of each step in nats.  Raises BadUsage where both layers have too many states to be enumerated."""
+    if not is_summable(model):
+        shape = f"this model is {model.p.W.shape[0]} × {model.p.W.shape[1]}"
+        hint = "herd eval --likelihood ais anneals at some of the steps"
+        raise BadUsage(f"exact likelihood enumerates a layer of at most 2^{enumeration_limit(model.visible)} states; {shape}", hint=hint)
+    side = _EnumeratedSide.of(model, NEAR)
+    own, far = side.biases(driven)
+    plain = side.other.standard_normal or side.other.states is not None
+    width = side.push.shape[0] * (1 if plain else side.push.shape[1])
+    parts = map(lambda block: side.log_z(own[block], far[block]), _blocks(len(own), width))
+    return np.concatenate([np.empty(0), *parts])
+
+
+def require_few(model: RecurrentModel) -> None:
+    """Raise BadUsage unless the moments of a step are a matter of few enough states."""
+    if smaller_layer_bits(model) > LEARNED:
+        raise BadUsage(
+            f"the exact gradient enumerates a layer of at most 2^{LEARNED} states at every step; this model is "
+            f"{model.p.W.shape[0]} × {model.p.W.shape[1]}",
+            hint=f"--algorithm cd, or --hidden {LEARNED // 2}",
+        )
+
+
+def step_expectations(model: RecurrentModel, driven: DrivenSteps, *, map: Map = map) -> StepExpectations:
+    """The moments of each step.  Raises BadUsage where the smaller layer has more than 2^LEARNED states."""
+    require_few(model)
+    side = _EnumeratedSide.of(model, LEARNED)
+    own, far = side.biases(driven)
+    parts = list(map(lambda block: _enumerated_moments(side, own[block], far[block]), _blocks(len(own), side.push.size)))
+    log_z, mine, theirs = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    pairs = np.sum([part[3] for part in parts], axis=0)
+    return StepExpectations(log_z, mine, theirs, pairs.T) if side.turned else StepExpectations(log_z, theirs, mine, pairs)
+
+
+def _enumerated_moments(side: _EnumeratedSide, own: Array, far: Array) -> tuple[Array, Array, Array, Array]:
+    """log Z (m,), means of the enumerated layer (m, k) and of the other one (m, d), and their products summed over the steps (d, k)."""
+    weight = side.log_weight(own, far)
+    log_z = np.logaddexp.reduce(weight, axis=1)
+    p = np.exp(weight - log_z[:, None])
+    means = side.other.mean(far[:, None] + side.push)
+    means *= p[:, :, None]
+    return log_z, p @ side.states, means.sum(axis=1), means.sum(axis=0).T @ side.states

@@ -1,0 +1,150 @@
+"""Sequential Monte Carlo: rows that are weighed on their way, drawn anew where their weights spread, and populations that are pooled.
+
+Rows walk through distributions f_0, f_1, … .  On each step their weights grow by the quotient of two neighbours, where they are; where
+the effective number of rows of a population falls below half, its rows are drawn anew in proportion to their weights; a sweep that leaves
+the new distribution as it is follows.  Each population's product of mean weights is an unbiased estimate of the quotient of the last
+and the first normaliser; populations share nothing, so that what they differ by measures the error, whatever its cause.
+A pilot places the steps: those that have the same conditional effective sample size.
+Source: Del Moral, Doucet & Jasra (2006), sec. 3; Zhou, Johansen & Aston (2016), sec. 3.3 (conditional ESS); Kitagawa (1996).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from herdcli.numerics import exact_arithmetic
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+POPULATIONS = 8
+WIDER = 1.5  # how much more than their standard error the populations' skewed estimates ask for: scripts/check_likelihood.py
+CONDITIONAL = 0.95  # share of the rows that a step of a pilot keeps in effect
+PILOT_ROWS = 64
+FEWEST, PILOT_MOST = 50, 2000  # steps of the first run, and of a pilot
+
+
+class PathWalker(Protocol):
+    """Rows on their way, which are at one place of it, a number."""
+
+    def gains(self, before: float, after: float) -> Array:
+        """What their log weights grow by between two places, (n,) float64."""
+        ...
+
+    def select(self, places: Array) -> None:
+        """Row i becomes what row places[i] is, places (n,)."""
+        ...
+
+    def sweep(self, at: float, draws: np.random.Generator) -> None:
+        """A move that leaves the distribution at a place as it is."""
+        ...
+
+
+@dataclass
+class ParticlePopulation:
+    """Rows that share one fate; its arrays are changed in place.
+
+    log_weights  (n,) since rows were last drawn anew;  log_mean  (), the log of the mean weights until then.
+    ancestors    (n,), the first row that each descends from.
+    """
+
+    walk: PathWalker
+    log_weights: Array
+    log_mean: Array
+    ancestors: Array
+
+    @classmethod
+    def begun(cls, walk: PathWalker, rows: int) -> ParticlePopulation:
+        """So many rows of equal weight."""
+        return cls(walk, np.zeros(rows), np.zeros(()), np.arange(rows))
+
+    def carry(self, before: float, after: float, draws: np.random.Generator) -> None:
+        """Weigh the rows by a step, draw them anew where fewer than half are in effect, and let them take a sweep."""
+        self.log_weights += self.walk.gains(before, after)
+        places = resample_if_needed(self.log_weights, self.log_mean, draws)
+        if places is not None:
+            self.walk.select(places)
+            self.ancestors[...] = self.ancestors[places]
+        self.walk.sweep(after, draws)
+
+    def furthest_place(self, before: float, most: float) -> float:
+        """The largest place up to `most` that a step from `before` keeps the conditional effective sample size to, by bisection."""
+
+        def kept(after: float) -> bool:
+            # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 where all g are alike: what this step alone does to the weights.
+            growth = self.walk.gains(before, after)
+            share = exact_arithmetic.exp(self.log_weights - exact_arithmetic.log_sum_exp(self.log_weights))
+            growth = exact_arithmetic.exp(growth - growth.max())
+            return bool(
+                exact_arithmetic.power(exact_arithmetic.product(share, growth), 2)
+                >= CONDITIONAL * exact_arithmetic.product(share, np.square(growth))
+            )
+
+        if kept(most):
+            return most
+        low, high = before, most
+        for _ in range(12):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if kept(middle) else (low, middle)
+        return low if low > before else high
+
+
+def pilot_places(
+    population: ParticlePopulation, last: float, draws: np.random.Generator, step: Callable[[ParticlePopulation, float], float]
+) -> Array:
+    """Places (T + 1,) from 0 to the last, each what `step` makes of the population and the one before."""
+    places = [0.0]
+    while places[-1] < last and len(places) <= PILOT_MOST:
+        after = step(population, places[-1])
+        population.carry(places[-1], after, draws)
+        places.append(after)
+    return np.array([*places[:-1], last])
+
+
+def refine_places(places: Array, level: int) -> Array:
+    """2^level times as many steps as places (t,) have (at least FEWEST · 2^level), spaced as the pilot's."""
+    count = max(len(places) - 1, FEWEST) << level
+    finer: Array = np.interp(np.linspace(0.0, len(places) - 1.0, count + 1), np.arange(len(places)), places)
+    return finer
+
+
+def effective_sample_size(log_weights: Array) -> float:
+    """(Σ w)² / Σ w² of log weights (n,), a number from 1 to n."""
+    weights = exact_arithmetic.exp(log_weights - log_weights.max())
+    return float(exact_arithmetic.power(weights.sum(), 2) / np.square(weights).sum())
+
+
+def resample_if_needed(log_weights: Array, log_mean: Array, draws: np.random.Generator) -> Array | None:
+    """Places (n,) of rows drawn anew where fewer than half of them are in effect, else None.
+
+    Their log weights (n,) are zero then, and their log of the mean weights until then, (), has grown by that of these: both in place.
+    """
+    if effective_sample_size(log_weights) >= 0.5 * len(log_weights):
+        return None
+    places = systematic_resample(log_weights, draws)
+    log_mean += exact_arithmetic.log_sum_exp(log_weights) - exact_arithmetic.log(len(log_weights))
+    log_weights.fill(0.0)
+    return places
+
+
+def systematic_resample(log_weights: Array, draws: np.random.Generator) -> Array:
+    """Places (n,) in proportion to their weights, by systematic resampling."""
+    share = np.cumsum(exact_arithmetic.exp(log_weights - log_weights.max()))
+    # Points 1/n apart: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times, n p on average (Kitagawa 1996).
+    at = (np.arange(len(share)) + draws.random()) / len(share)
+    places: Array = np.searchsorted(share / share[-1], at)  # at ≤ 1, which is the last share
+    return places
+
+
+def pool_estimates(each: Array) -> tuple[float, float]:
+    """The log of the mean of the populations' estimates of Z, whose logs are (P,), and its standard error."""
+    top = each.max()
+    shares = exact_arithmetic.exp(each - top)
+    return float(top + exact_arithmetic.log(shares.mean())), relative_error(shares)
+
+
+def relative_error(estimates: Array) -> float:
+    """The standard error of the logarithm of the mean of the populations' estimates (P,), which are independent: by the delta method."""
+    return WIDER * float(estimates.std(ddof=1) / estimates.mean() / np.sqrt(len(estimates)))

@@ -1,0 +1,91 @@
+"""Whether whole numbers in a target are counts or names of classes."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import fdtrc, gammaln, xlogy
+
+from herdcli.schema import Array
+
+CLASS_NAMES = ("label", "labels", "class", "classes")  # columns whose numbers are names, whatever they look like
+LARGEST = 10_000  # number that is taken for a count
+NEAR = 0.1  # of the mean, that the least count may be from 0
+LEAST_VALUES = 4  # different ones, below which whole numbers are names of classes
+LEVEL = 0.05  # of the test that columns follow the order of the numbers
+
+
+def is_whole(y: Array) -> bool:
+    """Whether all values are whole numbers, none below 0."""
+    return bool((y >= 0).all() and (y == np.floor(y)).all())
+
+
+def may_be_counts(y: Array) -> bool:
+    """Whether whole numbers (n,) begin near 0 and have several values of which the largest is rare."""
+    if not is_whole(y) or y.max() > LARGEST or y.min() > max(1.0, NEAR * float(y.mean())):
+        return False
+    frequency = np.bincount(y.astype(np.int64))
+    return bool(np.count_nonzero(frequency) >= LEAST_VALUES and 2 * frequency[-1] <= frequency.max())
+
+
+def look_like_counts(y: Array) -> bool:
+    """Whether whole numbers (n,) from 0 on look like counts: a law of counts describes them better than a share for each number.
+
+    The law is the negative binomial of their mean and variance, or Poisson's where they vary no more than that.  BIC decides, so that the
+    number of shares counts; codes of classes lack the tail that every law of counts has.
+    """
+    if not may_be_counts(y) or y.min() > 0:
+        return False
+    frequency = np.bincount(y.astype(np.int64))
+    values = np.flatnonzero(frequency)
+    n, there = len(y), frequency[values]
+    shares = (there * np.log(there / n)).sum()
+    law, parameters = _log_count_probabilities(values.astype(np.float64), float(y.mean()), float(y.var()))
+    return bool(-2 * (there @ law) + parameters * np.log(n) < -2 * shares + (len(values) - 1) * np.log(n))
+
+
+def _log_count_probabilities(k: Array, mean: float, variance: float) -> tuple[Array, int]:
+    """The log-probabilities (m,) of counts (m,) under the law of a mean and a variance, and how many parameters it has."""
+    if variance <= mean * (1 + 1e-9):
+        return k * np.log(mean) - mean - gammaln(k + 1), 1
+    size = mean * mean / (variance - mean)
+    share = size / (size + mean)
+    found: Array = gammaln(k + size) - gammaln(size) - gammaln(k + 1) + size * np.log(share) + xlogy(k, 1 - share)
+    return found, 2
+
+
+def is_unordered(X: Array, y: Array) -> bool:
+    """Whether the columns of X (n, D) contradict that whole numbers y (n,) are counts, at a level of .05.
+
+    The mean of a column over the rows of each count rises or falls with the counts where they follow a generalised linear model.  Over
+    the rows of each class it goes up and down with their codes, though codes in the order of frequencies are distributed as counts.
+    The squares that the best monotone means leave, beside those within classes, are compared with F for the number of values less two,
+    which is more than they have degrees of freedom; columns by Bonferroni's inequality.
+    Source: Barlow, Bartholomew, Bremner & Brunk (1972), ch. 3; lack of fit against replicates.
+    """
+    values, place, count = np.unique(y, return_inverse=True, return_counts=True)
+    n, K, D = len(y), len(values), X.shape[1]
+    if n <= K or K < LEAST_VALUES or not D:
+        return False
+    least = 1.0
+    for column in X.T:
+        mean = np.bincount(place, weights=column - column.mean()) / count
+        within = float(np.square(column - column.mean() - mean[place]).sum()) / (n - K)
+        left = min(_left_by_rising(mean, count), _left_by_rising(-mean, count)) / (K - 2)
+        if left > 0:
+            least = min(least, float(fdtrc(K - 2, n - K, left / within)) if within > 0 else 0.0)
+    return bool(least * D < LEVEL)
+
+
+def _left_by_rising(mean: Array, count: Array) -> float:
+    """The weighted squares that the rising sequence nearest to means (K,) leaves; pool adjacent violators."""
+    pools: list[tuple[float, float]] = []  # value and weight
+    sizes: list[int] = []
+    for value, weight in zip(mean.tolist(), count.tolist(), strict=True):
+        pools.append((value, weight))
+        sizes.append(1)
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (last, own), (before, other) = pools.pop(), pools.pop()
+            pools.append(((last * own + before * other) / (own + other), own + other))
+            sizes[-2:] = [sizes[-2] + sizes[-1]]
+    fitted = np.repeat([value for value, _ in pools], sizes)
+    return float(count @ np.square(mean - fitted))

@@ -1,0 +1,148 @@
+"""Least squares from sums of one pass over the rows, which whoever has some of them can make.
+
+With u = (x − c, 1, y − offset − the pilot's prediction) as of `herdcli.regression.block_sums`:
+
+    M = Σ w u u',     residuals at θ:  e'u,  e = (pilot − θ, 1),     deviance  e'Me,     slope  −(Me)_z,     curvature  M_zz.
+
+The sandwich of the robust errors takes Σ w² r² z z', of degree two in e: sums of all products of four entries of u, which are kept of few
+columns alone.  Source: Makin, sec. 5.1.1; White (1980) for the errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics.block_statistics import RemoteSource, Statistics, Sums
+from herdcli.records import dataclass
+from herdcli.regression import weight_meaning
+from herdcli.regression.block_sums import PartialSums, PilotFit, add_parts, product_indices
+from herdcli.regression.centring import centre_coefficients, uncentring_matrix
+from herdcli.regression.families import Gaussian
+from herdcli.regression.fit import RegressionFit, RegressionProblem, RemoteRows, aliased_columns, redundant_columns
+from herdcli.regression.model import FitStatistics, GeneralisedLinear, HeldOut, standard_errors
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class SummedRows(RemoteSource):
+    """All training rows as their sums M: a source of the derivatives at any θ, as `numerics.block_statistics.RemoteSource`.
+
+    θ has the intercept at the centre last.
+    """
+
+    second: Array
+    pilot: PilotFit
+    count: int = 1
+
+    def take(self, first: int, last: int) -> Iterator[Any]:
+        """Rows are not here."""
+        raise LookupError("these rows are sums")
+
+    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+        """Those of `fit.DerivativeSums`."""
+        theta: Array = statistics.theta[0]  # type: ignore[attr-defined]
+        e = self.errors(theta)
+        product = self.second @ e
+        found = {
+            "mass": self.second[-2:-1, -2].copy(),
+            "loss": np.array([0.5 * self.deviance(theta)]),
+            "gradient": -product[:-1],
+            "curvature": self.second[:-1, :-1].copy(),
+            "wrong": np.array([np.inf]),
+        }
+        return [(1, found)]
+
+    def errors(self, theta: Array) -> Array:
+        """e (q,): the residual of a row is e'u."""
+        return np.append(self.pilot.theta - theta, 1.0)
+
+    def deviance(self, theta: Array) -> float:
+        """Σ w r² at θ."""
+        e = self.errors(theta)
+        return max(float(e @ self.second @ e), 0.0)
+
+    def problem(self, l1: float, l2: float, weight_kind: str = "precision") -> RegressionProblem:
+        """Least squares, penalised or not, of these sums."""
+        columns = len(self.pilot.centre)
+        return RegressionProblem(RemoteRows(1, columns + 2), Gaussian(), 1, columns, l1, l2, weights=weight_kind)
+
+    def mean(self) -> float:
+        """The weighted mean of target less offset."""
+        # Σ w (y − offset) = Σ w (r + pilot'z)
+        return float((self.second[-2, -1] + self.second[-2, :-1] @ self.pilot.theta) / self.second[-2, -2])
+
+    def start(self) -> Array:
+        """θ (1, p) of the intercept alone."""
+        return np.append(np.zeros(len(self.pilot.centre)), self.mean())[None, :]
+
+
+def join_parts(parts: list[PartialSums]) -> PartialSums:
+    """All units.  Raises DataError where nothing was summed up."""
+    found = add_parts(parts)
+    if not found.rows:
+        raise DataError("the split has no training rows")
+    if not found.second[-2, -2] > 0:
+        raise DataError("weights must be finite, not negative, and not all 0")
+    return found
+
+
+def fit_with_figures(
+    of: PartialSums, summed: SummedRows, problem: RegressionProblem, fit: RegressionFit, *, weighted: bool = True
+) -> tuple[RegressionFit, FitStatistics]:
+    """The fit with the intercept where columns are 0, and its figures.  weighted  whether rows have weights other than 1."""
+    theta, mass = fit.theta[0], float(of.second[-2, -2])
+    null, deviance = summed.start()[0], summed.deviance(theta)
+    n = weight_meaning.observation_count(problem.weights, of.rows, mass)
+    more = redundant_columns(of.second[:-1, :-1])
+    without, freedom = summed.deviance(null), max(n - len(theta) + more, 1.0)
+    within = max(deviance / n, 1e-300)
+    # Of rows of precision w the variance is φ/w: log N(r; 0, φ/w) = log N(√w r; 0, φ) + ½ log w.
+    logarithms = of.logarithms if weighted and problem.weights == "precision" else 0.0
+    centre = summed.pilot.centre
+    repeated = aliased_columns(of.second[:-1, :-1])[:-1]
+    standard, robust = standard_errors(
+        problem, fit, score_products(of, summed.errors(theta)), deviance / freedom, repeated, uncentring_matrix(1, centre)
+    )
+    figures = FitStatistics(
+        rows=of.rows,
+        mass=mass,
+        deviance=deviance,
+        dispersion=deviance / freedom,
+        null_deviance=without,
+        null_dispersion=without / max(n - 1, 1.0),
+        null_intercept=null[-1:].copy(),
+        log_likelihood=-0.5 * (n * float(np.log(2 * np.pi * within)) + deviance / within - logarithms),
+        standard_error=standard,
+        robust_error=robust,
+        aliased=repeated,
+        redundant=more,
+    )
+    return replace(fit, theta=centre_coefficients(fit.theta, centre)), figures
+
+
+def score_products(of: PartialSums, e: Array) -> Array:
+    """Σ w² r² z z' (p, p) of residuals r = e'u; NaN where products of four were not summed up."""
+    p = len(e) - 1
+    if not len(of.fourth):
+        return np.full((p, p), np.nan)
+    a, b = product_indices(len(e))
+    # r² = Σ_{a ≤ b} (2 − 1[a = b]) e_a e_b u_a u_b.
+    square = e[a] * e[b] * np.where(a == b, 1.0, 2.0) @ of.fourth
+    found = np.empty((p + 1, p + 1))
+    found[a, b] = found[b, a] = square
+    return found[:-1, :-1]
+
+
+def with_heldout_rows(of: PartialSums, value: GeneralisedLinear, *, weighted: bool) -> GeneralisedLinear:
+    """The regression with the rows that are kept for evaluation."""
+    if not len(of.y):
+        return value
+    weight = of.weight if weighted else None
+    return replace(
+        value, holdout=HeldOut(predictor=value.predictor(of.X, of.offset), offset=of.offset, y=of.y, split=of.split, weight=weight)
+    )

@@ -1,0 +1,273 @@
+"""Regression with many coefficients: the loss of fit.py by steps that need products with the curvature, and never the curvature itself.
+
+The model g'd + ½ d'Hd of the loss at θ is minimised over ‖d‖ ≤ r in the metric of H's diagonal, by conjugate gradients from 0 that end
+where its slope is small or at the border.  A step that the loss does not follow is not taken, and r shrinks; where the model is right at
+the border r grows.  K classes of D columns have K²D²/2 second derivatives of N rows each; a product costs 4 K D N operations.
+Source: Steihaug (1983); Lin, Weng & Keerthi (2008) for the loss of classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.algorithm import Algorithm
+from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, Statistics, Sums, total_statistics
+from herdcli.records import dataclass
+from herdcli.regression import firth
+from herdcli.regression.fit import DescentBase, NewtonDescent, RegressionFit, RegressionProblem, RemoteRows, derivative_sums
+from herdcli.schema import Array, array
+
+MANY = 2000  # coefficients from which steps are those of this file
+TAKEN = 1e-4  # of the decrease that the model foresees, which a step must bring
+POOR, GOOD = 0.25, 0.75  # shares of it below which the region shrinks, and above which it grows
+NARROWER, WIDER = 0.25, 4.0
+RESIDUAL = 0.1  # of the slope, at most, that conjugate gradients leave
+PRODUCTS = 1000  # of a step, at most
+FLATTEST = 1e-3  # of its first value, which the metric keeps where the curvature vanishes
+TOLERANCE = 1e-14  # of the loss: a decrease that is rounding
+COPIES = 8  # of the curvature, while errors are worked out
+SPECTRUM = 2.4e-10  # seconds of a processor for errors, times the cube of the coefficients: 85 s of 7,065
+MARGIN = 1e-3  # of η that puts a row on the side of its class beyond rounding
+
+
+def large_descent(
+    problem: RegressionProblem, start: Array, iterations: int, map: Map, elsewhere: BlockSource | None
+) -> Algorithm[Any, RegressionFit]:
+    """The algorithm for a problem of this size; least squares are one step of any size, and ℓ1 has no other."""
+    if problem.firth:
+        return firth.firth_ascent(problem, start, iterations, map, elsewhere)
+    few = start.size < MANY or problem.l1 > 0 or problem.family.name == "gaussian"
+    if few:
+        return NewtonDescent(problem, start, iterations, map=map, elsewhere=elsewhere)
+    return TrustRegion(problem, start, iterations, map=map, elsewhere=elsewhere)
+
+
+def _without_rows(problem: RegressionProblem) -> RegressionProblem:
+    """The problem without its rows."""
+    return replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
+
+
+def _linear_predictors(problem: RegressionProblem, block: RowBlock, theta: Array) -> Array:
+    """X β + α (m, K), offsets apart."""
+    found: Array = block.X[:, : problem.features] @ theta[:, :-1].T + theta[:, -1]
+    return found
+
+
+def _gradient_sum(problem: RegressionProblem, block: RowBlock, values: Array) -> Array:
+    """Σ_n v_n ⊗ z_n (K, p) of values (m, K) of the rows."""
+    return np.column_stack([values.T @ block.X[:, : problem.features], values.sum(axis=0)])
+
+
+def _block_weights(block: RowBlock) -> Array:
+    return np.ones((len(block.X), 1)) if block.weight is None else block.weight[:, None]
+
+
+@dataclass(frozen=True)
+class GradientSums(Statistics):
+    """From a block to Σw, the loss at θ (K, p), its gradient and the diagonal of its curvature (K, p), and rows not on their side."""
+
+    problem: RegressionProblem
+    theta: Array
+
+    def __call__(self, block: RowBlock) -> Sums:
+        """The sums of a block."""
+        problem, weight = self.problem, _block_weights(block)
+        y, offset = block.X[:, -2], block.X[:, -1:]
+        with np.errstate(over="ignore", invalid="ignore"):
+            eta = _linear_predictors(problem, block, self.theta)
+            loss, slope, curve = problem.family.terms(eta + offset, y)
+            squares = replace(block, X=np.column_stack([block.X[:, :-2] ** 2, block.X[:, -2:]]))
+            return {
+                "mass": np.array([weight.sum()]),
+                "loss": np.array([weight[:, 0] @ loss]),
+                "gradient": _gradient_sum(problem, block, slope * weight),
+                "diagonal": _gradient_sum(problem, squares, (curve if curve.shape[1] == 1 else curve * (1 - curve)) * weight),
+                "doubtful": np.array([np.count_nonzero(poorly_classified_rows(problem, eta, y) & (weight[:, 0] > 0))], dtype=np.float64),
+            }
+
+
+@dataclass(frozen=True)
+class HessianProduct(Statistics):
+    """From a block to the curvature at θ times v, both (K, p)."""
+
+    problem: RegressionProblem
+    theta: Array
+    v: Array
+
+    def __call__(self, block: RowBlock) -> Sums:
+        """The sums of a block."""
+        problem = self.problem
+        eta = _linear_predictors(problem, block, self.theta)
+        curve = problem.family.terms(eta + block.X[:, -1:], block.X[:, -2])[2]
+        along = curve * _linear_predictors(problem, block, self.v)
+        if curve.shape[1] > 1:  # (diag π − ππ') u
+            along -= curve * along.sum(axis=1, keepdims=True)
+        return {"product": _gradient_sum(problem, block, along * _block_weights(block))}
+
+
+def poorly_classified_rows(problem: RegressionProblem, eta: Array, y: Array) -> Array:
+    """Which rows (m,) the predictors η (m, K), offsets apart, do not put well on the side of their class; all where there are none."""
+    if problem.family.name == "bernoulli":
+        return np.asarray(~((2 * y - 1) * eta[:, 0] > MARGIN) | ((y > 0) & (y < 1)))
+    if problem.family.name != "softmax":
+        return np.ones(len(y), dtype=bool)
+    rows, index = np.arange(len(y)), y.astype(np.int64)
+    classes = getattr(problem.family, "classes", eta.shape[1])
+    whole = np.concatenate([np.zeros((len(y), classes - eta.shape[1])), eta], axis=1)
+    own = whole[rows, index].copy()
+    whole[rows, index] = -np.inf
+    return np.asarray(~(own - whole.max(axis=1) > MARGIN))
+
+
+@dataclass
+class TrustRegionState:
+    """Where the descent is: θ, f and its derivatives there, the step that is tried next, and f after each step taken."""
+
+    step: int
+    theta: Array = array("K p", "coefficients, the intercept last", kind="f")
+    direction: Array = array("K p", "the step tried", kind="f")
+    gradient: Array = array("K p", "of the penalised mean loss at theta", kind="f")
+    metric: Array = array("K p", "squared lengths of the units, in which the region is a ball", kind="f")
+    first: Array = array("K p", "the diagonal of the curvature at the start", kind="f")
+    trace: Array = array("T", "objective after each step taken", kind="f")
+    objective: float = np.inf
+    radius: float = np.inf
+    foreseen: float = np.inf  # decrease of the step tried
+    inside: bool = False  # it ends before the border
+    mass: float = 0.0
+    doubtful: float = np.inf  # rows of positive weight not well on their side
+
+
+@dataclass(frozen=True)
+class TrustRegion(DescentBase):
+    """The descent as an algorithm."""
+
+    state = TrustRegionState  # the type of its states
+
+    def init(self) -> TrustRegionState:
+        """θ at the start; the first step evaluates it."""
+        direction, gradient, metric, first = np.zeros((4, *self.start.shape))
+        return TrustRegionState(0, self.start.copy(), direction, gradient, metric, first, np.zeros(0))
+
+    def step(self, state: TrustRegionState) -> TrustRegionState:
+        """Evaluate the step that is tried: take it or not, and look for the next one in a region of the size that this tells."""
+        problem, tried = self.problem, state.theta + state.direction
+        sums = total_statistics(self.source, GradientSums(_without_rows(problem), tried), self.map)
+        mass = float(sums["mass"][0])
+        objective = float(sums["loss"][0]) / mass + problem.penalty(tried)
+        begun = state.step == 0
+        share = 1.0 if begun else (state.objective - objective) / state.foreseen
+        state.step += 1
+        if not begun:
+            length = _scaled_norm(state.direction, state.metric)
+            if not share >= POOR:
+                state.radius = NARROWER * length
+            elif share > GOOD and not state.inside:
+                state.radius = WIDER * length
+        if share > TAKEN:
+            penalised = self.problem.l2 * problem.penalised.reshape(tried.shape)
+            state.theta, state.objective, state.mass, state.doubtful = tried, objective, mass, float(sums["doubtful"][0])
+            state.gradient = sums["gradient"] / mass + penalised * tried
+            diagonal = sums["diagonal"] / mass + penalised
+            state.first = diagonal if begun else state.first
+            state.metric = np.maximum(diagonal, FLATTEST * state.first)
+            state.trace = np.append(state.trace, objective)
+        if begun:
+            state.radius = _scaled_norm(_divide_by_metric(state.gradient, state.metric), state.metric)
+        state.direction, state.foreseen, state.inside = trust_region_step(self._product(state), state.gradient, state.metric, state.radius)
+        return state
+
+    def _product(self, state: TrustRegionState) -> Callable[[Array], Array]:
+        """The curvature at θ as a function of a direction."""
+        problem, source = self.problem, self.source
+        penalised = problem.l2 * problem.penalised.reshape(state.theta.shape)
+
+        def product(v: Array) -> Array:
+            found: Array = (
+                total_statistics(source, HessianProduct(_without_rows(problem), state.theta, v), self.map)["product"] / state.mass
+                + penalised * v
+            )
+            return found
+
+        return product
+
+    def done(self, state: TrustRegionState) -> bool:
+        """Whether no step gains more than rounding, classes are told apart, or no step is allowed any more."""
+        return state.step >= self.iterations or self._settled(state) or self._torn(state)
+
+    def _settled(self, state: TrustRegionState) -> bool:
+        return np.isfinite(state.objective) and state.foreseen <= TOLERANCE * max(1.0, abs(state.objective))
+
+    def _torn(self, state: TrustRegionState) -> bool:
+        """Whether coefficients without penalty put every row on the side of its class: multiples of them lose less and less."""
+        return state.doubtful == 0 and not self.problem.l2
+
+    def memory(self) -> int:
+        """Bytes of the curvature and its inverse, which errors take where there is no penalty, or of the coefficients at work."""
+        q = self.start.size
+        return 8 * (20 * q if self.problem.l2 else q**2 * (COPIES + self.source.count.bit_length()))
+
+    def after(self, state: TrustRegionState) -> tuple[float, int]:
+        """Seconds and bytes, about, of the errors of a descent that goes on from this state."""
+        if self.problem.l2 or self._torn(state):
+            return 0.0, 0
+        return SPECTRUM * self.start.size**3, self.memory()
+
+    def result(self, state: TrustRegionState) -> RegressionFit:
+        """The coefficients, and what is to be told of them; the curvature where errors come of it."""
+        separated = self._torn(state)
+        curve = np.zeros((0, 0))
+        if not (separated or self.problem.l2):
+            curve = total_statistics(self.source, derivative_sums(self.problem, state.theta), self.map)["curvature"]
+        return RegressionFit(state.theta, curve, state.trace, state.mass, self._settled(state) and not separated, separated)
+
+
+def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric: Array, radius: float) -> tuple[Array, float, bool]:
+    """d (K, p) that minimises g'd + ½ d'Hd over Σ metric d² ≤ radius², near enough; the decrease foreseen; whether it ends inside.
+
+    product  v ↦ Hv.  Coordinates of metric 0 stay 0.  Lengths of conjugate gradients' points grow from step to step in their
+    preconditioner's metric, so that the first beyond the border is the last one.
+    """
+    d, along = np.zeros_like(gradient), np.zeros_like(gradient)
+    rest = -gradient
+    scaled = _divide_by_metric(rest, metric)
+    slope = begun = float((rest * scaled).sum())
+    least = min(RESIDUAL, begun**0.25) ** 2 * begun  # residuals fall faster and faster from step to step of the descent: order 3/2
+    way, inside = scaled, True
+    for _ in range(PRODUCTS):
+        if slope <= least:
+            break
+        image = product(way)
+        bent = float((way * image).sum())
+        reach = _distance_to_border(d, way, metric, radius)
+        rate = slope / bent if bent > 0 else np.inf
+        inside = rate < reach
+        rate = rate if inside else reach
+        d, along = d + rate * way, along + rate * image
+        if not inside:
+            break
+        rest = rest - rate * image
+        scaled = _divide_by_metric(rest, metric)
+        slope, last = float((rest * scaled).sum()), slope
+        way = scaled + slope / last * way
+    return d, -float((gradient * d).sum() + 0.5 * (d * along).sum()), inside
+
+
+def _distance_to_border(d: Array, way: Array, metric: Array, radius: float) -> float:
+    """t ≥ 0 with ‖d + t way‖ = radius."""
+    a, b = float((way * metric * way).sum()), float((d * metric * way).sum())
+    c = radius**2 - float((d * metric * d).sum())
+    return float((np.sqrt(b * b + a * max(c, 0.0)) - b) / a)
+
+
+def _scaled_norm(d: Array, metric: Array) -> float:
+    return float(np.sqrt((d * metric * d).sum()))
+
+
+def _divide_by_metric(values: Array, metric: Array) -> Array:
+    found: Array = np.divide(values, metric, out=np.zeros_like(values), where=metric > 0)
+    return found

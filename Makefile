@@ -27,7 +27,7 @@ demo: $(VENV)/installed  ## install into .venv, learn an RBM of the digits and e
 
 test: $(VENV)/installed-dev  ## each command, algorithm and promise once, on the compiled loops; says what it leaves out
 	$(BIN)/pytest -q -n $(WORKERS) --part quick
-	@echo "left to make test-rest: $$(grep -c :: tests/left_out.txt) longer tests (tests/left_out.txt) and the run on the NumPy loops"
+	@echo "left to make test-rest: further cases of these tests, the longer tests of tests/left_out.txt, and the run on the NumPy loops"
 
 test-rest: $(VENV)/installed-dev  ## the fast tests that `make test` leaves out, and those of the loops on the NumPy loops
 	$(BIN)/pytest -q -n $(WORKERS) --part rest
@@ -76,7 +76,7 @@ manual: $(VENV)/installed-dev  ## docs/commands, docs/man, docs/format.md and th
 	$(BIN)/python scripts/make_stubs.py
 
 picture: $(VENV)/installed-dev  ## docs/pipeline.svg, the picture at the head of the README, from the pipeline that it shows
-	$(BIN)/python scripts/make_picture.py docs/pipeline.svg
+	$(BIN)/python scripts/make_pipeline_picture.py docs/pipeline.svg
 
 digits: $(VENV)/installed-dev  ## make data/digits.h5 again from scikit-learn's copy
 	$(BIN)/pip install --quiet scikit-learn

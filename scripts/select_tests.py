@@ -1,18 +1,18 @@
 """Choose what `make test` leaves out (tests/left_out.txt), from the time that each test took.
 
     pytest -q -n 2 --junitxml times.xml
-    python scripts/select_tests.py times.xml --seconds 300
+    python scripts/select_tests.py times.xml --seconds 330
 
-Kept are, in this order and as long as `--seconds` last: the quickest test of each file, then the quickest case of each test function, then
-all other cases, the quickest first.  So every file of tests, and with it every command and algorithm, is there, and what is left out are
-further cases and the dearest functions.
+`make test` runs the first case of each test function.  Functions are left out, the dearest first, until the others take at most
+`--seconds` on one core; the quickest function of each file stays, so that every command and algorithm is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
-from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,34 +29,27 @@ def times(path: str) -> dict[str, float]:
     return found
 
 
-def kept(seconds: dict[str, float], budget: float) -> set[str]:
-    """The tests to run: quickest of each file, of each function, then the others, within the budget."""
-    files: dict[str, list[str]] = defaultdict(list)
-    functions: dict[str, list[str]] = defaultdict(list)
-    for test in sorted(seconds, key=lambda test: (seconds[test], test)):
-        files[test.partition("::")[0]].append(test)
-        functions[test.partition("[")[0]].append(test)
-    first = [group[0] for group in files.values()]
-    second = sorted((group[0] for group in functions.values()), key=lambda test: (seconds[test], test))
-    third = sorted(seconds, key=lambda test: (seconds[test], test))
-    chosen = set(first)
-    left = budget - sum(seconds[test] for test in chosen)
-    for test in (*second, *third):
-        if test not in chosen and seconds[test] <= left:
-            chosen.add(test)
-            left -= seconds[test]
-    return chosen
+def first_cases() -> dict[str, str]:
+    """The first case of each test function, in the order in which pytest finds them."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    found: dict[str, str] = {}
+    for line in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
+        if "::" in line:
+            found.setdefault(line.partition("[")[0], line)
+    return found
 
 
-def lines(seconds: dict[str, float], chosen: set[str]) -> list[str]:
-    """What is left out: a function whose cases are all left out by its name, else each case."""
-    functions: dict[str, list[str]] = defaultdict(list)
-    for test in seconds:
-        functions[test.partition("[")[0]].append(test)
-    found = []
-    for function, cases in functions.items():
-        out = [case for case in cases if case not in chosen]
-        found += [function] if len(out) == len(cases) else out
+def left_out(seconds: dict[str, float], budget: float) -> list[str]:
+    """The functions to leave out.  seconds  of the first case of each function."""
+    dearest = sorted(seconds, key=lambda function: (-seconds[function], function))
+    stay = {function.partition("::")[0]: function for function in dearest}  # the quickest of each file
+    spent, found = sum(seconds.values()), []
+    for function in dearest:
+        if spent <= budget:
+            break
+        if stay[function.partition("::")[0]] != function:
+            found.append(function)
+            spent -= seconds[function]
     return sorted(found)
 
 
@@ -66,11 +59,12 @@ def main() -> None:
     parser.add_argument("times", help="what pytest --junitxml wrote of all tests")
     parser.add_argument("--seconds", type=float, default=300.0, help="time of the tests that are kept, on one core")
     options = parser.parse_args()
-    seconds = times(options.times)
-    chosen = kept(seconds, options.seconds)
-    LIST.write_text("".join(f"{line}\n" for line in lines(seconds, chosen)), encoding="utf-8")
-    spent = sum(seconds[test] for test in chosen)
-    print(f"{len(chosen)} of {len(seconds)} tests kept, {spent:.0f} of {sum(seconds.values()):.0f} s")
+    taken = times(options.times)
+    seconds = {function: taken.get(case, 0.0) for function, case in first_cases().items()}
+    out = left_out(seconds, options.seconds)
+    LIST.write_text("".join(f"{function}\n" for function in out), encoding="utf-8")
+    spent = sum(seconds.values()) - sum(seconds[function] for function in out)
+    print(f"{len(seconds) - len(out)} of {len(seconds)} functions, {len(taken)} cases in all; {spent:.0f} of {sum(taken.values()):.0f} s")
 
 
 if __name__ == "__main__":

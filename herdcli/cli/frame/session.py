@@ -299,6 +299,10 @@ class Session:
             check(artifact)
         for line, complete in told:
             self._report_table_use(line, complete)
+        return self._remember(artifact, role, path, as_stored=as_stored)
+
+    def _remember(self, artifact: Artifact, role: str, path: str, *, as_stored: bool) -> Artifact:
+        """The artifact, with what later inputs and the record need of it remembered.  Raises DataError for values too large."""
         if artifact.kind != "dataset" or artifact.recoding:
             self.recoding = artifact.recoding
         if artifact.kind != "dataset":

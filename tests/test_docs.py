@@ -127,3 +127,13 @@ def test_a_task_of_an_array_whose_time_is_up_is_queued_again(bash, tmp_path):
 def test_links_of_the_manual_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def test_the_glossary_names_what_is_in_the_code():
+    rows = re.findall(r"^\| (.+?) \| .+? \| `(herdcli[\w.]*)` \|$", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) > 40
+    assert [term for term, _ in rows] == sorted((term for term, _ in rows), key=str.lower)
+    for term, name in rows:
+        package, _, last = name.rpartition(".")
+        found = importlib.util.find_spec(name) is not None if last.islower() else hasattr(importlib.import_module(package), last)
+        assert found, f"{term}: {name}"

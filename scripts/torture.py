@@ -22,13 +22,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torture import corpus, faults, histories, kills, lanes, mutants, parsers, races, structures, table
+from torture import corpus, faults, forked_trials, histories, mutants, parsers, races, signals, structures, table
 
-PARTS: dict[str, Callable[[Path, int], lanes.Trial]] = {
+PARTS: dict[str, Callable[[Path, int], forked_trials.Trial]] = {
     "mutants": mutants.Mutants,
     "parsers": parsers.Parsers,
     "faults": faults.Faults,
-    "kills": kills.Kills,
+    "kills": signals.Kills,
     "races": races.Races,
     "structures": structures.Structures,
     "histories": histories.Histories,
@@ -69,7 +69,7 @@ def tortured(part: str, folder: Path, root: Path, options: argparse.Namespace, s
     trial = PARTS[part](folder, options.seed)
     count, step = CHECK[part] if options.check else (options.count, 1)
     numbers = range(options.first, options.first + count * step, step)
-    for outcome in lanes.outcomes(trial, numbers, root, jobs=options.jobs, seconds=seconds):
+    for outcome in forked_trials.outcomes(trial, numbers, root, jobs=options.jobs, seconds=seconds):
         if outcome.verdict == "begun":
             done.trials += 1
             continue
@@ -98,7 +98,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as name:
             preload = f"{faults.library(Path(name))} {os.environ.get('LD_PRELOAD', '')}".strip()
             return subprocess.run([sys.executable, *sys.argv], env=os.environ | {"LD_PRELOAD": preload}, check=False).returncode
-    lanes.import_everything()
+    forked_trials.import_everything()
     with tempfile.TemporaryDirectory(prefix="torture-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
         folder, root = Path(name) / "files", Path(name) / "trials"
         folder.mkdir()

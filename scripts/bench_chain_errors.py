@@ -34,8 +34,8 @@ from real_data import FOLDER
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import HerdError
 from herdcli.markov import algorithms
+from herdcli.markov.formats import evidence as evidence_files
 from herdcli.markov.formats import network_formats as formats
-from herdcli.markov.formats import results
 from herdcli.markov.formats.bif import read_bif
 from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model import network, random_networks
@@ -111,7 +111,7 @@ def uai(name: str) -> Instance:
     """A network under its evidence."""
     path = FOLDER / "networks" / f"{name}.uai"
     given = formats.read_uai(path.read_text())
-    return "uai", name, network.condition_network(given, results.read_evidence(Path(f"{path}.evid").read_text(), given))
+    return "uai", name, network.condition_network(given, evidence_files.read_evidence(Path(f"{path}.evid").read_text(), given))
 
 
 def instances(kinds: list[str]) -> Iterator[Instance]:

@@ -26,8 +26,8 @@ from real_data import FOLDER
 from herdcli.algorithm import run_algorithm
 from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.exact.exact_algorithms import EliminationOrders, JunctionTree
+from herdcli.markov.formats import evidence as evidence_files
 from herdcli.markov.formats import network_formats as formats
-from herdcli.markov.formats import results
 from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model import network, possible_states
 from herdcli.markov.model.possible_states import TrimmedNetwork
@@ -44,7 +44,7 @@ def opened(path: Path, evidence: Path | None) -> network.Network:
     raw = path.read_bytes()
     text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
     given = formats.read_network(text, {".gz": "bif"}.get(path.suffix, path.suffix[1:]))
-    return given if evidence is None else network.condition_network(given, results.read_evidence(evidence.read_text(), given))
+    return given if evidence is None else network.condition_network(given, evidence_files.read_evidence(evidence.read_text(), given))
 
 
 def cells(given: network.Network, order: np.ndarray) -> float:

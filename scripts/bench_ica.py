@@ -55,6 +55,7 @@ from herdcli.ica import (
 from herdcli.ica.amari_distance import amari_distance
 from herdcli.ica.energy import LinearExperts
 from herdcli.ica.experts import EXPERTS
+from herdcli.ica.problem import LearningProblem
 from herdcli.rows import mixing_matrices
 
 SLOW = ((0.05, 1000), (0.025, 1000), (0.01, 2000), (0.005, 3000), (0.002, 3000))  # 10,000 updates
@@ -74,7 +75,7 @@ def seconds(function: Callable[[], object], repeats: int) -> float:
     return best
 
 
-def fitted(problem: stochastic_learning.LearningProblem) -> tuple[np.ndarray, float]:
+def fitted(problem: LearningProblem) -> tuple[np.ndarray, float]:
     """Filters of a whole fit, and its CPU seconds."""
     start = time.process_time()
     return run_algorithm(stochastic_learning.StochasticGradient(problem)).J, time.process_time() - start
@@ -165,7 +166,7 @@ def separate() -> list[Row]:
         distances, times = [], []
         for seed in range(SEEDS):
             settings = stochastic_learning.LearningSettings(algorithm=name, expert="student", density=density, seed=seed, **changes)
-            J, took = fitted(stochastic_learning.LearningProblem(Z.astype(kind), settings, product))
+            J, took = fitted(LearningProblem(Z.astype(kind), settings, product))
             distances.append(amari_distance(J @ product))
             times.append(took)
         note = f"{density}, {SEEDS} seeds: {', '.join(f'{one:.2f}' for one in distances)}"
@@ -232,7 +233,7 @@ def epoch(updates: int = 24) -> list[Row]:
     settings = stochastic_learning.LearningSettings(
         algorithm="ebm", filters=768, expert="student", rates=((0.01, 1228),), gamma_rate=1.0, weight_decay=1e-4, initial_scale=0.0
     )
-    problem = stochastic_learning.LearningProblem(Z, settings)
+    problem = LearningProblem(Z, settings)
     state = stochastic_learning.StochasticGradient(problem).init()
     with ThreadPoolExecutor(2) as pool:
         state = stochastic_learning.StochasticGradient(problem, pool.map).step(state)
@@ -272,7 +273,7 @@ def codes(updates: int = 300) -> list[Row]:
     train, test = Z[:25_000], Z[25_000:25_500]
     schedule = ((0.1, updates * 2 // 3), (0.05, updates - updates * 2 // 3))
     task = sparse_coding.SparseCodingProblem(
-        stochastic_learning.LearningProblem(train, stochastic_learning.LearningSettings(filters=128, expert="laplace", rates=schedule)),
+        LearningProblem(train, stochastic_learning.LearningSettings(filters=128, expert="laplace", rates=schedule)),
         NOISE,
     )
     begun = sparse_coding.DictionaryLearning(task).init().A.copy()

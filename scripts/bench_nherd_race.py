@@ -74,12 +74,12 @@ def judged(name: str, train: Rows, test: Rows) -> None:
     classes = int(train[1].max()) + 1
     base = Settings(scaling="online", bias=True)
     batch = MemorySource(*train).block(0)
-    whole = hyperparameter_race._examples(base, [batch], classes)
+    whole = hyperparameter_race.first_examples(base, [batch], classes)
     unit = whole.rows / float(np.sum(whole.value**2))
     found, errors = [], []
     for kind, power in product(("nherd", "arow"), hyperparameter_race.POWERS):
         settings = Settings(algorithm=kind, C=unit * 4.0**power, scaling="online", bias=True)
-        racer = hyperparameter_race._Racer.started(settings, whole, classes)
+        racer = hyperparameter_race.RacingLearner.started(settings, whole, classes)
         racer.learn_more(whole)
         found.append((racer.errors, racer.losses))
         errors.append([tested(Settings(**{**vars(settings), "passes": passes}), train, test, classes) for passes in (1, 5)])

@@ -22,7 +22,7 @@ import click
 
 from herdcli.cli.frame import shared_options
 from herdcli.cli.frame.console import Console
-from herdcli.cli.frame.declaration import ParsedType, check, click_options
+from herdcli.cli.frame.declaration import ParsedType, check, click_options, shared_option
 from herdcli.cli.frame.help_pages import place_of
 from herdcli.cli.frame.request import recorded_options
 from herdcli.cluster.cluster_spec import FORMS, ClusterOptions, parse_cluster, parse_setting
@@ -63,7 +63,6 @@ def _parse_columns(text: str) -> tuple[str, ...]:
     return names
 
 
-EXACT = shared_options.EXACT
 SIZE = Parsed("size", _parse_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
 INTERVAL = shared_options.INTERVAL.click_type
 COLUMNS = Parsed("columns", _parse_columns)  # separated by commas; those with commas in quotes
@@ -77,9 +76,7 @@ def input_argument(command: Command) -> Command:
 
 def seed_option(command: Command) -> Command:
     """--seed, stored with the result."""
-    return click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="Seed of every random number.")(
-        command
-    )
+    return shared_option("seed", shared_options.seed())(command)
 
 
 def threads_option(command: Command) -> Command:
@@ -95,21 +92,11 @@ def threads_option(command: Command) -> Command:
 
 def exact_option(command: Command) -> Command:
     """--exact: arithmetic of one rounding everywhere; the request has the field `exact`."""
-    return click.option("--exact", is_flag=True, help=EXACT)(command)
+    return shared_option("exact", shared_options.exact())(command)
 
 
-_split_option = click.option(
-    "--split",
-    metavar="TRAIN,VALID,TEST",
-    default=None,
-    help="Fractions of the rows, or counts of each class, drawn with the seed.  [default: the data set's own split, else .6,.2,.2]",
-)
-_label_option = click.option(
-    "--label",
-    default=None,
-    metavar="COLUMN",
-    help="Column of labels, or none.  [default: y or none]",
-)
+_split_option = shared_option("split", shared_options.split())
+_label_option = shared_option("label", shared_options.label())
 
 
 def column_options(command: Command) -> Command:
@@ -216,13 +203,8 @@ def data_options(command: Command) -> Command:
     """How a data set is read: its format, its labels, its split, and grey values made two-valued."""
     for option in (
         _split_option,
-        click.option(
-            "--threshold",
-            type=click.FloatRange(0, 1),
-            default=None,
-            help="Values at or above this fraction of the value range are on.",
-        ),
-        click.option("--range", "value_range", type=INTERVAL, default=None, metavar="LO,HI", help="Declare the data's value range."),
+        shared_option("threshold", shared_options.threshold()),
+        shared_option("value_range", shared_options.value_range()),
         _label_option,
         cleaning_options,
         input_format_option,
@@ -233,8 +215,7 @@ def data_options(command: Command) -> Command:
 
 def input_format_option(command: Command) -> Command:
     """--input-format, where content and suffix do not tell."""
-    choices = click.Choice(shared_options.TABLE_FORMATS)
-    return click.option("--input-format", type=choices, default=None, help="Read the input as this format.  [default: detected]")(command)
+    return shared_option("input_format", shared_options.input_format())(command)
 
 
 def checkpoint_options(command: Command) -> Command:
@@ -451,26 +432,16 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
 NETWORK_FORMATS = shared_options.NETWORK_FORMATS
 
 
-def network_format_option(command: Callable[..., object]) -> Callable[..., object]:
+def network_format_option(command: Command) -> Command:
     """--input-format of commands that read networks."""
-    return click.option(
-        "--input-format", type=click.Choice(NETWORK_FORMATS), default=None, help="Read the network as this format.  [default: detected]"
-    )(command)
+    return shared_option("input_format", shared_options.network_format())(command)
 
 
-def missing_rows_option(command: Callable[..., object]) -> Callable[..., object]:
+def missing_rows_option(command: Command) -> Command:
     """--missing-rows of commands that read networks."""
-    return click.option(
-        "--missing-rows",
-        type=click.Choice(["refuse", "uniform"]),
-        default="refuse",
-        show_default=True,
-        help="Rows of NaN in tables of a Bayesian network, as bnlearn writes for states of the parents without data.",
-    )(command)
+    return shared_option("missing_rows", shared_options.missing_rows())(command)
 
 
 def format_option(formats: tuple[str, ...]) -> Decorator:
     """--format of commands that write one of these."""
-    return click.option(
-        "--format", type=click.Choice(formats), default=None, help="Write this format.  [default: by the suffix of -o, else hdf5]"
-    )
+    return shared_option("format", shared_options.output_format(*formats))

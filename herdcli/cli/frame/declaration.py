@@ -310,17 +310,24 @@ def declarations(request: type[DataclassInstance]) -> Iterator[tuple[str, Declar
             yield each.name, declaration
 
 
+def shared_option(name: str, declared: object) -> Decorator:
+    """The decorator of a declared field, for a command whose request does not declare it yet."""
+    declaration: Declaration[object] = cast(Field[object], declared).metadata[DECLARATION]
+    return _click_option(name, declaration)
+
+
 def click_options(request: type[DataclassInstance]) -> list[Decorator]:
     """The decorators that give a command the options of its request, in their order."""
-    found: list[Decorator] = []
-    for name, declaration in declarations(request):
-        settings = cast(dict[str, Any], dict(declaration.settings))
-        typed = list(declaration.names or (f"--{name.replace('_', '-')}",))
-        negative = settings.pop("negative", None)
-        if negative is not None:
-            typed[-1] = f"{typed[-1]}/{negative}"
-        found.append(click.option(*typed, name, cls=DeclaredOption, group=declaration.group, **settings))
-    return found
+    return [_click_option(name, declaration) for name, declaration in declarations(request)]
+
+
+def _click_option(name: str, declaration: Declaration[object]) -> Decorator:
+    settings = cast(dict[str, Any], dict(declaration.settings))
+    typed = list(declaration.names or (f"--{name.replace('_', '-')}",))
+    negative = settings.pop("negative", None)
+    if negative is not None:
+        typed[-1] = f"{typed[-1]}/{negative}"
+    return click.option(*typed, name, cls=DeclaredOption, group=declaration.group, **settings)
 
 
 def check(request: DataclassInstance, session: Session) -> None:

@@ -193,3 +193,10 @@ def test_conditions_ask_for_what_the_request_has(command, name):
 
 def _params(command: str) -> list[click.Parameter]:
     return import_module(COMMANDS[command][0]).command.params
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_option_asks_beforehand_whether_a_file_can_be_read(command):
+    # between the look and the opening another run may remove its checkpoint, and an output need not be readable
+    kinds = [kind for param in _params(command) for kind in getattr(param.type, "types", [param.type])]
+    assert not [kind for kind in kinds if isinstance(kind, click.Path) and kind.readable]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from herdcli.cli.frame.declaration import Kind, parsed
+from herdcli.cli.frame.declaration import FILE_PATH, Kind, parsed
 
 
 def _parse_dimensions(text: str) -> tuple[int, ...]:
@@ -15,4 +15,4 @@ def _parse_dimensions(text: str) -> tuple[int, ...]:
 
 
 DIMENSIONS = parsed("eigen,fisher,within,between", _parse_dimensions, lambda sizes: ",".join(map(str, sizes)))
-PLOT = Kind[tuple[str, str]](click.Tuple([str, click.Path(dir_okay=False)]))  # the name of a picture, and its file
+PLOT = Kind[tuple[str, str]](click.Tuple([str, FILE_PATH]))  # the name of a picture, and its file

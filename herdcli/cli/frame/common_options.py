@@ -22,7 +22,7 @@ import click
 
 from herdcli.cli.frame import shared_options
 from herdcli.cli.frame.console import Console
-from herdcli.cli.frame.declaration import ParsedType, check, click_options, shared_option
+from herdcli.cli.frame.declaration import FILE_PATH, ParsedType, check, click_options, shared_option
 from herdcli.cli.frame.help_pages import place_of
 from herdcli.cli.frame.request import recorded_options
 from herdcli.cluster.cluster_spec import FORMS, ClusterOptions, parse_cluster, parse_setting
@@ -225,7 +225,7 @@ def checkpoint_options(command: Command) -> Command:
         click.option(
             "--trace",
             "trace_file",
-            type=click.Path(dir_okay=False),
+            type=FILE_PATH,
             default=None,
             metavar="FILE.jsonl",
             help="Write the figures of every step to this file, one JSON object per line.",
@@ -234,7 +234,7 @@ def checkpoint_options(command: Command) -> Command:
         click.option("--every", type=click.IntRange(1), default=None, metavar="N", help="Save every N steps.  [default: every 60 s]"),
         click.option(
             "--checkpoint",
-            type=click.Path(dir_okay=False),
+            type=FILE_PATH,
             default=None,
             metavar="FILE",
             help="Save the state here every minute, and when interrupted.",
@@ -296,7 +296,7 @@ def output_options(command: Command) -> Command:
     for option in (
         click.option(
             "--lock",
-            type=click.Path(dir_okay=False),
+            type=FILE_PATH,
             default=None,
             metavar="FILE",
             help="Exit with 75 at once if another run holds FILE: for cron.",

@@ -32,6 +32,9 @@ S = TypeVar("S", bound=str)
 INPUT, MODEL, LEARNING, LONG, OUTPUT = "Input", "Model", "Learning", "Long runs", "Output"  # headings of the help
 Decorator = Callable[[Callable[..., object]], Callable[..., object]]  # of a command
 DECLARATION = "declaration"  # the key in the metadata of a field
+# A file that is opened later, where an error names it: a look beforehand whether it is readable would fail for an output without that
+# permission, and for a checkpoint that another run removes meanwhile.
+FILE_PATH = click.Path(dir_okay=False, readable=False)
 
 
 class Kind(Generic[T]):
@@ -86,7 +89,7 @@ def text() -> Kind[str]:
 
 def path() -> Kind[str]:
     """The name of a file that is no folder."""
-    return Kind(click.Path(dir_okay=False))
+    return Kind(FILE_PATH)
 
 
 def choice(*names: S) -> Kind[S]:

@@ -11,6 +11,7 @@ import pytest
 from herdcli.cli.frame.declaration import (
     LEARNING,
     Condition,
+    DeclaredOption,
     OneOf,
     check,
     choice,
@@ -27,9 +28,13 @@ from herdcli.cli.frame.declaration import (
 )
 from herdcli.cli.frame.help_pages import Command, group_of
 from herdcli.cli.frame.request import as_file, recorded_options, where_changed
+from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.session_options import SessionOptions
 from herdcli.cli.main import COMMANDS
+from herdcli.cluster.cluster_spec import ClusterAddress
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
+from herdcli.shards import ShardPlace
 
 
 def _parse_pair(given: str) -> tuple[int, ...]:
@@ -178,6 +183,42 @@ def test_what_is_formatted_is_parsed_as_the_same_value(command, name):
         values.append(kind.parse(str(default)))
     for value in values:
         assert kind.parse(kind.format(value)) == value
+
+
+SESSION_VALUES = {
+    "max_memory": [1, 1500, 2_000_000, 10 * 1000**3, 3 * 1024**3],
+    "read_columns": [("a",), ("x*", "a:f", "3:7"), ("a,b", 'say "c"', "d e")],
+    "shard": [ShardPlace(2, 4)],
+    "cluster": [ClusterAddress("local", 2), ClusterAddress("running", address="tcp://127.0.0.1:8786")],
+    "cluster_options": [("queue", "long"), ("tls_ca_file", "a=b.pem")],
+    "checkpoint": ["state file"],
+}
+
+
+@pytest.mark.parametrize("name", SESSION_VALUES)
+def test_options_of_every_run_are_formatted_and_parsed_as_the_same_value(name):
+    kind = dict(declarations(SessionOptions))[name].kind
+    assert kind is not None
+    for value in SESSION_VALUES[name]:
+        assert kind.parse(kind.format(value)) == value
+
+
+@pytest.mark.parametrize(("name", "declaration"), list(declarations(SessionOptions)))
+def test_conditions_of_options_of_every_run_ask_for_what_the_session_has(name, declaration):
+    known = {*dir(Session), *(each.name for each in fields(Session))}
+    assert {condition.holds for condition in declaration.only} <= known, name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_of_every_run_are_declared(command):
+    own = [param for param in _params(command) if isinstance(param, click.Option) and param.name in dict(declarations(SessionOptions))]
+    assert [param.name for param in own if not isinstance(param, DeclaredOption)] == []
+
+
+def test_shards_of_a_fit_in_rounds_are_refused(run, small):
+    ended = run("em", small, "--shard", "1/2")
+    assert ended.code == 2
+    assert "--shard: every iteration needs all rows, so that no shard ends by itself" in ended.err
 
 
 @pytest.mark.parametrize(("command", "name"), declared())

@@ -11,10 +11,8 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 import os
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,11 +20,12 @@ import click
 
 from herdcli.cli.frame import shared_options
 from herdcli.cli.frame.console import Console
-from herdcli.cli.frame.declaration import FILE_PATH, ParsedType, check, click_options, shared_option
+from herdcli.cli.frame.declaration import Never, OptionGroup, ParsedType, check, check_options, click_options, shared_option
 from herdcli.cli.frame.help_pages import place_of
 from herdcli.cli.frame.request import recorded_options
-from herdcli.cluster.cluster_spec import FORMS, ClusterOptions, parse_cluster, parse_setting
-from herdcli.dialect import DECIMAL, RECORDED, THOUSANDS, dialect_from_options
+from herdcli.cli.frame.session_options import DECLARED, SessionOptions, option_group, own_shard_option
+from herdcli.cluster.cluster_spec import ClusterOptions
+from herdcli.dialect import RECORDED, dialect_from_options
 from herdcli.errors import BadUsage, is_unicode
 
 if TYPE_CHECKING:
@@ -45,27 +44,7 @@ Decorator = Callable[[Command], Command]
 Parsed = ParsedType
 
 
-def _parse_size(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", text.strip())
-    if not match:
-        raise ValueError("is not a size such as 500M or 2G")
-    number, unit, binary = match.groups()
-    size = int(float(number) * (1024 if binary else 1000) ** " kMGT".index(unit or " "))
-    if size == 0:
-        raise ValueError("must be above 0")
-    return size
-
-
-def _parse_columns(text: str) -> tuple[str, ...]:
-    names = tuple(cell.strip() for cell in next(csv.reader([text], skipinitialspace=True), []) if cell.strip())
-    if not names:
-        raise ValueError("names no column")
-    return names
-
-
-SIZE = Parsed("size", _parse_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
 INTERVAL = shared_options.INTERVAL.click_type
-COLUMNS = Parsed("columns", _parse_columns)  # separated by commas; those with commas in quotes
 PENALTY = shared_options.PENALTY.click_type
 
 
@@ -79,117 +58,33 @@ def seed_option(command: Command) -> Command:
     return shared_option("seed", shared_options.seed())(command)
 
 
-def threads_option(command: Command) -> Command:
-    """-j/--threads: workers; the result does not depend on it."""
-    return click.option(
-        "-j",
-        "--threads",
-        type=click.IntRange(1),
-        default=None,
-        help="Worker threads; any number gives the same result.",
-    )(command)
-
-
 def exact_option(command: Command) -> Command:
     """--exact: arithmetic of one rounding everywhere; the request has the field `exact`."""
     return shared_option("exact", shared_options.exact())(command)
 
 
+column_options = option_group("read_columns", "drop_columns", "split_column")  # which columns are read, and which has the split
+cleaning_options = option_group(  # what becomes of gaps and text, and how text and the numbers in it are written
+    *("thousands", "decimal", "percent", "currency", "encoding"),
+    *("missing", "categorical", "layer", "read_columns", "drop_columns", "split_column"),
+)
+weights_option = option_group("weights_column")  # of commands that learn from weighted rows, whose request has no field for it
+threads_option = option_group("threads")
+checkpoint_options = option_group("checkpoint", "every", "resume", "trace_file", "dry_run")  # for long work
+cluster_options = option_group("cluster", "cluster_options", "retries", "mixed")  # of work that other processes can share
+output_options = option_group("output", "no_clobber", "lock")
+common_options = option_group("quiet", "verbose", "debug", "max_memory")
+
+
+def refuse_shards(why: str, hint: str) -> OptionGroup:
+    """--shard of commands whose work does not divide into parts that end by themselves: refused, with what to do in its place."""
+    return own_shard_option("Refused: shards cannot divide this.", only=Never(f"--shard: {why}", hint), hidden=True)
+
+
+ITERATED, WORKERS = "every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"
+IN_ROUNDS = refuse_shards(ITERATED, WORKERS)
 _split_option = shared_option("split", shared_options.split())
 _label_option = shared_option("label", shared_options.label())
-
-
-def column_options(command: Command) -> Command:
-    """--columns, --drop and --split-column: which columns are read, and which says what a row is for."""
-    for option in (
-        click.option(
-            "--split-column",
-            "split_column",
-            metavar="COLUMN",
-            default=None,
-            help="Column of the table with train, valid and test, or 0, 1 and 2; none: there is none.",
-        ),
-        click.option(
-            "--drop",
-            "drop_columns",
-            type=COLUMNS,
-            default=(),
-            metavar="NAME,…",
-            help="Leave these columns out: names, patterns (x*), ranges (a:f), places from 1 (3:7).",
-        ),
-        click.option(
-            "--columns",
-            "read_columns",
-            type=COLUMNS,
-            default=(),
-            metavar="NAME,…",
-            help="Read these columns alone: names, patterns (x*), ranges (a:f), places from 1 (3:7).",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def dialect_options(command: Command) -> Command:
-    """--thousands, --decimal, --percent, --currency and --encoding: how text and the numbers in it are written."""
-    for option in (
-        click.option(
-            "--encoding", default=None, metavar="NAME", help="Encoding of text, as latin-1 or utf-16.  [default: utf-8, or guessed]"
-        ),
-        click.option("--currency", is_flag=True, help="Read $1.50 as 1.5, and (1.50) as -1.5."),
-        click.option("--percent", is_flag=True, help="Read 12 % as 0.12."),
-        click.option(
-            "--decimal",
-            type=click.Choice(DECIMAL),
-            default=None,
-            metavar="MARK",
-            help="Mark before the fraction: . or ,  [default: as the text looks]",
-        ),
-        click.option(
-            "--thousands",
-            type=click.Choice(THOUSANDS),
-            default=None,
-            metavar="MARK",
-            help="Mark between groups of digits: , . ' or ' ' for any blank.  [default: none]",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def cleaning_options(command: Command) -> Command:
-    """Options of columns; --missing, --categorical and --layer: what becomes of gaps and text, and which layer of AnnData is read."""
-    for option in (
-        column_options,
-        click.option("--layer", default=None, metavar="NAME", help="AnnData: read this layer instead of X."),
-        click.option(
-            "--categorical",
-            type=click.Choice(["auto", "none"]),
-            default="auto",
-            show_default=True,
-            help="Text columns: a 0/1 column for each value (auto), or leave them out (none).",
-        ),
-        click.option(
-            "--missing",
-            type=click.Choice(["drop", "mean"]),
-            default=None,
-            help="Rows with missing values: drop them, or fill the gaps with the training rows' column means.",
-        ),
-        dialect_options,
-    ):
-        command = option(command)
-    return command
-
-
-def weights_option(command: Command) -> Command:
-    """--weights of commands that learn from weighted rows, whose request knows nothing of it."""
-    return click.option(
-        "--weights",
-        "weights_column",
-        metavar="COLUMN",
-        default=None,
-        help="Column of the table with the rows' weights; none: no weights.",
-    )(command)
 
 
 def table_options(command: Command) -> Command:
@@ -218,114 +113,6 @@ def input_format_option(command: Command) -> Command:
     return shared_option("input_format", shared_options.input_format())(command)
 
 
-def checkpoint_options(command: Command) -> Command:
-    """For long work: --checkpoint, --every, --resume (a killed run goes on to the same bytes), --dry-run."""
-    for option in (
-        click.option("--dry-run", is_flag=True, help="Check the input, print the time and memory needed, and stop."),
-        click.option(
-            "--trace",
-            "trace_file",
-            type=FILE_PATH,
-            default=None,
-            metavar="FILE.jsonl",
-            help="Write the figures of every step to this file, one JSON object per line.",
-        ),
-        click.option("--resume", is_flag=True, help="Resume from the checkpoint, if there is one."),
-        click.option("--every", type=click.IntRange(1), default=None, metavar="N", help="Save every N steps.  [default: every 60 s]"),
-        click.option(
-            "--checkpoint",
-            type=FILE_PATH,
-            default=None,
-            metavar="FILE",
-            help="Save the state here every minute, and when interrupted.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def cluster_options(command: Command) -> Command:
-    """--cluster, --cluster-option, --retries and --mixed, of commands whose work can be dealt to other processes."""
-    for option in (
-        click.option("--mixed", is_flag=True, help="--cluster: take workers whose BLAS differs, as may the last digits."),
-        click.option(
-            "--retries",
-            type=click.IntRange(0),
-            default=3,
-            show_default=True,
-            help="--cluster: how often a unit that failed is tried again.",
-        ),
-        click.option(
-            "--cluster-option",
-            "cluster_options",
-            type=Parsed("key=value", parse_setting),
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="--cluster: a setting of the cluster, as queue=long or tls-ca-file=ca.pem; repeatable.",
-        ),
-        click.option(
-            "--cluster",
-            type=Parsed("where", parse_cluster),
-            default=None,
-            metavar="WHERE",
-            help=f"Deal the work to Dask workers: {FORMS}.  The output is that of one run.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def refuse_shards(why: str, hint: str) -> Decorator:
-    """--shard of commands whose work does not divide into parts that end by themselves: refused, with what to do in its place."""
-
-    def refuse(context: click.Context, param: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            raise BadUsage(f"--shard: {why}", hint=hint)
-
-    return click.option(
-        "--shard", hidden=True, expose_value=False, callback=refuse, metavar="I/N", help="Refused: shards cannot divide this."
-    )
-
-
-ITERATED, WORKERS = "every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"
-IN_ROUNDS = refuse_shards(ITERATED, WORKERS)
-
-
-def output_options(command: Command) -> Command:
-    """-o, -n and --lock."""
-    for option in (
-        click.option(
-            "--lock",
-            type=FILE_PATH,
-            default=None,
-            metavar="FILE",
-            help="Exit with 75 at once if another run holds FILE: for cron.",
-        ),
-        click.option("-n", "--no-clobber", is_flag=True, help="Refuse to replace an existing output (exit 73)."),
-        click.option("-o", "--output", default="-", metavar="FILE", help="Where the result goes.  [default: stdout]"),
-    ):
-        command = option(command)
-    return command
-
-
-def common_options(command: Command) -> Command:
-    """-q, -v, --debug, --max-memory."""
-    for option in (
-        click.option(
-            "--max-memory",
-            type=SIZE,
-            default=None,
-            metavar="SIZE",
-            help="Most that may be resident, as 2G, and declared by what is read whole.  [default: half of what is free may be declared]",
-        ),
-        click.option("--debug", is_flag=True, help="Show a traceback with an error."),
-        click.option("-v", "--verbose", is_flag=True, help="Print more on stderr."),
-        click.option("-q", "--quiet", is_flag=True, help="Print only errors."),
-    ):
-        command = option(command)
-    return command
-
-
 def default_threads() -> int:
     """HERD_THREADS, SLURM_CPUS_PER_TASK, else the cores this process may run on."""
     for variable in ("HERD_THREADS", "SLURM_CPUS_PER_TASK"):
@@ -337,13 +124,9 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def _cluster_options(options: dict[str, Any]) -> ClusterOptions | None:
-    """The workers that were asked for, of commands that have the option."""
-    where, more = options.pop("cluster", None), options.pop("cluster_options", ())
-    retries, mixed = options.pop("retries", 3), options.pop("mixed", False)
-    if where is None:
-        return None
-    return ClusterOptions(where, more, retries, mixed)
+def _session_options(options: dict[str, Any]) -> SessionOptions:
+    """The options that are no part of the request, taken out of those of a command; the default of each that the command lacks."""
+    return SessionOptions(**{name: options.pop(name, declaration.default) for name, declaration in DECLARED.items()})
 
 
 def _require_unicode(parameters: Mapping[str, object]) -> None:
@@ -364,39 +147,45 @@ def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
             raise click.BadParameter("nan is no number", ctx=ctx, param=param)
     command = ctx.info_name or ""
     given = {name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE}
-    quiet, verbose = options.pop("quiet"), options.pop("verbose")
-    options.pop("debug")
-    common = {
-        "output": options.pop("output", "-"),
-        "clobber": not options.pop("no_clobber", False),
-        "threads": options.pop("threads", None) or default_threads(),
-        "max_memory": options.pop("max_memory"),
-        "checkpoint": options.pop("checkpoint", None),
-        "every": options.pop("every", None),
-        "resume": options.pop("resume", False),
-        "dry_run": options.pop("dry_run", False),
-        "lock": options.pop("lock", None),
-        "shard": options.pop("shard", None),
-        "cluster": _cluster_options(options),
-        "missing": options.pop("missing", None),
-        "categorical": options.pop("categorical", None),
-        "layer": options.pop("layer", None),
-        "read_columns": options.pop("read_columns", None) or (),
-        "drop_columns": options.pop("drop_columns", None) or (),
-        "split_column": options.pop("split_column", None),
-        "weights_column": options.pop("weights_column", None),
-        "dialect": dialect_from_options({name: options.pop(name, None) for name in RECORDED}),
-        "savable": "checkpoint" in ctx.params,
-        "trace_file": options.pop("trace_file", None),
-    }
+    shared = _session_options(options)
     asked = kind(**options)
     if hasattr(asked, "resolved"):
         asked = asked.resolved(frozenset(given))
-    _require_unicode(recorded_options(asked) | {name: common[name] for name in ("missing", "categorical", "layer")})
-    console = Console(command, -1 if quiet else int(verbose))
+    _require_unicode(recorded_options(asked) | {name: getattr(shared, name) for name in ("missing", "categorical", "layer")})
+    console = Console(command, -1 if shared.quiet else int(shared.verbose))
     if isinstance(ctx.obj, list):
         console.warned = ctx.obj  # of a caller in this process
-    return Session(command=command, console=console, request=asked, given=given, **common), asked
+    cluster = None
+    if shared.cluster is not None:
+        cluster = ClusterOptions(shared.cluster, shared.cluster_options, shared.retries, shared.mixed)
+    session = Session(
+        command=command,
+        console=console,
+        request=asked,
+        given=given,
+        output=shared.output,
+        clobber=not shared.no_clobber,
+        threads=shared.threads or default_threads(),
+        max_memory=shared.max_memory,
+        checkpoint=shared.checkpoint,
+        every=shared.every,
+        resume=shared.resume,
+        dry_run=shared.dry_run,
+        lock=shared.lock,
+        shard=shared.shard,
+        cluster=cluster,
+        missing=shared.missing,
+        categorical=shared.categorical if "categorical" in ctx.params else None,
+        layer=shared.layer,
+        read_columns=shared.read_columns or (),
+        drop_columns=shared.drop_columns or (),
+        split_column=shared.split_column,
+        weights_column=shared.weights_column,
+        dialect=dialect_from_options({name: getattr(shared, name) for name in RECORDED}),
+        savable="checkpoint" in ctx.params,
+        trace_file=shared.trace_file,
+    )
+    return session, asked
 
 
 def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
@@ -405,6 +194,8 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
     request  the frozen dataclass whose fields are the command's own options; `resolved`, where it has one, fills in what depends on
              other options.
     """
+
+    shared = [each for group in (*groups, common_options) if isinstance(group, OptionGroup) for each in group.declared.items()]
 
     def decorate(function: Command) -> Command:
         @functools.wraps(function)
@@ -416,12 +207,14 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
             common = {name: getattr(session, name) for name in file_registry.OF_EVERY_RUN if name in context.params}
             file_registry.refuse_conflicts(file_registry.register_files(context.command, asked, common))
             with session:
+                check_options(shared, session, session)
                 check(asked, session)
                 return function(session, asked)
 
         vars(wrapped)["request"] = request  # for whoever makes a stage of a history again
         command: Command = wrapped
-        for group in (common_options, *reversed(groups), *reversed(click_options(request))):
+        decorators: list[Decorator] = [*click_options(request), *groups, common_options]
+        for group in reversed(decorators):
             command = group(command)
         vars(command)["__click_params__"].sort(key=lambda param: -place_of(param))  # click takes them from the last one
         return command

@@ -14,7 +14,7 @@ the text that makes a value (`Kind.format`), and the warning or the refusal wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
@@ -126,6 +126,17 @@ class Condition:
         return self.why
 
 
+class Never(Condition):
+    """A condition that nothing meets: the option is there to be refused.  refusal, hint: of the error."""
+
+    def __init__(self, refusal: str, hint: str) -> None:
+        super().__init__("", refusal=refusal, hint=hint)
+
+    def is_met(self, asked: object) -> bool:
+        """Never."""
+        return False
+
+
 class OneOf(Condition):
     """Options of some values of another option: `OneOf("algorithm", "bp", "gbp")`; the warning names the value that was chosen.
 
@@ -173,9 +184,15 @@ class Declaration(Generic[T]):
     """What a field says of its option: the settings of click's, its kind, its place in the help, and where it has an effect."""
 
     def __init__(
-        self, kind: Kind[T] | None, names: tuple[str, ...], settings: Mapping[str, object], group: str, only: tuple[Condition, ...]
+        self,
+        kind: Kind[T] | None,
+        names: tuple[str, ...],
+        settings: Mapping[str, object],
+        group: str,
+        only: tuple[Condition, ...],
+        default: object = None,
     ) -> None:
-        self.kind, self.names, self.settings, self.group, self.only = kind, names, settings, group, only
+        self.kind, self.names, self.settings, self.group, self.only, self.default = kind, names, settings, group, only, default
 
     def typed_name(self, field_name: str) -> str:
         """The long name that is typed, with its dashes."""
@@ -233,6 +250,7 @@ def option(
     metavar: str | None = None,
     only: tuple[Condition, ...] | Condition = (),
     record: object = None,
+    hidden: bool = False,
 ) -> T | None: ...
 def option(
     kind: Kind[T],
@@ -246,6 +264,7 @@ def option(
     only: tuple[Condition, ...] | Condition = (),
     record: object = None,
     shown: bool = True,
+    hidden: bool = False,
 ) -> T | None:
     """A field whose option takes one value.
 
@@ -253,15 +272,18 @@ def option(
     default  the value without the option; `shown` in the help.
     resolved the value without the option depends on other options: `Request.resolved` fills it in.
     record   what a history has of it: a field of `frame.request` (as_file(), where_changed(…), …); None: the value.
+    hidden   the help does not list it.
     """
     settings: dict[str, object] = {"type": kind.click_type, "help": help, "default": default, "metavar": metavar, "required": required}
+    settings["hidden"] = hidden
     if default is not None:
-        plain = isinstance(default, (int, float, str))
+        plain = isinstance(default, (float, str)) or (isinstance(default, int) and kind.format(default) == str(default))
         settings |= {"default": default if plain else kind.format(default), "show_default": shown}
-    declared: T | None = _declared(Declaration(kind, names, settings, group, _as_tuple(only)), record)
+    declared: T | None = _declared(Declaration(kind, names, settings, group, _as_tuple(only), default), record)
     return declared
 
 
+@overload
 def flag(
     *names: str,
     help: str,
@@ -270,12 +292,35 @@ def flag(
     group: str = MODEL,
     only: tuple[Condition, ...] | Condition = (),
     record: object = None,
-) -> bool:
-    """A field whose option takes no value.  negative: the name that switches it off."""
+) -> bool: ...
+@overload
+def flag(
+    *names: str,
+    help: str,
+    default: None,
+    negative: str | None = None,
+    group: str = MODEL,
+    only: tuple[Condition, ...] | Condition = (),
+    record: object = None,
+) -> bool | None: ...
+def flag(
+    *names: str,
+    help: str,
+    default: bool | None = False,
+    negative: str | None = None,
+    group: str = MODEL,
+    only: tuple[Condition, ...] | Condition = (),
+    record: object = None,
+) -> bool | None:
+    """A field whose option takes no value.
+
+    default   None: what is done where nothing was typed depends on other options.
+    negative  the name that switches it off.
+    """
     settings: dict[str, object] = {"is_flag": True, "default": default, "help": help}
     if negative is not None:
-        settings |= {"negative": negative, "show_default": True}
-    declared: bool = _declared(Declaration[bool](None, names, settings, group, _as_tuple(only)), record)
+        settings |= {"negative": negative, "show_default": default is not None}
+    declared: bool | None = _declared(Declaration[bool](None, names, settings, group, _as_tuple(only), default), record)
     return declared
 
 
@@ -290,7 +335,7 @@ def repeated(
 ) -> tuple[T, ...]:
     """A field whose option may be repeated."""
     settings = {"type": kind.click_type, "help": help, "multiple": True, "metavar": metavar}
-    declared: tuple[T, ...] = _declared(Declaration(kind, names, settings, group, _as_tuple(only)), record)
+    declared: tuple[T, ...] = _declared(Declaration(kind, names, settings, group, _as_tuple(only), ()), record)
     return declared
 
 
@@ -313,10 +358,28 @@ def declarations(request: type[DataclassInstance]) -> Iterator[tuple[str, Declar
             yield each.name, declaration
 
 
+def declaration_of(declared: object) -> Declaration[object]:
+    """The declaration in a field that `option`, `flag` or `repeated` made."""
+    declaration: Declaration[object] = cast(Field[object], declared).metadata[DECLARATION]
+    return declaration
+
+
 def shared_option(name: str, declared: object) -> Decorator:
     """The decorator of a declared field, for a command whose request does not declare it yet."""
-    declaration: Declaration[object] = cast(Field[object], declared).metadata[DECLARATION]
-    return _click_option(name, declaration)
+    return _click_option(name, declaration_of(declared))
+
+
+class OptionGroup:
+    """Options of many commands that are no part of a request, as one decorator.  declared: by the names of their parameters."""
+
+    def __init__(self, declared: dict[str, Declaration[object]]) -> None:
+        self.declared = declared
+
+    def __call__(self, command: Callable[..., object]) -> Callable[..., object]:
+        """The command with these options."""
+        for name, declaration in reversed(self.declared.items()):
+            command = _click_option(name, declaration)(command)
+        return command
 
 
 def click_options(request: type[DataclassInstance]) -> list[Decorator]:
@@ -334,15 +397,23 @@ def _click_option(name: str, declaration: Declaration[object]) -> Decorator:
 
 
 def check(request: DataclassInstance, session: Session) -> None:
-    """Warn of each option that was typed and has no effect.  Raises BadUsage where one is refused."""
+    """Warn of each option of a request that was typed and has no effect.  Raises BadUsage where one is refused."""
+    check_options(declarations(type(request)), request, session)
+
+
+def check_options(declared: Iterable[tuple[str, Declaration[object]]], asked: object, session: Session) -> None:
+    """Warn of each of these options that was typed and has no effect.  Raises BadUsage where one is refused.
+
+    asked  has the properties that the conditions name.
+    """
+    typed = [(name, declaration) for name, declaration in declared if name in session.given]
     unmet = [
-        (name, next((condition for condition in declaration.only if not condition.is_met(request)), None))
-        for name, declaration in declarations(type(request))
-        if name in session.given
+        (name, condition)
+        for name, declaration in typed
+        if (condition := next((each for each in declaration.only if not each.is_met(asked)), None)) is not None
     ]
     for _, condition in unmet:
-        if condition is not None and condition.refusal:
+        if condition.refusal:
             raise BadUsage(condition.refusal, hint=condition.hint)
     for name, condition in unmet:
-        if condition is not None:
-            session.ignored(name, condition.reason(request))
+        session.ignored(name, condition.reason(asked))

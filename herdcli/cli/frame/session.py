@@ -138,12 +138,6 @@ class Session:
             if self.checkpoint is not None:
                 self._lock_checkpoint(self.checkpoint, held)
             self._held = held.pop_all()
-        for option in ("every", "resume") if self.checkpoint is None else ():
-            self.ignored(option, "without --checkpoint")
-        for option in ("cluster_options", "retries", "mixed") if self.cluster is None else ():
-            self.ignored(option, "without --cluster")
-        if self.cluster is not None and self.shard is not None:
-            raise BadUsage("--cluster makes all shards, --shard one of them", hint="leave out one of them")
         return self
 
     def _lock_checkpoint(self, path: str, held: ExitStack) -> None:
@@ -216,6 +210,11 @@ class Session:
     def exact(self) -> bool:
         """Whether the command was asked for arithmetic that is the same everywhere."""
         return bool(getattr(self.request, "exact", False))
+
+    @property
+    def is_undivided(self) -> bool:
+        """Whether at most one of --shard and --cluster divides the run."""
+        return self.shard is None or self.cluster is None
 
     @property
     def place(self) -> ShardPlace:

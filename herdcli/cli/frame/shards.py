@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from herdcli.cli.frame.common_options import Command, Parsed, cluster_options
 from herdcli.cli.frame.request import request_from_record
+from herdcli.cli.frame.session_options import option_group, own_shard_option
 from herdcli.errors import BadUsage, DataError, NoInput
 from herdcli.kinds import KINDS
 from herdcli.parts import import_named
-from herdcli.shards import Shard, join_shards, parse_shard
+from herdcli.shards import Shard, join_shards
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -27,27 +27,10 @@ if TYPE_CHECKING:
 
 Finish = Callable[["Session", Any, Any, Any], None]
 
-
-def shard_option(command: Command) -> Command:
-    """--shard and --cluster, of commands that do several independent units of work."""
-    return click.option(
-        "--shard",
-        type=Parsed("i/n", parse_shard),
-        default=None,
-        metavar="I/N",
-        help="Do every N-th unit of work, starting with the I-th, and write a shard; herd merge joins all N.",
-    )(cluster_options(command))
-
-
-def row_shard_option(command: Command) -> Command:
-    """--shard of a command that makes rows of rows: what shards make are rows that follow each other, and no merge is needed."""
-    return click.option(
-        "--shard",
-        type=Parsed("i/n", parse_shard),
-        default=None,
-        metavar="I/N",
-        help="The I-th of N equal stretches of the rows alone; all N files in quotes, 'rows-*.parquet', are one input.",
-    )(command)
+shard_option = option_group("shard", "cluster", "cluster_options", "retries", "mixed")  # of several independent units of work
+row_shard_option = own_shard_option(  # of a command that makes rows of rows: its shards follow each other, and no merge is needed
+    "The I-th of N equal stretches of the rows alone; all N files in quotes, 'rows-*.parquet', are one input."
+)
 
 
 def refuse_shards(session: Session, hint: str) -> None:

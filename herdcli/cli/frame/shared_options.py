@@ -7,6 +7,9 @@ class Request:
 
 from __future__ import annotations
 
+import csv
+import re
+
 from herdcli.cli.frame.declaration import (
     INPUT,
     LEARNING,
@@ -43,6 +46,33 @@ def _parse_interval(text: str) -> tuple[float, float]:
     return limits
 
 
+def _parse_size(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", text.strip())
+    if not match:
+        raise ValueError("is not a size such as 500M or 2G")
+    number, unit, binary = match.groups()
+    size = int(float(number) * (1024 if binary else 1000) ** " kMGT".index(unit or " "))
+    if size == 0:
+        raise ValueError("must be above 0")
+    return size
+
+
+def _format_size(size: int) -> str:
+    unit, factor = next((unit, 1000**power) for power, unit in ((4, "T"), (3, "G"), (2, "M"), (1, "k"), (0, "")) if not size % 1000**power)
+    return f"{size // factor}{unit}"
+
+
+def _parse_columns(text: str) -> tuple[str, ...]:
+    names = tuple(cell.strip() for cell in next(csv.reader([text], skipinitialspace=True), []) if cell.strip())
+    if not names:
+        raise ValueError("names no column")
+    return names
+
+
+def _format_columns(names: tuple[str, ...]) -> str:
+    return ",".join('"{}"'.format(name.replace('"', '""')) if any(mark in name for mark in ',"\n\r') else name for name in names)
+
+
 def _parse_penalty(text: str) -> float | str:
     if text == "auto":
         return text
@@ -60,6 +90,8 @@ def _format_penalty(penalty: float | str) -> str:
 
 
 PENALTY = parsed("auto|float", _parse_penalty, _format_penalty)
+SIZE = parsed("size", _parse_size, _format_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
+COLUMNS = parsed("columns", _parse_columns, _format_columns)  # separated by commas; those with commas in quotes
 INTERVAL = parsed("lo,hi", _parse_interval, lambda limits: ",".join(map(format_number, limits)))
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.common_options import SIZE, stage, threads_option
+from herdcli.cli.frame.common_options import stage, threads_option
 from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import input_file, unrecorded
+from herdcli.cli.frame.shared_options import SIZE
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
@@ -56,7 +57,12 @@ class Request:
     help="Most time that --rerun may take for each FILE.",
 )
 @click.option(
-    "--max-disk", type=SIZE, default="10G", show_default=True, metavar="SIZE", help="Most bytes that --rerun may write, into $TMPDIR."
+    "--max-disk",
+    type=SIZE.click_type,
+    default="10G",
+    show_default=True,
+    metavar="SIZE",
+    help="Most bytes that --rerun may write, into $TMPDIR.",
 )
 @stage(Request, threads_option)
 def command(session: Session, request: Request) -> int:

@@ -7,10 +7,45 @@ is first used, and must be whole then: a part that lacks something is refused an
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from herdcli.errors import IncompletePart
+
+Part = TypeVar("Part")
+
+
+class Line(Protocol):
+    """A line of a table."""
+
+    @property
+    def path(self) -> str:
+        """The dotted path of a class."""
+        ...
+
+
+class Parts(Mapping[str, Part]):
+    """The parts of a table by their names, each imported and made when it is first asked for; all are of one class, `base`."""
+
+    def __init__(self, table: Mapping[str, Line], base: Any) -> None:
+        self._table, self._base = table, base
+        self._made: dict[str, tuple[Line, Part]] = {}
+
+    def __getitem__(self, name: str) -> Part:
+        entry = self._table[name]
+        if self._made.get(name, (None,))[0] is not entry:
+            self._made[name] = entry, resolve(entry.path, self._base)
+        return self._made[name][1]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
 
 
 def import_named(path: str) -> Any:

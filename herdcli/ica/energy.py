@@ -17,12 +17,12 @@ from typing import Protocol
 import numpy as np
 
 from herdcli import fast
-from herdcli.ica.experts import EXPERTS, Expert, combine_experts
+from herdcli.ica.densities.base import Expert
+from herdcli.ica.experts import EXPERTS, combine_experts
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 NARROW = 4096  # filters times dimensions up to which the compiled leapfrog steps are faster than two matrix products
-COMPILED = {"student": 0, "logistic": 1, "laplace-smooth": 2}  # the numbers of fast.expert_energy
 MANIFOLD_ROWS = 64  # rows whose D × D matrices are held at one time
 
 
@@ -87,11 +87,11 @@ class LinearExperts:
 
     def energy(self, z: Array) -> Array:
         u = z @ self.J.T
-        if u.dtype != np.float32 or self.expert.name not in COMPILED:
+        if u.dtype != np.float32 or self.expert.loop is None:
             result: Array = (self.gamma * self.expert.energy(u)).sum(axis=1, dtype=np.float64)
             return result
         found = np.empty(len(z))
-        fast.expert_energy(u, self.gamma, COMPILED[self.expert.name], found)
+        fast.expert_energy(u, self.gamma, self.expert.loop, found)
         return found
 
     def slope(self, z: Array) -> tuple[Array, Array]:
@@ -100,8 +100,8 @@ class LinearExperts:
         return u, self._weighted_slope(u.copy())
 
     def _weighted_slope(self, u: Array) -> Array:
-        if u.dtype == np.float32 and self.expert.name in COMPILED:
-            fast.expert_slope(u, self.gamma, COMPILED[self.expert.name])
+        if u.dtype == np.float32 and self.expert.loop is not None:
+            fast.expert_slope(u, self.gamma, self.expert.loop)
             return u
         result: Array = self.gamma * self.expert.slope(u)
         return result
@@ -123,11 +123,11 @@ class LinearExperts:
         return slope.T @ z, by_gamma
 
     def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
-        if z.dtype != np.float32 or self.expert.name not in COMPILED:
+        if z.dtype != np.float32 or self.expert.loop is None:
             return leapfrog(self, z, momentum, epsilon, steps)
-        number, (M, D) = COMPILED[self.expert.name], self.J.shape
+        number, (M, D) = self.expert.loop, self.J.shape
         if M * D <= NARROW and M <= 2 * D:
-            return self._leapfrog_compiled(z, momentum, epsilon, steps)
+            return self._leapfrog_compiled(z, momentum, epsilon, steps, number)
         z, momentum = z.copy(), momentum.copy()
         u, down = np.empty((len(z), M), dtype=np.float32), np.empty_like(z)
         for t in range(steps + 1):
@@ -141,7 +141,7 @@ class LinearExperts:
                 z += down
         return z, momentum
 
-    def _leapfrog_compiled(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+    def _leapfrog_compiled(self, z: Array, momentum: Array, epsilon: float, steps: int, number: int) -> tuple[Array, Array]:
         """By compiled steps of the outputs."""
         M, D = self.J.shape
         J, gamma = self.J, self.gamma
@@ -152,7 +152,7 @@ class LinearExperts:
         start = np.concatenate([z, momentum]) @ J.T
         sums = np.empty((2 * n, len(J)), dtype=np.float32)
         scratch = np.empty(fast.leapfrog_scratch(len(J)), dtype=np.float32)
-        fast.leapfrog(start[:n], start[n:], J @ J.T, gamma, COMPILED[self.expert.name], epsilon, steps, sums[:n], sums[n:], scratch)
+        fast.leapfrog(start[:n], start[n:], J @ J.T, gamma, number, epsilon, steps, sums[:n], sums[n:], scratch)
         down = sums @ J
         # Momenta change by multiples of J' alone: after the kick at step t k_t = k − J'a_t, a_t the slopes so far times their steps, and z
         # moves by ε Σ_t k_t = ε (L k − J'Σ a_t).  The loop has a_L and Σ_{t<L} a_t; it needs Jz, Jk and JJ' only.

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.ica.experts import EXPERTS, Expert, combine_experts, density_names
+from herdcli.ica.densities.base import Expert
+from herdcli.ica.experts import EXPERTS, combine_experts, density_names
 from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, Statistics, Sums, total_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -53,7 +54,7 @@ class LikelihoodSums(Statistics):
         energy, slopes, curvature = np.zeros(1), np.zeros((M, M)), np.zeros((M, M))
         for start in range(0, len(block.X), size):
             u = self.J @ columns[:, start : start + size]
-            found, slope, curved = expert_derivatives(expert, u) if below is None else mixed_derivatives(below, u)
+            found, slope, curved = expert.derivatives(u) if below is None else mixed_derivatives(below, u)
             energy += found
             slopes += slope @ u.T
             curvature += curved @ (u * u).T
@@ -70,26 +71,9 @@ def evaluate_likelihood(source: BlockSource, rows: int, at: LikelihoodSums, gamm
     return LikelihoodEvaluation(loss, gamma * sums["slopes"] / rows - np.eye(M), gamma * sums["curvature"] / rows)
 
 
-def expert_derivatives(expert: Expert, u: Array) -> tuple[float, Array, Array]:
-    """Σ E, E' and E'' of a block.  tanh and log cosh share what they can."""
-    if expert.name not in ("logistic", "laplace-smooth"):
-        return float(expert.energy(u).sum()), expert.slope(u), expert.curvature(u)
-    half = 0.5 if expert.name == "logistic" else 1.0  # E = (1/half) log cosh(half u) + const
-    size = np.abs(u)
-    size *= -2.0 * half
-    decay = np.exp(size)
-    slope = np.copysign((1.0 - decay) / (1.0 + decay), u)
-    # log cosh(v) = |v| + log(1 + e^{−2|v|}) − log 2, and the logistic energy is 2 log cosh(u/2) + 2 log 2
-    total = -0.5 * float(size.sum()) + float(np.log1p(decay, out=decay).sum())
-    if half == 1.0:
-        total -= u.size * np.log(2.0)
-        return total, slope, 1.0 - slope * slope
-    return 2.0 * total, slope, 0.5 * (1.0 - slope * slope)
-
-
 def mixed_derivatives(below: Array, u: Array) -> tuple[float, Array, Array]:
     """The same of outputs u (M, b), bimodal in the rows `below` and sech in the others: E = u²/2 − log cosh u has what sech lacks."""
-    _, slope, curved = expert_derivatives(EXPERTS[SUPER], u)
+    _, slope, curved = EXPERTS[SUPER].derivatives(u)
     size = np.abs(u)
     energies = (size + np.log1p(np.exp(-2.0 * size))).sum(axis=1) - u.shape[1] * np.log(2.0)
     energies[below] = 0.5 * np.square(u[below]).sum(axis=1) - energies[below]

@@ -25,6 +25,7 @@ import numpy as np
 from herdcli.algorithm import HasStateShapes, RunProgress
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import likelihood
+from herdcli.ica.expert_table import SEPARATING, TABLE
 from herdcli.ica.experts import AUTO, check_integrable, density_names, density_signs
 from herdcli.ica.likelihood import SUPER, LikelihoodEvaluation, LikelihoodSums, thinned_rows
 from herdcli.ica.model import Trace
@@ -35,7 +36,7 @@ from herdcli.numerics.lbfgs import apply_inverse_hessian
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
-DENSITIES = ("logistic", "student", "laplace-smooth", "bimodal")
+DENSITIES = tuple(name for name in SEPARATING if TABLE[name].smooth)
 THINNED = 8192  # rows of the first optimisation, where there are twice as many or more
 CHOSEN_BY = 2 * THINNED  # rows, spread over all of them, that a sign is looked at with
 LOOKED = (10, 5)  # signs are looked at after each of so many steps, then every so many, and at the end

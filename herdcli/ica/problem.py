@@ -65,6 +65,11 @@ class LearningSettings:
         return self.density if self.algorithm == "infomax" else self.expert
 
     @property
+    def learns_gamma(self) -> bool:
+        """Whether γ of its experts can be learned."""
+        return self.expert in EXPERTS and EXPERTS[self.expert].learns_gamma
+
+    @property
     def updates(self) -> int:
         """All updates of the schedule."""
         return sum(updates for _, updates in self.rates)

@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli.errors import HerdError
 from herdcli.ica import filter_convention
-from herdcli.ica.experts import EXPERTS, SUB
+from herdcli.ica.expert_table import SEPARATING, TABLE
 from herdcli.ica.model import ICA, Trace
 from herdcli.ica.whitening import Whitening
 from herdcli.numerics import symmetric_matrices
@@ -84,11 +84,11 @@ def kurtosis_warnings(value: ICA, found: filter_convention.OutputMoments, chosen
             why += f", or {value.expert} does not fit them: auto chooses one for each"
         said.append(f"{gaussian.sum()} of {M} outputs look Gaussian ({_format_kurtosis(found.kurtosis[gaussian], error)}): {why}")
     unlike = np.zeros(M, dtype=bool)
-    if not chosen and value.expert in EXPERTS and value.expert != "gaussian-cdf":
-        side = -1.0 if value.expert == SUB else 1.0
+    if not chosen and value.expert in SEPARATING:
+        side = -1.0 if TABLE[value.expert].tails == "light" else 1.0
         unlike = side * found.kurtosis < -SIGMAS * error
     if unlike.any():
-        is_, are = ("sub", "super") if value.expert == SUB else ("super", "sub")
+        is_, are = ("sub", "super") if TABLE[value.expert].tails == "light" else ("super", "sub")
         told = f"{unlike.sum()} of {M} outputs are {are}-Gaussian ({_format_kurtosis(found.kurtosis[unlike], error)})"
         said.append(f"{told}, {value.expert} is a {is_}-Gaussian density and cannot separate them: auto chooses one for each")
     return said

@@ -25,6 +25,7 @@ import numpy as np
 
 from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.errors import BadUsage, DataError, Diverged, NotConverged
+from herdcli.ica.expert_table import TABLE
 from herdcli.ica.experts import EXPERTS, check_integrable
 from herdcli.ica.model import Trace
 from herdcli.ica.problem import LearningProblem, Map
@@ -35,7 +36,7 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-SPARSE = ("laplace", "laplace-smooth", "student", "logistic")
+SPARSE = tuple(name for name, entry in TABLE.items() if entry.tails == "heavy")
 ROWS = 50  # that one worker infers at a time
 INFERENCE, ALTERNATIONS = 500, 2000  # iterations at most
 LEARNING, STEP = 60, 0.1  # alternations of an update of the dictionary, and what one draws sources to 0 by, over the rows' deviation

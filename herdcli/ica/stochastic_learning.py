@@ -71,7 +71,7 @@ def _initial_state(problem: LearningProblem) -> LearningState:
     lengths = np.sqrt((drawn**2).sum(axis=1, keepdims=True))
     J = (drawn * settings.initial_scale if settings.initial_scale else drawn / lengths).astype(problem.Z.dtype)
     gamma = np.full(len(J), settings.gamma, dtype=J.dtype)
-    if settings.algorithm == "ebm" and settings.expert == "student":
+    if settings.algorithm == "ebm" and settings.learns_gamma:
         gamma, _ = make_normalisable(gamma, D)
     empty = np.full(-(-settings.updates // problem.every), np.nan)
     zero, none = np.zeros_like(J), np.zeros_like(gamma)
@@ -127,7 +127,7 @@ def _take_step(settings: LearningSettings, state: LearningState, by_J: Array, by
     largest = _momentum_step(state.J, state.J_velocity, by_J, rate, settings.momentum, settings.weight_decay)
     if settings.gamma_rate:
         _momentum_step(state.gamma, state.gamma_velocity, by_gamma, rate * settings.gamma_rate, settings.momentum, 0.0)
-        if settings.expert == "student":
+        if settings.learns_gamma:
             state.gamma, raised = make_normalisable(state.gamma, state.J.shape[1])
             state.raised += raised
     return largest

@@ -18,8 +18,9 @@ from herdcli.cli.frame.declaration import (
     whole,
 )
 from herdcli.cli.frame.request import as_file, input_file, topic_settings, where_changed, where_given
-from herdcli.cli.ica.values import ALGORITHMS, COMPONENTS, DENSITIES, GRID, INITIAL_SCALE, MIX, RATES
+from herdcli.cli.ica.values import ALGORITHMS, COMPONENTS, GRID, INITIAL_SCALE, MIX, RATES
 from herdcli.errors import BadUsage
+from herdcli.ica.expert_table import SEPARATING, TABLE
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -62,14 +63,14 @@ class Request:
         help="A data set whose X is the known mixing of INPUT's rows, for Amari distances.",
     )
     density: str | None = option(
-        choice("auto", *DENSITIES),
+        choice("auto", *TABLE),
         only=OneOf("algorithm", "infomax", "ml", "ebm"),
         help="Density of the outputs (infomax, ml); auto: one for each output.  [default: auto; more filters than dimensions, ebm: "
         "logistic]",
     )
     gradient: str = option(choice("natural", "exact"), default="natural", only=OneOf("algorithm", "infomax"), help="Gradient of infomax.")
     expert: str | None = option(
-        choice("auto", *DENSITIES[:4], "bimodal", "infomax"),
+        choice("auto", *SEPARATING, "infomax"),
         only=OneOf("algorithm", "ebm", "equil", "sparse-coding"),
         help="Energy of an output.  [default: student; equil: auto; sparse-coding: laplace]",
     )

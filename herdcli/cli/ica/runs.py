@@ -123,7 +123,7 @@ def _fit_by_schedule(session: Session, rows: WhitenedRows, request: Request) -> 
     from herdcli.ica.sparse_coding import DictionaryLearning, SparseCodingProblem
 
     settings = request.learning_settings(rows.held.shape[1])
-    if settings.expert != "student":
+    if not settings.learns_gamma:
         session.ignored("gamma_rate", f"with --expert {settings.expert}")
     if request.posterior == "gaussian" and request.algorithm == "sparse-coding":
         return _fit_gaussian_posterior(session, rows, request)

@@ -7,7 +7,6 @@ import math
 from herdcli.cli.frame.declaration import format_number, parsed
 
 ALGORITHMS = ["ml", "infomax", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding"]
-DENSITIES = ["logistic", "student", "laplace", "laplace-smooth", "gaussian-cdf", "bimodal"]
 
 
 def _parse_rates(text: str) -> tuple[tuple[float, int], ...]:

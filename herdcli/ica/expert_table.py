@@ -1,0 +1,32 @@
+"""The table of experts of one filter output.  A new one is a file of `densities`, with a class, and one line here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from herdcli.records import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of the table.
+
+    path    the class, an Expert.
+    tails   against a Gaussian of the same variance: heavy (super-Gaussian), light (sub-Gaussian), or gaussian, which only decorrelates.
+    smooth  whether its curvature serves Newton's steps, as maximum likelihood takes them.
+    """
+
+    path: str
+    tails: Literal["heavy", "light", "gaussian"]
+    smooth: bool = True
+
+
+TABLE: dict[str, Entry] = {  # in the order of --help
+    "logistic": Entry(path="herdcli.ica.densities.logistic.LogisticExpert", tails="heavy"),
+    "student": Entry(path="herdcli.ica.densities.student.StudentExpert", tails="heavy"),
+    "laplace": Entry(path="herdcli.ica.densities.laplace.LaplaceExpert", tails="heavy", smooth=False),
+    "laplace-smooth": Entry(path="herdcli.ica.densities.secant.SecantExpert", tails="heavy"),
+    "gaussian-cdf": Entry(path="herdcli.ica.densities.gaussian.GaussianExpert", tails="gaussian"),
+    "bimodal": Entry(path="herdcli.ica.densities.bimodal.BimodalExpert", tails="light"),
+}
+SEPARATING = tuple(name for name, entry in TABLE.items() if entry.tails != "gaussian")

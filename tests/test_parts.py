@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from herdcli import parts
 from herdcli.errors import BadUsage, IncompletePart
+from herdcli.fast import numpy_online
+from herdcli.ica import expert_table
+from herdcli.ica.densities.base import Expert
+from herdcli.ica.densities.laplace import LaplaceExpert
+from herdcli.ica.experts import EXPERTS
 from herdcli.markov import algorithms
 from herdcli.markov.algorithms import table as inference
 from herdcli.markov.bethe.ups import UPS
 from herdcli.markov.method import Delegate, InferenceMethod, InferenceSettings
 from herdcli.markov.model import random_networks
+from herdcli.online import algorithm_table, reference_updates
+from herdcli.online.model import Settings
 from herdcli.quadrature import rule_table
 from herdcli.quadrature.pivoted_cholesky import CholeskyRule
 from herdcli.quadrature.rule import Rule, load_rule
@@ -125,3 +133,45 @@ def test_a_family_of_regressions_that_lacks_something_is_refused(lacking: str, m
 @pytest.mark.parametrize("name", family_table.TABLE)
 def test_families_of_regressions_have_the_names_of_their_lines(name: str) -> None:
     assert families.family_by_name(name, classes=3).name == name
+
+
+@pytest.mark.parametrize("lacking", sorted({*required(Expert)} - {"log_z"} | {"log_integral"}))
+def test_an_expert_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No density takes the place of another."""
+    base = LaplaceExpert.__base__
+    assert base is not None
+    monkeypatch.setattr("herdcli.ica.densities.laplace.LaplaceExpert", without(LaplaceExpert, base, lacking))
+    entry = expert_table.Entry(path="herdcli.ica.densities.laplace.LaplaceExpert", tails="heavy")
+    monkeypatch.setitem(expert_table.TABLE, "laplace", entry)
+    with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
+        EXPERTS["laplace"]
+
+
+@pytest.mark.parametrize("name", expert_table.TABLE)
+def test_experts_have_the_names_of_their_lines(name: str) -> None:
+    assert EXPERTS[name].name == name
+
+
+def test_learners_are_the_updates_of_the_loops() -> None:
+    """Each line has the number that the loops know its update by, and each update has a line."""
+    assert {name: entry.code for name, entry in algorithm_table.TABLE.items()} == {
+        name: getattr(numpy_online, name.upper()) for name in algorithm_table.TABLE
+    }
+    assert {entry.code for entry in algorithm_table.TABLE.values()} == set(reference_updates.KNOWN)
+
+
+def test_a_learner_that_the_loops_do_not_know_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not learn as another one."""
+    monkeypatch.setitem(algorithm_table.TABLE, "winnow", algorithm_table.Entry(code=10, reads=frozenset({"C"})))
+    with pytest.raises(IncompletePart, match=r"^the loops have no update 10, for winnow$"):
+        reference_updates.loop_codes(Settings(algorithm="winnow"))
+
+
+@pytest.mark.parametrize("name", algorithm_table.TABLE)
+@pytest.mark.parametrize(("setting", "other"), [("C", 3.0), ("loss", "log"), ("confidence", 0.6), ("always_update", True)])
+def test_learners_read_the_settings_that_their_lines_name(name: str, setting: str, other: object) -> None:
+    """What a setting changes in the updates of several examples, or does not."""
+    examples = [(m, v) for m in (-3.0, -0.2, 0.4, 2.0) for v in (0.3, 4.0)]
+    base = Settings(algorithm=name, C=0.7)
+    found = [[reference_updates.update_step(each, m, v) for m, v in examples] for each in (base, replace(base, **{setting: other}))]
+    assert (found[0] != found[1]) == (setting in algorithm_table.TABLE[name].reads)

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.online import hyperparameter_race
+from herdcli.online.algorithm_table import TABLE
 from herdcli.online.example_blocks import ExampleBlock
 from herdcli.online.learner_state import LabelledBatch
 from herdcli.online.model import Forgetting, Settings
@@ -39,7 +40,7 @@ class DriftResult:
 
 def compare_half_lives(settings: Settings, batches: Sequence[LabelledBatch], classes: int) -> DriftResult | None:
     """The best learner that forgets, where it is significantly better than that of `settings`; None where it is not, or not tried."""
-    if settings.algorithm not in ("nherd", "arow"):
+    if "half_life" not in TABLE[settings.algorithm].reads:
         return None
     if hyperparameter_race.features(settings, batches) * (1 if classes == 2 else classes) > MOST_WEIGHTS:
         return None

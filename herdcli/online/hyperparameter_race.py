@@ -25,7 +25,7 @@ from herdcli.schema import Array
 EXAMPLES = 10_000
 ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # so many examples, and how many learners stay in after them
 FULL, FULL_CLASSES, FULL_ROWS = 150, 10, 200  # columns and classes up to which a full covariance is tried, and examples from which on
-FIRST_ORDER = {"perceptron": (0,), "pa1": (-3, -1, 1)}  # that are tried beside the winner, and powers of 4 of their C
+BESIDE = {"perceptron": (0,), "pa1": (-3, -1, 1)}  # that are tried beside the winner, and powers of 4 of their C
 TRIED = 1_000  # examples that they are tried on, before one of them learns all first examples
 SURE = 3.0  # standard errors of the paired difference
 CHUNK = 1 << 16  # entries that are numbered at once
@@ -193,7 +193,7 @@ def best_of_first_order(settings: Settings, batches: Sequence[LabelledBatch], cl
     entries = [
         replace(settings, algorithm=name, C=unit * 4.0**power, multiclass=form)
         for form in (forms if classes > 2 and forms else (settings.multiclass,))
-        for name, powers in FIRST_ORDER.items()
+        for name, powers in BESIDE.items()
         for power in powers
     ]
     late = [_errors(entry, few, classes)[few.rows // 2 :] for entry in (settings, *entries)]

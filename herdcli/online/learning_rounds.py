@@ -24,10 +24,11 @@ import numpy as np
 from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.numerics import block_statistics, symmetric_matrices
 from herdcli.numerics.block_statistics import RemoteSource, Statistics, Sums, SumTree, add_next_blocks
+from herdcli.online.algorithm_table import TABLE
 from herdcli.online.example_blocks import ROWS, ExampleBlock, block_from_rows
 from herdcli.online.learner import OnlineLearner
 from herdcli.online.learner_state import LabelledBatch
-from herdcli.online.model import FIRST_ORDER, Classifier, Running, Settings
+from herdcli.online.model import Classifier, Running, Settings
 from herdcli.online.model_merging import add_columns, empty_progress, precision_matrix, scales_from_sums, scales_to_sums
 from herdcli.online.state_conversion import classifier_from_state
 from herdcli.records import dataclass
@@ -124,7 +125,7 @@ def part_sums(before: Classifier, after: Classifier) -> Sums:
     sums = {"parts": np.ones(1), "running": _running_figures(after.running) - _running_figures(before.running)}
     if (scales := before.scales) is not None and after.scales is not None:
         sums["scales"] = scales_to_sums(after.scales) - scales_to_sums(scales)
-    if after.settings.algorithm in FIRST_ORDER:
+    if not TABLE[after.settings.algorithm].second_order:
         return sums | {"mean": after.mean.copy()} | ({} if after.variance is None else {"variance": after.variance.copy()})
     evidence, moved = _precisions(after) - _precisions(before), after.mean - before.mean
     if after.variance is None:

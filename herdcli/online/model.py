@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics.class_baselines import ClassBaselines
+from herdcli.online.algorithm_table import TABLE
 from herdcli.online.coverage import Coverage
 from herdcli.online.documents import Documents
 from herdcli.online.quadratic_features import require_pairs
@@ -20,12 +21,9 @@ TASKS = ("classification", "regression", "multilabel")
 LINKS = ("normal", "logistic", "softmax")
 SCALES = ("seen", "size", "location", "deviation", "centred")  # what features are scaled by: two, or with means all of them
 
-ALGORITHMS = ("nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop")
+ALGORITHMS = tuple(TABLE)
 FORMS = ("exact", "project", "drop")
 LOSSES = ("squared-hinge", "log", "squared")
-FIRST_ORDER = frozenset({"pa", "pa1", "pa2", "perceptron"})
-BY_CONFIDENCE = frozenset({"cw", "scw1", "scw2"})
-WITH_LOSS = frozenset({"nherd", "arow"})
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import symmetric_matrices
+from herdcli.online.algorithm_table import TABLE
 from herdcli.online.coverage import Coverage
-from herdcli.online.model import FIRST_ORDER, Classifier, Progress, Running
+from herdcli.online.model import Classifier, Progress, Running
 from herdcli.online.numbers import Predictor
 from herdcli.online.tags import Tagger, label_sort_key, reorder_labels
 from herdcli.schema import Array, spec_of
@@ -31,7 +32,7 @@ def merge_models(models: Sequence[Classifier], rule: str) -> Classifier:
         raise BadUsage("models of documents cannot be merged: words are weighted by all documents of a model", hint=hint)
     models = _align_columns(models)
     _require_compatible(models)
-    if models[0].settings.algorithm in FIRST_ORDER:
+    if not TABLE[models[0].settings.algorithm].second_order:
         rule = "mean"
     wide = [add_columns(model, max(other.columns for other in models)) for model in models]
     scales = _merge_scales(wide)
@@ -131,7 +132,7 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
         if other.settings.task != first.settings.task:
             tasks = [model.settings.task for model in (other, first)]
             raise DataError(f"model {number} was learned for {tasks[0]}, model 1 for {tasks[1]}", hint="merge models of one --task")
-        if (other.settings.algorithm in FIRST_ORDER) != (first.settings.algorithm in FIRST_ORDER):
+        if TABLE[other.settings.algorithm].second_order != TABLE[first.settings.algorithm].second_order:
             learned, other_learned = first.settings.algorithm, other.settings.algorithm
             hint = "one of them has no variances to weigh it by: train all shards with one --algorithm"
             raise DataError(f"model {number} was learned by {other_learned}, model 1 by {learned}", hint=hint)

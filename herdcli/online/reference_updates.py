@@ -12,17 +12,25 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli import fast
-from herdcli.fast.numpy_online import Rule, Step
-from herdcli.online.model import ALGORITHMS, BY_CONFIDENCE, FORMS, LOSSES, Settings
+from herdcli.errors import IncompletePart
+from herdcli.fast.numpy_online import SOP, Rule, Step
+from herdcli.online.algorithm_table import TABLE
+from herdcli.online.model import FORMS, LOSSES, Settings
 from herdcli.online.normal_distribution import normal_quantile
 from herdcli.schema import Array
+
+KNOWN = range(SOP + 1)  # the updates of the loops
 
 
 def loop_codes(settings: Settings) -> Rule:
     """The codes that the loops take."""
-    algorithm = ALGORITHMS.index(settings.algorithm)
-    phi = normal_quantile(settings.confidence) if settings.algorithm in BY_CONFIDENCE else 0.0
-    return (algorithm, FORMS.index(settings.form), LOSSES.index(settings.loss), int(settings.always_update), settings.C, phi)
+    entry = TABLE[settings.algorithm]
+    if entry.code not in KNOWN:
+        hint = "add it to fast.solve_step and its twin"
+        raise IncompletePart(f"the loops have no update {entry.code}, for {settings.algorithm}", hint=hint)
+    loss = LOSSES.index(settings.loss) if "loss" in entry.reads else 0
+    phi = normal_quantile(settings.confidence) if "confidence" in entry.reads else 0.0
+    return (entry.code, FORMS.index(settings.form), loss, int(settings.always_update), settings.C, phi)
 
 
 def update_step(settings: Settings, m: float, v: float) -> Step:

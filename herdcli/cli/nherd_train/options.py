@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame.common_options import Parsed
+from herdcli.online.algorithm_table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +71,7 @@ def _parse_share(ctx: click.Context, param: click.Parameter, share: float | None
     return share
 
 
-ALGORITHMS = click.Choice(["auto", "nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop"])
+ALGORITHMS = click.Choice(["auto", *TABLE])
 
 
 def _choice_option(name: str, values: list[str], help: str) -> Decorator:

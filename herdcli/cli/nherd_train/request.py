@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 from herdcli.cli.frame.request import as_file, input_file, output_file, topic_settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage, DataError
+from herdcli.online.algorithm_table import TABLE, reading
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.online.model import Classifier, Settings
 
-WITHOUT_C = ("pa", "perceptron", "cw")
 TAKEN_FROM_MODEL = (
     "task algorithm covariance form loss C confidence multiclass normalize scaling bias "
     "always_update kernel width degree budget bits interactions zero_based classes coverage half_life"
@@ -163,7 +163,7 @@ class Request:
     @property
     def racers(self) -> tuple[str, ...]:
         """The algorithms that race for the best C; none where C is given, or has no meaning, or the model decides."""
-        if self.model or self.C != "auto" or not self.linear or self.algorithm in WITHOUT_C:
+        if self.model or self.C != "auto" or not self.linear or self.first_algorithm not in reading("C"):
             return ()
         return ("nherd", "arow") if self.algorithm == "auto" else (self.algorithm,)
 
@@ -239,9 +239,7 @@ class Request:
 
     def refuse(self, session: Session) -> None:
         """Raise BadUsage for options that contradict each other."""
-        from herdcli.online.model import BY_CONFIDENCE
-
-        if self.form == "exact" and self.algorithm in BY_CONFIDENCE:
+        if self.form == "exact" and self.first_algorithm not in reading("exact"):
             raise BadUsage(
                 f"--form exact has no closed form with --algorithm {self.algorithm}", hint="its diagonal forms are project and drop"
             )
@@ -249,7 +247,7 @@ class Request:
             self._refuse_for_numbers(session)
         if self.task == "multilabel":
             self._refuse_for_sets(session)
-        if self.half_life not in ("auto", 0.0) and not (self.linear and self.first_algorithm in ("nherd", "arow")):
+        if self.half_life not in ("auto", 0.0) and not (self.linear and self.first_algorithm in reading("half_life")):
             what = f"--algorithm {self.algorithm}" if self.linear else f"--kernel {self.kernel}"
             raise BadUsage(
                 f"--half-life lets evidence fade, of which {what} keeps none", hint="use --algorithm nherd or arow, without --kernel"
@@ -275,7 +273,7 @@ class Request:
 
     def _refuse_for_numbers(self, session: Session) -> None:
         """Raise BadUsage for what makes sense of classes alone."""
-        if self.first_algorithm not in ("nherd", "arow") or ("loss" in session.given and self.loss != "squared"):
+        if self.first_algorithm not in reading("task") or ("loss" in session.given and self.loss != "squared"):
             raise BadUsage("--task regression learns by squared loss, with --algorithm nherd or arow", hint="leave --loss out")
         if not self.linear:
             raise BadUsage("--task regression learns weights of features", hint="drop --kernel")
@@ -305,21 +303,14 @@ class Request:
 
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options that do nothing here."""
-        from herdcli.online.model import BY_CONFIDENCE, FIRST_ORDER, WITH_LOSS
-
         algorithm = self.first_algorithm
         why = f"with --algorithm {algorithm}"
         if self.parts == 1:
             session.ignored("rounds", "without --parts")
-        if algorithm not in WITH_LOSS:
-            session.ignored("loss", why)
-        if algorithm not in WITH_LOSS | {"sop"}:
-            session.ignored("always_update", why)
-        if algorithm not in BY_CONFIDENCE:
-            session.ignored("confidence", why)
-        if algorithm in WITHOUT_C:
-            session.ignored("C", why)
-        if algorithm in FIRST_ORDER:
+        for setting in ("loss", "always_update", "confidence", "C"):
+            if algorithm not in reading(setting):
+                session.ignored(setting, why)
+        if not TABLE[algorithm].second_order:
             session.ignored("form", f"{why}, which has no covariance")
         elif self.covariance == "full" or not self.linear:
             session.ignored("form", "with a full covariance")

@@ -1,0 +1,44 @@
+"""The table of learners: what each reads and what it keeps.  The updates themselves are cases of the loops, `fast.solve_step`."""
+
+from __future__ import annotations
+
+from herdcli.records import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of the table.
+
+    code          the case of `fast.solve_step` and of the loops that computes its update.
+    reads         which of these settings its update depends on: C, loss, confidence, always_update, half_life (evidence can fade), task (it
+                  also learns numbers, by squared loss), exact (the diagonal form that minimises eq. 8 coordinate by coordinate).
+    second_order  whether it keeps variances of its weights.
+    """
+
+    code: int
+    reads: frozenset[str]
+    second_order: bool = True
+
+
+def _reads(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+BY_LOSS = _reads("C", "loss", "always_update", "half_life", "task", "exact")
+TABLE: dict[str, Entry] = {  # in the order of --help
+    "nherd": Entry(code=0, reads=BY_LOSS),
+    "arow": Entry(code=1, reads=BY_LOSS),
+    "cw": Entry(code=2, reads=_reads("confidence")),
+    "scw1": Entry(code=3, reads=_reads("C", "confidence")),
+    "scw2": Entry(code=4, reads=_reads("C", "confidence")),
+    "pa": Entry(code=5, reads=_reads("exact"), second_order=False),
+    "pa1": Entry(code=6, reads=_reads("C", "exact"), second_order=False),
+    "pa2": Entry(code=7, reads=_reads("C", "exact"), second_order=False),
+    "perceptron": Entry(code=8, reads=_reads("exact"), second_order=False),
+    "sop": Entry(code=9, reads=_reads("C", "always_update", "exact")),
+}
+
+
+def reading(setting: str) -> frozenset[str]:
+    """The learners whose update depends on a setting."""
+    return frozenset(name for name, entry in TABLE.items() if setting in entry.reads)

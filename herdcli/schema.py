@@ -27,6 +27,9 @@ T = TypeVar("T")
 
 LARGEST = 1e100  # of values to learn from: squares occur in sums everywhere, fourth powers over a column's scale
 
+LARGEST_INTEGER = 2**53  # of counts and settings: sums of a thousand of them have 64 bits, and each is a float
+SEED = "seed"  # the one number that may have all 64 bits
+
 KIND_NAMES = {"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "boolean", "U": "string"}
 
 
@@ -113,6 +116,8 @@ def check_arrays(value: Any, *, where: str | None = None, path: str = "") -> Non
         if spec:
             _check_array(declared.name, item, spec, lengths, where)
             _check_values(f"{path}/{declared.name}", item, spec, where)
+        elif type(item) is int and abs(item) > LARGEST_INTEGER and declared.name != SEED:
+            raise DataError(f"{path}/{declared.name} has {item}, allowed is at most 2^53 in size", where=where)
         elif is_dataclass(item):
             check_arrays(item, where=where, path=f"{path}/{declared.name}")
         elif isinstance(item, (list, tuple)):

@@ -4,6 +4,8 @@
     python scripts/torture.py --seconds 3600           as many trials as there is time for
     python scripts/torture.py --part mutants --first 7 --count 1
     python scripts/torture.py --seconds 3600 --write   the table, into docs/reliability.md
+    python scripts/torture.py --part kills --first 0 --count 500 --record slices.jsonl
+    python scripts/torture.py --sum slices.jsonl --write   the rows of all slices that were recorded, which must not overlap
 
 Parts: mutants, parsers, faults, kills, races, structures, histories.
 A fault is printed as it is found, with the number that makes it again; the table at the end counts.
@@ -91,7 +93,11 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=MANY, help="how many trials at most")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="put the rows of the parts that were run into docs/reliability.md")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="append a line for each part: its trials and their verdicts")
+    parser.add_argument("--sum", type=Path, metavar="FILE", help="run nothing; add up the lines of --record")
     options = parser.parse_args()
+    if options.sum:
+        return finish({part: Count(*counts) for part, counts in table.recorded(options.sum).items()}, options)
     options.seconds = float("inf") if options.check else options.seconds
     parts = options.part or list(PARTS)
     if "faults" in parts and "shim.so" not in os.environ.get("LD_PRELOAD", ""):  # loaded before libc: the program begins again
@@ -108,11 +114,19 @@ def main() -> int:
             print(f"left out: {line}", flush=True)
         whole = sum(SHARES[part] for part in parts)
         done = {part: tortured(part, folder, root, options, options.seconds * SHARES[part] / whole) for part in parts}
+    if options.record:
+        for part, count in done.items():
+            table.record(options.record, part, (options.seed, options.first, options.count), (count.trials, count.verdicts, count.seconds))
+    return finish(done, options) or bool(left_out)
+
+
+def finish(done: dict[str, Count], options: argparse.Namespace) -> int:
+    """Print the table, and put it into the page with --write; 1 if there are faults."""
     rows = {part: table.row(part, count.trials, count.verdicts, count.seconds) for part, count in done.items()}
     print("\n" + table.text(rows), flush=True)
     if options.write:
         table.write(rows)
-    return 1 if left_out or any(table.faults(count.verdicts) for count in done.values()) else 0
+    return int(any(table.faults(count.verdicts) for count in done.values()))
 
 
 if __name__ == "__main__":

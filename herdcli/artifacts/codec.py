@@ -210,6 +210,9 @@ def _read_dataset(item: Any, hint: Any) -> Any:
             return origin(_convert_members(values, get_args(kind)))
         if is_dataclass(kind) or kind in SCALARS:
             raise TypeError("is a dataset, expected something else")
+    if values.dtype.kind == "f" and values.dtype.itemsize > native_arrays.SUPPORTED:
+        with np.errstate(over="ignore"):  # no field has long doubles; what becomes infinite is checked as a float64
+            return values.astype(np.float64)
     return values
 
 

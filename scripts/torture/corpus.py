@@ -13,6 +13,7 @@ import numpy as np
 from herdcli.cli.main import COMMANDS
 
 from . import forked_trials
+from .long_runs import FURTHER_RUNS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,6 +43,8 @@ MADE: dict[str, str] = {
     "factors.h5": "em sources.csv --model fa --components 1",
     "regression.h5": "regress points.csv --target b",
     "report.h5": "eval rbm.h5",
+    "kept.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --keep-state --batch-size 5",
+    "dense.h5": "network random --nodes 60 --degree 9",
     "herding1.h5": "herd bin.h5 --hidden 3 --iterations 30 --burn-in 10 --per-class --shard 1/2",
     "herding2.h5": "herd bin.h5 --hidden 3 --iterations 30 --burn-in 10 --per-class --shard 2/2",
     "rbm1.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --per-class --shard 1/2",
@@ -301,10 +304,11 @@ for _command, (_option, _line, _special) in VARIED.items():
         _more = _special.get(_choice, "")
         if _more is not AT_ONCE:
             LONG[f"{_command} {_choice}"] = f"{_line} --{_option} {_choice} {_more}".strip()
+LONG |= FURTHER_RUNS
 
 
 def texts(folder: Path) -> None:
-    """rows.csv (binary, two classes), points.csv, sources.csv (real), stream.svm, numbers.svm, labels.svm."""
+    """rows.csv (binary, two classes), points.csv, sources.csv (real), stream.svm, numbers.svm, labels.svm, …"""
     random = np.random.default_rng(0)
     rows = random.integers(0, 2, (40, 6))
     lines = [",".join(map(str, row)) + f",{i % 2},{'train' if i < 30 else 'test'}" for i, row in enumerate(rows)]
@@ -333,6 +337,13 @@ def texts(folder: Path) -> None:
         ",".join(f"{v:.4f}" for v in row) + f",{i % 5},{('train', 'train', 'train', 'test')[i // 5 % 4]}" for i, row in enumerate(faces)
     ]
     (folder / "faces.csv").write_text("\n".join(["a,b,c,d,e,f,label,split", *lines]) + "\n")
+    gaps = [",".join("" if (7 * i + 3 * j) % 11 == 0 else str(rows[i, j]) for j in range(6)) for i in range(40)]
+    (folder / "gaps.csv").write_text("\n".join(["a,b,c,d,e,f", *gaps]) + "\n")
+    scores = [",".join(f"{-value:.4f}" for value in row) for row in points]
+    (folder / "scores.csv").write_text("\n".join(["sa,sb,sc", *scores]) + "\n")
+    words = [f"{('bad poor', 'good fine')[i % 2]} w{i % 5} w{i % 3}" for i in range(40)]
+    (folder / "documents.csv").write_text("\n".join(["words,label", *(f"{text},{i % 2}" for i, text in enumerate(words))]) + "\n")
+    (folder / "documents.vw").write_text("\n".join(f"{i % 2 * 2 - 1} | {text}:{1 + i % 3}" for i, text in enumerate(words)) + "\n")
     evidence = "\n".join(",".join(map(str, row)) for row in random.integers(-1, 2, (5, 3)))
     (folder / "evidence.csv").write_text(f"x0,x4,x8\n{evidence}\n")
     (folder / "given.csv").write_text("a,b,c,d,e,f\n1,,0,,,1\n,1,,,0,\n")

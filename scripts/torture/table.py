@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -51,3 +52,27 @@ def write(rows: dict[str, str]) -> None:
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     PAGE.write_text(f"{before}{BEGIN}\n\n{text(written() | rows)}\n{END}{after}", encoding="utf-8")
+
+
+def record(path: Path, part: str, numbers: tuple[int, int, int], counts: tuple[int, Counter[str], float]) -> None:
+    """Append what a slice of a part has done: its seed, its first number and how many at most; trials, verdicts, seconds."""
+    line = {"part": part, "numbers": numbers, "trials": counts[0], "verdicts": counts[1], "seconds": round(counts[2], 1)}
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def recorded(path: Path) -> dict[str, tuple[int, Counter[str], float]]:
+    """Trials, verdicts and seconds of each part, over all slices.  Raises ValueError where two slices of a part share a trial."""
+    found: dict[str, tuple[int, Counter[str], float]] = {}
+    ranges: list[tuple[str, int, range]] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        each = json.loads(line)
+        part, (seed, first, count) = each["part"], each["numbers"]
+        numbers = range(first, first + count)
+        for other, its_seed, taken in ranges:
+            if (other, its_seed) == (part, seed) and max(taken.start, first) < min(taken.stop, numbers.stop):
+                raise ValueError(f"{path}: two slices of {part} have seed {seed} and trials from {max(taken.start, first)} on")
+        ranges.append((part, seed, numbers))
+        trials, verdicts, seconds = found.get(part, (0, Counter[str](), 0.0))
+        found[part] = trials + each["trials"], verdicts + Counter(each["verdicts"]), seconds + each["seconds"]
+    return found

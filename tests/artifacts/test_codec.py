@@ -206,3 +206,12 @@ def test_numbers_of_another_size_are_read_as_what_the_program_reckons_in(tmp_pat
     found = load(str(tmp_path / "n.h5")).value
     assert (found.table.dtype, found.cardinality.dtype) == (np.float64, np.int64)
     np.testing.assert_array_equal(found.table, network.table)
+
+
+def test_long_doubles_of_a_file_are_read_as_what_the_program_reckons_in() -> None:
+    with h5py.File("x", "w", driver="core", backing_store=False) as file:
+        file["values"] = np.array([1.5, np.finfo(np.longdouble).max], dtype=np.longdouble)
+        file.attrs["name"] = "a"
+        found = codec.read_fields(file, Part, where="x")
+    assert found.values.dtype == np.float64
+    assert found.values.tolist() == [1.5, np.inf]

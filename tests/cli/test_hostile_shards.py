@@ -129,3 +129,19 @@ def test_a_fault_of_herd_in_merge_is_told_as_one(run: Callable, halves: Callable
     monkeypatch.setattr("herdcli.cli.fit_rbm.model_runs.finish", broken)
     with pytest.raises(TypeError, match="a fault of herd's"):  # the fixture no_bug_is_a_refusal raises what would end in exit code 70
         run("merge", "1.h5", "2.h5", "-o", "out.h5")
+
+
+@pytest.mark.parametrize(("rows", "mass"), [(-1, 20.0), (20, -1.0), (20, float("inf")), (20, float("nan"))])
+def test_counts_of_no_possible_rows_are_refused(halves: Callable, run: Callable, rows: int, mass: float) -> None:
+    halves("counts")
+    change("1.h5", lambda file: file["parts/0"].attrs.update(rows=rows, mass=mass))
+    ended = run("merge", "1.h5", "2.h5", "-o", "out.h5")
+    assert (ended.code, ended.err) == (65, f"herd merge: 1.h5: has counts of {rows} rows of weight {mass:g}\n")
+
+
+def test_numbers_that_sums_cannot_hold_are_refused(halves: Callable, run: Callable) -> None:
+    halves("counts")
+    change("1.h5", lambda file: file["parts/0"].attrs.update(rows=np.uint64(2**64 - 1)))
+    ended = run("merge", "1.h5", "2.h5", "-o", "out.h5")
+    assert ended.code == 65
+    assert ended.err == "herd merge: 1.h5: /parts/0/rows has 18446744073709551615, allowed is at most 2^53 in size\n"

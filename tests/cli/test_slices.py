@@ -96,3 +96,20 @@ def test_unroll_takes_templates_alone(herd, tmp_path):
     done = herd("network", "unroll", "plain.uai", "-o", "u.uai")
     assert done.code == 65
     assert "plain.uai: the variables of a template of two slices need names" in done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["grid", "--rows", "9999999999999", "--columns", "9999999"],
+        ["tree", "--nodes", "99999999999999"],
+        ["random", "--nodes", "99999999999999"],
+        ["unroll", "w.bif", "--steps", "99999999999999"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_networks_that_no_memory_holds_are_refused_at_once(herd, weather, words):
+    done = herd("network", *words, "-o", "u.h5")
+    assert done.code == 65
+    assert "would take" in done.err
+    assert "hint: raise --max-memory if the machine has it" in done.err

@@ -27,6 +27,10 @@ def read_or_generate_network(session: Session, request: Request) -> tuple[Networ
         return hmm_network.hmm_network_from_files(session, request)
     from herdcli.markov.model import random_networks
 
+    needed = random_networks.generation_bytes(
+        request.structure, rows=request.rows, columns=request.columns, nodes=request.nodes, degree=request.degree
+    )
+    session.require_memory(needed, "the network")
     network = random_networks.generate(
         request.structure,
         rows=request.rows,
@@ -48,7 +52,9 @@ def _unroll_template(session: Session, request: Request) -> tuple[Network, Artif
 
     found = load_network(session, request.source, request.input_format, request.missing_rows)
     try:
-        return slice_templates.unroll_template(slice_templates.template_from_network(found.value), request.steps), found
+        template = slice_templates.template_from_network(found.value)
+        session.require_memory(slice_templates.unrolled_bytes(template, request.steps), f"{request.steps} slices")
+        return slice_templates.unroll_template(template, request.steps), found
     except DataError as error:
         error.where = error.where or found.name
         raise

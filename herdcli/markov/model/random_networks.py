@@ -86,6 +86,13 @@ def observe_random_marginals(network: Network, nodes: Array, sigma_alpha: float,
     return with_observed_marginals(network, {int(i): np.array([1 - p, p]) for i, p in zip(nodes, on, strict=True)})
 
 
+def generation_bytes(structure: str, *, rows: int, columns: int, nodes: int, degree: float) -> int:
+    """Bytes that `generate` needs: edges, tables and offsets in arrays, the edges of trees and random graphs as Python objects first."""
+    if structure == "grid":
+        return 450 * rows * columns
+    return 450 * nodes if structure == "tree" else nodes * (150 + int(150 * degree))
+
+
 def generate(
     structure: str, *, rows: int = 5, columns: int = 5, nodes: int = 25, degree: float = 4.0,
     sigma_w: float = 1.0, sigma_b: float = 1.0, observe: str | None = None, sigma_alpha: float = 1.0, seed: int = 0,

@@ -66,6 +66,8 @@ class CountsShard(Shard):
         """Raise DataError for what no shard can be, and for tables of other sizes than their variables have."""
         super().validate()
         for part in self.parts:
+            if part.rows < 0 or not 0 <= part.mass < np.inf:
+                raise DataError(f"has counts of {part.rows} rows of weight {part.mass:g}")
             if len(part.table) != int(part.states.sum()):
                 raise DataError(f"has a table of {len(part.table)} states, its variables have {int(part.states.sum())}")
             if len(part.holdout) and (part.holdout >= part.states).any():

@@ -92,6 +92,12 @@ def _require_same_states(network: Network, base: str, i: int, j: int) -> None:
         raise DataError(f"{base} has states of other names in the first slice than in the next one")
 
 
+def unrolled_bytes(given: SliceTemplate, steps: int) -> int:
+    """Bytes that `unroll_template` needs: three copies of every table, a Python object for each factor, name and state."""
+    per_slice = sum(24 * table.size + 60 * len(scope) + 300 for scope, table in given.transition)
+    return steps * (per_slice + 250 * given.count + 8 * len(given.states or ()))
+
+
 def unroll_template(given: SliceTemplate, steps: int) -> Network:
     """The network of so many slices; variable i of slice t is t·n + i and called NAME_t."""
     n = given.count

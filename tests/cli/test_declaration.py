@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from importlib import import_module
+from string import Formatter
 
 import click
 import pytest
@@ -12,7 +13,9 @@ from herdcli.cli.frame.declaration import (
     LEARNING,
     Condition,
     DeclaredOption,
+    Excludes,
     OneOf,
+    When,
     check,
     choice,
     click_options,
@@ -62,6 +65,14 @@ class Request:
     @property
     def deep(self) -> bool:
         return self.layers > 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contradictory:
+    rule: str = option(choice("plain", "best"), default="plain", only=OneOf("keep", None, refusal="--rule {rule} keeps {keep}"), help="R.")
+    keep: str | None = option(text(), only=Excludes("drop", "value_range", hint="leave out {other}"), help="K.")
+    drop: bool = flag(only=When(OneOf("rule", "best"), Excludes("value_range", refusal="{option} has no {other}")), help="D.")
+    value_range: str | None = option(text(), "--range", help="V.")
 
 
 class Listening:
@@ -138,6 +149,23 @@ def test_an_option_that_contradicts_is_refused():
     check(parse(), Listening())  # not typed
 
 
+@pytest.mark.parametrize(
+    ("values", "message", "hint"),
+    [
+        ({"keep": "a"}, "--rule best keeps a", None),
+        ({"keep": "a", "rule": "plain", "drop": True}, "--keep and --drop exclude each other", "leave out --drop"),
+        ({"keep": "a", "rule": "plain", "value_range": "0,1"}, "--keep and --range exclude each other", "leave out --range"),
+        ({"drop": True, "value_range": "0,1"}, "--drop has no --range", None),
+    ],
+)
+def test_a_refusal_names_the_options_as_they_are_typed(values, message, hint):
+    request = Contradictory(**{"rule": "best", "keep": None, "drop": False, "value_range": None} | values)
+    given = [name for name, value in vars(request).items() if value not in (None, False, "plain")]
+    with pytest.raises(BadUsage) as refused:
+        check(request, Listening(*given))
+    assert (refused.value.message, refused.value.hint) == (message, hint)
+
+
 def test_the_heading_in_the_help_is_the_declared_one():
     command = click.Command("scratch", params=[])
     for decorate in click_options(Request):
@@ -159,6 +187,8 @@ VALUES = {  # of kinds with a form of their own, beside the defaults: command.fi
     "apply.want": ["paths:100", "forecast:3"],
     "eval.dimensions": [(199, 200, 10, 30)],
     "eval.mlr_penalty": ["auto", 0.0, 1 / 3],
+    "em.components": [(3, 3), (1, 10)],
+    "em.controls": [("a", "b")],
     "ica.components": [20, 0.95, 0.333, 0.145, 99.9 / 100, 1.0],
     "ica.mix": [("random", 0.5), ("instamix", 0.25)],
     "ica.rates": [((0.05, 2000), (1e-7, 3))],
@@ -225,11 +255,18 @@ def test_shards_of_a_fit_in_rounds_are_refused(run, small):
 def test_conditions_ask_for_what_the_request_has(command, name):
     request = vars(import_module(COMMANDS[command][0]).command.callback)["request"]
     own = dict(declarations(request))
-    for condition in own[name].only:
-        assert condition.holds in {*dir(request), *(each.name for each in fields(request))}
-        if isinstance(condition, OneOf):  # a misspelt value would never be met
-            choices = next(param.type for param in _params(command) if param.name == condition.holds).choices
-            assert set(condition.values) <= set(choices)
+    for condition in (part for each in own[name].only for part in _parts(each)):
+        known = {*dir(request), *(each.name for each in fields(request))}
+        assert {condition.holds, *getattr(condition, "names", ())} <= known | {""}  # of Never
+        types = [param.type for param in _params(command) if param.name == condition.holds]
+        if isinstance(condition, OneOf) and types and isinstance(types[0], click.Choice):  # a misspelt value would never be met
+            assert set(condition.values) <= set(types[0].choices)
+        placeholders = {field for text in (condition.refusal, condition.hint or "") for _, field, _, _ in Formatter().parse(text) if field}
+        assert placeholders <= known | {"option", "other"}
+
+
+def _parts(condition: Condition) -> list[Condition]:
+    return [*_parts(condition.given), *_parts(condition.then)] if isinstance(condition, When) else [condition]
 
 
 def _params(command: str) -> list[click.Parameter]:

@@ -417,6 +417,23 @@ def test_a_hostile_history_harms_nothing(run: Callable, here: Path, line: str, c
     assert {path: path.read_bytes() for path in here.iterdir()} == before
 
 
+CONTRADICTORY = {
+    "em real.csv --components 2 --iterations 2": ({"bayes": True, "covariance": "tied"}, "--bayes uses full covariances, not tied"),
+    "em real.csv --model fa --components 1": ({"per_class": True}, "--per-class is for mixtures and hidden Markov models"),
+    "em real.csv --model kmeans --components 2": ({"components": None}, "--model kmeans needs a number of clusters"),
+}
+
+
+@pytest.mark.parametrize("line", CONTRADICTORY)
+def test_options_of_a_history_that_contradict_each_other_are_refused(run: Callable, here: Path, line: str) -> None:
+    changes, says = CONTRADICTORY[line]
+    assert run(*line.split(), "-q", "-o", "out.h5").code == 0
+    hostile("out.h5", lambda history: history[-1]["parameters"].update(changes))
+    ended = run("check", "--rerun", "out.h5", "--input", "real.csv")
+    assert (ended.code, ended.out) == (65, "")
+    assert says in ended.err.splitlines()[0]
+
+
 def test_a_report_is_made_again_with_its_page_in_the_scratch_folder(run: Callable, here: Path) -> None:
     assert run("eval", "rbm.h5", "--report", "page.html", "-q", "-o", "out.h5").code == 0
     before = {path: path.read_bytes() for path in here.iterdir()}

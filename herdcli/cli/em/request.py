@@ -2,39 +2,85 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from herdcli.cli.frame import shared_options
+from herdcli.cli.frame.declaration import (
+    INPUT,
+    LEARNING,
+    Condition,
+    Excludes,
+    OneOf,
+    When,
+    choice,
+    flag,
+    number,
+    option,
+    parsed,
+    text,
+    whole,
+)
 from herdcli.cli.frame.request import as_recorded, input_file, unrecorded, where_changed, where_given
-from herdcli.errors import BadUsage
 from herdcli.records import dataclass
-
-if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
 
 SIZES = (1, 10)  # components that are tried where none are given,
 WORSE = 2  # until so many in a row were worse than the best
-OF = {
-    "covariance": ("gmm", "hmm"),
-    "criterion": ("gmm", "fa", "ppca", "hmm", "lds"),
-    "floor": ("gmm", "fa", "ppca", "hmm", "lds"),
-    "per_class": ("gmm", "hmm"),
-    "bayes": ("gmm",),
-    "rotation": ("fa", "ppca", "pca"),
-    "minibatch": ("kmeans",),
-    "solver": ("pca",),
-    "emission": ("hmm",),
-    "mixtures": ("hmm",),
-    "transitions": ("hmm",),
-    "sequence": ("hmm", "lds"),
-    "controls": ("lds",),
-    "diagonal": ("lds",),
-    "accelerate": ("lds",),
-}
-IN_TIME = ("hmm", "lds")  # whose rows are in sequences
 STRUCTURES = ("full", "left-to-right", "banded")  # of transitions; anything else names a file
 METHODS = ("random", "kmeans++", "pca", "newton")
 STARTS = {"fa": ("newton", "pca", "random")} | dict.fromkeys(("ppca", "pca", "lds"), ("pca", "random"))  # others: kmeans++, random
+
+
+def _parse_range(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= first <= last:
+        raise ValueError("is neither a number from 1 nor a range such as 1-10")
+    return first, last
+
+
+def _format_range(sizes: tuple[int, int]) -> str:
+    first, last = sizes
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+def _parse_names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError("is not a list of distinct columns such as a,b")
+    return names
+
+
+RANGE = parsed("n|n-m", _parse_range, _format_range)
+NAMES = parsed("columns", _parse_names, ",".join)
+KMEANS, FACTORS, HMM, LDS = OneOf("model", "kmeans"), OneOf("model", "fa", "ppca", "pca"), OneOf("model", "hmm"), OneOf("model", "lds")
+SEQUENCES = OneOf("model", "hmm", "lds")
+WITH_DENSITY = OneOf("model", "gmm", "fa", "ppca", "hmm", "lds")
+BAYES = Condition("bayes", why="without --bayes")
+CLUSTERS = Condition("has_clusters", refusal="--model kmeans needs a number of clusters", hint="--components 8")
+FULL = OneOf("covariance", "full", refusal="--bayes uses full covariances, not {covariance}", hint="leave out --covariance")
+BY_BOUND = OneOf(
+    "criterion",
+    *("bic", "valid"),
+    refusal="--bayes is judged by its bound or --criterion valid, not {criterion}",
+    hint="leave out --criterion",
+)
+LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
+STATE_PER_CLASS = Excludes("components", refusal="--per-class has a state for each class", hint="leave out --components")
+ROWS = OneOf("model", *("gmm", "kmeans", "fa", "ppca", "pca"), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
+UNLABELLED = Excludes("per_class", refusal="--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
+METHOD = Condition("has_method", refusal="--init {init} cannot start --model {model}", hint="--init random")
+ONE_SIZE = Condition(
+    "has_size_of_start",
+    refusal="--init FILE starts from as many components as the file has",
+    hint="leave out the range of --components",
+)
+RANDOM_DIRECTIONS = Condition(
+    "starts_from_axes",
+    refusal="--solver randomised starts from random directions, not from --init",
+    hint="leave out one of them",
+)
+ONE_START = OneOf("restarts", 1, refusal="--minibatch runs once, not with --restarts", hint="leave out one of them")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,39 +88,135 @@ class Request:
     """The options of `herd em`; names and meanings are those of its --help."""
 
     source: str = input_file()
-    input_format: str | None = unrecorded()
-    model: str
-    components: tuple[int, int] | None
-    criterion: str
-    covariance: str
-    iterations: int
-    restarts: int
-    patience: int
-    tolerance: float
-    init: str | None = as_recorded(lambda value: value if value in (None, *METHODS) else "file")
-    floor: float | None
-    per_class: bool
-    weights: str | None
-    rotation: str
-    minibatch: int | None
-    emission: str = where_changed("gaussian")
-    mixtures: int = where_changed(2)
-    transitions: str = where_changed("full", lambda value: value if value.partition(":")[0] in STRUCTURES else "file")
-    solver: str = where_changed("auto")
-    sequence: str | None = where_given()
-    controls: tuple[str, ...] | None = where_given()
-    diagonal: bool = where_changed(False)
-    accelerate: bool | None = where_changed(False)
-    bayes: bool = where_changed(False)
-    concentration: float | None = where_given()
-    on_disk: bool = unrecorded()
-    split: str | None
-    label: str | None
-    seed: int
+    input_format: str | None = shared_options.input_format()
+    model: str = option(
+        choice("gmm", "kmeans", "fa", "ppca", "pca", "hmm", "lds"),
+        default="gmm",
+        only=When(KMEANS, CLUSTERS),
+        help="Gaussian mixture, k-means, factor analysis, principal components with noise and without, hidden Markov model, "
+        "linear dynamical system.",
+    )
+    components: tuple[int, int] | None = option(
+        RANGE,
+        metavar="N|N-M",
+        help="Components, clusters, factors or states; of a range, the best number is kept.  "
+        "[default: pca all; kmeans none; others 1-10 until two are worse]",
+    )
+    criterion: str = option(
+        choice("bic", "aic", "icl", "valid"),
+        default="bic",
+        only=(WITH_DENSITY, When(BAYES, BY_BOUND)),
+        help="How a range is judged; valid: by the likelihood of the rows in split 1.",
+    )
+    covariance: str = option(
+        choice("full", "tied", "diagonal", "spherical"),
+        default="full",
+        only=(OneOf("model", "gmm", "hmm"), When(HMM, OneOf("emission", "gaussian", "gmm")), When(BAYES, FULL)),
+        help="gmm, hmm; tied: one covariance for all components.",
+    )
+    emission: str = option(
+        choice("gaussian", "categorical", "poisson", "bernoulli", "gmm"),
+        default="gaussian",
+        record=where_changed("gaussian"),
+        only=HMM,
+        help="What the states of hmm emit; gmm: a mixture of Gaussians each.",
+    )
+    mixtures: int = option(
+        whole(1),
+        default=2,
+        record=where_changed(2),
+        only=(HMM, OneOf("emission", "gmm")),
+        help="Gaussians per state, for --emission gmm.",
+    )
+    transitions: str = option(
+        text(),
+        metavar="NAME|FILE",
+        default="full",
+        record=where_changed("full", lambda value: value if value.partition(":")[0] in STRUCTURES else "file"),
+        only=HMM,
+        help="full, left-to-right, left-to-right:W (at most W ahead), banded:W, or a file with a matrix: zeros forbid.",
+    )
+    sequence: str | None = option(
+        text(),
+        metavar="COLUMN",
+        record=where_given(),
+        only=SEQUENCES,
+        help="Column that says which sequence a row belongs to.  [default: sequence]",
+    )
+    controls: tuple[str, ...] | None = option(
+        NAMES, metavar="A,B", record=where_given(), only=LDS, help="Columns that drive the states of lds."
+    )
+    diagonal: bool = flag(record=where_changed(False), only=LDS, help="lds: noise that is independent in every column.")
+    accelerate: bool | None = flag(
+        default=None,
+        negative="--no-accelerate",
+        record=where_changed(False),
+        only=LDS,
+        help="lds: quasi-Newton steps between those of EM, taken where the likelihood does not fall.  [default: lds yes]",
+    )
+    bayes: bool = flag(
+        record=where_changed(False),
+        only=OneOf("model", "gmm"),
+        help="gmm by variational Bayes: components that are not needed become empty; ranges are judged by its bound.",
+    )
+    concentration: float | None = option(
+        number(0, open_low=True),
+        record=where_given(),
+        only=BAYES,
+        help="Concentration of --bayes' Dirichlet prior; smaller values keep fewer components.  [default: 1/N]",
+    )
+    iterations: int = option(whole(0), default=500, group=LEARNING, help="Maximum number of M steps per start.")
+    restarts: int = option(whole(1), default=1, group=LEARNING, help="Number of starts, of which the best is kept.")
+    patience: int = option(whole(1), default=3, group=LEARNING, help="Iterations in a row that may gain less than the tolerance.")
+    tolerance: float = option(number(0), default=1e-6, group=LEARNING, help="Least gain per iteration, in nats a row.")
+    init: str | None = option(
+        text(),
+        metavar="FILE|METHOD",
+        group=LEARNING,
+        record=as_recorded(lambda value: value if value in (None, *METHODS) else "file"),
+        only=(METHOD, ONE_SIZE),
+        help="random, kmeans++, pca, newton, a model to continue from, or rows as starting centres.  "
+        "[default: kmeans++; fa: newton; (p)pca: pca]",
+    )
+    floor: float | None = option(
+        number(0),
+        group=LEARNING,
+        only=WITH_DENSITY,
+        help="Least variance in any direction.  [default: by columns, 1e-6 to 1e-2 of each]",
+    )
+    per_class: bool = flag(
+        only=(LABELLED, When(HMM, STATE_PER_CLASS)),
+        help="A component for each class, or --components N of them; rows labelled −1 or not at all are shared out.",
+    )
+    weights: str | None = option(text(), metavar="COLUMN", group=INPUT, help="The column with the weights of the rows.  [default: weight]")
+    rotation: str = option(choice("none", "varimax", "promax"), default="none", only=FACTORS, help="Rotation of the factor loadings.")
+    solver: str = option(
+        choice("auto", "lapack", "randomised"),
+        default="auto",
+        record=where_changed("auto"),
+        only=(OneOf("model", "pca"), When(OneOf("solver", "randomised"), RANDOM_DIRECTIONS)),
+        help="pca: randomised takes passes with few directions instead of the covariance; auto: that for few axes of many columns.",
+    )
+    minibatch: int | None = option(
+        whole(1),
+        metavar="N",
+        group=LEARNING,
+        only=(KMEANS, When(KMEANS, ONE_START)),
+        help="K-means with N batches of 2,048 rows.",
+    )
+    on_disk: bool = flag(
+        group=INPUT,
+        record=unrecorded(),
+        only=(ROWS, UNLABELLED),
+        help="Keep the rows of a Parquet or HDF5 file in $TMPDIR instead of memory; without splits all rows are training rows.",
+    )
+    split: str | None = shared_options.split()
+    label: str | None = shared_options.label()
+    seed: int = shared_options.seed()
 
     def resolved(self, given: frozenset[str]) -> Request:
         """With quasi-Newton steps where the model has them, unless they were forbidden; records of before there were any have none."""
-        able = self.model in OF["accelerate"]
+        able = self.model == "lds"
         return replace(self, accelerate=able if self.accelerate is None else self.accelerate and able)
 
     @property
@@ -104,43 +246,22 @@ class Request:
         """How a start is drawn, where --init says so."""
         return self.init if self.init in METHODS else None
 
-    def warn_of_ignored(self, session: Session) -> None:
-        """Warnings for options without effect for this model.  Raises BadUsage for contradictions."""
-        for name, models in OF.items():
-            if self.model not in models:
-                session.ignored(name, f"with --model {self.model}")
-        if not self.bayes:
-            session.ignored("concentration", "without --bayes")
-        elif self.covariance != "full":
-            raise BadUsage(f"--bayes uses full covariances, not {self.covariance}", hint="leave out --covariance")
-        elif self.criterion in ("aic", "icl"):
-            raise BadUsage(f"--bayes is judged by its bound or --criterion valid, not {self.criterion}", hint="leave out --criterion")
-        if self.per_class and self.components and self.model == "hmm":
-            raise BadUsage("--per-class has a state for each class", hint="leave out --components")
-        if self.per_class and self.model not in ("gmm", "hmm"):
-            raise BadUsage("--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
-        if self.on_disk and self.model in IN_TIME:
-            raise BadUsage("--on-disk reads rows, not sequences", hint="leave out --on-disk")
-        if self.model == "hmm":
-            self._of_chains(session)
-        if self.on_disk and self.per_class:
-            raise BadUsage("--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
-        if self.model == "kmeans" and not self.components and not self.start:
-            raise BadUsage("--model kmeans needs a number of clusters", hint="--components 8")
-        self._of_starts()
-        if self.minibatch and self.restarts > 1 and self.model == "kmeans":
-            raise BadUsage("--minibatch runs once, not with --restarts", hint="leave out one of them")
+    @property
+    def has_clusters(self) -> bool:
+        """Whether the number of clusters is known."""
+        return bool(self.components or self.start)
 
-    def _of_starts(self) -> None:
-        if self.init in METHODS and self.init not in STARTS.get(self.model, ("kmeans++", "random")):
-            raise BadUsage(f"--init {self.init} cannot start --model {self.model}", hint="--init random")
-        if self.start and self.components and self.components[0] != self.components[1]:
-            raise BadUsage("--init FILE starts from as many components as the file has", hint="leave out the range of --components")
-        if self.solver == "randomised" and self.init not in (None, "pca"):
-            raise BadUsage("--solver randomised starts from random directions, not from --init", hint="leave out one of them")
+    @property
+    def has_method(self) -> bool:
+        """Whether the model can be started as --init says."""
+        return self.method is None or self.method in STARTS.get(self.model, ("kmeans++", "random"))
 
-    def _of_chains(self, session: Session) -> None:
-        if self.emission not in ("gaussian", "gmm"):
-            session.ignored("covariance", f"with --emission {self.emission}")
-        if self.emission != "gmm":
-            session.ignored("mixtures", f"with --emission {self.emission}")
+    @property
+    def has_size_of_start(self) -> bool:
+        """Whether --components leaves a file to start from its number of components."""
+        return not (self.start and self.components) or self.components[0] == self.components[1]
+
+    @property
+    def starts_from_axes(self) -> bool:
+        """Whether principal components start as they do by themselves."""
+        return self.init in (None, "pca")

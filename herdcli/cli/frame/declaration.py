@@ -111,7 +111,7 @@ class Condition:
 
     holds    the name of a property of the request.
     why      completes "--OPTION has no effect …", the warning; or
-    refusal  the error, with its `hint`.
+    refusal  the error, with its `hint`; {option} stands for the option as it is typed, any other name in braces for the request's value.
     """
 
     def __init__(self, holds: str, *, why: str = "", refusal: str = "", hint: str | None = None) -> None:
@@ -125,6 +125,21 @@ class Condition:
         """Why they have none."""
         return self.why
 
+    def error(self, request: object, option: str) -> BadUsage:
+        """The refusal of an option."""
+        return BadUsage(self.refusal.format_map(_Values(request, {"option": option})), hint=self.hint)
+
+
+class _Values(dict[str, object]):
+    """The values of a request by name, for a message."""
+
+    def __init__(self, request: object, more: Mapping[str, object]) -> None:
+        super().__init__(more)
+        self._request = request
+
+    def __missing__(self, name: str) -> object:
+        return getattr(self._request, name)
+
 
 class Never(Condition):
     """A condition that nothing meets: the option is there to be refused.  refusal, hint: of the error."""
@@ -132,7 +147,7 @@ class Never(Condition):
     def __init__(self, refusal: str, hint: str) -> None:
         super().__init__("", refusal=refusal, hint=hint)
 
-    def is_met(self, asked: object) -> bool:
+    def is_met(self, request: object) -> bool:
         """Never."""
         return False
 
@@ -144,8 +159,16 @@ class OneOf(Condition):
     positional  the other one is an argument, which has no name where it is typed.
     """
 
-    def __init__(self, field_name: str, *values: object, default: object = None, positional: bool = False) -> None:
-        super().__init__(field_name)
+    def __init__(
+        self,
+        field_name: str,
+        *values: object,
+        default: object = None,
+        positional: bool = False,
+        refusal: str = "",
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(field_name, refusal=refusal, hint=hint)
         self.values = values
         self.default = default
         self.positional = positional
@@ -164,11 +187,32 @@ class OneOf(Condition):
         return f"with {name}{self._chosen(request)}"
 
 
+class Excludes(Condition):
+    """Options that contradict others: `Excludes("patience", "average", hint="…")`.
+
+    refusal  the error; {other} stands for the option that it contradicts, as it is typed.
+    """
+
+    def __init__(self, *names: str, refusal: str = "{option} and {other} exclude each other", hint: str | None = None) -> None:
+        super().__init__(names[0], refusal=refusal, hint=hint)
+        self.names = names
+
+    def is_met(self, request: object) -> bool:
+        """Whether none of the others was asked for."""
+        return not any(getattr(request, name) for name in self.names)
+
+    def error(self, request: object, option: str) -> BadUsage:
+        """The refusal of an option, with the other one's name."""
+        other = typed_name(type(request), next(name for name in self.names if getattr(request, name)))
+        values = _Values(request, {"option": option, "other": other})
+        return BadUsage(self.refusal.format_map(values), hint=None if self.hint is None else self.hint.format_map(values))
+
+
 class When(Condition):
     """A condition that counts only where another one is met."""
 
     def __init__(self, given: Condition, then: Condition) -> None:
-        super().__init__(then.holds)
+        super().__init__(then.holds, refusal=then.refusal, hint=then.hint)
         self.given, self.then = given, then
 
     def is_met(self, request: object) -> bool:
@@ -178,6 +222,10 @@ class When(Condition):
     def reason(self, request: object) -> str:
         """That of the second."""
         return self.then.reason(request)
+
+    def error(self, request: object, option: str) -> BadUsage:
+        """That of the second."""
+        return self.then.error(request, option)
 
 
 class Declaration(Generic[T]):
@@ -364,6 +412,12 @@ def declaration_of(declared: object) -> Declaration[object]:
     return declaration
 
 
+def typed_name(request: type, field_name: str) -> str:
+    """The option of a field as it is typed, with its dashes."""
+    declared = dict(declarations(request)).get(field_name)
+    return f"--{field_name.replace('_', '-')}" if declared is None else declared.typed_name(field_name)
+
+
 def shared_option(name: str, declared: object) -> Decorator:
     """The decorator of a declared field, for a command whose request does not declare it yet."""
     return _click_option(name, declaration_of(declared))
@@ -407,13 +461,16 @@ def check_options(declared: Iterable[tuple[str, Declaration[object]]], asked: ob
     asked  has the properties that the conditions name.
     """
     typed = [(name, declaration) for name, declaration in declared if name in session.given]
-    unmet = [
-        (name, condition)
-        for name, declaration in typed
-        if (condition := next((each for each in declaration.only if not each.is_met(asked)), None)) is not None
-    ]
-    for _, condition in unmet:
-        if condition.refusal:
-            raise BadUsage(condition.refusal, hint=condition.hint)
-    for name, condition in unmet:
-        session.ignored(name, condition.reason(asked))
+    refuse_options(typed, asked)
+    for name, declaration in typed:
+        unmet = next((condition for condition in declaration.only if not condition.is_met(asked)), None)
+        if unmet is not None:
+            session.ignored(name, unmet.reason(asked))
+
+
+def refuse_options(declared: Iterable[tuple[str, Declaration[object]]], asked: object) -> None:
+    """Raise BadUsage for the first of these options that contradicts others."""
+    for name, declaration in declared:
+        for condition in declaration.only:
+            if condition.refusal and not condition.is_met(asked):
+                raise condition.error(asked, declaration.typed_name(name))

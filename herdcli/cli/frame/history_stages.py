@@ -97,7 +97,9 @@ def stage_request(
     command = find_command(stage.command, where)
     kind, values, own = recorded_options.typed_request(command, stage.parameters, str(stage), where)
     files = file_fields(stage, kind, values, placed, where)
-    return command, recorded_options.request_with_files(command, kind, values, files, str(stage), where, folder), own
+    request = recorded_options.request_with_files(command, kind, values, files, str(stage), where, folder)
+    recorded_options.refuse_contradictions(request, str(stage), where)
+    return command, request, own
 
 
 def file_fields(

@@ -17,6 +17,7 @@ import click
 
 from herdcli import dialect
 from herdcli.artifacts.column_roles import LABELS
+from herdcli.cli.frame.declaration import declarations, refuse_options
 from herdcli.cli.frame.request import (
     ALLOWED,
     FILE,
@@ -30,7 +31,7 @@ from herdcli.cli.frame.request import (
     request_type_of_record,
 )
 from herdcli.cli.frame.session import COLUMN_OPTIONS
-from herdcli.errors import DataError, HerdError, is_unicode
+from herdcli.errors import BadUsage, DataError, HerdError, is_unicode
 
 if TYPE_CHECKING:
     from dataclasses import Field
@@ -146,6 +147,20 @@ def request_with_files(
             found[each.name] = value
     absent = {each.name: _absent(each, params.get(each.name)) for each in fields(kind) if each.name not in found}
     return kind(**found | absent)
+
+
+def refuse_contradictions(request: DataclassInstance, what: str, where: str) -> None:
+    """Raise DataError where options of a record contradict each other as those of no command line do."""
+    absent = {each.name: absent_value(each) for each in fields(request)}
+    asked = [
+        (name, declaration)
+        for name, declaration in declarations(type(request))
+        if getattr(request, name) not in (declaration.default, absent[name])
+    ]
+    try:
+        refuse_options(asked, request)
+    except BadUsage as error:
+        raise DataError(f"{what} cannot be made again: {error.message}", where=where) from None
 
 
 def _absent(declared: Field[object], param: click.Parameter | None) -> object:

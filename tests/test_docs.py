@@ -16,9 +16,22 @@ from herdcli.artifacts import file_locks
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+HOWTO = {
+    "own-data": 2,
+    "thinning": 3,
+    "documents": 2,
+    "bayesian-networks": 4,
+    "sources": 2,
+    "clusters-of-a-table": 3,
+    "lecture": 3,
+    "slurm": 1,
+    "export": 1,
+    "scikit-learn": 1,
+    "vowpal-wabbit": 1,
+    "networks": 5,
+}
 PAGES = {"tutorial.md": 7, "cookbook.md": 15, "clusters.md": 7, "gallery.md": 8} | {
-    f"howto/{name}.md": blocks
-    for name, blocks in {"own-data": 2, "thinning": 3, "scikit-learn": 1, "vowpal-wabbit": 1, "networks": 5}.items()
+    f"howto/{name}.md": blocks for name, blocks in HOWTO.items()
 }  # pages whose pipelines run, one after another in one folder
 
 

@@ -712,6 +712,10 @@ def network(
 ) -> Any: ...
 def data(
     *inputs: Any,
+    accept_licence: bool = False,
+    where: bool = False,
+    all: bool = False,
+    list: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Any: ...

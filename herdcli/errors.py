@@ -104,6 +104,12 @@ class Locked(HerdError):
     exit_code = 75
 
 
+class Unreachable(HerdError):
+    """A file cannot be downloaded: no network, or no address has it."""
+
+    exit_code = 69
+
+
 class Unavailable(HerdError):
     """What the work needs is not to be had now, as the workers of a cluster."""
 

@@ -35,6 +35,7 @@ EXIT_CODES = (
     ("2", "usage"),
     ("65", "bad data"),
     ("66", "no input"),
+    ("69", "a file cannot be downloaded"),
     ("70", "a bug in herd"),
     ("73", "the output cannot be created"),
     ("74", "writing failed"),

@@ -39,6 +39,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "evaluation": GROUND | TOPICS | {"iterate", "algorithm", "numerics", "kinds"},
     "cluster": GROUND | {"iterate", "algorithm", "numerics", "scratch"},
     "data": frozenset(),
+    "datasets": frozenset({"errors", "records", "schema", "artifacts"}),
     "exchange": GROUND | TOPICS | {"numerics", "__version__"},
     "sklearn": frozenset({"errors", "schema", "artifacts", "engine", "evaluation"}),
     "notebook": frozenset({"errors", "records", "schema", "kinds", "evaluation"}),
@@ -322,7 +323,7 @@ def test_only_commands_use_the_artifacts():
         for _, name in imports(parsed(path), module_name(path))
         if within(name, "herdcli.artifacts")
     }
-    assert users == {"artifacts", "cli", "engine", "sklearn"}
+    assert users == {"artifacts", "cli", "datasets", "engine", "sklearn"}
 
 
 def test_numerics_holds_what_two_topics_share():

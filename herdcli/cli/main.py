@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("herdcli.cli.apply.command", "Run new rows through a model: features, energies, classes."),
     "sample": ("herdcli.cli.small.sample", "Draw rows from a model by Gibbs sampling."),
     "convert": ("herdcli.cli.convert.command", "Change a data set's format; take models to and from other programs."),
-    "data": ("herdcli.cli.small.shipped_data", "Write a data set that ships with herd."),
+    "data": ("herdcli.cli.data.command", "Write a data set: digits, which ships with herd, or one of the papers', downloaded once."),
     "info": ("herdcli.cli.small.info", "Show what an artifact holds and how it was made."),
     "check": ("herdcli.cli.small.check", "Verify seals and contents; silent when all is well."),
     "seal": ("herdcli.cli.small.seal", "Seal a file that was edited on purpose."),

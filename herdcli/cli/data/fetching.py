@@ -1,0 +1,135 @@
+"""Data sets on their way to the user: the one that ships, and those that are downloaded, one by one or all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from herdcli.algorithm import RunProgress
+from herdcli.artifacts.load_save import output_format
+from herdcli.cli.frame import outputs
+from herdcli.datasets import cache, registry
+from herdcli.errors import BadUsage, HerdError, Unreachable
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.frame.console import Console, ProgressDisplay
+    from herdcli.cli.frame.session import Session
+    from herdcli.datasets.registry import DatasetEntry
+
+KILOBYTE = 1000
+
+
+class ConsoleReporter:
+    """Reports the work on data sets on the console; use as a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.display: ProgressDisplay | None = None
+
+    def __enter__(self) -> ConsoleReporter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.display is not None:
+            self.display.__exit__(*exc)
+            self.display = None
+
+    def note(self, message: str) -> None:
+        """One line for a person."""
+        self.console.note(message)
+
+    def warn(self, message: str) -> None:
+        """One line about something that is not as expected."""
+        self.console.warn(message)
+
+    def progress(self, file: str) -> Callable[[int, int | None], None]:
+        """A bar of kilobytes for this file; that of the file before ends."""
+        self.__exit__(None, None, None)
+        display = self.display = self.console.progress(file)
+
+        def report(here: int, total: int | None) -> None:
+            bound = None if total is None else max(total // KILOBYTE, 1)
+            display.show(RunProgress(here // KILOBYTE, bound, "kB"))
+
+        return report
+
+
+def write_shipped(session: Session, name: str) -> None:
+    """The set as it ships, or in the format of the output's name."""
+    outputs.check_artifact(session, "dataset")
+    with as_file(files("herdcli.data") / f"{name}.h5") as shipped:
+        if output_format(session.output, None, "dataset") == "hdf5":
+            outputs.write_side_file(session, session.output, partial(_copy_dataset, shipped))
+            return
+        found = session.load(str(shipped), "data", kinds={"dataset"})
+        _write(session, found, found.value)
+
+
+def write_downloaded(session: Session, entry: DatasetEntry, *, accept_licence: bool) -> None:
+    """A set of the papers as a sealed artifact; of a set that is a folder, its place."""
+    if entry.is_folder and session.output != "-":
+        raise BadUsage(f"{entry.name} is a folder of files", hint=f"herd data {entry.name} --where prints where they are")
+    if not entry.is_folder:
+        outputs.check_artifact(session, "dataset")
+    with ConsoleReporter(session.console) as reporter:
+        path = cache.default_cache().obtain(entry, reporter, accept_licence=accept_licence)
+    if entry.is_folder:
+        session.console.note(f"{entry.name}: {len(entry.sources)} files in {path}")
+    else:
+        found = session.load(str(path), "data", kinds={"dataset"})
+        names = cache.read_feature_names(entry, path)
+        _write(session, found, replace(found.value, source=entry.origin, licence=entry.licence, feature_names=names))
+
+
+def _write(session: Session, found: Artifact, value: Dataset) -> None:
+    outputs.write_artifact(session, value, f"{value.X.shape[0]} rows", history=outputs.RestoredHistory(found))
+
+
+def fetch_all(session: Session, *, accept_licence: bool) -> None:
+    """Download every set that figures and tables are made of.  What cannot be had is reported, and the others go on."""
+    found = cache.default_cache()
+    wanted = list(registry.needed_for_results())
+    missing = [entry for entry in wanted if not found.has(entry)]
+    unaccepted = [entry for entry in missing if entry.restricted and not accept_licence]
+    session.console.note(_plan(found, wanted, missing))
+    failures = []
+    with ConsoleReporter(session.console) as reporter:
+        for entry in missing:
+            if entry in unaccepted:
+                session.console.note(f"{entry.name} left out; licence: {entry.licence}")
+                continue
+            try:
+                found.obtain(entry, reporter, accept_licence=accept_licence)
+            except HerdError as error:
+                session.console.fault(f"{entry.name}: {error}", error.hint)
+                failures.append(entry.name)
+    if failures:
+        raise Unreachable(f"{len(failures)} of {len(wanted)} sets could not be had: {', '.join(failures)}")
+    if unaccepted:
+        names = ", ".join(entry.name for entry in unaccepted)
+        raise BadUsage(
+            f"left out until their licences are accepted: {names}", hint="if your use is allowed: herd data --all --accept-licence"
+        )
+
+
+def _plan(found: cache.Cache, wanted: list[DatasetEntry], missing: list[DatasetEntry]) -> str:
+    """What there is to do, in one line."""
+    there = f"{len(wanted) - len(missing)} of {len(wanted)} sets are in {found.folder}"
+    if not missing:
+        return there
+    size = cache.format_megabytes(sum(entry.download_size for entry in missing))
+    unknown = sum(source.size is None for entry in missing for source in entry.sources)
+    rest = f" and {unknown} files of unknown size" if unknown else ""
+    kept = cache.format_megabytes(sum(entry.size for entry in missing))
+    return f"{there}; {len(missing)} to download: {size}{rest}, {kept} when converted"
+
+
+def _copy_dataset(shipped: Path, target: Path) -> None:
+    shutil.copyfile(shipped, target)

@@ -1,0 +1,42 @@
+"""The files in a published archive, whose outermost folder may have any name."""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from herdcli.errors import DataError
+
+
+def read_members(path: Path, folder: str, suffix: str = "") -> Iterator[tuple[str, bytes]]:
+    """(name below `folder`, content) of the files of a zip or tar archive, in the order of the archive.
+
+    folder  a path in the archive, "BSDS500/data/images/train"; what comes before it is ignored.  suffix: of the names that are read.
+    """
+    marker = f"/{folder.strip('/')}/" if folder else "/"
+    for name, content in _read_zip(path, marker, suffix) if zipfile.is_zipfile(path) else _read_tar(path, marker, suffix):
+        yield f"/{name}".partition(marker)[2], content
+
+
+def _wanted(name: str, marker: str, suffix: str) -> bool:
+    return marker in f"/{name}" and name.lower().endswith(suffix)
+
+
+def _read_zip(path: Path, marker: str, suffix: str) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(path) as archive:
+        for item in archive.infolist():
+            if not item.is_dir() and _wanted(item.filename, marker, suffix):
+                yield item.filename, archive.read(item)
+
+
+def _read_tar(path: Path, marker: str, suffix: str) -> Iterator[tuple[str, bytes]]:
+    try:
+        with tarfile.open(path) as archive:
+            for item in archive:
+                if item.isfile() and _wanted(item.name, marker, suffix):
+                    stream = archive.extractfile(item)
+                    yield item.name, stream.read() if stream is not None else b""
+    except tarfile.TarError as error:
+        raise DataError("not a zip or tar archive", where=str(path), hint="download it again") from error

@@ -1,0 +1,223 @@
+"""The folder of finished sets: what is there, and how a set gets there."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from herdcli.datasets.download import USUAL, Patience, fetch
+from herdcli.datasets.registry import Arrays, DatasetEntry, Source
+from herdcli.errors import BadUsage, DataError, HerdError, Unreachable
+from herdcli.records import dataclass
+
+FOLDER, MIRROR = "HERD_DATA", "HERD_DATA_MIRROR"
+SOURCES = "sources"  # the folder of published files
+INSTALL = "pip install 'herdcli[data]'"
+PACKAGES = {"PIL": "pillow"}  # import name -> name for pip
+MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, EOFError)  # of published files that are other ones
+
+
+class Reporter(Protocol):
+    """What the work on a set is reported to."""
+
+    def note(self, message: str) -> None:
+        """One line for a person."""
+
+    def warn(self, message: str) -> None:
+        """One line about something that is not as expected."""
+
+    def progress(self, file: str) -> Callable[[int, int | None], None]:
+        """What is called with the bytes of this file that are here, and the bytes in all."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A folder of finished sets.
+
+    mirrors  addresses that are tried before the published ones: for the finished set, and for the published files.
+    """
+
+    folder: Path
+    mirrors: tuple[str, ...] = ()
+    patience: Patience = USUAL
+
+    def path(self, entry: DatasetEntry) -> Path:
+        """Where the finished set is, or will be."""
+        return self.folder / entry.file
+
+    def files(self, entry: DatasetEntry) -> list[Path]:
+        """The files of the finished set."""
+        path = self.path(entry)
+        return [path / source.file for source in entry.sources] if entry.is_folder else [path]
+
+    def has(self, entry: DatasetEntry) -> bool:
+        """Is the finished set there?"""
+        return all(path.exists() for path in self.files(entry))
+
+    def obtain(self, entry: DatasetEntry, reporter: Reporter, *, accept_licence: bool = False) -> Path:
+        """The finished set: what is there, else a download that is converted and checked.
+
+        Raises BadUsage where the licence has to be accepted or a package is missing, Unreachable, and DataError where files or arrays
+        are not those of the registry.
+        """
+        path = self.path(entry)
+        if self.has(entry):
+            _check_set(entry, path, reporter)
+            return path
+        if entry.restricted and not accept_licence:
+            raise BadUsage(
+                f"{entry.name} is not free to use for every purpose; licence: {entry.licence}",
+                hint=f"if your use is allowed: herd data {entry.name} --accept-licence",
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        reporter.note(f"{entry.name}: {describe_download(entry)}; licence: {entry.licence}")
+        if entry.convert is None:
+            self._fetch_files(entry, reporter)
+            _check_set(entry, path, reporter)
+        elif not self._fetch_finished(entry, reporter):
+            _require_packages(entry)
+            write_set(entry, path, self._fetch_sources(entry, self.folder / SOURCES, reporter), reporter)
+        return path
+
+    def _addresses(self, source: Source, folder: str = "") -> list[str]:
+        own = [f"{mirror}/{folder}{urllib.parse.quote(source.file)}" for mirror in self.mirrors]
+        return [*own, *source.urls]
+
+    def _fetch_sources(self, entry: DatasetEntry, folder: Path, reporter: Reporter) -> dict[str, Path]:
+        inner = f"{entry.file}/" if entry.is_folder else ""
+        return {
+            source.file: fetch(source, folder, self._addresses(source, inner), reporter.progress(source.file), self.patience)
+            for source in entry.sources
+        }
+
+    def _fetch_files(self, entry: DatasetEntry, reporter: Reporter) -> None:
+        """A set whose published files are kept as they are."""
+        self._fetch_sources(entry, self.path(entry) if entry.is_folder else self.folder, reporter)
+
+    def _fetch_finished(self, entry: DatasetEntry, reporter: Reporter) -> bool:
+        """The finished set of a mirror, where one has it."""
+        if not self.mirrors:
+            return False
+        finished = Source(file=entry.file, urls=())
+        arrived = self.folder / SOURCES
+        try:
+            found = fetch(finished, arrived, self._addresses(finished), reporter.progress(entry.file), self.patience)
+        except Unreachable:
+            return False
+        try:
+            _check_arrays(entry, _read_finished(entry, found), where=str(found))
+            os.replace(found, self.path(entry))
+        finally:
+            found.unlink(missing_ok=True)
+        return True
+
+
+def default_cache() -> Cache:
+    """The folder that HERD_DATA names, else the user's cache folder; and the addresses of HERD_DATA_MIRROR, separated by spaces.
+
+    Raises BadUsage where there is neither HERD_DATA nor the package platformdirs.
+    """
+    mirrors = tuple(each.rstrip("/") for each in os.environ.get(MIRROR, "").split())
+    named = os.environ.get(FOLDER)
+    if named:
+        return Cache(Path(named).expanduser(), mirrors)
+    if importlib.util.find_spec("platformdirs") is None:
+        raise BadUsage("the user's cache folder is found by the package platformdirs", hint=f"{INSTALL}, or set {FOLDER} to a folder")
+    from platformdirs import user_cache_path
+
+    return Cache(user_cache_path("herd") / "data", mirrors)
+
+
+def describe_download(entry: DatasetEntry) -> str:
+    """How much is downloaded from where, as a few words."""
+    hosts = dict.fromkeys(urllib.parse.urlsplit(source.urls[0]).netloc for source in entry.sources)
+    unknown = sum(source.size is None for source in entry.sources)
+    size = format_megabytes(entry.download_size) if entry.download_size else ""
+    rest = f"{unknown} file{'s' if unknown > 1 else ''} of unknown size" if unknown else ""
+    return f"{' and '.join(filter(None, (size, rest)))} from {', '.join(hosts)}"
+
+
+def format_megabytes(size: int) -> str:
+    """Bytes as people say them."""
+    return f"{size / 1e6:.0f} MB" if size >= 9.5e6 else f"{size / 1e6:.1f} MB" if size >= 95_000 else f"{size / 1e3:.0f} kB"
+
+
+def write_set(entry: DatasetEntry, path: Path, files: dict[str, Path], reporter: Reporter) -> None:
+    """Convert published files, check the arrays and write the finished set.  Raises DataError where they are not those of the registry."""
+    from herdcli.artifacts.atomic_output import atomic_file
+    from herdcli.datasets.hdf5_layout import write_arrays
+
+    assert entry.convert is not None
+    where = str(next(iter(files.values())))
+    try:
+        arrays = entry.convert(files)
+    except HerdError:
+        raise
+    except MALFORMED as error:
+        raise DataError(f"not the published form of {entry.name} ({error})", where=where, hint="remove it and try again") from error
+    problem = _difference(entry, arrays)
+    if problem is not None and (entry.checked or "×" in problem):
+        raise DataError(problem, where=where, hint="remove it and try again")
+    if problem is not None:
+        reporter.warn(f"{entry.name}: {problem}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(str(path)) as target:
+        write_arrays(target, entry, arrays)
+
+
+def _require_packages(entry: DatasetEntry) -> None:
+    missing = [each for each in entry.packages if importlib.util.find_spec(each) is None]
+    if missing:
+        names = " and ".join(PACKAGES.get(each, each) for each in missing)
+        raise BadUsage(f"the conversion of {entry.name} needs the package {names}", hint=INSTALL)
+
+
+def _read_finished(entry: DatasetEntry, path: Path) -> Arrays:
+    """The arrays of a finished set.  Raises DataError where the file cannot be read."""
+    from herdcli.datasets.hdf5_layout import read_arrays, read_svmlight
+
+    try:
+        return read_arrays(path) if path.suffix == ".h5" else read_svmlight(path)
+    except (OSError, *MALFORMED) as error:
+        raise DataError(f"cannot be read as the set {entry.name} ({error})", where=str(path), hint="remove it and try again") from error
+
+
+def read_feature_names(entry: DatasetEntry, path: Path) -> list[str] | None:
+    """The names of the columns of a finished set, where it has them."""
+    return None if entry.feature_names is None else list(_read_finished(entry, path)[entry.feature_names])
+
+
+def _difference(entry: DatasetEntry, arrays: Arrays) -> str | None:
+    """How arrays differ from those of the registry, None where they are the same."""
+    from herdcli.datasets.digests import digest_of_arrays
+
+    rows = len(arrays["X/indptr"]) - 1 if "X/indptr" in arrays else len(arrays["X"])
+    columns = len(arrays["vocab"]) if "vocab" in arrays else arrays["X"].shape[1] if "X" in arrays else entry.columns
+    if (rows, columns) != (entry.rows, entry.columns):
+        return f"{rows} × {columns}, expected {entry.rows} × {entry.columns}"
+    if digest_of_arrays(arrays) == entry.digest:
+        return None
+    return "its values differ from those that the tables of the papers were computed with"
+
+
+def _check_arrays(entry: DatasetEntry, arrays: Arrays, where: str) -> None:
+    problem = _difference(entry, arrays)
+    if problem is not None:
+        raise DataError(problem, where=where, hint="remove it and try again")
+
+
+def _check_set(entry: DatasetEntry, path: Path, reporter: Reporter) -> None:
+    """Compare a finished set with the registry."""
+    if entry.digest is None:  # files that were checked by their own digests when they came
+        return
+    try:
+        _check_arrays(entry, _read_finished(entry, path), where=str(path))
+    except DataError as error:
+        if entry.checked or "×" in error.message:
+            raise
+        reporter.warn(str(error))

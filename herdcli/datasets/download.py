@@ -1,0 +1,173 @@
+"""Downloads by pooch (extra `data`): resumed after a break, retried, from several addresses in order, checked by their SHA-256."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from herdcli.datasets.registry import Source
+from herdcli.errors import BadUsage, DataError, Unreachable
+from herdcli.records import dataclass
+
+BLOCK = 1 << 16
+GONE = (401, 403, 404, 410)  # an address that does not have the file, now or later
+Report = Callable[[int, int | None], None]  # bytes that are here, bytes in all
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a download is tried.
+
+    attempts  at each address, two where nobody answers.  pause: seconds before the second attempt, twice as many before the third.
+    silence   seconds without a byte after which an attempt ends.
+    """
+
+    attempts: int = 3
+    pause: float = 1.0
+    silence: float = 60.0
+
+
+USUAL = Patience()
+UNCONNECTED = "no connection"
+
+
+class _NotThere(Exception):
+    """The address answers, and does not have the file."""
+
+
+def fetch(source: Source, folder: Path, addresses: Sequence[str], report: Report, patience: Patience = USUAL) -> Path:
+    """The published file in `folder`, from there or from the first address that has it.
+
+    A file that was put there by hand is checked and taken.  Raises Unreachable, DataError where the file there is another one, and
+    BadUsage where pooch is not installed.
+    """
+    target = folder / source.file
+    if target.exists():
+        _check_digest(target, source)
+        return target
+    pooch = _import_pooch()
+    failures = []
+    for address in addresses:
+        for attempt in range(patience.attempts):
+            if attempt:
+                time.sleep(patience.pause * 2 ** (attempt - 1))
+            try:
+                _retrieve(pooch, source, target, address, report, patience)
+                return target
+            except _NotThere as error:
+                failures.append(f"{address}: {error}")
+                break
+            except (OSError, ValueError) as error:  # requests raises subclasses of OSError; pooch ValueError for another digest
+                reason = _reason(error)
+                if attempt + 1 == patience.attempts or (reason == UNCONNECTED and attempt):
+                    failures.append(f"{address}: {reason}")
+                    break
+    raise Unreachable(
+        f"cannot download {source.file}: {'; '.join(failures) or 'no address is known'}",
+        hint=f"download it elsewhere and put it at {target}",
+    )
+
+
+def _import_pooch() -> Any:
+    try:
+        import pooch
+    except ImportError as error:
+        raise BadUsage("downloads need the package pooch", hint="pip install 'herdcli[data]'") from error
+    pooch.get_logger().setLevel("WARNING")
+    return pooch
+
+
+def _check_digest(path: Path, source: Source) -> None:
+    if source.sha256 is None:
+        return
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != source.sha256:
+        raise DataError(
+            f"its SHA-256 is {found}, and that of the published file is {source.sha256}", where=str(path), hint="remove it and try again"
+        )
+
+
+def _retrieve(pooch: Any, source: Source, target: Path, address: str, report: Report, patience: Patience) -> None:
+    """One attempt.  Leaves what has come in a file beside the target, and removes it where the digest is another one."""
+    part = target.with_name(f".{target.name}.part")
+    known = None if source.sha256 is None else f"sha256:{source.sha256}"
+
+    def download(url: str, output_file: str, pooch_object: object) -> None:
+        _continue(url, part, source, report, patience)
+        os.replace(part, output_file)
+        _origin_file(part).unlink(missing_ok=True)
+
+    try:
+        pooch.retrieve(address, known_hash=known, fname=target.name, path=target.parent, downloader=download)
+    finally:
+        with contextlib.suppress(OSError):
+            if part.exists() and not part.stat().st_size:
+                part.unlink()
+
+
+def _origin_file(part: Path) -> Path:
+    """The note of the address and version that an unfinished download is of."""
+    return part.with_name(f"{part.name}.origin")
+
+
+def _continue(url: str, part: Path, source: Source, report: Report, patience: Patience) -> None:
+    """Append what is missing, or begin anew where the server sends the whole.  Raises OSError where less comes than was announced."""
+    import requests
+
+    there = part.stat().st_size if part.exists() else 0
+    origin = _origin_file(part)
+    address, _, version = origin.read_text(encoding="utf-8").partition("\n") if there and origin.exists() else ("", "", "")
+    same = bool(version) and address == url
+    if there and not same and source.sha256 is None:
+        there = 0  # parts of two files could not be told apart
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={there}-"} if there else {})
+    if there and same:
+        headers["If-Range"] = version
+    with requests.get(url, headers=headers, stream=True, timeout=(min(patience.silence, 20.0), patience.silence)) as answer:
+        if answer.status_code == 416:  # more is here than there
+            part.unlink()
+            raise OSError("the unfinished download does not fit the file; it begins anew")
+        if answer.status_code in GONE:
+            raise _NotThere(f"{answer.status_code} {answer.reason}")
+        answer.raise_for_status()
+        resumed = answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {there}-")
+        if answer.status_code == 206 and not resumed:
+            raise OSError("the server sends another part than was asked for")
+        origin.write_text(f"{url}\n{answer.headers.get('ETag') or answer.headers.get('Last-Modified') or ''}", encoding="utf-8")
+        _append(answer, part, there if resumed else 0, report)
+
+
+def _append(answer: Any, part: Path, there: int, report: Report) -> None:
+    length = "" if "Content-Encoding" in answer.headers else answer.headers.get("Content-Length", "")
+    total = there + int(length) if length.isdigit() else None
+    answer.raw.enforce_content_length = False  # it would drop the last block of an answer that is cut short
+    with part.open("ab" if there else "wb") as file:
+        for block in answer.iter_content(BLOCK):
+            file.write(block)
+            there += len(block)
+            report(there, total)
+    if total is not None and there != total:
+        raise OSError(f"cut short after {there} of {total} bytes")
+
+
+def _reason(error: Exception) -> str:
+    """What happened, in few words."""
+    import requests
+
+    if isinstance(error, ValueError) and "hash" in str(error):
+        return "another file than the published one (its SHA-256 differs)"
+    if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:
+        return f"{error.response.status_code} {error.response.reason}"
+    if isinstance(error, requests.exceptions.Timeout):
+        return "no answer in time"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "cut short"
+    if isinstance(error, requests.exceptions.ConnectionError):
+        return "no answer in time" if "timed out" in str(error) else UNCONNECTED
+    return str(error).partition("\n")[0]

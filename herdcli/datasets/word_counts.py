@@ -1,0 +1,40 @@
+"""Documents as counts of words: how the sets of text are made."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from herdcli.datasets.registry import Arrays
+
+WORD = re.compile("[a-z]{2,}")
+
+
+def words(text: str) -> list[str]:
+    """Runs of two or more letters a to z, in lower case."""
+    return WORD.findall(text.lower())
+
+
+def words_and_pairs(text: str) -> list[str]:
+    """The words of a text, and its pairs of adjacent words, joined by an underscore."""
+    single = words(text)
+    return single + [f"{first}_{second}" for first, second in pairwise(single)]
+
+
+def count_words(documents: Iterable[Sequence[str]], least: int) -> Arrays:
+    """CSR counts (n, words) of the words that `least` or more documents have, in alphabetical order, and the words as `vocab`."""
+    counts = [Counter(document) for document in documents]
+    documents_with = Counter(word for each in counts for word in each)
+    vocabulary = sorted(word for word, count in documents_with.items() if count >= least)
+    position = {word: index for index, word in enumerate(vocabulary)}
+    rows = [sorted((position[word], count) for word, count in each.items() if word in position) for each in counts]
+    return {
+        "X/data": np.array([count for row in rows for _, count in row], dtype=np.uint16),
+        "X/indices": np.array([index for row in rows for index, _ in row], dtype=np.int32),
+        "X/indptr": np.cumsum([0, *map(len, rows)], dtype=np.int64),
+        "vocab": vocabulary,
+    }

@@ -283,7 +283,7 @@ def _json(iris: pd.DataFrame, mixed: pd.DataFrame) -> None:
     _written("pandas-split.json", lambda path: iris.to_json(path, orient="split"))
     refused("pandas-split.json")
     (ROOT / "nested.jsonl").write_text('{"a": 1, "b": {"c": 2}}\n{"a": 2, "b": {"c": 3}}\n')
-    refused("nested.jsonl")
+    read_as("nested.jsonl", [[1, 2], [2, 3]], names=["a", "b.c"])
 
 
 def _excel(iris: pd.DataFrame, mixed: pd.DataFrame) -> None:

@@ -129,6 +129,63 @@ def _texts() -> list[Case]:
         Case("CSV", "NA, null and empty cells", text("a,b\n1.5,2\nNA,4\nnull,\n"), None),
         Case("CSV", "Excel's sep= line", text("sep=;\n" + table(PLAIN, ";"))),
         Case("CSV in zip", "one file", _zip),
+        *_further_texts(),
+    ]
+
+
+def _further_texts() -> list[Case]:
+    cyrillic = "рост,вес\n1.5,2\n3,4\n-5.25,6\n"
+    noted = 'a,b,note\n1.5,2,"first\nsecond"\n3,4,"x"\n-5.25,6,"with 1,2,3"\n'
+    return [
+        Case("CSV", "line ends between quotes, beside numbers", text(noted), ROWS),
+        Case("CSV", "a quote that opens in the last row", text('a,b,c\n1,2,x\n3,4,y\n5,6,"z\n'), None),
+        Case("CSV", "text behind a closing quote", text('a,b\n"1"x,2\n3,4\n'), None),
+        Case("CSV", "a separator at the ends of rows, no titles", text("1.5,2,\n3,4,\n-5.25,6,\n")),
+        Case("CSV", "rows of separators alone", text("a,b\n1.5,2\n,\n3,4\n"), None),
+        Case("CSV", "UTF-16 without a mark, Cyrillic", text(cyrillic, "utf-16-le")),
+        Case("CSV", "a character of code 0", text("a,b\n1,2\n3\0,4\n5,6\n"), None),
+        Case(
+            "CSV",
+            "1,23,456.5",
+            text(column("1,23,456.5", "12,34,567", "7", quoted=True)),
+            with_second_column(123456.5, 1234567, 7),
+            ("--thousands", ","),
+        ),
+        Case(
+            "CSV",
+            "R$ 1.234,50",
+            text(column("R$ 1.234,50", "R$ 2.000,00", "R$ 7,25", separator=";")),
+            with_second_column(1234.5, 2000, 7.25),
+            ("--thousands", ".", "--currency"),
+        ),
+        Case(
+            "CSV",
+            "12,5 %",
+            text(column("12,5 %", "7 %", "0,5 %", separator=";")),
+            with_second_column(0.125, 0.07, 0.005),
+            ("--percent", "--decimal", ","),
+        ),
+        Case("CSV", "12.5% beside 7", text(column("12.5%", "7", "0.5%")), None),
+        Case("CSV", "1.50-", text(column("1.50", "3.00", "5.25-")), ROWS, ("--currency",)),
+        Case("CSV", "en dash for minus", text(column("1.5", "3", "\u20135.25"))),
+        Case("CSV", "1_000", text(column("1_000", "2_000", "7")), None),
+        Case("CSV", "5 kg", text(column("5 kg", "7 kg", "9.5 kg")), None),
+        Case("CSV", "1.5k, 2M", text(column("1.5k", "2M", "9")), None),
+    ]
+
+
+def _rows_of_json() -> list[Case]:
+    plain = '{"a":1.5,"b":2}\n{"b":4,"a":3}\n{"a":-5.25,"b":6}\n'
+    nested = '{"a":1.5,"n":{"b":2}}\n{"a":3,"n":{"b":4}}\n{"a":-5.25,"n":{"b":6}}\n'
+    lists = '{"v":[1.5,2]}\n{"v":[3,4]}\n{"v":[-5.25,6]}\n'
+    return [
+        Case("JSON lines", "objects, in any order of fields", text(plain)),
+        Case("JSON lines", "objects in objects", text(nested)),
+        Case("JSON lines", "lists", text(lists)),
+        Case("JSON lines", "a list a line", text("[1.5,2]\n[3,4]\n[-5.25,6]\n")),
+        Case("JSON lines", "lists of different lengths", text('{"v":[1,2],"c":1}\n{"v":[3],"c":2}\n'), None),
+        Case("JSON lines", "a field twice", text('{"a":1,"a":2,"b":3}\n{"a":3,"b":4}\n'), None),
+        Case("JSON lines", "a field too few", text('{"a":1,"b":2}\n{"a":3}\n'), None),
     ]
 
 
@@ -230,7 +287,59 @@ def _arrays() -> list[Case]:
         ),
         Case("Parquet", "folder of parts", _folder),
     ]
-    return cases
+    return [*cases, *_further_arrays(), *_rows_of_json()]
+
+
+def _further_arrays() -> list[Case]:
+    lists, records = pa.array(ROWS.tolist()), pa.array([{"u": u, "v": v} for u, v in ROWS.tolist()])
+    block = sparse.bsr_matrix(np.vstack([ROWS, [7, 8]]), blocksize=(2, 2))
+
+    def parquet(**columns: Any) -> Callable[[Path], None]:
+        return lambda path: pq.write_table(pa.table(columns), path)
+
+    def records_array(path: Path) -> None:
+        np.save(path, np.array([tuple(row) for row in ROWS], dtype=[("a", ">f8"), ("b", "f4")]))
+
+    def two_arrays(path: Path) -> None:
+        with open(path, "wb") as file:
+            np.save(file, ROWS)
+            np.save(file, ROWS)
+
+    def nameless(path: Path) -> None:
+        book = openpyxl.Workbook()
+        for row in ROWS.tolist():
+            book.active.append(row)
+        book.save(path)
+
+    def wrong_code(file: Any) -> None:
+        file["X"] = ROWS
+        file.create_dataset("y", data=[0, 2, 0], dtype=h5py.enum_dtype({"no": 0, "yes": 1}))
+
+    def vectors(file: Any) -> None:
+        file["a"], file["b"] = ROWS.T
+
+    return [
+        Case("NPY", "a single number", lambda path: np.save(path, np.array(3.0)), None),
+        Case("NPY", "complex", lambda path: np.save(path, ROWS + 1j), None),
+        Case("NPY", "records", records_array, None),
+        Case("NPY", "two arrays in one file", two_arrays, None),
+        Case("NPZ", "BSR of scipy", lambda path: sparse.save_npz(path, block), block.toarray()),
+        Case("NPZ", "DIA of scipy", lambda path: sparse.save_npz(path, sparse.dia_matrix(ROWS))),
+        Case("NPZ", "one array of any name", _npz(rows=ROWS), None),
+        Case("NPZ", "two arrays of any name", _npz(left=ROWS, right=ROWS), None),
+        Case("HDF5", "vectors that are columns", _h5(vectors)),
+        Case("HDF5", "a code that its enumeration lacks", _h5(wrong_code), None),
+        Case("HDF5", "an external link", _h5(lambda file: file.__setitem__("X", h5py.ExternalLink("other.h5", "/X"))), None),
+        Case("HDF5", "compound", _h5(lambda file: file.__setitem__("X", np.zeros(3, dtype=[("a", "f8"), ("b", "i4")]))), None),
+        Case("Excel", "no names above", nameless),
+        Case("MATLAB", "version 4", lambda path: scipy.io.savemat(path, {"X": ROWS}, format="4")),
+        Case("MATLAB", "a structure alone", lambda path: scipy.io.savemat(path, {"s": {"X": ROWS}}), None),
+        Case("Parquet", "one column of lists", parquet(v=lists)),
+        Case("Parquet", "lists of different lengths", parquet(v=[[1.0, 2], [3.0]], b=[1, 2]), None),
+        Case("Parquet", "records", parquet(s=records)),
+        Case("Parquet", "categories of numbers", parquet(a=pa.array(ROWS[:, 0]).dictionary_encode(), b=ROWS[:, 1])),
+        Case("Parquet", "decimals", parquet(a=pa.array(["1.5", "3", "-5.25"]).cast(pa.decimal128(10, 2)), b=ROWS[:, 1])),
+    ]
 
 
 SUFFIX = {
@@ -243,6 +352,7 @@ SUFFIX = {
     "Excel": ".xlsx",
     "Arrow": ".arrow",
     "Parquet": ".parquet",
+    "JSON lines": ".jsonl",
 }
 
 

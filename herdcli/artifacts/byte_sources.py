@@ -222,17 +222,17 @@ def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Sourc
             raise DataError("the file is empty", where=name, hint="was the command that wrote it interrupted?")
         unfold = _decompressor(source)
         if unfold is None:
-            yield _in_utf8(source, limit)
+            yield decode_text_source(source, limit)
             return
         inner = Source(name, unfold, regular=False, limit=limit)
         if _decompressor(inner) is not None:
             raise DataError("is compressed twice", where=name, hint="unpack it once")
         if not inner.head:
             raise DataError("the compressed file holds nothing", where=name)
-        yield _in_utf8(inner, limit)
+        yield decode_text_source(inner, limit)
 
 
-def _in_utf8(source: Source, limit: int) -> Source:
+def decode_text_source(source: Source, limit: int) -> Source:
     """A source of text in UTF-8, whatever encoding is declared or guessed; any other source as it is."""
     declared = current_dialect().encoding
     known = None if declared in (None, "utf-8") or source.head.startswith(BINARY) else declared

@@ -233,8 +233,11 @@ def read_array(item: Any, *, text: Any = np.str_) -> Array:
         return np.array(texts.tolist(), dtype=text).reshape(item.shape)
     named = h5py.check_enum_dtype(item.dtype) if item.dtype.kind != "b" else None
     if named is not None and item.ndim == 1:
-        names = {value: name for name, value in named.items()}
-        return np.array([names.get(value, str(value)) for value in item[()].tolist()], dtype=text)
+        names, values = {value: name for name, value in named.items()}, item[()].tolist()
+        nameless = next((row for row, value in enumerate(values) if value not in names), None)
+        if nameless is not None:
+            raise DataError(f"{item.name} has {values[nameless]} in row {nameless}, which its enumeration has no name for")
+        return np.array([names[value] for value in values], dtype=text)
     out = np.empty(item.shape, dtype=np.dtype(item.dtype.str).newbyteorder("="))
     if item.size and named is None:
         item.read_direct(out)

@@ -83,8 +83,8 @@ def encode_labels(y: Array, class_names: list[str] | None, *, where: str) -> tup
     if y.dtype.kind == "f":
         check_finite("/y", y, where)
         if (y != np.round(y)).any() or np.abs(y).max(initial=0) >= 2**53:
-            row = int(np.argmax(y != np.round(y)))
-            raise DataError(f"/y has {y[row]:g} in row {row}; labels are whole numbers or text", where=where)
+            first = tuple(np.argwhere((y != np.round(y)) | (np.abs(y) >= 2**53))[0].tolist())
+            raise DataError(f"/y has {y[first]:g} in row {first[0]}; labels are whole numbers or text", where=where)
         return y.astype(np.int64), class_names
     return (y.astype(np.uint8) if y.dtype.kind == "b" else y), class_names
 

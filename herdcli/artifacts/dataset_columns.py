@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts import text_numbers
+from herdcli.artifacts import nested_columns, text_numbers
 from herdcli.artifacts.arrow import numpy_dtype, to_arrow, to_numpy
 from herdcli.artifacts.column_roles import LABELS, ROLES
 from herdcli.artifacts.dataset import GAPS_HINT, Dataset
@@ -46,6 +46,7 @@ def dataset_from_table(
     """
     keep, label, note, missing = asked.keep, asked.label, asked.note, asked.missing
     given = table
+    table = given = nested_columns.flatten_records(given, where)
     table = _decode_table(_drop_index_columns(table, label, keep, where, note))
     names = list(table.column_names)
     _require_unique(names, where)
@@ -61,6 +62,8 @@ def dataset_from_table(
     table = _parse_number_columns(
         table, [name for name in kept if name not in asked.as_text and name not in LABELS], where, asked, required=False
     )
+    table, others, parts_of_lists = _split_lists(table, others, where)
+    given_names = [part for name in given.column_names for part in parts_of_lists.get(name, [name])]
     table, features, ignored = _select_features(table, others, where, asked)
     worded = [name for name in ignored if asked.texts and _is_text(table.schema.field(name).type)]
     ignored = [name for name in ignored if name not in worded]
@@ -68,14 +71,16 @@ def dataset_from_table(
         for name, why in find_identifiers(table, features, worded).items():
             note(f"{where}: column '{name}' {why}, as an identifier: --drop {name} leaves it out")
     if ignored:
-        note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
+        kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+        shown = [name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in ignored[:12]]
+        note(f"{where}: ignored {', '.join(shown)}{' …' if len(ignored) > 12 else ''}")
     if asked.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
     if "weight" in roles and asked.roles.weight is None and not attributes:  # a file of herd's own says what it holds
         note(f"{where}: column '{roles['weight']}' holds the weights of rows, and is no feature (as data it needs another name)")
     X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, where, missing=missing, note=note)
     whole = isinstance(features, np.ndarray)
-    asked.account.append(TableReport(given.num_rows, given.column_names, dict(roles) if asked.labels else {}, kept, whole))
+    asked.account.append(TableReport(given.num_rows, given_names, dict(roles) if asked.labels else {}, kept, whole))
     unlabelled = _is_missing(table.column(roles["y"])) if missing and asked.labels and "y" in roles else np.zeros(0, dtype=bool)
     if unlabelled.all():
         roles = {role: name for role, name in roles.items() if role != "y" or not len(unlabelled)}
@@ -242,6 +247,19 @@ def _decode_dictionary(column: Any) -> Any:
         return pa.chunked_array([pa.array(column.to_pylist())])
 
 
+def _split_lists(table: Any, names: list[str], where: str) -> tuple[Any, list[str], dict[str, list[str]]]:
+    """The table with columns of lists of numbers as plain columns, the names of its features then, and of which lists they are.
+
+    One such column alone holds whole rows, as `x` does among other columns.
+    """
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    lists = [name for name in names if nested_columns.is_number_list(kinds[name])]
+    if not lists or len(names) == 1 or any(name in ("x", "X") for name in lists):
+        return table, names, {}
+    table, parts = nested_columns.split_lists(table, lists, where)
+    return table, [part for name in names for part in parts.get(name, [name])], parts
+
+
 def _select_features(table: Any, names: list[str], where: str, asked: LoadOptions) -> tuple[Any, Array | list[str], list[str]]:
     """The table, numbers among text parsed; a matrix from a list column, or the names of numeric columns; and the names of what is left."""
     import pyarrow as pa
@@ -249,6 +267,8 @@ def _select_features(table: Any, names: list[str], where: str, asked: LoadOption
     table = _columns_as_text(table, [name for name in names if name in asked.as_text])
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     whole = next((name for name in names if name in ("x", "X") and pa.types.is_nested(kinds[name])), None)
+    if len(names) == 1 and nested_columns.is_number_list(kinds[names[0]]):
+        whole = names[0]
     if whole is not None:
         return table, lists_to_matrix(table.column(whole), whole, where), [name for name in names if name != whole]
     for name in names:
@@ -391,7 +411,7 @@ def lists_to_matrix(column: Any, name: str, where: str) -> Array:
     inner = getattr(column.type, "value_type", None)
     if inner is None or not _is_number(inner):
         raise DataError(f"column '{name}' holds {column.type}; lists of numbers are read", where=where)
-    X = np.empty((len(column), _list_length(column, name, where)), dtype=numpy_dtype(inner))
+    X = np.empty((len(column), nested_columns.list_length(column, name, where)), dtype=numpy_dtype(inner))
     row = 0
     for chunk in column.chunks:
         flat = chunk.flatten()
@@ -400,16 +420,3 @@ def lists_to_matrix(column: Any, name: str, where: str) -> Array:
         X[row : row + len(chunk)] = to_numpy(flat).reshape(len(chunk), -1)
         row += len(chunk)
     return X
-
-
-def _list_length(column: Any, name: str, where: str) -> int:
-    """The one length of a column's lists."""
-    if hasattr(column.type, "list_size"):
-        return int(column.type.list_size)
-    import pyarrow.compute as pc
-
-    lengths = to_numpy(pc.list_value_length(column))
-    if len(lengths) and (lengths != lengths[0]).any():
-        row = int(np.argmax(lengths != lengths[0]))
-        raise DataError(f"column '{name}' has {lengths[row]} values in row {row} and {lengths[0]} in row 0", where=where)
-    return int(lengths[0]) if len(lengths) else 0

@@ -86,6 +86,9 @@ def _drop_trailing_column(found: OpenedCsv, table: Any, where: str) -> Any:
     if not found.trailing:
         return table
     there = [row for row, value in enumerate(table.column(table.num_columns - 1).to_pylist()) if value not in (None, "")]
+    if there and not found.head.named:
+        hint = "remove the separators at the ends of the other rows, or give every row as many values"
+        raise DataError(f"row {there[0]} has a value behind the separator that ends the first rows", where=where, hint=hint)
     if there:
         raise _too_many_cells(len(found.head.titles) + 1, len(found.head.titles), there[0], where)
     return table.select(list(range(table.num_columns - 1)))
@@ -163,7 +166,8 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, asked: LoadOptions) ->
         asked.note(f"{where}: the first line, {shown}, is taken for the names of the columns")
     nameless, trailing = _row_name_columns(head, where)
     if trailing:
-        asked.note(f"{where}: left out the separator at the end of each row, which the first line does not have")
+        beside = ", which the first line does not have" if head.named else ""
+        asked.note(f"{where}: left out the separator at the end of each row{beside}")
     if head.aligned:
         stream = buffer_stream(TransformedStream(stream, LineTransform(collapse_alignment).change))
     elif any(
@@ -214,6 +218,8 @@ def _row_name_columns(head: CsvHeader, where: str) -> tuple[bool, bool]:
     Raises DataError for rows with a value more than there are titles where it is neither.
     """
     names, below = len(head.titles), head.below
+    if not head.named and names > 1 and all(len(cells) == names and cells[-1] == "" for cells in head.rows):
+        return False, True
     if not head.named or not below or len(below[0]) != names + 1:
         return False, False
     longer = [cells for cells in below if len(cells) == names + 1]

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from herdcli.artifacts import codec, hdf5_contents, hdf5_guard, named_arrays, unsealed_hdf5
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.h5py_import import h5py
 from herdcli.artifacts.load_options import LoadOptions
 
 KINDS = "fiubSO"
+RESERVED = frozenset({*unsealed_hdf5.LABELS, *unsealed_hdf5.NAMES, *unsealed_hdf5.DECLARED, "split", "weight"})  # that are no columns
 
 
 def has_foreign_arrays(file: Any) -> bool:
-    """Are there rows under such names, or in netCDF one matrix alone, and none under X?"""
-    return "X" not in file and bool(named_arrays.find_row_array(list(file)) or named_arrays.find_parts(list(file)) or _lone_variable(file))
+    """Are there rows under such names, or in netCDF one matrix alone, or vectors that are columns, and none under X?"""
+    if "X" in file:
+        return False
+    if named_arrays.find_row_array(list(file)) or named_arrays.find_parts(list(file)) or _lone_variable(file):
+        return True
+    return bool(hdf5_contents.column_datasets(_root_datasets(file), RESERVED))
 
 
 def _lone_variable(file: Any) -> str | None:
@@ -48,6 +55,10 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     hdf5_guard.check_readable({f"/{column}": item for column, item in readable.items()}, limit=asked.limit, where=name)
     values = {column: codec.read_array(item, text=object) for column, item in readable.items()}
     rows = rows or named_arrays.find_row_array(values)
+    columns = [] if rows or asked.rows else hdf5_contents.column_datasets(readable, {*RESERVED, asked.label or "y", *asked.keep})
+    if columns and "X" not in values and not named_arrays.find_parts(values):
+        parts = [unsealed_hdf5.unpack_values(values.pop(column), top[column], name, asked.note) for column in columns]
+        values |= {"X": np.column_stack(parts), "feature_names": np.array(columns)}
     if rows in values:
         values[rows] = unsealed_hdf5.unpack_values(values[rows], top[rows], name, asked.note)
     if asked.rows is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 
 from herdcli.artifacts import seal_header
 from herdcli.errors import BadUsage, DataError
@@ -82,7 +83,7 @@ def detect_format(head: bytes, name: str) -> str:
         return "npz"
     if head.startswith(b"\x93NUMPY"):
         return "npy"
-    if head.startswith(b"MATLAB 5.0"):
+    if head.startswith(b"MATLAB 5.0") or _is_matlab_4(head, name):
         return "matlab"
     if head[8:12] == b"WAVE" or head[8:12] in (b"AIFF", b"AIFC") or head.startswith(SOUND):
         return "wav"
@@ -94,6 +95,18 @@ def detect_format(head: bytes, name: str) -> str:
     if seal_header.MAGIC.startswith(head):
         seal_header.parse_seal(head, where=name)
     return _detect_text_format(_decode_head(head, name), name)
+
+
+def _is_matlab_4(head: bytes, name: str) -> bool:
+    """Are the first twenty bytes of a file named .mat the header of a matrix of MATLAB 4?"""
+    if not name.lower().endswith(".mat") or len(head) < 21:
+        return False
+    for order in ("<", ">"):
+        kind, rows, columns, imaginary, length = struct.unpack(f"{order}5i", head[:20])
+        plain = 0 <= kind < 5000 and kind // 10 % 10 < 6 and kind // 100 % 10 == 0 and kind % 10 < 3
+        if plain and rows >= 0 and columns >= 0 and imaginary in (0, 1) and 1 < length < 256 and head[19 + length : 20 + length] == b"\0":
+            return True
+    return False
 
 
 def is_safetensors(head: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from herdcli.artifacts import hdf5_guard
@@ -35,6 +35,21 @@ def is_netcdf(file: Any) -> bool:
 def candidate_matrices(datasets: Mapping[str, Any]) -> dict[str, Any]:
     """The datasets of numbers that may be rows: two dimensions or more, no dimensions of netCDF."""
     return {path: item for path, item in datasets.items() if item.dtype.kind in "fiub" and item.ndim > 1 and not is_dimension(item)}
+
+
+def column_datasets(datasets: Mapping[str, Any], reserved: Collection[str]) -> list[str]:
+    """The datasets that are the columns of a table: at least two vectors of numbers of one length, where there is no matrix.
+
+    Coordinates of netCDF are none, nor are `reserved` names, which hold labels and the like.
+    """
+    if candidate_matrices(datasets):
+        return []
+    vectors = {
+        name: item
+        for name, item in datasets.items()
+        if item.ndim == 1 and item.dtype.kind in "fiub" and name not in reserved and item.attrs.get("CLASS") != b"DIMENSION_SCALE"
+    }
+    return list(vectors) if len(vectors) > 1 and len({len(item) for item in vectors.values()}) == 1 else []
 
 
 def resolve_member(file: Any, member: str, *, where: str) -> tuple[Any, str | None]:

@@ -28,14 +28,14 @@ def read(stream: BinaryIO, *, where: str, asked: LoadOptions) -> Dataset:
     if not names:
         raise DataError("has no column", where=where, hint=HINT)
     return dataset_from_table(
-        table_from_cells(names, [[record.get(name) for name in names] for record in records]), {}, where=where, asked=asked
+        table_from_cells(names, [[record.get(name) for name in names] for record in records], where), {}, where=where, asked=asked
     )
 
 
 def _parse_records(text: str, where: str) -> list[dict[str, Any]]:
     """A dict for each row."""
     try:
-        rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line.strip()]
+        rows = _parse_text(text)
         if "\\u" in text:
             json.dumps(rows, ensure_ascii=False).encode()  # which half a character cannot be
     except (ValueError, RecursionError) as error:
@@ -46,13 +46,30 @@ def _parse_records(text: str, where: str) -> list[dict[str, Any]]:
         raise DataError("has no objects", where=where, hint=HINT)
     if len(rows) == 1 and all(isinstance(cell, (dict, list)) for cell in rows[0].values()):
         rows = _records_from_columns(rows[0], where)
-    for number, row in enumerate(rows):
-        nested = next((name for name, cell in row.items() if isinstance(cell, (dict, list))), None)
-        if nested is not None:
-            raise DataError(
-                f"'{nested}' of row {number} holds a list or an object", where=where, hint="each column needs a single number or text"
-            )
     return rows
+
+
+def _parse_text(text: str) -> list[Any]:
+    """The values of one list, or of each line.  Raises ValueError for what is no JSON, and for a name twice in one object."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    one = text.lstrip().startswith("[") and not (
+        len(lines) > 1 and all(line.strip()[0] == "[" and line.strip()[-1] == "]" for line in lines)
+    )
+    found: Any = (
+        json.loads(text, object_pairs_hook=_unique_fields)
+        if one
+        else [json.loads(line, object_pairs_hook=_unique_fields) for line in lines]
+    )
+    return list(found)
+
+
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object.  Raises ValueError for a name that two have."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' occurs twice in one object")
+    return found
 
 
 def _records_from_columns(whole: dict[str, Any], where: str) -> list[dict[str, Any]]:

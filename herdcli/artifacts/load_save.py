@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from herdcli.artifacts import format_detection, hdf5_guard, process_limits, seal_header, sealed_hdf5
 from herdcli.artifacts.atomic_output import atomic_file, check_destination, compress_file
-from herdcli.artifacts.byte_sources import LimitedText, Source, open_source
+from herdcli.artifacts.byte_sources import LimitedText, Source, decode_text_source, open_source
 from herdcli.artifacts.column_alignment import select_columns
 from herdcli.artifacts.column_roles import BY_NAME_ROLES, NONE, ColumnRoles
 from herdcli.artifacts.dataset import Dataset, validate
@@ -131,8 +131,6 @@ def load(
 def _load_path(path: str, input_format: str | None, options: LoadOptions) -> Artifact:
     with open_source(path, limit=options.limit) as source:
         try:
-            if source.encoding is not None:
-                options.note(f"{source.name}: read as {source.encoding}, since it is not UTF-8 (--encoding declares another)")
             return _read_source(source, input_format, options)
         except MemoryError as error:
             raise process_limits.memory_error(where=source.name) from error
@@ -159,11 +157,14 @@ def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
 
 
 def _read_source(source: Source, input_format: str | None, options: LoadOptions) -> Artifact:
+    if source.encoding is not None:
+        options.note(f"{source.name}: read as {source.encoding}, since it is not UTF-8 (--encoding declares another)")
     form = format_detection.check_format_name(input_format) if input_format else format_detection.detect_format(source.head, source.name)
     if form == "npz" and (kept := _read_archive(source, input_format, options)) is not None:
         return kept
-    if source.member is not None and form not in ("hdf5", "npz"):
-        raise BadUsage(f"is {form}, which has no parts to name", where=source.name, hint="FILE.h5:/PATH, FILE.xlsx:SHEET and FILE.zip:NAME")
+    if source.member is not None and form not in ("hdf5", "npz", "matlab"):
+        hint = "FILE.h5:/PATH, FILE.npz:ARRAY, FILE.mat:VARIABLE, FILE.xlsx:SHEET and FILE.zip:NAME have parts"
+        raise BadUsage(f"is {form}, which has no parts to name", where=source.name, hint=hint)
     if form == "hdf5":
         return _select_columns(_read_hdf5(source, options), options)
     if form == "parquet":
@@ -191,7 +192,8 @@ def _read_archive(source: Source, input_format: str | None, options: LoadOptions
         if _is_workbook(path) or not zip_archives.is_archive(path):
             return None
         with zip_archives.open_member(path, source.member, where=source.name, limit=options.limit) as inner:
-            found = _read_source(inner, None if input_format == "npz" else input_format, options)
+            text = decode_text_source(inner, options.limit)
+            found = _read_source(text, None if input_format == "npz" else input_format, options)
     return replace(found, sha256=source.sha256, size=source.size)
 
 

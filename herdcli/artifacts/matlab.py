@@ -1,4 +1,4 @@
-"""MATLAB 5 to 7 (`save` without -v7.3): arrays of numbers and text, and cells of text, by scipy.io; structures and objects are ignored."""
+"""MATLAB 4 to 7 (`save` without -v7.3): arrays, and cells of text or of single numbers, by scipy.io; structures and objects are ignored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.dataset_assembly import assemble_dataset
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.unsealed_hdf5 import choose_label
-from herdcli.errors import DataError, HerdError
+from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.schema import Array
 
 HINT = "in MATLAB: save('data.mat', 'X', 'y'), X with a row for each observation"
@@ -35,10 +35,12 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"the MATLAB file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
     found = {name: values[name] for name, _ in listed if name in values and values[name].dtype.kind != "O"}
-    found |= {name: texts for name, _ in listed if name in values and (texts := _cell_texts(values[name])) is not None}
+    found |= {name: cells for name, _ in listed if name in values and (cells := _cell_values(values[name])) is not None}
     ignored = sorted({name for name, _, _ in there} - set(found))
     if ignored:
         asked.note(f"{where}: ignored {', '.join(ignored)} (neither numbers nor text)")
+    if asked.member is not None:
+        found = _name_rows(found, asked.member.strip("/"), where)
     matrices = [name for name, item in found.items() if min(item.shape) > 1]
     if named_arrays.find_row_array(found) is None and not named_arrays.find_parts(found) and len(matrices) == 1:
         asked.note(f"{where}: rows are read from {matrices[0]}")
@@ -50,11 +52,20 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     return named_arrays.dataset_from_arrays(dense, where=where, asked=asked, hint=HINT)
 
 
-def _cell_texts(item: Any) -> Array | None:
-    """The texts of a cell array (n, 1) or (1, n); None for other values, and for cells that hold something else."""
+def _name_rows(found: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+    """The variables with the rows under X.  Raises BadUsage for a name that none has."""
+    if name not in found:
+        raise BadUsage("has no such variable", where=where, hint=f"it has {', '.join(found) or 'nothing'}")
+    return {other: item for other, item in found.items() if other not in ("X", name)} | {"X": found[name]}
+
+
+def _cell_values(item: Any) -> Array | None:
+    """The texts, or the single numbers, of a cell array (n, 1) or (1, n); None for other values, and for cells that hold something else."""
     if getattr(item, "dtype", np.dtype(float)).kind != "O" or item.ndim != 2 or 1 not in item.shape:
         return None
     cells = [np.asarray(cell).ravel() for cell in item.ravel().tolist()]
+    if cells and all(cell.dtype.kind in "fiub" and len(cell) == 1 for cell in cells):
+        return np.concatenate(cells)
     if any(cell.dtype.kind != "U" or len(cell) > 1 for cell in cells):
         return None
     return np.array([str(cell[0]) if len(cell) else "" for cell in cells], dtype=str)

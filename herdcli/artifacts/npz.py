@@ -23,23 +23,23 @@ ATTRIBUTES = ("units", "value_range", "image_shape", "source", "licence")
 NAMES = ("feature_names", "class_names")
 CSR = ("data", "indices", "indptr", "shape")
 COO = ("row", "col", "data")
+DIA = ("data", "offsets")
 
 
 def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     """The data set of arrays `X`, `y` …; or of scipy's `save_npz` with labels beside it."""
     keep, label, note = asked.keep, asked.label, asked.note
-    arrays = load_arrays(path, where=where, limit=asked.limit)
-    sparse = "X" not in arrays and set(CSR) <= set(arrays)
-    if not sparse and "X" not in arrays and {*COO, "format", "shape"} <= set(arrays):
-        sparse = True
-    if not sparse and "X" not in arrays and {"data", "format", "shape"} <= set(arrays):
+    arrays = _choose_rows(load_arrays(path, where=where, limit=asked.limit), where, asked)
+    declared = {"format", "shape"} <= set(arrays)
+    sparse = "X" not in arrays and (set(CSR) <= set(arrays) or (declared and (set(COO) <= set(arrays) or set(DIA) <= set(arrays))))
+    if not sparse and "X" not in arrays and declared and "data" in arrays:
         raise _csr_error(where)
     if not sparse and "X" not in arrays:
-        return dataset_from_arrays(arrays, where=where, asked=asked, hint="numpy.savez(FILE, X=X, y=y)")
+        return dataset_from_arrays(arrays, where=where, asked=asked, hint=_rows_hint(arrays, where))
     X, pictures = (_csr_from_arrays(arrays, where), {}) if sparse else flatten_images(arrays["X"])
     labels = choose_label(arrays, [known for known in LABELS if known not in keep], label, where)
     roles = {role: arrays[role] for role in ("split", "weight", *NAMES) if role in arrays} | ({"y": arrays[labels]} if labels else {})
-    used = {"X", "format", *ATTRIBUTES, *roles, *((*CSR, *COO) if sparse else ()), labels}
+    used = {"X", "format", *ATTRIBUTES, *roles, *((*CSR, *COO, *DIA) if sparse else ()), labels}
     kept = select_kept_columns(keep, arrays, used)
     used |= {name for pair in kept.items() for name in pair if name}
     further = {
@@ -52,6 +52,25 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
     attributes = pictures | {name: _decode_scalar(arrays[name]) for name in ATTRIBUTES if name in arrays}
     return assemble_dataset(X, roles, attributes, where=where, note=note, columns=further)
+
+
+def _choose_rows(arrays: dict[str, Array], where: str, asked: LoadOptions) -> dict[str, Array]:
+    """The arrays, with the rows under X where FILE.npz:NAME names them.
+
+    Raises BadUsage for a name that no array has.
+    """
+    if asked.member is not None:
+        name = asked.member.strip("/")
+        if name not in arrays:
+            raise BadUsage("has no such array", where=where, hint=f"it has {', '.join(arrays) or 'nothing'}")
+        return {other: array for other, array in arrays.items() if other not in ("X", name)} | {"X": arrays[name]}
+    return arrays
+
+
+def _rows_hint(arrays: dict[str, Array], where: str) -> str:
+    """What to type for arrays none of which has a name that rows have."""
+    matrix = next((name for name, array in arrays.items() if array.ndim > 1 and array.dtype.kind in "fiub"), None)
+    return "numpy.savez(FILE, X=X, y=y)" if matrix is None else f"name its rows: {where}:{matrix}"
 
 
 def read_array(path: str, *, where: str, asked: LoadOptions) -> Dataset:
@@ -70,6 +89,9 @@ def read_array(path: str, *, where: str, asked: LoadOptions) -> Dataset:
         )
         file.seek(0)
         X = npy.read_array(file, allow_pickle=False)
+        if file.read(1):
+            hint = "numpy.savez(FILE, X=X, y=y) keeps several arrays"
+            raise DataError("has other bytes behind its array, as of a second array", where=where, hint=hint)
     X, pictures = flatten_images(X)
     return assemble_dataset(X, {}, pictures, where=where, note=asked.note)
 
@@ -126,12 +148,22 @@ def _csr_from_arrays(arrays: dict[str, Array], where: str) -> Any:
     from herdcli.artifacts.codec import csr_matrix
 
     form, shape = str(_decode_scalar(arrays.get("format", np.array("csr")))), arrays["shape"].ravel()
-    if form not in ("csr", "csc", "coo") or shape.shape != (2,) or shape.dtype.kind not in "iu":
+    needed = {"coo": COO, "dia": DIA}.get(form, CSR)
+    if (
+        form not in ("csr", "csc", "coo", "bsr", "dia")
+        or not set(needed) <= set(arrays)
+        or shape.shape != (2,)
+        or shape.dtype.kind not in "iu"
+    ):
         raise _csr_error(where)
     rows, columns = int(shape[0]), int(shape[1])
     try:
         if form == "coo":
             return _csr_from_coo(arrays, rows, columns)
+        if form == "dia":
+            return _csr_from_diagonals(arrays, rows, columns)
+        if form == "bsr":
+            return _csr_from_blocks(arrays, rows, columns)
         across = (rows, columns) if form == "csr" else (columns, rows)
         found = csr_matrix(arrays["data"], arrays["indices"], arrays["indptr"], across)
         return found if form == "csr" else native_arrays.native_matrix(found, name="X", where=where).T.tocsr()
@@ -153,9 +185,35 @@ def _csr_from_coo(arrays: dict[str, Array], rows: int, columns: int) -> Any:
     return coo_matrix((whole, (row.astype(np.int64), column.astype(np.int64))), shape=(rows, columns)).tocsr()
 
 
+def _csr_from_diagonals(arrays: dict[str, Array], rows: int, columns: int) -> Any:
+    """A CSR matrix of diagonals.  Raises ValueError for what is none."""
+    from scipy.sparse import dia_matrix
+
+    data, offsets = native_arrays.native_array(arrays["data"], name="data", where=""), arrays["offsets"]
+    if data.ndim != 2 or data.dtype.kind not in "fiub" or offsets.dtype.kind not in "iu" or offsets.shape != data.shape[:1]:
+        raise ValueError("diagonals have an offset and numbers each")
+    return dia_matrix((data, offsets.astype(np.int64)), shape=(rows, columns)).tocsr()
+
+
+def _csr_from_blocks(arrays: dict[str, Array], rows: int, columns: int) -> Any:
+    """A CSR matrix of dense blocks.  Raises ValueError for blocks outside it."""
+    from herdcli.artifacts.codec import csr_matrix
+
+    data = native_arrays.native_array(arrays["data"], name="data", where="")
+    if data.ndim != 3 or data.dtype.kind not in "fiub" or not all(data.shape[1:]) or rows % data.shape[1] or columns % data.shape[2]:
+        raise ValueError("blocks of one size fill the matrix")
+    high, wide = data.shape[1:]
+    blocks = csr_matrix(np.arange(len(data)), arrays["indices"], arrays["indptr"], (rows // high, columns // wide)).tocoo()
+    down, across = np.broadcast_arrays(np.arange(high)[:, None], np.arange(wide))
+    row = blocks.row.astype(np.int64)[:, None, None] * high + down
+    column = blocks.col.astype(np.int64)[:, None, None] * wide + across
+    entries = {"row": row.ravel(), "col": column.ravel(), "data": data[blocks.data].ravel()}
+    return _csr_from_coo(entries, rows, columns)
+
+
 def _csr_error(where: str) -> DataError:
     return DataError(
-        "the sparse matrix is in none of the formats CSR, CSC and COO", where=where, hint="scipy.sparse.save_npz(FILE, X.tocsr())"
+        "the sparse matrix is in none of the formats CSR, CSC, COO, BSR and DIA", where=where, hint="scipy.sparse.save_npz(FILE, X.tocsr())"
     )
 
 

@@ -16,7 +16,7 @@ from herdcli.records import dataclass
 
 MARKS = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "."})  # what people write for nothing
 BLANKS = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"  # that are no ASCII blank
-_MINUS = str.maketrans({"\u2212": "-", "\u2010": "-", "\u2011": "-", "\ufe63": "-", "\uff0d": "-"} | dict.fromkeys(BLANKS, " "))
+_MINUS = str.maketrans(dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d", "-") | dict.fromkeys(BLANKS, " "))
 _MONEY = "$\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd\u20ba\u20ab\u0e3f\u20aa\u20b4\u00a2"
 _CODE = "USD|EUR|GBP|JPY|CHF|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|KRW|SGD|HKD|TRY|Fr\\.?|kr\\.?|R\\$|z\u0142"
 _AMOUNT = re.compile(
@@ -26,6 +26,12 @@ _GROUPED = {mark: re.compile(rf"[-+]?\d{{1,3}}(?:[{mark}]\d{{2,3}})*[{mark}]\d{{
 _FORTRAN = re.compile(r"^([-+]?(?:\d+\.?\d*|\.\d+))[dD]([-+]?\d+)$")
 _QUOTED = re.compile(r"=?(['\"])(.*)\1")
 _DIGIT = re.compile(r"\d")
+_UNDERSCORED = re.compile(r"[-+]?\d{1,3}(?:_\d{3})+(?:\.\d*)?")
+_MEASURED = re.compile(
+    r"([<>\u2264\u2265~\u2248]?)\s*[-+]?[\d.,]*\d\s*([^\W\d_\u00b5\u00b0/]?[^\W\d_]{0,5}(?:[/\u00b2\u00b3\u00b0\u00b5][^\W\d_]{0,4})*)"
+)
+_MAGNITUDES = frozenset("kKMBGTm") | {"", "mn", "bn", "Mio", "Mrd"}  # 1.5k, 2M
+_ORDINALS = frozenset({"st", "nd", "rd", "th"})
 
 
 def parse_plain_number(text: str) -> float | None:
@@ -45,6 +51,8 @@ def parse_number(text: str, dialect: TextDialect) -> float | None:
     if dialect.currency:
         if text.startswith("(") and text.endswith(")"):
             text, negative = text[1:-1].strip(), True
+        elif text.endswith("-") and not text.startswith(("-", "+")):  # as SAP writes it
+            text, negative = text[:-1].rstrip(), True
         if (found := _AMOUNT.fullmatch(text)) is None:
             return None
         text = found[1] + found[2].strip()
@@ -133,7 +141,24 @@ def looks_like_number(text: str) -> bool:
     """Does some dialect read a text as a number, quotes and Excel's ="…" apart?"""
     found = _QUOTED.fullmatch(text.strip())
     bare = found[2] if found else text
-    return _DIGIT.search(bare) is not None and any(parse_number(bare, one) is not None for one in _EVERY)
+    if _DIGIT.search(bare) is None:
+        return False
+    return _UNDERSCORED.fullmatch(bare) is not None or any(parse_number(bare, one) is not None for one in _EVERY)
+
+
+def measured_unit(text: str) -> str | None:
+    """What stands beside the number in a text such as 5 kg, 1.5k or <5: the unit, or the sign before the number; None for other texts."""
+    found = _MEASURED.fullmatch(text.strip())
+    return None if found is None or found[2] in _ORDINALS else found[2] or found[1]
+
+
+def common_unit(texts: Sequence[str]) -> str | None:
+    """The one unit that all of these texts are numbers in; bare numbers, thousands and millions may be among them."""
+    units = [measured_unit(text) for text in texts]
+    if any(unit is None for unit in units):
+        return None
+    found = sorted({unit for unit in units if unit} - {"<", ">", "~"}) or sorted({unit for unit in units if unit})
+    return found[0] if len(found) == 1 or (found and set(found) <= _MAGNITUDES) else None
 
 
 def alternative_dialect(texts: Sequence[str], chosen: TextDialect) -> TextDialect | None:

@@ -64,8 +64,19 @@ def read_folder(folder: str, paths: list[Path], asked: LoadOptions) -> tuple[Dat
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the parts have columns of different types ({reason})", where=folder, hint="convert them alike") from error
+    if others := _other_files(Path(folder)):
+        asked.note(f"{folder}: {len(paths)} Parquet files are read; ignored {', '.join(others[:8])}{' …' if len(others) > 8 else ''}")
     asked.account.append(f"{len(paths)} files")
     return dataset_from_table(whole, {}, where=folder, asked=asked), running.hexdigest(), size
+
+
+def _other_files(root: Path) -> list[str]:
+    """The names of files beside Parquet files, but for hidden ones and marks of success."""
+    return sorted(
+        path.name
+        for path in root.iterdir()
+        if not path.name.startswith((".", "_")) and path.is_file() and path.suffix.lower() not in SUFFIXES
+    )
 
 
 def _add_partition_columns(table: Any, folders: tuple[str, ...]) -> Any:

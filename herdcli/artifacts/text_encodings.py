@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from typing import Any, BinaryIO
 
 from herdcli.artifacts.csv_structure import TransformedStream, buffer_stream
@@ -54,7 +55,17 @@ def _guess_utf16(head: bytes) -> str | None:
     for name, zeros, others in (("utf-16-le", first[1::2], first[::2]), ("utf-16-be", first[::2], first[1::2])):
         if zeros.count(0) > 0.9 * len(zeros) and not any(code in CONTROL for code in set(others)):
             return name
+        if 0 in zeros and _is_plain_text(first, name):
+            return name
     return None
+
+
+def _is_plain_text(head: bytes, encoding: str) -> bool:
+    """Are bytes in an encoding letters, digits and signs alone, with a line end, and a good part of them ASCII?"""
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
+    ascii_part = sum(character < "\x80" for character in text)
+    strange = any(unicodedata.category(character) in ("Cc", "Cn", "Co", "Cs") and character not in "\t\r\n\f" for character in text)
+    return not strange and "\ufffd" not in text and "\n" in text and 4 * ascii_part > len(text)
 
 
 def decode_to_utf8(stream: Any, encoding: str, *, where: str) -> BinaryIO:

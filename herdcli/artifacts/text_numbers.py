@@ -33,6 +33,8 @@ def parse_columns(columns: Mapping[str, Any], where: str, asked: LoadOptions, *,
     for name, column in columns.items():
         there = [text for text in _sample_cells(column) if text.strip() not in MARKS]
         if not there or 2 * sum(map(number_formats.looks_like_number, there)) <= len(there):
+            if required and there:
+                _refuse_quantities(there, column, name, where)
             continue
         texts = column.to_pylist()
         values = _parse_cells(texts, name, where, asked, required=required)
@@ -56,6 +58,27 @@ def parse_columns(columns: Mapping[str, Any], where: str, asked: LoadOptions, *,
     return found
 
 
+def _refuse_quantities(texts: list[str], column: Any, name: str, where: str) -> None:
+    """Raise DataError for a column of numbers with a unit, but for few that occur again, which may be classes."""
+    if 2 * len(set(texts)) > len(texts) and (unit := number_formats.common_unit(texts)) is not None:
+        row, cell = next((row, text) for row, text in enumerate(column.to_pylist()) if text and unit in text)
+        hint = f"remove '{unit}' from all cells, or --drop {name}"
+        raise DataError(f"column '{name}' has '{cell}' in row {row}, a number beside '{unit}'", where=where, hint=hint)
+
+
+def _refuse_bare_numbers(texts: list[str | None], name: str, where: str) -> None:
+    """Raise DataError for a number without a percent sign among percentages."""
+    there = [(row, text.strip()) for row, text in enumerate(texts) if text and text.strip() not in MARKS]
+    if not any(text.endswith(("%", "\u2030")) for _, text in there):
+        return
+    bare = next(((row, text) for row, text in there if not text.endswith(("%", "\u2030")) and text.strip("+-0.,") != ""), None)
+    if bare is not None:
+        hint = "write a percent sign in every cell of the column, or in none"
+        raise DataError(
+            f"column '{name}' has '{bare[1]}' in row {bare[0]} without a percent sign, among percentages", where=where, hint=hint
+        )
+
+
 def _shorten_list(items: Sequence[str]) -> str:
     return ", ".join(items[:8]) + (" …" if len(items) > 8 else "")
 
@@ -76,6 +99,8 @@ def _parse_cells(texts: list[str | None], name: str, where: str, asked: LoadOpti
     faulty = [row for row in wrong if (texts[row] or "").strip() not in MARKS]
     if not required and (faulty or len(wrong) + sum(not text for text in texts)):
         return None
+    if asked.dialect.percent and not faulty:
+        _refuse_bare_numbers(texts, name, where)
     if faulty or (wrong and not asked.missing):
         row = faulty[0] if faulty else wrong[0]
         hint = _dialect_hint(texts, faulty, asked) if faulty else "if it stands for a missing value, " + GAPS_HINT

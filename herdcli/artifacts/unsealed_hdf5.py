@@ -89,7 +89,8 @@ def unpack_values(X: Array, item: Any, where: str, note: Callable[[str], None]) 
     if X.dtype.kind not in "iuf" or not (gaps.any() or scale != 1.0 or offset != 0.0):
         return X
     note(
-        f"{where}: /X is read as its attributes say: scale_factor {scale:g}, add_offset {offset:g}, {int(gaps.sum())} fill values are gaps"
+        f"{where}: {item.name} is read as its attributes say: scale_factor {scale:g}, add_offset {offset:g}, "
+        f"{int(gaps.sum())} fill values are gaps"
     )
     return np.where(gaps, np.nan, X * scale + offset)
 

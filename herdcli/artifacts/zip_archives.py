@@ -14,8 +14,9 @@ LISTED = 8
 
 
 def _archive_members(archive: zipfile.ZipFile) -> list[str]:
-    """The files of an archive, but for what macOS adds."""
-    return [entry.filename for entry in archive.infolist() if not entry.is_dir() and not entry.filename.startswith("__MACOSX/")]
+    """The files of an archive, but for hidden ones and what macOS adds."""
+    names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+    return [name for name in names if not name.startswith("__MACOSX/") and not name.rpartition("/")[2].startswith(".")]
 
 
 def is_archive(path: str) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import scipy.sparse
 
 from herdcli.artifacts import load, recoding
 from herdcli.artifacts.dataset import Dataset
@@ -92,10 +91,9 @@ def test_an_empty_label_is_not_the_class_minus_one(tmp_path: Path) -> None:
     assert (data.class_names, data.y.tolist()) == (["-1", "1"], [0, 1, -1])
 
 
-@pytest.mark.parametrize("form", ["dia", "bsr"])
-def test_sparse_matrices_of_scipy_in_other_formats_are_refused(tmp_path: Path, form: str) -> None:
-    scipy.sparse.save_npz(tmp_path / "rows.npz", scipy.sparse.random(4, 4, 0.5, random_state=0).asformat(form))
-    with pytest.raises(DataError, match="the sparse matrix is in none of the formats CSR, CSC and COO"):
+def test_sparse_matrices_of_scipy_in_other_formats_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", format="lil", shape=[4, 4], data=np.ones(3))
+    with pytest.raises(DataError, match="the sparse matrix is in none of the formats CSR, CSC, COO, BSR and DIA"):
         load(str(tmp_path / "rows.npz"))
 
 

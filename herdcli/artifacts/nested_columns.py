@@ -1,0 +1,98 @@
+"""Columns of records and of lists of numbers as plain columns: {"size": {"width": 2}} is size.width, {"v": [1, 2]} is v_0 and v_1."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from herdcli.artifacts.arrow import to_numpy
+from herdcli.errors import DataError
+
+DEEPEST = 16  # records inside each other
+MOST_PARTS = 10_000  # columns that one column of lists becomes
+
+
+def flatten_records(table: Any, where: str) -> Any:
+    """The table with a column for each field of its columns of records, `column.field`; records inside records likewise.
+
+    Raises DataError for a field whose name another column has.
+    """
+    import pyarrow as pa
+
+    for _ in range(DEEPEST):
+        if not any(pa.types.is_struct(kind) and kind.num_fields for kind in table.schema.types):
+            break
+        before = set(table.column_names)
+        table = table.flatten()
+        names = table.column_names
+        twice = next((name for name in names if name not in before and names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"has a column '{twice}' beside a field of that name", where=where, hint="rename one of them")
+    return table
+
+
+def is_number_list(kind: Any) -> bool:
+    """Is a type a list of numbers, of one length or of any?"""
+    import pyarrow as pa
+
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(lists and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)))
+
+
+def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, dict[str, list[str]]]:
+    """The table with a column for each place of these columns of lists, `column_0`, `column_1` …, and the new names by the old one.
+
+    Raises DataError for lists of different lengths, for a missing list, and for a name that another column has.
+    """
+    import pyarrow as pa
+
+    if not names:
+        return table, {}
+    columns: list[Any] = []
+    titles: list[str] = []
+    parts: dict[str, list[str]] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if name not in names:
+            columns.append(column)
+            titles.append(name)
+            continue
+        length = list_length(column, name, where)
+        if length > MOST_PARTS:
+            raise DataError(
+                f"column '{name}' has lists of {length} numbers, beside other columns", where=where, hint=f"name it x, or --drop {name}"
+            )
+        parts[name] = [f"{name}_{place}" for place in range(length)]
+        columns += [_list_place(column, place) for place in range(length)]
+        titles += parts[name]
+    twice = next((name for name in titles if any(name in new for new in parts.values()) and titles.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"has a column '{twice}' beside a list whose place has that name", where=where, hint="rename one of them")
+    return pa.Table.from_arrays(columns, names=titles, metadata=table.schema.metadata), parts
+
+
+def _list_place(column: Any, place: int) -> Any:
+    """What stands in one place of lists, which all have it."""
+    import pyarrow.compute as pc
+
+    return pc.list_element(column, place)
+
+
+def list_length(column: Any, name: str, where: str) -> int:
+    """The one length of a column's lists.  Raises DataError for lists of different lengths, and for a missing list."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if column.null_count:
+        row = int(np.argmax(to_numpy(column.is_null())))
+        raise DataError(f"column '{name}' has no list in row {row}", where=where, hint=f"remove such rows, or --drop {name}")
+    if hasattr(column.type, "list_size"):
+        return int(column.type.list_size)
+    lengths = to_numpy(pc.list_value_length(column))
+    if len(lengths) and (lengths != lengths[0]).any():
+        row = int(np.argmax(lengths != lengths[0]))
+        raise DataError(
+            f"column '{name}' has {lengths[row]} values in row {row} and {lengths[0]} in row 0",
+            where=where,
+            hint=f"lists of one length become columns; --drop {name} leaves it out",
+        )
+    return int(lengths[0]) if len(lengths) else 0

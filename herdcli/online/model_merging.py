@@ -3,6 +3,8 @@
 precision  Σ⁻¹ = I + Σ_k (Σ_k⁻¹ − I), μ = Σ Σ_k Σ_k⁻¹ μ_k: evidence adds up and the prior N(0, I) counts once.
 evidence   μ = (Σ_k E_k)⁻¹ Σ_k E_k μ_k with E_k = Σ_k⁻¹ − I, what shard k learned; same Σ.  No pull towards 0.
 mean       plain means of μ_k and Σ_k.  Models without variances (pa, perceptron) are averaged whatever the rule.
+
+Learners may differ: see `mixed_merging`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import symmetric_matrices
+from herdcli.online import mixed_merging
 from herdcli.online.algorithm_table import TABLE
 from herdcli.online.coverage import Coverage
 from herdcli.online.model import Classifier, Progress, Running
@@ -25,14 +28,16 @@ RULES = ("precision", "evidence", "mean")
 
 
 def merge_models(models: Sequence[Classifier], rule: str) -> Classifier:
-    """One model of several.  Raises DataError where classes, hashing or covariance differ, BadUsage for kernel models."""
+    """One model of several.  Raises DataError where classes or hashing differ, BadUsage for kernel models."""
     models = _add_missing_labels(models)
     if any(model.documents is not None for model in models):
         hint = "learn from all of them: herd nherd-train --continue MODEL FURTHER"
         raise BadUsage("models of documents cannot be merged: words are weighted by all documents of a model", hint=hint)
     models = _align_columns(models)
+    mixed = mixed_merging.learners_differ(models)
+    models = mixed_merging.with_calibrated_scores(models) if mixed else mixed_merging.with_common_covariances(models)
     _require_compatible(models)
-    if not TABLE[models[0].settings.algorithm].second_order:
+    if mixed or not TABLE[models[0].settings.algorithm].second_order:
         rule = "mean"
     wide = [add_columns(model, max(other.columns for other in models)) for model in models]
     scales = _merge_scales(wide)
@@ -154,11 +159,10 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
             raise DataError(
                 f"model {number} differs from model 1 in --interactions: {others}, not {own}", hint="train all shards with the same"
             )
-        if (other.variance is None) != (first.variance is None) or other.settings.bias != first.settings.bias:
-            raise DataError(f"model {number} has another covariance or bias than model 1", hint="train all shards with the same options")
-        if other.settings.normalize != first.settings.normalize or other.settings.multiclass != first.settings.multiclass:
-            hint = "train all shards with the same options: without --multiclass, each shard's race chooses its own form of several classes"
-            raise DataError(f"model {number} differs from model 1 in --normalize or --multiclass", hint=hint)
+        if other.settings.bias != first.settings.bias:
+            raise DataError(f"model {number} differs from model 1 in --bias", hint="train all shards with the same options")
+        if other.settings.normalize != first.settings.normalize:
+            raise DataError(f"model {number} differs from model 1 in --normalize", hint="train all shards with the same options")
         if other.settings.scaling != first.settings.scaling:
             raise DataError(f"model {number} differs from model 1 in --scale", hint="train all shards with the same options")
         if not first.bits and first.text == "" and other.columns != first.columns:

@@ -353,11 +353,16 @@ def test_numbers_of_a_data_set_are_no_classes(herd, tmp_path, write):
     assert herd("nherd-train", "-q", "forty.h5", "--max-classes", "40", "-o", "m.h5").code == 0
 
 
-def test_shards_of_different_kinds_are_not_merged(herd, text):
+def test_shards_with_different_learners_are_merged_by_calibrated_scores(herd, text, tmp_path):
     for name, options in (("nherd", ("--algorithm", "nherd")), ("pa", ("--algorithm", "pa")), ("zero", ("--zero-based",))):
         assert herd("nherd-train", "-q", "train.svm", *options, "-o", f"{name}.h5").code == 0
-    mixed = herd("merge", "-q", "nherd.h5", "pa.h5", "-o", "x.h5")
-    assert (mixed.code, mixed.err.splitlines()[0]) == (65, "herd merge: pa.h5: model 2 was learned by pa, model 1 by nherd")
+    mixed = herd("merge", "nherd.h5", "pa.h5", "-o", "x.h5")
+    assert (mixed.code, mixed.err.splitlines()[0]) == (
+        0,
+        "merge: the models have different learners (nherd, pa): calibrated scores are averaged",
+    )
+    assert herd("merge", "-q", "nherd.h5", "pa.h5", "-o", "y.h5").code == 0
+    assert (tmp_path / "x.h5").read_bytes() == (tmp_path / "y.h5").read_bytes()
     shifted = herd("merge", "-q", "nherd.h5", "zero.h5", "-o", "x.h5")
     assert (shifted.code, shifted.err.splitlines()[0]) == (65, "herd merge: zero.h5: model 2 counts features from 0, model 1 from 1")
 

@@ -53,8 +53,8 @@ def command(session: Session, request: Request) -> None:
       herd merge a.h5 b.h5 -o herded.h5
 
     \b
-      herd nherd-train digits.h5 --split .3,.2,.2 --seed 1 --multiclass top-1 -o 1.h5
-      herd nherd-train digits.h5 --split .3,.2,.2 --seed 2 --multiclass top-1 -o 2.h5
+      herd nherd-train digits.h5 --split .3,.2,.2 --seed 1 -o 1.h5
+      herd nherd-train digits.h5 --split .3,.2,.2 --seed 2 -o 2.h5
       herd merge 1.h5 2.h5 -o both.h5
 
     Shards, in any order, give exactly the output of the run without --shard: artifact or, by the suffix of -o,
@@ -92,13 +92,20 @@ def _merge_classifiers(session: Session, found: list[Artifact], request: Request
 
     from herdcli.cli.frame import outputs
     from herdcli.cli.frame.classifier_scores import rescore_classifier
-    from herdcli.online import model_merging
+    from herdcli.online import mixed_merging, model_merging
     from herdcli.online.score_calibration import calibrate_on_all
 
     if len(found) < 2:
         raise BadUsage("merging takes two models or more")
     outputs.check_artifact(session, found[0].kind)
-    made = model_merging.merge_models([artifact.value for artifact in found], request.rule)
+    models = [artifact.value for artifact in found]
+    if mixed_merging.learners_differ(models):
+        session.console.note(
+            f"the models have different learners ({', '.join(mixed_merging.learner_names(models))}): calibrated scores are averaged"
+        )
+        if request.rule != "precision":
+            session.ignored("rule", "with different learners")
+    made = model_merging.merge_models(models, request.rule)
     if request.data is not None:
         made = calibrate_on_all(rescore_classifier(session, replace(found[0], value=made), request.data).value)
     outputs.write_artifact(session, made, f"{len(found)} models, {made.running.examples} examples")

@@ -26,6 +26,7 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import h5py
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import make_classification, make_moons
@@ -59,7 +60,7 @@ print(wrong / lines)
 
 
 def additional_sets():
-    """Five sets more: a checkered tenth of noise, a wide one, counts, correlated columns far from 0, and moons."""
+    """Seven sets more: a tenth of noise, a wide one, counts, correlated columns far from 0, moons, and counts of words of two corpora."""
     random = np.random.default_rng(11)
     X = random.poisson(np.exp(random.normal(size=(2500, 30)) * 0.5 + 1)).astype(float)
     logs = np.log1p(X) - np.log1p(X).mean(axis=0)
@@ -73,6 +74,11 @@ def additional_sets():
     yield "moons", X, y, None
     X, y = make_classification(3000, 25, n_informative=8, n_classes=3, flip_y=0.1, random_state=4)
     yield "three classes, a tenth of noise", X, y, None
+    for name in ("r8_bow", "sentiment4_bow"):
+        with h5py.File(f"{os.environ['HERD_DATA']}/{name}.h5") as file:
+            group = file["X"]
+            X = sp.csr_matrix(tuple(group[part][:] for part in ("data", "indices", "indptr")), shape=file.attrs["shape"]).astype(float)
+            yield f"text: {name.partition('_')[0]}", X, file["y"][:], file["split"][:] > 0 if "split" in file else None
 
 
 def herd(X, y, X_test, y_test, seed: int) -> float:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import importlib.util
 import os
 import urllib.parse
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from herdcli.datasets.download import USUAL, Patience, fetch
 from herdcli.datasets.registry import Arrays, DatasetEntry, Source
-from herdcli.errors import BadUsage, DataError, HerdError, Unreachable
+from herdcli.errors import BadUsage, CannotCreate, DataError, HerdError, Unreachable
 from herdcli.records import dataclass
 
 FOLDER, MIRROR = "HERD_DATA", "HERD_DATA_MIRROR"
 SOURCES = "sources"  # the folder of published files
 INSTALL = "pip install 'herdcli[data]'"
 PACKAGES = {"PIL": "pillow"}  # import name -> name for pip
-MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, EOFError)  # of published files that are other ones
+AGAIN = "remove it and try again"
+OTHER_VALUES = "its values differ from those that the tables of the papers were computed with"
+# what reading a file raises that is another one than it should be
+MALFORMED = (ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, zlib.error)
 
 
 class Reporter(Protocol):
@@ -74,7 +78,7 @@ class Cache:
                 f"{entry.name} is not free to use for every purpose; licence: {entry.licence}",
                 hint=f"if your use is allowed: herd data {entry.name} --accept-licence",
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         reporter.note(f"{entry.name}: {describe_download(entry)}; licence: {entry.licence}")
         if entry.convert is None:
             self._fetch_files(entry, reporter)
@@ -83,6 +87,13 @@ class Cache:
             _require_packages(entry)
             write_set(entry, path, self._fetch_sources(entry, self.folder / SOURCES, reporter), reporter)
         return path
+
+    def _make_folder(self) -> None:
+        try:
+            (self.folder / SOURCES).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            hint = f"set {FOLDER} to a folder that you can write to"
+            raise CannotCreate(f"cannot be made: {error.strerror}", where=str(self.folder / SOURCES), hint=hint) from error
 
     def _addresses(self, source: Source, folder: str = "") -> list[str]:
         own = [f"{mirror}/{folder}{urllib.parse.quote(source.file)}" for mirror in self.mirrors]
@@ -110,7 +121,7 @@ class Cache:
         except Unreachable:
             return False
         try:
-            _check_arrays(entry, _read_finished(entry, found), where=str(found))
+            check_arrays(entry, _read_finished(entry, found), str(found), None)
             os.replace(found, self.path(entry))
         finally:
             found.unlink(missing_ok=True)
@@ -159,12 +170,8 @@ def write_set(entry: DatasetEntry, path: Path, files: dict[str, Path], reporter:
     except HerdError:
         raise
     except MALFORMED as error:
-        raise DataError(f"not the published form of {entry.name} ({error})", where=where, hint="remove it and try again") from error
-    problem = _difference(entry, arrays)
-    if problem is not None and (entry.checked or "×" in problem):
-        raise DataError(problem, where=where, hint="remove it and try again")
-    if problem is not None:
-        reporter.warn(f"{entry.name}: {problem}")
+        raise DataError(f"not the published form of {entry.name} ({error})", where=where, hint=AGAIN) from error
+    check_arrays(entry, arrays, where, reporter)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(str(path)) as target:
         write_arrays(target, entry, arrays)
@@ -183,8 +190,8 @@ def _read_finished(entry: DatasetEntry, path: Path) -> Arrays:
 
     try:
         return read_arrays(path) if path.suffix == ".h5" else read_svmlight(path)
-    except (OSError, *MALFORMED) as error:
-        raise DataError(f"cannot be read as the set {entry.name} ({error})", where=str(path), hint="remove it and try again") from error
+    except MALFORMED as error:
+        raise DataError(f"cannot be read as the set {entry.name} ({error})", where=str(path), hint=AGAIN) from error
 
 
 def read_feature_names(entry: DatasetEntry, path: Path) -> list[str] | None:
@@ -192,32 +199,26 @@ def read_feature_names(entry: DatasetEntry, path: Path) -> list[str] | None:
     return None if entry.feature_names is None else list(_read_finished(entry, path)[entry.feature_names])
 
 
-def _difference(entry: DatasetEntry, arrays: Arrays) -> str | None:
-    """How arrays differ from those of the registry, None where they are the same."""
+def check_arrays(entry: DatasetEntry, arrays: Arrays, where: str, reporter: Reporter | None) -> None:
+    """Raise DataError unless the arrays are those of the registry.
+
+    reporter  is warned of other values of a set whose conversion was not checked; without one they are an error, too.
+    """
     from herdcli.datasets.digests import digest_of_arrays
 
     rows = len(arrays["X/indptr"]) - 1 if "X/indptr" in arrays else len(arrays["X"])
     columns = len(arrays["vocab"]) if "vocab" in arrays else arrays["X"].shape[1] if "X" in arrays else entry.columns
     if (rows, columns) != (entry.rows, entry.columns):
-        return f"{rows} × {columns}, expected {entry.rows} × {entry.columns}"
+        raise DataError(f"{rows} × {columns}, expected {entry.rows} × {entry.columns}", where=where, hint=AGAIN)
     if digest_of_arrays(arrays) == entry.digest:
-        return None
-    return "its values differ from those that the tables of the papers were computed with"
-
-
-def _check_arrays(entry: DatasetEntry, arrays: Arrays, where: str) -> None:
-    problem = _difference(entry, arrays)
-    if problem is not None:
-        raise DataError(problem, where=where, hint="remove it and try again")
+        return
+    if entry.checked or reporter is None:
+        raise DataError(OTHER_VALUES, where=where, hint=AGAIN)
+    reporter.warn(f"{entry.name}: {OTHER_VALUES}")
 
 
 def _check_set(entry: DatasetEntry, path: Path, reporter: Reporter) -> None:
     """Compare a finished set with the registry."""
     if entry.digest is None:  # files that were checked by their own digests when they came
         return
-    try:
-        _check_arrays(entry, _read_finished(entry, path), where=str(path))
-    except DataError as error:
-        if entry.checked or "×" in error.message:
-            raise
-        reporter.warn(str(error))
+    check_arrays(entry, _read_finished(entry, path), str(path), reporter)

@@ -109,6 +109,8 @@ def _retrieve(pooch: Any, source: Source, target: Path, address: str, report: Re
         with contextlib.suppress(OSError):
             if part.exists() and not part.stat().st_size:
                 part.unlink()
+            if not part.exists():
+                _origin_file(part).unlink(missing_ok=True)
 
 
 def _origin_file(part: Path) -> Path:

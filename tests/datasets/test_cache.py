@@ -13,7 +13,7 @@ from herdcli.datasets.digests import digest_of_arrays
 from herdcli.datasets.download import Patience
 from herdcli.datasets.hdf5_layout import read_arrays, write_arrays
 from herdcli.datasets.registry import DatasetEntry, Source
-from herdcli.errors import BadUsage, DataError, Unreachable
+from herdcli.errors import BadUsage, CannotCreate, DataError, Unreachable
 
 QUICK = Patience(attempts=2, pause=0.0, silence=5.0)
 
@@ -129,6 +129,13 @@ def test_a_damaged_finished_set_is_refused(entry, tmp_path):
     (tmp_path / "small.h5").write_bytes(b"no HDF5")
     with pytest.raises(DataError, match="cannot be read as the set small"):
         cache.Cache(tmp_path, patience=QUICK).obtain(entry, Reports())
+
+
+def test_a_folder_that_cannot_be_made(entry, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CannotCreate, match="cannot be made: Not a directory") as refused:
+        cache.Cache(tmp_path / "file" / "sets", patience=QUICK).obtain(entry, Reports())
+    assert refused.value.hint == "set HERD_DATA to a folder that you can write to"
 
 
 def test_a_mirror_has_the_finished_set(server, entry, tmp_path):

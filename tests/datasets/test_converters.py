@@ -102,6 +102,13 @@ def test_the_digest_sees_names_types_shapes_and_values():
 # Small files of the same form ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("content", [b"<html>sign in</html>", b"", b"PK\x03\x04 half of an archive"])
+def test_what_is_no_archive_is_refused(tmp_path, content):
+    (tmp_path / orl.FILE).write_bytes(content)
+    with pytest.raises(DataError, match="not a zip or tar archive"):
+        orl.convert({orl.FILE: tmp_path / orl.FILE})
+
+
 def pgm(picture, comment=b""):
     height, width = picture.shape
     return b"P5\n" + comment + f"{width} {height}\n255\n".encode() + picture.tobytes()

@@ -9,8 +9,10 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fast/*.pxi herdcli/fast/*.h)
 
-# The papers' data sets: scripts/ read them from here.
+# The papers' data sets: scripts/ read them from the folder HERD_DATA, by default the user's cache folder (`herd data --where`).
+ifneq ($(wildcard ../shared/data),)
 export HERD_DATA ?= $(abspath ../shared/data)
+endif
 RESULTS ?= results
 
 .PHONY: help site demo test test-rest test-all examples verify cluster-test mutants torture sanitize lint bench manual picture digits lock clean
@@ -67,7 +69,7 @@ bench: $(VENV)/installed-bench  ## the benchmarks behind every claim of speed
 ifneq ($(filter grouped-target,$(.FEATURES)),)
 include results.mk
 else
-results quick check-results check-quick:
+data results quick check-results check-quick nightly:
 	@echo "make $@ needs GNU make 4.3 or newer, and this is $(MAKE_VERSION)" >&2; exit 1
 endif
 

@@ -212,17 +212,41 @@ $(foreach folder,$(RESULTS) $(QUICK),$(folder)/ $(folder)/faces/ $(addprefix $(f
 # They come whole or not at all, so none needs to go when a stage fails; make 4.3 would delete the other files of a group, unchanged ones too.
 .PRECIOUS: $(addprefix $(RESULTS)/,$(foreach stage,$(STAGES),$($(stage).makes))) $(addprefix $(QUICK)/,$(foreach stage,$(STAGES),$($(stage).makes)))
 
-.PHONY: results quick check-results check-quick
-results: $(addprefix $(RESULTS)/,$(foreach stage,$(STAGES),$($(stage).makes)))  ## every figure and table of the papers; hours, and what was begun goes on
+.PHONY: data results quick results-stages quick-stages check-results check-quick nightly
+data: $(VENV)/installed-dev  ## download the data sets of the papers; ACCEPT_LICENCE=yes takes those whose licences are not free, too
+	@status=0; $(BIN)/herd data --all $(if $(ACCEPT_LICENCE),--accept-licence) || status=$$?; \
+	networks=$$($(BIN)/herd data networks --where); test ! -d $$networks || $(BIN)/python scripts/network_references.py $$networks || status=$$?; \
+	test $$status = 2 && echo "for all sets, if your use is allowed: make data ACCEPT_LICENCE=yes" >&2; exit $$status
+
+# Download what is missing, run the stages whose data sets are there, and name the others at the end.
+define run-stages
+	@test -z "$$($(BIN)/python scripts/stages_without_data.py $(1) $(RESULTS))" || $(MAKE) --no-print-directory data || true
+	+@$(MAKE) --no-print-directory $(1)-stages WITHOUT="$$($(BIN)/python scripts/stages_without_data.py $(1) $(RESULTS))"
+	@$(BIN)/python scripts/stages_without_data.py $(1) $(RESULTS) --report
+endef
+
 ifeq ($(MAKECMDGOALS),quick)
 MAKEFLAGS += -j2  # stages at a time, where the command line names no other number
 endif
-quick: $(addprefix $(QUICK)/,$(foreach stage,$(STAGES),$(call quick-makes,$(stage))))  ## the same in minutes, with smaller settings, into results/quick
+results: $(VENV)/installed-dev  ## every figure and table of the papers; hours, and what was begun goes on
+	$(call run-stages,results)
+
+quick: $(VENV)/installed-dev  ## the same in minutes, with smaller settings, into results/quick
+	$(call run-stages,quick)
+
+results-stages: $(addprefix $(RESULTS)/,$(foreach stage,$(filter-out $(WITHOUT),$(STAGES)),$($(stage).makes)))
+quick-stages: $(addprefix $(QUICK)/,$(foreach stage,$(filter-out $(WITHOUT),$(STAGES)),$(call quick-makes,$(stage))))
+
+nightly:  ## make quick and check-quick in a fresh clone of the last commit, with what is in HERD_DATA
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && git clone --quiet . "$$folder/herd" && cd "$$folder/herd" && \
+	$(MAKE) --no-print-directory quick PYTHON=$(PYTHON) && $(MAKE) --no-print-directory check-quick PYTHON=$(PYTHON)
 
 .PHONY: stages
-stages:  # a line each for scripts/rebuild_results.py
+stages:  # lines for scripts/rebuild_results.py and scripts/stages_without_data.py
 	@:$(foreach stage,$(STAGES),$(info results: $(stage) $(addprefix $(RESULTS)/,$($(stage).makes))))
 	@:$(foreach stage,$(STAGES),$(info quick: $(stage) $(addprefix $(QUICK)/,$(call quick-makes,$(stage)))))
+	@:$(foreach stage,$(STAGES),$(info results-data: $(stage) $($(stage).data))$(info quick-data: $(stage) $(call quick-data,$(stage))))
+	@:$(foreach stage,$(STAGES),$(info results-needs: $(stage) $(addprefix $(RESULTS)/,$($(stage).needs)))$(info quick-needs: $(stage) $(addprefix $(QUICK)/,$($(stage).needs))))
 
 check-results:  ## compare results/ with scripts/expected.toml; exit 1 on a miss
 	@$(PYTHON) scripts/check_results.py $(RESULTS)

@@ -60,6 +60,10 @@ class Miss(Exception):
     """A table that is not there, or does not hold what is looked for."""
 
 
+class LeftOut(Exception):
+    """A table of a stage that was left out because its data sets were not there."""
+
+
 def known(table: Row, kind: str, name: str) -> Row:
     """The table, if all its keys are known."""
     for key in table:
@@ -128,6 +132,10 @@ def quantity(spec: Row, file: str | None, folder: Path) -> float:
     """One number out of a table.  Raises Miss if it is not there."""
     path = folder / spec.get("file", file)
     if not path.exists():
+        left_out = {row["file"]: row["reason"] for row in read_csv(folder / "left-out.csv")}
+        name = str(path.relative_to(folder))
+        if name in left_out:
+            raise LeftOut(f"{name}: {left_out[name]}")
         raise Miss(f"{path} is missing: make {path}")
     rows, where, added = read_csv(path), spec.get("where", {}), spec.get("value", [])
     columns = [added] if isinstance(added, str) else added
@@ -247,13 +255,18 @@ def readme(expected: Row, folder: Path) -> str:
 
 
 def report(expected: Row, folder: Path, quick: bool) -> int:
-    """Print a line a claim and the misses after it; how many claims missed."""
+    """Print a line a claim and the misses after it, and at the end the claims whose tables were left out; how many claims missed."""
     missed, verdicts = 0, dict.fromkeys(VERDICTS, 0)
+    not_judged: list[str] = []
     for paper in expected["paper"]:
         for claim in paper.get("claim", []):
             if quick and "quick" not in claim:
                 continue
-            values, misses = judge(claim, folder, quick)
+            try:
+                values, misses = judge(claim, folder, quick)
+            except LeftOut as reason:
+                not_judged.append(f"{title(paper, claim)}: {reason}")
+                continue
             verdicts[claim["verdict"]] += 1
             missed += bool(misses)
             numbers = ", ".join(f"{name} {value:.4g}" for name, value in values.items()) or claim.get("tested", claim.get("lacks", ""))
@@ -263,6 +276,9 @@ def report(expected: Row, folder: Path, quick: bool) -> int:
                 print(f"{title(paper, claim)}: {miss}", file=sys.stderr)
     told = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items() if count)
     print(f"{sum(verdicts.values())} claims: {told}; {missed} missed")
+    if not_judged:
+        print(f"{len(not_judged)} claims not judged, their tables were left out:")
+        print(*(f"  {each}" for each in not_judged), sep="\n")
     return missed
 
 
@@ -287,6 +303,9 @@ def main() -> int:
                 "results/README.md is not what expected.toml and the tables say: python scripts/check_results.py --write", file=sys.stderr
             )
             missed += 1
+    except LeftOut as error:
+        print(f"results/README.md needs all tables, and this one was left out: {error}", file=sys.stderr)
+        return 1
     except (Wrong, tomllib.TOMLDecodeError, KeyError) as error:
         print(f"{arguments.expected.name}: {error}", file=sys.stderr)
         return 2

@@ -1,4 +1,5 @@
-"""The manual, made of the commands, kinds and docstrings themselves: docs/commands/*.md, docs/man/*.1, docs/format.md and docs/python.md.
+"""The manual, made of the commands, kinds and docstrings themselves: docs/commands/*.md, docs/man/*.1, docs/format.md, docs/python.md and
+the table of data sets in docs/reproducing.md.
 
 python scripts/make_manual.py            # write what has changed
 python scripts/make_manual.py --check    # change nothing; exit 1 and name what is out of date
@@ -20,6 +21,8 @@ import python_manual
 from herdcli import __version__
 from herdcli.cli.frame.help_pages import help_record
 from herdcli.cli.main import COMMANDS, cli
+from herdcli.datasets import registry
+from herdcli.datasets.cache import format_megabytes
 from herdcli.kinds import KINDS
 from herdcli.schema import KIND_NAMES, spec_of
 
@@ -187,9 +190,30 @@ def _plain(hint: Any) -> str:
     return " or ".join("group of arrays" if get_origin(part) is dict else names.get(part, str(part)) for part in kept)
 
 
+def reproducing_page() -> str:
+    """docs/reproducing.md, with its table of data sets anew."""
+    text = (DOCS / "reproducing.md").read_text(encoding="utf-8")
+    before, start, rest = text.partition("<!-- the table of sets is made by scripts/make_manual.py of herdcli/datasets -->\n")
+    _, end, after = rest.partition("<!-- end of the table of sets -->")
+    assert start
+    assert end
+    return f"{before}{start}{_dataset_table()}{end}{after}"
+
+
+def _dataset_table() -> str:
+    lines = ["| `herd data` | file | rows × columns | size | what it is | figures | licence | from |", "|---|---|---|---|---|---|---|---|"]
+    for entry in registry.entries():
+        shape = f"{len(entry.sources)} files" if entry.is_folder else f"{entry.rows:,} × {entry.columns:,}"
+        licence = f"{entry.licence} ⚠" if entry.restricted else entry.licence
+        cells = (entry.description, entry.figures or "–", licence, entry.origin)
+        lines.append(f"| `{entry.name}` | `{entry.file}` | {shape} | {format_megabytes(entry.size)} | {' | '.join(map(_cell, cells))} |")
+    return "\n".join([*lines, "", "⚠ asks for `--accept-licence`.", ""])
+
+
 def pages() -> dict[Path, str]:
     """Every page of the manual."""
     found = {DOCS / "commands" / "README.md": index_page(), DOCS / "format.md": format_page(), DOCS / "man" / "herd.1": man_page(None)}
+    found[DOCS / "reproducing.md"] = reproducing_page()
     found[DOCS / "python.md"] = python_manual.page()
     for name in COMMANDS:
         found[DOCS / "commands" / f"{name}.md"] = command_page(name)

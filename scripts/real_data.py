@@ -1,8 +1,8 @@
-"""Where the papers' data sets are, $HERD_DATA, else ../shared/data beside the project, and where they come from.
+"""Where the papers' data sets are: $HERD_DATA, else ../shared/data beside the project, else the user's cache folder (`herd data --where`).
 
-    python scripts/real_data.py NAME…          exit 1 with the first of these sets that is missing
+    python scripts/real_data.py FILE…          exit 1 with the first of these files that is missing
 
-docs/reproducing.md says what each file holds.
+`herd data` downloads them; docs/reproducing.md says what each is.
 """
 
 from __future__ import annotations
@@ -11,35 +11,40 @@ import os
 import sys
 from pathlib import Path
 
-FOLDER = Path(os.environ.get("HERD_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
-SOURCES = {
-    "a9a": "www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets, a9a",
-    "eights8x8.h5": "made of usps_all.mat, github.com/kisakson/usps-digits",
-    "mnist.h5": "github.com/rasbt/mnist-pngs",
-    "music16_long.h5": "github.com/librosa/data, audio/*.hq.ogg",
-    "natural13.h5": "github.com/probml/pmtkdata, hyvarinenBookImages",
-    "networks/references.json": "github.com/dechterlab/uai-competitions, UAI-2014/MAR, and bnlearn.com/bnrepository",
-    "news_w100.h5": "github.com/probml/pmtkdata, 20news_w100/20news_w100.mat",
-    "newsgroups20_bow.h5": "github.com/yao8839836/text_gcn, data/20ng",
-    "olivetti.h5": "github.com/cran/loon.data, data/faces.rda",
-    "orl.h5": "github.com/lawrennd/datasets_mirror, olivetti_faces/att_faces.zip",
-    "patches16.h5": "github.com/BIDS/BSDS500, BSDS500/data/images/train",
-    "phoneme.h5": "github.com/cran/ElemStatLearn, data/phoneme.RData",
-    "r8_bow.h5": "github.com/Maryam-ask/NLP_PFAI_Assignment, r8-*-all-terms.txt",
-    "sentiment4_bow.h5": "github.com/lorenzoritter/domainadaption, sorted_data_acl",
-    "spambase.h5": "github.com/cran/ElemStatLearn, data/spam.RData",
-    "speech_segments.h5": "github.com/Jakobovski/free-spoken-digit-dataset, recordings",
-    "usps_all.h5": "github.com/kisakson/usps-digits, usps_all.mat",
-    "yale64.h5": "github.com/MetinUnlu/Univr_FoDA, data/Yale_64x64.mat",
-}
+from herdcli.datasets import cache, registry
+
+REFERENCES = "networks/references.json"  # made by network_references.py
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+NAMES = {entry.file: entry for entry in registry.entries() if not entry.is_folder} | {REFERENCES: registry.entry("networks")}
+
+
+def _folder() -> Path:
+    if not os.environ.get(cache.FOLDER) and BESIDE.is_dir():
+        return BESIDE
+    return cache.default_cache().folder
+
+
+FOLDER = _folder()
+
+
+def is_there(name: str) -> bool:
+    """Whether the file of a data set is there."""
+    return (FOLDER / name).exists()
+
+
+def remedy(name: str) -> str:
+    """The command that gets a file."""
+    entry = NAMES[name]
+    if name == REFERENCES:
+        return "make data"
+    return f"herd data {entry.name}{' --accept-licence' if entry.restricted else ''}"
 
 
 def path(name: str) -> Path:
-    """The file of a data set.  Ends the program with one line that says where to get it and where to put it."""
-    found = FOLDER / name
-    if not found.exists():
-        sys.exit(f"{found} is missing: set HERD_DATA to the folder that holds it (source: {SOURCES[name]}; docs/reproducing.md, 'Data')")
-    return found
+    """The file of a data set.  Ends the program with one line that says how to get it."""
+    if not is_there(name):
+        sys.exit(f"{FOLDER / name} is missing: {remedy(name)} gets it, or set HERD_DATA to the folder that holds it")
+    return FOLDER / name
 
 
 if __name__ == "__main__":

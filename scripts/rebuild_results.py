@@ -205,7 +205,7 @@ def told(rows: list[Row], missing: list[str]) -> str:
     if not missing:
         return "nothing is missing."
     listed = ", ".join(f"{name} (begun)" if name in begun else name for name in missing)
-    return f"missing: {listed}. What each takes is told in [docs/reproducing.md](../docs/reproducing.md)."
+    return f"missing: {listed}. What each takes is told in [docs/results.md](../docs/results.md)."
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import signal
@@ -15,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+
+from herdcli.datasets import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
@@ -177,7 +180,7 @@ def test_make_knows_every_stage_and_each_file_has_one():
     text = (ROOT / "results.mk").read_text()
     wanted = set(re.findall(r"^STAGES \+= ([\w-]+)$", text, re.MULTILINE)) | {f"bach-fig{number}" for number in (3, 4, 5, 6, 7)}
     wanted |= {f"claims-{topic}" for topic in ("herding", "inference", "learning", "faces", "ica", "kernel", "scaling")}
-    made, quick = stages("results"), stages("quick")
+    made, quick = stages("results-stages"), stages("quick-stages")
     assert len(wanted) == 32
     assert set(made) == set(quick) == wanted
     files = [file for stage in made.values() for file in stage]
@@ -233,17 +236,74 @@ def test_a_missing_data_set_is_named_with_its_source(tmp_path):
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
-        f"{tmp_path}/usps_all.h5 is missing: set HERD_DATA to the folder that holds it "
-        "(source: github.com/kisakson/usps-digits, usps_all.mat; docs/reproducing.md, 'Data')\n"
+        f"{tmp_path}/usps_all.h5 is missing: herd data usps --accept-licence gets it, or set HERD_DATA to the folder that holds it\n"
     )
 
 
 def test_every_data_set_has_a_source(script):
     text = (ROOT / "results.mk").read_text()
     named = {name for line in re.findall(r"(?:\.|-)data := (.*)", text) for name in line.split()}
-    assert named == set(script("real_data").SOURCES)
-    page = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
-    assert not [name for name in named if f"`{name}`" not in page]
+    real_data = script("real_data")
+    assert named <= set(real_data.NAMES)
+    assert {real_data.NAMES[name].name for name in named} == {entry.name for entry in registry.needed_for_results()}
+
+
+def test_stages_without_their_data_are_left_out_by_name(script, monkeypatch, tmp_path, capsys):
+    """And those that read their tables."""
+    module = script("stages_without_data")
+    monkeypatch.setattr(module, "is_there", lambda name: name not in {"yale64.h5", "spambase.h5"})
+    files, data, needs = module.described("quick", Path("none"))
+    reasons = module.left_out(files, data, needs)
+    assert {name for name in reasons if "yale64.h5" in reasons[name]} == {"faces", "claims-faces"}
+    assert reasons["faces"] == "yale64.h5 is not there: herd data yale --accept-licence"
+    assert reasons["nherd-fig4-5"] == "it reads tables of nherd"
+    assert set(reasons) == {"faces", "claims-faces", "nherd", "nherd-fig4-5", "league-sides", "league"}
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "described", lambda kind, folder: ({"faces": ["none/quick/faces/errors.csv"]}, data, {}))
+    monkeypatch.setattr(module, "left_out", lambda *_: {"faces": "no data"})
+    monkeypatch.setattr(sys, "argv", ["stages_without_data.py", "quick", "none", "--report"])
+    (tmp_path / "none" / "quick").mkdir(parents=True)
+    module.main()
+    assert capsys.readouterr().out == "0 of 1 stages are done\nleft out: faces (no data)\n"
+    assert (tmp_path / "none" / "quick" / "left-out.csv").read_text() == "file,stage,reason\nfaces/errors.csv,faces,no data\n"
+    monkeypatch.setattr(module, "left_out", lambda *_: {})
+    module.main()
+    assert not (tmp_path / "none" / "quick" / "left-out.csv").exists()
+
+
+def test_make_leaves_out_the_stages_that_it_is_told():
+    line = ["make", "-n", "quick-stages", "WITHOUT=faces league", "RESULTS=none", "VENV=none"]
+    shown = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    assert "scripts/fig_faces.py none" not in shown
+    assert "scripts/fig_mrf.py none" in shown
+
+
+def test_claims_of_tables_that_were_left_out_are_named_and_not_missed(check, tmp_path):
+    (tmp_path / "results" / "fig1.csv").unlink()
+    assert check("--quick")[0] == 1
+    (tmp_path / "results" / "left-out.csv").write_text("file,stage,reason\nfig1.csv,fig1,usps_all.h5 is not there\n")
+    code, out, err = check("--quick")
+    assert (code, err) == (0, [])
+    assert out.splitlines()[-2:] == [
+        "1 claims not judged, their tables were left out:",
+        f"  {NAME}: fig1.csv: usps_all.h5 is not there",
+    ]
+
+
+def test_references_of_networks_are_exact_and_compared_with_what_is_known(script, monkeypatch, tmp_path):
+    module = script("network_references")
+    (tmp_path / "coin.uai").write_text("MARKOV\n1\n2\n1\n1 0\n2 1.0 3.0\n")
+    monkeypatch.setattr(module, "KNOWN", {"coin.uai": float(np.log(4)), "absent.uai": 0.0})
+    monkeypatch.setattr(sys, "argv", ["network_references.py", str(tmp_path)])
+    module.main()
+    found = json.loads((tmp_path / "references.json").read_text())
+    assert list(found) == ["coin.uai"]
+    assert found["coin.uai"]["logZ"] == pytest.approx(np.log(4), abs=1e-12)
+    np.testing.assert_allclose(found["coin.uai"]["marg"], [[0.25, 0.75]], atol=1e-12)
+    monkeypatch.setattr(module, "KNOWN", {"coin.uai": 1.0})
+    monkeypatch.setattr(sys, "argv", ["network_references.py", str(tmp_path), "--again"])
+    with pytest.raises(SystemExit, match=r"coin.uai: log Z is 1.386294361, and 1 is known: the file is another one"):
+        module.main()
 
 
 def test_a_table_goes_on_where_it_was_left(script, tmp_path):

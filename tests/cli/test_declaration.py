@@ -189,6 +189,10 @@ VALUES = {  # of kinds with a form of their own, beside the defaults: command.fi
     "eval.mlr_penalty": ["auto", 0.0, 1 / 3],
     "em.components": [(3, 3), (1, 10)],
     "em.controls": [("a", "b")],
+    "fit-rbm.hidden": ["auto", 30],
+    "fit-rbm.batch_size": [0, 20],
+    "fit-rbm.layers": [(500, 250)],
+    "fit-rbm.visible_units": ["gaussian", "softmax:3", "rate:10"],
     "ica.components": [20, 0.95, 0.333, 0.145, 99.9 / 100, 1.0],
     "ica.mix": [("random", 0.5), ("instamix", 0.25)],
     "ica.rates": [((0.05, 2000), (1e-7, 3))],
@@ -260,7 +264,7 @@ def test_conditions_ask_for_what_the_request_has(command, name):
         assert {condition.holds, *getattr(condition, "names", ())} <= known | {""}  # of Never
         types = [param.type for param in _params(command) if param.name == condition.holds]
         if isinstance(condition, OneOf) and types and isinstance(types[0], click.Choice):  # a misspelt value would never be met
-            assert set(condition.values) <= set(types[0].choices)
+            assert set(condition.values) - {None} <= set(types[0].choices)
         placeholders = {field for text in (condition.refusal, condition.hint or "") for _, field, _, _ in Formatter().parse(text) if field}
         assert placeholders <= known | {"option", "other"}
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame import unit_options
 from herdcli.cli.frame.common_options import INTERVAL, Command, Parsed
-from herdcli.cli.frame.unit_options import unit_options
+from herdcli.cli.frame.declaration import shared_option
 
 if TYPE_CHECKING:
     from herdcli.artifacts.condition_holdout import ConditionHoldout
@@ -105,7 +106,9 @@ def import_options(command: Command) -> Command:
             default=None,
             help="--to rbm, dbn: pixels were on from this fraction of the range upwards.",
         ),
-        unit_options,
+        shared_option("hidden_units", unit_options.hidden_units()),
+        shared_option("visible_units", unit_options.visible_units()),
+        shared_option("units", unit_options.units()),
         click.option(
             "--to",
             type=click.Choice(["dataset", "rbm", "dbn", "classifier"]),

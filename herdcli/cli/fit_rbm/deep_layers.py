@@ -10,7 +10,7 @@ from herdcli.cli.fit_rbm.messages import warn_of_rows
 from herdcli.cli.fit_rbm.model_runs import largest_moment
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.column_order import warn_of_weights
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import DataError
 from herdcli.splits import TRAIN
 
 if TYPE_CHECKING:
@@ -28,11 +28,6 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     from herdcli.rbm.class_models import replace_evaluation_rows
     from herdcli.rbm.layers import DBN
 
-    if request.per_class:
-        raise BadUsage("--layers and --below learn one model, --per-class several", hint="leave one of them out")
-    request.refuse_watched("--layers" if request.layers else "--below")
-    if request.layers:
-        session.ignored("hidden", "with --layers")
     outputs.check_artifact(session, "dbn")
     below = _load_lower_layers(session, request.below)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
@@ -83,6 +78,4 @@ def _rows_of_lowest_layer(session: Session, request: Request, data: Artifact, be
 
     if not below:
         return rows_in_units(session, data, unit_family(settings.visible_units), RowReading.asked(request, default=OF_MODELS))
-    for name in ("visible_units", "units"):
-        session.ignored(name, "with --below: the model decides")
     return rows_for_model(session, below[0], data, request)

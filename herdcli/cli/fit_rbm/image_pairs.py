@@ -23,7 +23,6 @@ def fit_pairs(session: Session, request: Request) -> None:
     from herdcli.rbm.units import unit_family
 
     settings = request.pair_settings()
-    request.warn_of_ignored_options(session)
     outputs.check_artifact(session, "rbm-pairs")
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     warn_of_weights(session, data.value)

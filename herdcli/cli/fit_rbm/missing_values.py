@@ -18,18 +18,9 @@ if TYPE_CHECKING:
     from herdcli.rbm.class_rows import ClassGroups
     from herdcli.schema import Array
 
-ALONE = ("folds", "average_scores", "learn_variances", "model", "on_disk")
-
 
 def refuse_unsupported(session: Session, request: Request) -> None:
-    """Raise BadUsage for options that need whole rows."""
-    for name in ALONE:
-        if getattr(request, name):
-            typed = "--continue" if name == "model" else f"--{name.replace('_', '-')}"
-            raise BadUsage(f"--draw-missing and {typed} exclude each other", hint="--missing drop or mean")
-    if request.labels not in (None, "generative"):
-        message = f"--draw-missing and --labels {request.labels} exclude each other: entries are drawn by the likelihood of rows"
-        raise BadUsage(message, hint="--labels generative")
+    """Raise BadUsage for what needs whole rows."""
     if session.missing is not None:
         raise BadUsage("--draw-missing and --missing exclude each other", hint="leave one of them out")
     if session.cluster is not None:

@@ -210,7 +210,7 @@ def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
     from herdcli.cli.frame.dataset_rows import model_classes, rows_for_model
 
     earlier: RBM = session.load(str(request.model), "model", kinds={"rbm"}).value
-    settings = request.continued(session, earlier)
+    settings = request.continued(earlier)
     request = replace(request, seed=settings.seed)
     data = _load_data(session, request, settings)
     warn_of_weights(session, data.value)

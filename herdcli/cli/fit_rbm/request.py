@@ -6,26 +6,36 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
+from herdcli.cli.fit_rbm.values import BATCH_SIZE, HIDDEN, SIZES
+from herdcli.cli.frame import shared_options, unit_options
+from herdcli.cli.frame.declaration import (
+    INPUT,
+    LEARNING,
+    Condition,
+    Excludes,
+    OneOf,
+    When,
+    choice,
+    declarations,
+    flag,
+    number,
+    option,
+    refuse_typed,
+    text,
+    whole,
+)
 from herdcli.cli.frame.request import as_file, derived, input_file, topic_settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
     from herdcli.rbm.recurrent.settings import RecurrentSettings as RecurrentSettings
     from herdcli.rbm.settings import Settings
 
-# options that only some algorithms have: option -> those algorithms
-FOR_SOME = {
-    "steps": ("cd", "pcd", "rpcd", "fpcd", "pt", "tap"),
-    "final_steps": ("cd", "pcd", "rpcd", "fpcd", "pt", "tap"),
-    "chains": ("pcd", "rpcd", "fpcd", "pt", "tap"),
-    "replicas": ("pt",),
-    "mean_field": ("cd",),
-    "fast_rate": ("fpcd",),
-    "fast_decay": ("fpcd",),
-}
+ALGORITHMS = ("auto", "cd", "pcd", "rpcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact")
+CHAINS = OneOf("algorithm", "cd", "pcd", "rpcd", "fpcd", "pt", "tap")
+PERSISTENT = OneOf("algorithm", "pcd", "rpcd", "fpcd", "pt", "tap")
 OF_ONE_MODEL = (
     "per_class",
     "folds",
@@ -33,7 +43,6 @@ OF_ONE_MODEL = (
     "layers",
     "below",
     "standardize",
-    "optimizer",
     "final_steps",
     "replicas",
     "labels",
@@ -49,15 +58,45 @@ WATCHED = (
     "draw_missing",
     "model",
 )  # what layers and pairs know nothing of
-SHAPING = (
-    "hidden",
-    "visible_units",
-    "hidden_units",
-    "units",
-    "standardize",
-    "per_class",
+
+PER_CLASS = Condition("per_class", why="without --per-class")
+RECURRENT = Condition("recurrent", why="without --recurrent")
+NEW = Condition("is_new", why="with --continue: the model decides")  # what a model that is gone on with decides
+LOWEST = Condition("is_lowest", why="with --below: the model decides")
+ONE_LAYER = Condition("has_one_layer", why="with --layers")
+HYBRID = Condition("is_hybrid", why="without --labels hybrid")
+SPARSE = Condition("is_sparse", why="without --sparsity-target")
+AUTO = OneOf("hidden", "auto")
+SIZES_SEARCHED = Excludes(
+    *("recurrent", "pairs", "layers", "below"),
+    refusal="--hidden auto and {other} exclude each other",
+    hint="--hidden auto is of a single rbm, or of one for each class",
+)
+SIZE_OF_MODEL = Excludes("model", refusal="--hidden auto and {other} exclude each other", hint="the model decides: leave out --hidden")
+WORDLESS = Condition(
+    "has_no_words", refusal="{option} knows no words", hint="--visible-units words is of a single rbm, or of one for each class"
+)
+PAIRS = Condition("pairs")
+ALGORITHM_OF_PAIRS = OneOf(
+    "algorithm",
+    *(name for name in ALGORITHMS if name not in ("rpcd", "pt", "tap")),
+    refusal="--pairs and --algorithm {algorithm} exclude each other",
+    hint="--algorithm pcd",
+)
+OPTIMIZER_OF_PAIRS = OneOf(
+    "optimizer",
+    *(None, "momentum"),
+    refusal="--pairs and --optimizer exclude each other",
+    hint="a model of pairs is one model of all labels",
+)
+SINGLE = Excludes("per_class", "layers", "below", hint="{option} is of a single rbm")
+ONE_MODEL = Excludes("layers", "below", refusal="--layers and --below learn one model, --per-class several", hint="leave one of them out")
+LIKELY = OneOf(
     "labels",
-)  # what a model that is gone on with decides
+    *(None, "generative"),
+    refusal="--draw-missing and --labels {labels} exclude each other: entries are drawn by the likelihood of rows",
+    hint="--labels generative",
+)
 
 
 def _option_text(name: str) -> str:
@@ -84,64 +123,239 @@ class Request:
     weight decay as chosen."""
 
     source: str = input_file()
-    input_format: str | None = unrecorded()
-    hidden: int | Literal["auto"]
-    algorithm: str
-    steps: int
-    chains: int | None
-    epochs: int
-    batch_size: int
-    learning_rate: float | None
-    rate_decay: str
-    momentum: float
-    weight_decay: float | None
-    per_class: bool
-    folds: int | None
-    average_scores: int | None
-    layers: tuple[int, ...] | None
-    below: str | None = as_file()
-    pairs: bool
-    recurrent: bool = where_changed(False)
-    links: str = where_changed("both")
-    window: int | None = where_given()
-    sequence: str | None = where_given()
-    units: str | None
-    visible_units: str | None
-    hidden_units: str | None
-    standardize: bool
-    bias_rate: float | None
-    l1_decay: float
-    initial_scale: float
-    mean_field: str
-    centering: bool | None
-    non_negative: bool
-    sparsity_target: float | None
-    sparsity_cost: float
-    fast_rate: float | None
-    fast_decay: float
-    final_steps: int | None = where_given()
-    replicas: int | None = where_given()
-    optimizer: str | None = where_given()
-    labels: str | None = where_given()
-    generative_share: float | None = where_given()
-    learn_variances: bool | None = where_given()
-    validate_every: int | None = where_given()
-    patience: int | None = where_given()
-    average: int | None = where_given()
-    keep_state: bool | None = where_given()
-    draw_missing: bool | None = where_given()
-    track_likelihood: bool | None = where_given()
-    model: str | None = input_file()
-    on_disk: bool | None = where_given()
+    input_format: str | None = shared_options.input_format()
+    hidden: int | Literal["auto"] = option(
+        HIDDEN,
+        default=100,
+        only=(NEW, ONE_LAYER, When(AUTO, SIZES_SEARCHED), When(AUTO, SIZE_OF_MODEL)),
+        help="Hidden units; auto tries 4 to 500.",
+    )
+    algorithm: str = option(
+        choice(*ALGORITHMS),
+        default="auto",
+        group=LEARNING,
+        only=When(PAIRS, ALGORITHM_OF_PAIRS),
+        help="How the gradient is computed; auto: rpcd (chains that restart at rows) of up to 32 two-state units, pt of words, else cd.",
+    )
+    steps: int = option(whole(1), default=1, group=LEARNING, only=CHAINS, help="Gibbs sweeps per update (the k of CD-k); tap: iterations.")
+    chains: int | None = option(
+        whole(1),
+        group=LEARNING,
+        only=PERSISTENT,
+        help="Persistent chains.  [default: the batch size, rpcd: at least 100, words: 10 more]",
+    )
+    epochs: int = option(whole(1), default=100, group=LEARNING, help="Passes over the training rows.")
+    batch_size: int = option(BATCH_SIZE, default=20, group=LEARNING, help="Rows per update.")
+    learning_rate: float | None = option(
+        number(0, open_low=True), group=LEARNING, help="Rate of the first update.  [default: by units, batch and updates]"
+    )
+    rate_decay: str = option(
+        choice("linear", "cosine", "inverse", "none"),
+        default="linear",
+        group=LEARNING,
+        help="How the rate falls: to 0 by the end, along a line or a cosine; inverse: to a tenth; or not.",
+    )
+    momentum: float = option(number(0, 1, open_high=True), default=0.9, group=LEARNING, help="Share of the last update that is kept.")
+    weight_decay: float | None = option(
+        number(0), group=LEARNING, help="L2 penalty.  [default: two-state: by rows, to .0005; others: .0001]"
+    )
+    per_class: bool = flag(only=(NEW, ONE_MODEL), help="One model per label, and class scores for eval.")
+    folds: int | None = option(
+        whole(2),
+        group=LEARNING,
+        only=(
+            PER_CLASS,
+            Excludes("model", refusal="--continue and --folds exclude each other", hint="the models of folds are not kept"),
+            When(PER_CLASS, Excludes("average_scores", hint="averaged energies have no models that left rows out")),
+        ),
+        help="With --per-class: score training rows too, by models that did not see them.",
+    )
+    average_scores: int | None = option(
+        whole(1),
+        metavar="N",
+        group=LEARNING,
+        only=PER_CLASS,
+        help="With --per-class: average energies over the last N updates.",
+    )
+    layers: tuple[int, ...] | None = option(
+        SIZES,
+        metavar="N,N,…",
+        only=(WORDLESS, Excludes(*WATCHED)),
+        help="Learn a deep belief network: hidden units of each layer, the lowest first.",
+    )
+    below: str | None = option(
+        text(),
+        metavar="MODEL",
+        group=INPUT,
+        record=as_file(),
+        only=(WORDLESS, Excludes(*WATCHED)),
+        help="Train the next layer on this model, from its hidden states given the rows.",
+    )
+    pairs: bool = flag(
+        only=(WORDLESS, Excludes(*OF_ONE_MODEL, hint="a model of pairs is one model of all labels"), Excludes(*WATCHED)),
+        help="Learn all ordered pairs of rows of one label, as faces of one person.  Different defaults: rate:10 and 100 rate:100 units, "
+        "2000 batches of 100, rates .0025 and .005 (biases) without decay, momentum .95, visible mean field.",
+    )
+    recurrent: bool = flag(
+        record=where_changed(False),
+        only=WORDLESS,
+        help="Learn a recurrent temporal RBM of sequences of rows.  Different defaults: 20 hidden units, 5 Gibbs sweeps, 5 sequences a "
+        "batch, first weights of .1, a rate of .2 for two-state units; and the epoch that does best on split 1 is kept.",
+    )
+    sequence: str | None = option(
+        text(),
+        metavar="COLUMN",
+        record=where_given(),
+        only=RECURRENT,
+        help="With --recurrent: column that says which sequence a row belongs to.  [default: sequence]",
+    )
+    links: str = option(
+        choice("both", "hidden", "none"),
+        default="both",
+        record=where_changed("both"),
+        only=RECURRENT,
+        help="With --recurrent: layers whose biases depend on the row before; none: an ordinary RBM, to compare with.",
+    )
+    window: int | None = option(
+        whole(2),
+        metavar="N",
+        record=where_given(),
+        only=RECURRENT,
+        help="With --recurrent: longer sequences are learned in pieces of at most N rows.  [default: 100]",
+    )
+    units: str | None = unit_options.units(only=(NEW, LOWEST))
+    visible_units: str | None = unit_options.visible_units(only=(NEW, LOWEST))
+    hidden_units: str | None = unit_options.hidden_units(only=NEW)
+    standardize: bool = flag(
+        only=NEW, help="gaussian visible units: subtract the training mean of each column and divide by its standard deviation."
+    )
+    bias_rate: float | None = option(number(0, open_low=True), group=LEARNING, help="Rate of the biases.  [default: --learning-rate]")
+    l1_decay: float = option(number(0), default=0.0, group=LEARNING, help="L1 penalty on the weights.")
+    initial_scale: float = option(number(0), default=0.01, group=LEARNING, help="Standard deviation of the first weights.")
+    mean_field: str = option(
+        choice("none", "visible", "both"),
+        default="none",
+        group=LEARNING,
+        only=OneOf("algorithm", "cd"),
+        help="cd: units of the chain that are means, not samples.",
+    )
+    centering: bool | None = flag(
+        default=None,
+        negative="--no-centering",
+        group=LEARNING,
+        help="Learn with units centred at their means.  [default: two-state units are]",
+    )
+    non_negative: bool = flag(group=LEARNING, help="Set negative weights to 0 after each update.")
+    sparsity_target: float | None = option(
+        number(0, 1, open_low=True, open_high=True),
+        group=LEARNING,
+        help="Target mean of the hidden units, as a share of their range.",
+    )
+    sparsity_cost: float = option(number(0), default=0.1, group=LEARNING, only=SPARSE, help="Weight of --sparsity-target.")
+    fast_rate: float | None = option(
+        number(0, open_low=True),
+        group=LEARNING,
+        only=OneOf("algorithm", "fpcd"),
+        help="fpcd: rate of the fast weights.  [default: --learning-rate]",
+    )
+    fast_decay: float = option(
+        number(0, 1, open_high=True),
+        default=0.95,
+        group=LEARNING,
+        only=OneOf("algorithm", "fpcd"),
+        help="fpcd: share of the fast weights that is kept.",
+    )
+    replicas: int | None = option(
+        whole(2),
+        record=where_given(),
+        only=OneOf("algorithm", "pt"),
+        help="pt: temperatures of each chain; of words chains shorter than all rows.  [default: 10]",
+    )
+    learn_variances: bool | None = flag(
+        default=None,
+        record=where_given(),
+        only=SINGLE,
+        help="gaussian visible units: learn the standard deviation of each column.",
+    )
+    generative_share: float | None = option(
+        number(0), record=where_given(), only=HYBRID, help="With --labels hybrid: weight of log p(v, y).  [default: 0.01]"
+    )
+    labels: str | None = option(
+        choice("generative", "discriminative", "hybrid"),
+        record=where_given(),
+        only=(NEW, SINGLE),
+        help="Learn rows with their labels as one more visible unit: log p(v, y), log p(y | v), or this and a share of that.",
+    )
+    final_steps: int | None = option(
+        whole(1),
+        metavar="N",
+        record=where_given(),
+        only=CHAINS,
+        help="Gibbs sweeps of the last updates; their number goes there evenly.  [default: --steps]",
+    )
+    optimizer: str | None = option(
+        choice("momentum", "adam", "natural"),
+        record=where_given(),
+        only=When(PAIRS, OPTIMIZER_OF_PAIRS),
+        help="adam: gradient over its root mean square; natural: over the Fisher diagonal, centred.  [default: momentum]",
+    )
+    validate_every: int | None = option(
+        whole(1),
+        metavar="N",
+        record=where_given(),
+        help="Compute the likelihood and free energy of the validation rows after every N epochs.  [default: 1 with --patience]",
+    )
+    patience: int | None = option(
+        whole(1),
+        metavar="N",
+        group=LEARNING,
+        record=where_given(),
+        only=Excludes("average", hint="the best model is kept, or the mean of the last ones"),
+        help="Stop after N validations without improvement, and keep the best model.",
+    )
+    average: int | None = option(
+        whole(1), metavar="N", group=LEARNING, record=where_given(), help="Average the parameters over the last N updates."
+    )
+    model: str | None = option(
+        text(), "--continue", metavar="MODEL", record=input_file(), help="Continue training this rbm for --epochs more."
+    )
+    keep_state: bool | None = flag(
+        default=None,
+        record=where_given(),
+        only=Excludes("patience", "average", hint="momentum and chains are those of the last update"),
+        help="Store in the artifact the state that --continue needs.",
+    )
+    draw_missing: bool | None = flag(
+        default=None,
+        record=where_given(),
+        only=(
+            Excludes("folds", "average_scores", "learn_variances", "model", "on_disk", hint="--missing drop or mean"),
+            LIKELY,
+        ),
+        help="Learn from rows with missing values: draw them in every update given the others.",
+    )
+    track_likelihood: bool | None = flag(
+        default=None,
+        record=where_given(),
+        help="Keep log Z along the updates (trajectory annealing): the likelihood after every epoch, with its error, for eval --plot "
+        "tracked.",
+    )
+    on_disk: bool | None = flag(
+        default=None,
+        group=INPUT,
+        record=where_given(),
+        only=Excludes(*IN_MEMORY, hint="{option} is of a single rbm"),
+        help="Read rows in shuffled blocks.  [default: if they would take more than --max-memory]",
+    )
+    split: str | None = shared_options.split()
+    threshold: float | None = shared_options.threshold()
+    value_range: tuple[float, float] | None = shared_options.value_range()
+    label: str | None = shared_options.label()
+    seed: int = shared_options.seed()
+    exact: bool = shared_options.exact(only=shared_options.inexact("recurrent", "pairs", "layers", "below"))
     typed: tuple[str, ...] | None = where_given(
         lambda value: _are_options(value)
     )  # with --continue: the options in place of the model's own settings
-    split: str | None
-    threshold: float | None
-    value_range: tuple[float, float] | None
-    label: str | None
-    seed: int
-    exact: bool = where_changed(False)
     suited: bool = derived(False)  # whether the algorithm is auto's choice
 
     @property
@@ -153,17 +367,9 @@ class Request:
 
     def resolved(self, given: frozenset[str]) -> Request:
         """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""
+        refuse_typed(self, given)
         if self.algorithm == "auto":
             return replace(self, algorithm=self._suitable_algorithm(), suited=True).resolved(given)
-        if self.on_disk and (other := self.in_memory_option()):
-            raise BadUsage(f"--on-disk and {_option_text(other)} exclude each other", hint="--on-disk is of a single rbm")
-        if self.hidden == "auto":
-            self._refuse_for_sizes()
-        for name in ("recurrent", "pairs", "layers", "below"):
-            if getattr(self, name) and "words" in (self.visible_units, self.units):
-                raise BadUsage(
-                    f"{_option_text(name)} knows no words", hint="--visible-units words is of a single rbm, or of one for each class"
-                )
         if self.recurrent:
             return SequencesRequest(**vars(self)).settled(given)
         if self.pairs:
@@ -207,16 +413,35 @@ class Request:
         other = most > FEW or columns * most >= WIDE or not unit_family(visible).two_state
         return replace(self, algorithm="cd") if self.suited and other else self
 
-    def _refuse_for_sizes(self) -> None:
-        """Raise BadUsage for what has no one number of hidden units, or no likelihood to choose it by."""
-        for name in ("recurrent", "pairs", "layers", "below", "model"):
-            if getattr(self, name):
-                hint = (
-                    "the model decides: leave out --hidden"
-                    if name == "model"
-                    else "--hidden auto is of a single rbm, or of one for each class"
-                )
-                raise BadUsage(f"--hidden auto and {_option_text(name)} exclude each other", hint=hint)
+    @property
+    def is_new(self) -> bool:
+        """Whether no model is gone on with."""
+        return self.model is None
+
+    @property
+    def is_lowest(self) -> bool:
+        """Whether the layer that is learned is the lowest."""
+        return self.below is None
+
+    @property
+    def has_one_layer(self) -> bool:
+        """Whether --hidden says the number of hidden units."""
+        return self.layers is None
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether labels are learned by both likelihoods."""
+        return self.labels == "hybrid"
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the mean of the hidden units has a target."""
+        return self.sparsity_target is not None
+
+    @property
+    def has_no_words(self) -> bool:
+        """Whether rows are no counts of words."""
+        return "words" not in (self.visible_units, self.units)
 
     def in_memory_option(self) -> str | None:
         """The option that needs all rows in memory, if there is one."""
@@ -232,14 +457,13 @@ class Request:
             layers["hidden"] = LADDER[-1]  # what may come
         return topic_settings(Settings, self, **layers, average_scores=(self.average_scores or 0) if self.per_class else 0)
 
-    def continued(self, session: Session, model: RBM) -> Settings:
+    def continued(self, model: RBM) -> Settings:
         """The settings of a model that is gone on with, those that were typed in their place; epochs are those still to do."""
         from herdcli.rbm.settings import Settings
 
-        for name in SHAPING:
-            session.ignored(name, "with --continue: the model decides")
+        shaping = {name for name, declaration in declarations(Request) if NEW in declaration.only}
         own = {each.name: getattr(model, each.name) for each in fields(Settings) if each.name not in ("hidden", "average_scores")}
-        typed = {n: getattr(self, n) for n in (*own, "average_scores") if n in (self.typed or ()) and n not in SHAPING}
+        typed = {n: getattr(self, n) for n in (*own, "average_scores") if n in (self.typed or ()) and n not in shaping}
         watched = {name: getattr(self, name) or 0 for name in ("validate_every", "patience", "average")}
         watched |= {"track_likelihood": bool(self.track_likelihood)}
         before = 0 if model.kept is None else model.epochs
@@ -256,17 +480,9 @@ class Request:
         return fill_defaults(chosen, rows, **lacking, moment=moment)
 
     def resolve_pairs(self, given: Collection[str]) -> Settings:
-        """What was typed, and for the rest the settings for pairs.  Raises BadUsage for options of other models."""
+        """What was typed, and for the rest the settings for pairs."""
         from herdcli.rbm.pairs import DEFAULTS
 
-        for name in OF_ONE_MODEL:
-            if getattr(self, name) and getattr(self, name) != getattr(DEFAULTS, name, None):
-                raise BadUsage(
-                    f"--pairs and --{name.replace('_', '-')} exclude each other", hint="a model of pairs is one model of all labels"
-                )
-        if self.algorithm in ("rpcd", "pt", "tap"):
-            raise BadUsage(f"--pairs and --algorithm {self.algorithm} exclude each other", hint="--algorithm pcd")
-        self.refuse_watched("--pairs")
         typed = {one.name: getattr(self, one.name) for one in fields(DEFAULTS) if one.name in given}
         if "units" in given:
             typed = {"visible_units": self.units, "hidden_units": self.units} | typed
@@ -280,51 +496,10 @@ class Request:
         asked = {each.name: value for each in fields(DEFAULTS) if each.name in own and (value := getattr(self, each.name)) is not None}
         return replace(DEFAULTS, **asked | {"epochs": self.epochs or DEFAULTS.epochs})
 
-    def refuse_watched(self, option: str) -> None:
-        """Raise BadUsage for what is of one layer of rows alone."""
-        for name in WATCHED:
-            if getattr(self, name):
-                raise BadUsage(f"{option} and {_option_text(name)} exclude each other")
-
     def with_chosen_settings(self, chosen: Settings) -> Request:
         """The request with settings as they were chosen, for the record."""
         own = {each.name for each in fields(self)}
         return replace(self, **{each.name: getattr(chosen, each.name) for each in fields(chosen) if each.name in own})
-
-    def warn_of_ignored(self, session: Session) -> None:
-        """Warnings for options that do nothing here.  Raises BadUsage for contradictions."""
-        self.warn_of_ignored_options(session)
-        for name in ("links", "window", "sequence"):
-            session.ignored(name, "without --recurrent")
-        if not self.per_class:
-            session.ignored("folds", "without --per-class")
-            session.ignored("average_scores", "without --per-class")
-        if self.keep_state and (self.patience or self.average):
-            other = "--patience" if self.patience else "--average"
-            raise BadUsage(f"--keep-state and {other} exclude each other", hint="momentum and chains are those of the last update")
-        if self.patience and self.average:
-            raise BadUsage("--patience and --average exclude each other", hint="the best model is kept, or the mean of the last ones")
-        if self.labels != "hybrid":
-            session.ignored("generative_share", "without --labels hybrid")
-        for name in ("labels", "learn_variances"):
-            for other in ("per_class", "layers", "below"):
-                if getattr(self, name) and getattr(self, other):
-                    raise BadUsage(
-                        f"{_option_text(name)} and {_option_text(other)} exclude each other",
-                        hint=f"{_option_text(name)} is of a single rbm",
-                    )
-        if self.model and self.folds:
-            raise BadUsage("--continue and --folds exclude each other", hint="the models of folds are not kept")
-        if self.per_class and self.folds and self.average_scores:
-            raise BadUsage("--folds and --average-scores exclude each other", hint="averaged energies have no models that left rows out")
-
-    def warn_of_ignored_options(self, session: Session) -> None:
-        """Warnings for options of other algorithms."""
-        for name, algorithms in FOR_SOME.items():
-            if self.algorithm not in algorithms:
-                session.ignored(name, f"with --algorithm {self.algorithm}")
-        if self.sparsity_target is None:
-            session.ignored("sparsity_cost", "without --sparsity-target")
 
 
 @dataclass(frozen=True, kw_only=True)

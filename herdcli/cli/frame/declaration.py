@@ -14,7 +14,7 @@ the text that makes a value (`Kind.format`), and the warning or the refusal wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import Field, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
@@ -466,6 +466,11 @@ def check_options(declared: Iterable[tuple[str, Declaration[object]]], asked: ob
         unmet = next((condition for condition in declaration.only if not condition.is_met(asked)), None)
         if unmet is not None:
             session.ignored(name, unmet.reason(asked))
+
+
+def refuse_typed(request: DataclassInstance, given: Collection[str]) -> None:
+    """Raise BadUsage for the first of the options in `given` that contradicts others, where `resolved` cannot make sense of them."""
+    refuse_options(((name, declaration) for name, declaration in declarations(type(request)) if name in given), request)
 
 
 def refuse_options(declared: Iterable[tuple[str, Declaration[object]]], asked: object) -> None:

@@ -16,6 +16,7 @@ from herdcli.cli.frame.declaration import (
     MODEL,
     OUTPUT,
     Condition,
+    Excludes,
     choice,
     flag,
     format_number,
@@ -151,9 +152,15 @@ def seed(only: tuple[Condition, ...] | Condition = ()) -> int:
     return option(whole(0, 2**64 - 1), default=0, group=LEARNING, only=only, help="Seed of every random number.")
 
 
-def exact() -> bool:
+def exact(only: tuple[Condition, ...] | Condition = ()) -> bool:
     """--exact: arithmetic of one rounding everywhere."""
-    return flag(group=MODEL, record=where_changed(False), help=EXACT)
+    return flag(group=MODEL, record=where_changed(False), only=only, help=EXACT)
+
+
+def inexact(*names: str) -> Condition:
+    """Options that --exact does not work with, as a condition of it."""
+    hint = "without --exact the bytes are those of this kind of machine"
+    return Excludes(*names, refusal="--exact does not work with {other}", hint=hint)
 
 
 def iterations(only: tuple[Condition, ...] | Condition = ()) -> int:

@@ -1,10 +1,8 @@
-"""--units, --visible-units and --hidden-units, of commands that make harmoniums."""
+"""--units, --visible-units and --hidden-units, which commands that make harmoniums declare."""
 
 from __future__ import annotations
 
-import click
-
-from herdcli.cli.frame.common_options import Command, Parsed
+from herdcli.cli.frame.declaration import Condition, option, parsed
 from herdcli.errors import BadUsage
 from herdcli.rbm.units import TABLE
 
@@ -21,22 +19,20 @@ def _parse_units(text: str) -> str:
         raise ValueError(error.message.replace(f"unknown units '{text}', expected one of", "is none of")) from None
 
 
-UNITS = Parsed("units", _parse_units)
+UNITS = parsed("units", _parse_units)
 
 
-def unit_options(command: Command) -> Command:
-    """--units, --visible-units, --hidden-units."""
-    for option in (
-        click.option("--hidden-units", type=UNITS, default=None, metavar="UNITS", help="Values of the hidden units.  [default: --units]"),
-        click.option("--visible-units", type=UNITS, default=None, metavar="UNITS", help="Values of the visible units.  [default: --units]"),
-        click.option(
-            "--units",
-            type=UNITS,
-            default="binary",
-            show_default=True,
-            metavar="UNITS",
-            help=f"Values of all units: {', '.join(f'{entry.typed(name)} {entry.values}' for name, entry in TABLE.items())}.",
-        ),
-    ):
-        command = option(command)
-    return command
+def units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
+    """--units."""
+    names = ", ".join(f"{entry.typed(name)} {entry.values}" for name, entry in TABLE.items())
+    return option(UNITS, default="binary", metavar="UNITS", only=only, help=f"Values of all units: {names}.")
+
+
+def visible_units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
+    """--visible-units."""
+    return option(UNITS, metavar="UNITS", only=only, help="Values of the visible units.  [default: --units]")
+
+
+def hidden_units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
+    """--hidden-units."""
+    return option(UNITS, metavar="UNITS", only=only, help="Values of the hidden units.  [default: --units]")

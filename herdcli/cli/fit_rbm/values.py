@@ -1,0 +1,45 @@
+"""Values of options of `herd fit-rbm` that have a form of their own."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from herdcli.cli.frame.declaration import Kind, parsed
+
+
+def _parse_batch_size(text: str) -> int:
+    """A number of rows, or `all`, which is 0."""
+    if text == "all":
+        return 0
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError("is neither a number of rows nor 'all'")
+    return int(text)
+
+
+class _HiddenUnits(click.ParamType):  # type: ignore[type-arg]
+    """A number of units, or `auto`."""
+
+    name = "n|auto"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        if value == "auto":
+            return value
+        try:
+            number = int(str(value))
+        except ValueError:
+            raise click.BadParameter(f"'{value}' is neither a number of units nor 'auto'", ctx, param) from None
+        return click.IntRange(1).convert(number, param, ctx)
+
+
+def _parse_sizes(text: str) -> tuple[int, ...]:
+    sizes = text.split(",")
+    if not all(size.isdecimal() and int(size) for size in sizes):
+        raise ValueError("is not a list of numbers of hidden units, as 500,250")
+    return tuple(map(int, sizes))
+
+
+HIDDEN: Kind[int | Literal["auto"]] = Kind(_HiddenUnits())
+BATCH_SIZE = parsed("n|all", _parse_batch_size, lambda rows: str(rows or "all"))
+SIZES = parsed("n,n,…", _parse_sizes, lambda sizes: ",".join(map(str, sizes)))

@@ -32,13 +32,9 @@ class ErrorCovariance:
 
 
 def parse_error_covariance(request: Request) -> ErrorCovariance | None:
-    """What --gls says.  Raises BadUsage for what goes with no covariance, or for a correlation outside (−1, 1)."""
+    """What --gls says.  Raises BadUsage for a correlation outside (−1, 1)."""
     if request.gls is None:
         return None
-    if request.family not in (None, "gaussian"):
-        raise BadUsage(f"--gls is of --family gaussian, not {request.family}")
-    if request.l1 or request.l2:
-        raise BadUsage("--gls takes no penalty", hint="leave out --l1 and --l2, or --gls")
     name, _, rest = request.gls.partition(":")
     if name == "variance":
         return ErrorCovariance("variance", columns=tuple(text.strip() for text in rest.split(",") if text.strip()))

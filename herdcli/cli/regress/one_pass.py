@@ -14,7 +14,6 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame import shards, streamed_rows
 from herdcli.cli.frame.common_options import ITERATED, WORKERS
 from herdcli.cli.regress import inputs, runs
-from herdcli.cli.regress.trials_and_exposure import count_columns
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.numerics.block_statistics import BLOCK, MemoryBlocks
 from herdcli.numerics.block_units import UnitLayout
@@ -33,18 +32,10 @@ if TYPE_CHECKING:
 ROUNDS = f"{WORKERS}; of --family gaussian shards make sums, with --one-pass"
 
 
-def check_options(session: Session, request: Request) -> None:
-    """Refuse what sums of one pass do not give."""
-    if not request.one_pass:
-        if session.shard is not None:
-            raise BadUsage(f"--shard: {ITERATED}", hint=ROUNDS)
-        return
-    if request.family not in (None, "gaussian"):
-        raise BadUsage(f"--one-pass is of --family gaussian, not {request.family}", hint="--cluster WHERE keeps the rows with workers")
-    if request.weight_kind in ("trials", "exposure") or count_columns(request) or request.penalty:
-        raise BadUsage("--one-pass is of least squares", hint="leave out --trials, --failures, --exposure, --weight-kind and --penalty")
-    if request.gls is not None:
-        raise BadUsage("--one-pass makes sums, and --gls needs the rows", hint="leave one of them out")
+def refuse_shards(session: Session, request: Request) -> None:
+    """Raise BadUsage for shards of a fit that needs all rows in every step."""
+    if session.shard is not None and not request.one_pass:
+        raise BadUsage(f"--shard: {ITERATED}", hint=ROUNDS)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.frame import block_placement, outputs
-from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.error_covariance import parse_error_covariance, whiten_errors
 from herdcli.cli.regress.inputs import MOST_CLASSES
 from herdcli.cli.regress.training_rows import predictors, rows_of, training_rows
@@ -31,16 +30,8 @@ MOST_NAMES = 8  # in a message
 TABLES = {".csv": "csv", ".tsv": "tsv", ".md": "markdown", ".json": "json", ".tex": "latex"}
 
 
-def check_options(session: Session, request: Request) -> None:
-    """Refuse options that do not go together and an output that cannot be made, before any work is done."""
-    errors = parse_error_covariance(request)
-    if errors is None or errors.name != "ar1":
-        session.ignored("sequence", "without --gls ar1")
-    trials_and_exposure.check_count_options(request, request.family, request.weights)
-    if request.penalty and (request.l1 or request.l2):
-        raise BadUsage("--penalty firth takes no further penalty", hint="leave out --l1 and --l2, or --penalty")
-    if errors is not None and (request.weight_kind or trials_and_exposure.count_columns(request)):
-        raise BadUsage("weights of --gls are precisions", hint="leave out --gls, or --weight-kind, --trials, --failures and --exposure")
+def check_output(session: Session) -> None:
+    """Refuse an output that cannot be made, before any work is done."""
     if _table_format(session) is None or session.shard is not None:
         outputs.check_artifact(session, "regression")
     else:

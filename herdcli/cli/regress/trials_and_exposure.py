@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import DataError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -62,24 +62,6 @@ Note = Callable[[str], None]
 def count_columns(options: CountOptions) -> list[str]:
     """The columns that the options name."""
     return [name for name in (options.trials, options.failures, options.exposure) if name]
-
-
-def check_count_options(options: CountOptions, family: str | None, weights: str | None) -> None:
-    """Refuse options that contradict each other."""
-    given = [f"--{name}" for name in ("trials", "failures", "exposure") if getattr(options, name)]
-    kind = options.weight_kind
-    if len(given) > 1:
-        raise BadUsage(f"{given[0]} and {given[1]} do not go together", hint=f"leave out {given[1]}")
-    if given and weights:
-        raise BadUsage(f"{given[0]} says how much a row weighs, so that --weights cannot", hint="leave one of them out")
-    if given and kind not in (None, "trials" if given[0] != "--exposure" else "exposure"):
-        raise BadUsage(f"--weight-kind {kind} does not go with {given[0]}", hint="leave out --weight-kind")
-    wanted = {"--trials": "bernoulli", "--failures": "bernoulli", "--exposure": "poisson"}
-    by_kind = {"trials": "bernoulli", "exposure": "poisson"}
-    needed = wanted.get(given[0] if given else "") or by_kind.get(kind or "")
-    if needed and family not in (None, needed):
-        said = given[0] if given else f"--weight-kind {kind}"
-        raise BadUsage(f"{said} is of --family {needed}, not {family}", hint=f"--family {needed}, or leave it out")
 
 
 def counted_response(

@@ -218,21 +218,17 @@ data: $(VENV)/installed-dev  ## download the data sets of the papers; ACCEPT_LIC
 	networks=$$($(BIN)/herd data networks --where); test ! -d $$networks || $(BIN)/python scripts/network_references.py $$networks || status=$$?; \
 	test $$status = 2 && echo "for all sets, if your use is allowed: make data ACCEPT_LICENCE=yes" >&2; exit $$status
 
-# Download what is missing, run the stages whose data sets are there, and name the others at the end.
-define run-stages
-	@test -z "$$($(BIN)/python scripts/stages_without_data.py $(1) $(RESULTS))" || $(MAKE) --no-print-directory data || true
-	+@$(MAKE) --no-print-directory $(1)-stages WITHOUT="$$($(BIN)/python scripts/stages_without_data.py $(1) $(RESULTS))"
-	@$(BIN)/python scripts/stages_without_data.py $(1) $(RESULTS) --report
-endef
-
 ifeq ($(MAKECMDGOALS),quick)
 MAKEFLAGS += -j2  # stages at a time, where the command line names no other number
 endif
-results: $(VENV)/installed-dev  ## every figure and table of the papers; hours, and what was begun goes on
-	$(call run-stages,results)
+results:  ## every figure and table of the papers; hours, and what was begun goes on
+quick:  ## the same in minutes, with smaller settings, into results/quick
 
-quick: $(VENV)/installed-dev  ## the same in minutes, with smaller settings, into results/quick
-	$(call run-stages,quick)
+# Download what is missing, run the stages whose data sets are there, and name the others at the end.
+results quick: $(VENV)/installed-dev
+	@test -z "$$($(BIN)/python scripts/stages_without_data.py $@ $(RESULTS))" || $(MAKE) --no-print-directory data || true
+	@$(MAKE) --no-print-directory $@-stages WITHOUT="$$($(BIN)/python scripts/stages_without_data.py $@ $(RESULTS))"
+	@$(BIN)/python scripts/stages_without_data.py $@ $(RESULTS) --report
 
 results-stages: $(addprefix $(RESULTS)/,$(foreach stage,$(filter-out $(WITHOUT),$(STAGES)),$($(stage).makes)))
 quick-stages: $(addprefix $(QUICK)/,$(foreach stage,$(filter-out $(WITHOUT),$(STAGES)),$(call quick-makes,$(stage))))

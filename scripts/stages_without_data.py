@@ -9,6 +9,8 @@ left-out.csv, in the folder of the tables, is read by scripts/check_results.py: 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -20,9 +22,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def described(kind: str, folder: Path) -> tuple[dict[str, list[str]], dict[str, list[str]], dict[str, list[str]]]:
     """Of each stage, as make knows them: its files, its data sets, and the tables of other stages that it reads."""
-    lines = subprocess.run(
-        ["make", "--no-print-directory", "-s", "stages", f"RESULTS={folder}"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
-    ).stdout
+    line = ["make", "--no-print-directory", "-s", "stages", f"RESULTS={folder}"]
+    flags = re.sub(r"\s-j\d*|\s--jobserver-\S+", "", os.environ.get("MAKEFLAGS", ""))  # the slots of the make that asks are not passed on
+    environment = os.environ | {"MAKEFLAGS": flags}
+    lines = subprocess.run(line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
     found: dict[str, dict[str, list[str]]] = {kind: {}, f"{kind}-data": {}, f"{kind}-needs": {}}
     for line in lines.splitlines():
         label, _, rest = line.partition(": ")

@@ -26,13 +26,18 @@ class Kind:
     verdicts  what is wrong with one, in a few words, beside `ok`, `diverged` and `no test rows`; the most important first.
     findings  (row of figures, value) -> which of them it has; None where its figures have a verdict already, or none.
     advice    finding -> what helps, where that is not what helps other kinds.
+    harmonium whether it is one, or layers of them: `rbm.layers.model_layers` takes it apart.
+    exact     whether --exact works with it.
     tolerance the largest relative difference of an array between two machines, or two versions of a library.
     quick     (value, *, map) -> the columns that the verdict needs, at the end of training; None: `metrics` are quick enough.
     judge     (session, artifact, request) -> the artifact as `metrics` and `plots` are to see it, with what the options of `eval` named
               in `judged_by` say: other rows, a reference, a gallery, a target.  None: such options have no effect on it.
+    announce  (session, value, request): a note before its figures are computed.
+    comparison (row of figures) -> a sentence that compares it with its baseline, where it is worse.
     plots     name -> (value, settings, *, map) -> Figure: `herd eval --plot`.
     plain     why it has no metrics, or no plots, in a few words; for those without.
     apply     (session, model, request) -> (Dataset, summary): new rows through it, `herd apply`.
+    imports   (session, request) -> (value, what it is in words): weights of other programs, `herd convert --to`.
     exports   format -> (path, value): a file that other programs read, `herd convert`; netcdf is written by every command.
     sample    (session, model, request) -> (Dataset, summary): rows drawn from it, `herd sample`.
     finish    (session, whole, history, request): saves what the units of all shards make, for kinds of shards.
@@ -46,14 +51,19 @@ class Kind:
     verdicts: tuple[str, ...] = ()
     findings: str | None = None
     advice: Mapping[str, str] = field(default_factory=dict)
+    harmonium: bool = False
+    exact: bool = False
     tolerance: float = 1e-6
     quick: str | None = None
     judge: str | None = None
     judged_by: tuple[str, ...] = ()
+    announce: str | None = None
+    comparison: str | None = None
     plots: Mapping[str, str] = field(default_factory=dict)
     plain: str = ""
     apply: str | None = None
     sample: str | None = None
+    imports: str | None = None
     exports: Mapping[str, str] = field(default_factory=dict)
     finish: str | None = None
     request: str | None = None
@@ -81,7 +91,8 @@ SHARD = "herd merge makes the whole of all shards first"
 TARGETS = ("data", "target", "scores", "trace", "kernel")
 GALLERY = ("gallery", "probes", "probe_sets", "gallery_images", "drop_first", "dimensions")
 EXCHANGE = "herdcli.exchange"
-HARMONIUMS = {  # what commands do with an rbm and a dbn alike
+HARMONIUMS: dict[str, Any] = {  # what commands do with an rbm and a dbn alike
+    "harmonium": True,
     "judge": "herdcli.cli.eval.harmoniums.with_evaluation_rows",
     "apply": "herdcli.cli.apply.harmoniums.apply_rbm",
     "sample": "herdcli.cli.small.sample.sample_rbm",
@@ -103,6 +114,10 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="rbm",
             versions=("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM"),
+            exact=True,
+            announce="herdcli.cli.eval.harmoniums.announce_annealing",
+            comparison="herdcli.evaluation.rbm.independence_message",
+            imports="herdcli.cli.convert.model_weights.import_rbm",
             exports={"safetensors": f"{EXCHANGE}.safetensors_files.write_rbm", "onnx": f"{EXCHANGE}.onnx_models.write_layers"},
             metrics="herdcli.evaluation.rbm.metrics",
             baseline="independent",
@@ -144,6 +159,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="dbn",
             versions=("herdcli.rbm.layers.DBN",),
+            imports="herdcli.cli.convert.model_weights.import_dbn",
             exports={"safetensors": f"{EXCHANGE}.safetensors_files.write_dbn", "onnx": f"{EXCHANGE}.onnx_models.write_layers"},
             metrics="herdcli.evaluation.dbn.metrics",
             baseline="independent",
@@ -194,6 +210,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="classifier",
             versions=tuple(f"herdcli.online.model.Classifier{version}" for version in (1, 2, "")),
+            imports="herdcli.cli.convert.model_weights.import_classifier",
             exports={"onnx": f"{EXCHANGE}.onnx_models.write_classifier", "vw": f"{EXCHANGE}.vowpal_models.write_model"},
             metrics="herdcli.evaluation.classifier.metrics",
             baseline="error_majority",
@@ -495,7 +512,7 @@ VERDICT = "herdcli.evaluation.verdicts.verdict_text"  # (kind, row of figures, v
 
 
 def kinds_with(what: str) -> list[str]:
-    """The kinds that have a page for `metrics`, `plots`, `apply` or `sample`."""
+    """The kinds whose page has `metrics`, `plots`, `apply`, `sample`, `imports`, `harmonium` or another of its fields."""
     return [kind.name for kind in KINDS.values() if getattr(kind, what)]
 
 
@@ -513,8 +530,9 @@ def plots_by_kind() -> str:
 
 
 def kind_of(value: Any) -> Kind:
-    """The kind whose newest dataclass `value` is."""
-    path = f"{type(value).__module__}.{type(value).__qualname__}"
+    """The kind whose newest dataclass `value` is, or is of."""
+    part = value if isinstance(value, type) else type(value)
+    path = f"{part.__module__}.{part.__qualname__}"
     for kind in KINDS.values():
         if kind.versions[-1] == path:
             return kind

@@ -463,10 +463,9 @@ BESIDE = {"regression": "the mean response"}  # what a kind's `independent` is, 
 def verdict_sentence(wrong: str, row: Row, kind: str = "") -> str:
     """A verdict in a sentence, with what helps."""
     own, base, spread = row.get("log_likelihood"), row.get("independent"), row.get("gain_se")
-    if wrong == "worse than independent" and kind == "rbm" and own is not None and base is not None:
-        from herdcli.evaluation.rbm import independence_message
-
-        return independence_message(row)
+    compare = KINDS[kind].comparison if kind in KINDS else None
+    if wrong == "worse than independent" and compare and own is not None and base is not None:
+        return str(import_named(compare)(row))
     told = f"verdict: {wrong}"
     if wrong.split(SEPARATOR)[0] == "learned nothing" and own is not None and base is not None and spread is not None:
         told += f": {own - base:.2g} ± {spread:.2g} nats a held-out row more than {BESIDE.get(kind, 'independent columns')}"

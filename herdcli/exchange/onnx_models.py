@@ -14,6 +14,7 @@ import numpy as np
 
 from herdcli import __version__
 from herdcli.errors import BadUsage, DataError
+from herdcli.kinds import kind_of
 from herdcli.online.model import Classifier
 from herdcli.rbm.layers import DBN, model_layers
 from herdcli.rbm.units import unit_family
@@ -175,7 +176,7 @@ def write_layers(path: str | os.PathLike[str], model: RBM | DBN) -> None:
     scale = unit_family(layers[-1].hidden_units).scale
     made = values if scale == 1 else graph.op("Div", values, float(scale))
     graph.result("features", made, layers[-1].c.size)
-    graph.write(path, "dbn" if isinstance(model, DBN) else "rbm")
+    graph.write(path, kind_of(model).name)
 
 
 def _unit_values(graph: GraphBuilder, layer: RBM) -> str:

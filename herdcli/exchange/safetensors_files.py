@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.kinds import kind_of
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
@@ -32,14 +33,14 @@ def write_rbm(path: str | os.PathLike[str], model: RBM) -> None:
     """Weights and biases of one model, or of all side by side.  Raises DataError for a model of rows with labels."""
     if model.labels is not None:
         raise DataError("is a model of rows with labels, which safetensors files of an rbm have no place for")
-    _write(path, _weight_arrays(model), {"kind": "rbm", **_unit_metadata(model), **_class_metadata(model.classes)})
+    _write(path, _weight_arrays(model), {"kind": kind_of(model).name, **_unit_metadata(model), **_class_metadata(model.classes)})
 
 
 def write_dbn(path: str | os.PathLike[str], model: DBN) -> None:
     """Weights and biases of each layer."""
     arrays = {f"layers.{index}.{name}": item for index, layer in enumerate(model.layers) for name, item in _weight_arrays(layer).items()}
     units = [model.layers[0].visible_units, *(layer.hidden_units for layer in model.layers)]
-    _write(path, arrays, {"kind": "dbn", "units": ",".join(units)})
+    _write(path, arrays, {"kind": kind_of(model).name, "units": ",".join(units)})
 
 
 def write_ica(path: str | os.PathLike[str], model: ICA) -> None:

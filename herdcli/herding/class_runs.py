@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.herding import dynamics, visible_herding
+from herdcli.herding import MODELS, dynamics, visible_herding
 from herdcli.herding.binary_features import pack_bits, pack_rows, unit_values, varying_units
 from herdcli.herding.driving_rates import driving_sums, identity_gap
 from herdcli.herding.model import Gap, Herding, Moments, Rates
@@ -168,7 +168,7 @@ def assemble_hidden(problem: dynamics.HiddenHerdingProblem, state: dynamics.Hidd
             hidden=np.stack([part.hidden for part in driving]),
         ),
         gap=Gap(largest_visible=gaps[:, 1], largest_pair=gaps[:, 0], largest_hidden=gaps[:, 2]),
-        model="rbm",
+        model=MODELS[0],
         features="xz",
         representation=settings.representation,
         variant=settings.variant,
@@ -210,7 +210,7 @@ def assemble_visible(problem: visible_herding.VisibleHerdingProblem, state: visi
         moments=Moments(visible=sampled[:, :D], visible_pair=sampled[:, D:] if paired else None),
         rates=Rates(visible=moment[:, :D], scale=T * n, visible_pair=moment[:, D:] if paired else None),
         gap=Gap(largest_visible=gap[:, :D].max(axis=1), largest_pair=gap[:, D:].max(axis=1) if paired and D > 1 else None),
-        model="rows" if rows else "mrf",
+        model="rows" if rows else MODELS[1],
         features=settings.features,
         representation="real" if rows else settings.representation,
         variant=settings.maximiser,

@@ -39,7 +39,7 @@ def row_map(session: Session, fitted: Artifact, request: Request) -> RowMap:
         session, *(units for layer in model_layers(fitted.value) for units in (layer.visible_units, layer.hidden_units))
     )
     data = new_rows(session, request, missing=request.want == "completed")
-    if fitted.kind == "rbm" and fitted.value.labels is not None:
+    if model_layers(fitted.value)[0].labels is not None:
         return _label_probabilities(session, fitted, data, request)
     if request.want == "completed":
         return _impute_rows(session, fitted, data, request)

@@ -14,6 +14,7 @@ from herdcli.cli.apply.inputs import TOGETHER
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame import streamed_rows as streamed_rows
 from herdcli.cli.frame.console import Console
+from herdcli.kinds import KINDS, kinds_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     Applied = Callable[[Session, Artifact, Request], tuple[Dataset, str]]
 
-HARMONIUMS = ("rbm", "dbn")
-ROW_BY_ROW = (*TOGETHER, *HARMONIUMS, "mixture", "kmeans", "factors", "regression")  # kinds of which a row alone decides what it becomes
+# kinds of which a row alone decides what it becomes
+ROW_BY_ROW = (*TOGETHER, *kinds_with("harmonium"), "mixture", "kmeans", "factors", "regression")
 UNLABELLED = ("classifier", "regression", "tagger", "predictor")  # those that say nothing of the rows' own labels
 GAPS = ("mixture", "factors")  # those that can do with rows that have gaps
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
@@ -45,7 +46,7 @@ def apply_in_blocks(session: Session, fitted: Artifact, request: Request, applie
         found.gaps, session.inputs["data"] = gaps, found.artifact
         parts = (
             _mapped_blocks(session, fitted, request, found)
-            if fitted.kind in HARMONIUMS
+            if KINDS[fitted.kind].harmonium
             else _applied_blocks(session, fitted, request, applied, found)
         )
         first, said = next(parts, (None, ""))
@@ -125,7 +126,7 @@ def _output_allows_streaming(session: Session) -> bool:
 def _is_plain_file(session: Session, fitted: Artifact, request: Request) -> bool:
     as_it_is = request.label in (None, "y") and request.input_format in (None, *row_ranges.READERS) and request.source != "-"
     changes = any((session.missing, "categorical" in session.given, session.layer))
-    if fitted.kind not in HARMONIUMS:
+    if not KINDS[fitted.kind].harmonium:
         changes = changes or any((request.split, request.threshold, request.value_range))
     in_time = request.want == "forecasts" or bool(fitted.recoding)  # or gaps and texts that become what all rows of training say
     deep = fitted.kind == "dbn" and request.want == "states"  # whose layers are drawn one after the other, each in blocks of its own

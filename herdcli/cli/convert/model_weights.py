@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,8 @@ import numpy as np
 
 from herdcli.cli.frame import outputs
 from herdcli.errors import DataError
+from herdcli.kinds import KINDS
+from herdcli.parts import import_named
 
 if TYPE_CHECKING:
     from herdcli.artifacts.foreign_weights import ForeignWeights
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
 
 OF_WEIGHTS = {"units", "visible_units", "hidden_units", "threshold", "value_range"}
-Reader = Callable[["Session", "Request"], tuple["RBM | DBN | Classifier", str]]  # the model of a request, and what it is in words
 UNITS = {"units", "visible_units", "hidden_units"}
-HARMONIUMS = ("rbm", "dbn")
 EXPORTING = {"source", "format", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"}
 USED = {*OF_WEIGHTS, "source", "to", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"}
 
@@ -40,10 +39,10 @@ def import_model(session: Session, request: Request) -> None:
     from herdcli.rbm.normalizability import require_proper
     from herdcli.schema import check_arrays
 
-    warn_of_ignored_options(session, session.given - (USED if request.to in HARMONIUMS else USED - OF_WEIGHTS), f"with --to {request.to}")
+    page = KINDS[request.to]
+    warn_of_ignored_options(session, session.given - (USED if page.harmonium else USED - OF_WEIGHTS), f"with --to {request.to}")
     outputs.check_artifact(session, request.to)
-    readers: dict[str, Reader] = {"rbm": _import_rbm, "dbn": _import_dbn, "classifier": _import_classifier}
-    made, summary = readers[request.to](session, request)
+    made, summary = import_named(str(page.imports))(session, request)
     read = session.inputs["weights"]
     try:
         check_arrays(made, where=read.name)
@@ -55,7 +54,8 @@ def import_model(session: Session, request: Request) -> None:
     outputs.write_artifact(session, made, summary, history=read)
 
 
-def _import_rbm(session: Session, request: Request) -> tuple[RBM, str]:
+def import_rbm(session: Session, request: Request) -> tuple[RBM, str]:
+    """Weights and biases of one model, and what they are in words."""
     from herdcli.artifacts import foreign_weights, memory_budget
 
     found = foreign_weights.read_weights(
@@ -66,7 +66,8 @@ def _import_rbm(session: Session, request: Request) -> tuple[RBM, str]:
     return _rbm_from_weights(request, found, units[0], units[1]), f"{len(found.b)} visible, {len(found.c)} hidden units"
 
 
-def _import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
+def import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
+    """Weights and biases of layers, and what they are in words."""
     from herdcli.artifacts import foreign_weights, memory_budget
     from herdcli.rbm.layers import DBN
 
@@ -81,7 +82,8 @@ def _import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
     return DBN(models), f"{len(layers[0].b)} visible units, {len(layers)} layers"
 
 
-def _import_classifier(session: Session, request: Request) -> tuple[Classifier, str]:
+def import_classifier(session: Session, request: Request) -> tuple[Classifier, str]:
+    """Weights of Vowpal Wabbit, and what they are in words."""
     from herdcli.cli.frame.network_files import load_parsed_text
     from herdcli.exchange import vowpal_models
 

@@ -9,6 +9,7 @@ import click
 from herdcli.cli.frame import unit_options
 from herdcli.cli.frame.common_options import INTERVAL, Command, Parsed
 from herdcli.cli.frame.declaration import shared_option
+from herdcli.kinds import kinds_with
 
 if TYPE_CHECKING:
     from herdcli.artifacts.condition_holdout import ConditionHoldout
@@ -111,7 +112,7 @@ def import_options(command: Command) -> Command:
         shared_option("units", unit_options.units()),
         click.option(
             "--to",
-            type=click.Choice(["dataset", "rbm", "dbn", "classifier"]),
+            type=click.Choice(["dataset", *kinds_with("imports")]),
             default="dataset",
             show_default=True,
             help="What INPUT becomes; rbm: weights W, b, c, or those of scikit-learn, or weight_matrix, vbias, hbias, from NPZ, HDF5 or "

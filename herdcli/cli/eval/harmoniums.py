@@ -11,8 +11,10 @@ import numpy as np
 from herdcli.artifacts import dataset_preparation
 from herdcli.cli.frame.dataset_rows import model_classes, rows_for_model
 from herdcli.errors import DataError
-from herdcli.evaluation.rbm import independence_message, lost_tracking_message, ranking_messages
+from herdcli.evaluation.rbm import lost_tracking_message, ranking_messages
 from herdcli.evaluation.verdicts import split_findings
+from herdcli.kinds import KINDS
+from herdcli.parts import import_named
 from herdcli.rbm.class_models import replace_evaluation_rows
 from herdcli.rbm.enumeration import is_enumerable
 from herdcli.rbm.layers import model_layers, replace_lowest
@@ -48,8 +50,9 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
             )
         if lost := lost_tracking_message(row):
             session.console.warn(f"{row['file']}: {lost}")
-        if WORSE in split_findings(row.get("verdict")) and row.get("independent") is not None and row["kind"] == "rbm":
-            session.console.warn(f"{row['file']}: {independence_message(row)}")
+        worse = WORSE in split_findings(row.get("verdict")) and row.get("independent") is not None
+        if worse and (compare := KINDS[row["kind"]].comparison):
+            session.console.warn(f"{row['file']}: {import_named(compare)(row)}")
 
 
 def warn_of_ranks(session: Session, rows: Sequence[Row]) -> None:

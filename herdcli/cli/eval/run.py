@@ -68,10 +68,8 @@ def _evaluate_artifacts(session: Session, request: Request, reporter: ReportBuil
         judge = KINDS[loaded.kind].judge
         last = import_named(judge)(session, loaded, request) if judge else loaded
         plots.draw_plots(session, last, request, asked)
-        if last.kind == "rbm":
-            from herdcli.cli.eval.harmoniums import announce_annealing
-
-            announce_annealing(session, last.value, request)
+        if announce := KINDS[last.kind].announce:
+            import_named(announce)(session, last.value, request)
         with session.console.progress(f"evaluating {last.name}") as progress:
             found = tables.artifact_rows(last.kind, last.value, asked, map=session.map, progress=progress.show)
         found = [convert_unit(row, request.unit) for row in found]

@@ -11,6 +11,7 @@ from herdcli.cli.fit_rbm.model_runs import largest_moment
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.column_order import warn_of_weights
 from herdcli.errors import DataError
+from herdcli.kinds import kinds_with
 from herdcli.splits import TRAIN
 
 if TYPE_CHECKING:
@@ -62,8 +63,10 @@ def _load_lower_layers(session: Session, path: str | None) -> list[RBM]:
     """The layers that are there already."""
     if path is None:
         return []
-    found = session.load(path, "below", kinds={"rbm", "dbn"})
-    layers: list[RBM] = [found.value] if found.kind == "rbm" else list(found.value.layers)
+    from herdcli.rbm.layers import model_layers
+
+    found = session.load(path, "below", kinds=set(kinds_with("harmonium")))
+    layers: list[RBM] = list(model_layers(found.value))
     if layers[0].labels is not None:
         raise DataError("is a model of rows with labels, which is no layer", where=found.name)
     if layers[0].count > 1:

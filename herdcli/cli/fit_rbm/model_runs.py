@@ -14,6 +14,7 @@ from herdcli.cli.fit_rbm.messages import note_best_epoch, note_omitted_heldout_r
 from herdcli.cli.frame import exact_mode, outputs, shards
 from herdcli.cli.frame.column_order import drop_zero_weights, warn_of_weights
 from herdcli.errors import DataError
+from herdcli.kinds import kind_of
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ def fit_models(session: Session, request: Request) -> None:
     from herdcli.rbm import class_models
     from herdcli.rbm.class_rows import assign_groups
     from herdcli.rbm.learning import LearningProblem, RBMLearning
+    from herdcli.rbm.model import RBM
     from herdcli.rbm.validation import MOST
 
-    outputs.check_artifact(session, "rbm")
+    outputs.check_artifact(session, kind_of(RBM).name)
     if request.draw_missing:
         missing_values.refuse_unsupported(session, request)
     if request.hidden == "auto":
@@ -208,8 +210,9 @@ def _request_as_read(request: Request, rows: PreparedRows) -> Request:
 def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
     """The inputs of models that learning goes on from, whose rows are read as theirs were."""
     from herdcli.cli.frame.dataset_rows import model_classes, rows_for_model
+    from herdcli.rbm.model import RBM
 
-    earlier: RBM = session.load(str(request.model), "model", kinds={"rbm"}).value
+    earlier: RBM = session.load(str(request.model), "model", kinds={kind_of(RBM).name}).value
     settings = request.continued(earlier)
     request = replace(request, seed=settings.seed)
     data = _load_data(session, request, settings)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from herdcli.errors import BadUsage
+from herdcli.kinds import KINDS, kinds_with
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -35,6 +36,6 @@ def refuse_units(session: Session, *families: str) -> None:
 
 
 def refuse_kind(session: Session, kind: str, where: str) -> None:
-    """Raise BadUsage under --exact for artifacts of other kinds than rbm."""
-    if kind != "rbm" and session.exact:
-        raise BadUsage(f"--exact works with models of kind rbm, not {kind}", where=where)
+    """Raise BadUsage under --exact for artifacts of kinds whose results the C library decides."""
+    if session.exact and not KINDS[kind].exact:
+        raise BadUsage(f"--exact works with models of kind {' or '.join(kinds_with('exact'))}, not {kind}", where=where)

@@ -8,6 +8,7 @@ from herdcli.cli.frame import shared_options
 from herdcli.cli.frame.declaration import INPUT, LEARNING, Condition, choice, flag, option, parsed, text, whole
 from herdcli.cli.frame.request import as_file, input_file
 from herdcli.errors import BadUsage
+from herdcli.herding import MODELS
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Request:
     """The options of `herd herd`; names and meanings are those of its --help."""
 
     source: str = input_file()
-    model: str = option(choice("rbm", "mrf"), default="rbm", help="With hidden units, or fully visible.")
+    model: str = option(choice(*MODELS), default=MODELS[0], help="With hidden units, or fully visible.")
     features: str | None = option(
         choice("x", "x,xx", "rows"),
         only=Condition("visible", refusal="--features is for fully visible models", hint="use --model mrf"),
@@ -124,7 +125,7 @@ class Request:
 
     def refuse_contradictions(self, session: Session) -> None:
         """Raise BadUsage for options that contradict each other."""
-        if self.visible and self.model == "rbm" and "model" in session.given:
+        if self.visible and self.model == MODELS[0] and "model" in session.given:
             raise BadUsage("--features rows, --moments and --maximiser are for fully visible models", hint="use --model mrf")
         if self.per_class and (self.rates or self.moments or self.features == "rows"):
             raise BadUsage("--per-class needs labelled two-state rows", hint="leave out --rates, --moments and --features rows")

@@ -57,7 +57,7 @@ def _warn_of_growth(session: Session, value: Herding, reaction: str) -> None:
     if value.growth <= GROWTH or value.decoupled:
         return
     message = f"weights ran away: ‖w‖ grew {value.growth:.2f}-fold over the second half of the run (bound {GROWTH:g})"
-    hint = "try --variant safe" if value.model == "rbm" else "use an exact --maximiser"
+    hint = "try --variant safe" if value.c is not None else "use an exact --maximiser"
     if value.visible_growth > GROWTH and not value.flip and value.variant == "local" and value.representation == "spin":
         hint = "the visible part grows, as in the mirror image of the data: try --flip, or --variant safe"
     if reaction == "error":

@@ -87,7 +87,7 @@ def command(session: Session, request: Request) -> None:
         session.ignored("mask", "without --given")
     if fitted.kind not in ("hmm", "lds", "rtrbm"):
         session.ignored("steps", f"with a model of kind {fitted.kind}")
-    if request.burn_in is None and fitted.kind not in ("rbm", "dbn"):
+    if request.burn_in is None and not KINDS[fitted.kind].harmonium:
         session.request = request = replace(request, burn_in=BURN_IN.get(fitted.kind, 1000))
     result, summary = import_named(str(KINDS[fitted.kind].sample))(session, fitted, request)
     named_states = session.recoding is not None and session.recoding.codes

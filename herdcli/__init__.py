@@ -10,10 +10,12 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from herdcli.command_table import python_names
+
 __version__ = "0.1.0"
 
-LEARNING = ("fit_rbm", "herd", "kernel_herd", "nherd_train", "em", "regress", "ica", "fit_mrf", "convert")  # from rows
-COMPUTING = ("ups_infer", "apply", "sample", "merge", "network", "data", "eval")
+LEARNING = python_names("learn")  # from rows
+COMPUTING = python_names("compute")
 OWN = ("load", "save", "check")
 
 

@@ -24,32 +24,10 @@ import click
 
 from herdcli import __version__, iterate
 from herdcli.cli.frame.console import Console
+from herdcli.command_table import TABLE
 from herdcli.errors import HerdError, WriteFailed, escape_text
 
-# name -> (module with a click command called `command`, one line for the listing)
-COMMANDS: dict[str, tuple[str, str]] = {
-    "fit-rbm": ("herdcli.cli.fit_rbm.command", "Learn restricted Boltzmann machines by contrastive divergence."),
-    "herd": ("herdcli.cli.herd.command", "Herd: deterministic weights and pseudo-samples that match the data's moments."),
-    "nherd-train": ("herdcli.cli.nherd_train.command", "Learn a linear or kernel classifier from a stream: NHERD, AROW, CW, PA and kin."),
-    "merge": ("herdcli.cli.small.merge", "Join the shards of a run, or make one classifier of several."),
-    "kernel-herd": ("herdcli.cli.kernel_herd.command", "Choose a few weighted points that represent a data set or a density."),
-    "network": ("herdcli.cli.network.command", "Make Markov networks: lattices, trees, random graphs; change their format."),
-    "ups-infer": ("herdcli.cli.ups_infer.command", "Infer marginals and log Z of a Markov network, exactly or by Bethe free energies."),
-    "fit-mrf": ("herdcli.cli.fit_mrf.command", "Learn a Markov network from data or marginals, exactly or by Bethe free energies."),
-    "ica": ("herdcli.cli.ica.command", "Find independent components: InfoMax, maximum likelihood, energy-based models, sparse coding."),
-    "em": ("herdcli.cli.em.command", "Find clusters and factors by EM: Gaussian mixtures, k-means, factor analysis, PCA."),
-    "regress": ("herdcli.cli.regress.command", "Fit generalised linear models: least squares, logistic, Poisson, gamma, softmax."),
-    "eval": ("herdcli.cli.eval.command", "Say how good a result is: one row of figures per artifact."),
-    "apply": ("herdcli.cli.apply.command", "Run new rows through a model: features, energies, classes."),
-    "sample": ("herdcli.cli.small.sample", "Draw rows from a model by Gibbs sampling."),
-    "convert": ("herdcli.cli.convert.command", "Change a data set's format; take models to and from other programs."),
-    "data": ("herdcli.cli.data.command", "Write a data set: digits, which ships with herd, or one of the papers', downloaded once."),
-    "info": ("herdcli.cli.small.info", "Show what an artifact holds and how it was made."),
-    "check": ("herdcli.cli.small.check", "Verify seals and contents; silent when all is well."),
-    "seal": ("herdcli.cli.small.seal", "Seal a file that was edited on purpose."),
-    "selftest": ("herdcli.cli.small.selftest", "Check known answers on this machine."),
-    "completion": ("herdcli.cli.small.completion", "Print the completion script of a shell."),
-}
+COMMANDS: dict[str, tuple[str, str]] = {name: (entry.module, entry.summary) for name, entry in TABLE.items()}
 
 # what other programs call an option -> its names here
 OTHER_NAMES: dict[str, tuple[str, ...]] = {

@@ -1,0 +1,66 @@
+"""The table of commands, in the order of `herd --help`.  A new one is a package of `cli` and one line here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One line of the table.
+
+    module   where the click command is, called `command`; imported when it runs.
+    summary  one line for the listing.
+    python   how it is called as a function of Python: with rows and labels (learn), with artifacts and files (compute), or not at all.
+    """
+
+    module: str
+    summary: str
+    python: str = ""
+
+
+TABLE: dict[str, Entry] = {
+    "fit-rbm": Entry("herdcli.cli.fit_rbm.command", "Learn restricted Boltzmann machines by contrastive divergence.", "learn"),
+    "herd": Entry("herdcli.cli.herd.command", "Herd: deterministic weights and pseudo-samples that match the data's moments.", "learn"),
+    "nherd-train": Entry(
+        "herdcli.cli.nherd_train.command", "Learn a linear or kernel classifier from a stream: NHERD, AROW, CW, PA and kin.", "learn"
+    ),
+    "merge": Entry("herdcli.cli.small.merge", "Join the shards of a run, or make one classifier of several.", "compute"),
+    "kernel-herd": Entry(
+        "herdcli.cli.kernel_herd.command", "Choose a few weighted points that represent a data set or a density.", "learn"
+    ),
+    "network": Entry(
+        "herdcli.cli.network.command", "Make Markov networks: lattices, trees, random graphs; change their format.", "compute"
+    ),
+    "ups-infer": Entry(
+        "herdcli.cli.ups_infer.command", "Infer marginals and log Z of a Markov network, exactly or by Bethe free energies.", "compute"
+    ),
+    "fit-mrf": Entry(
+        "herdcli.cli.fit_mrf.command", "Learn a Markov network from data or marginals, exactly or by Bethe free energies.", "learn"
+    ),
+    "ica": Entry(
+        "herdcli.cli.ica.command", "Find independent components: InfoMax, maximum likelihood, energy-based models, sparse coding.", "learn"
+    ),
+    "em": Entry("herdcli.cli.em.command", "Find clusters and factors by EM: Gaussian mixtures, k-means, factor analysis, PCA.", "learn"),
+    "regress": Entry(
+        "herdcli.cli.regress.command", "Fit generalised linear models: least squares, logistic, Poisson, gamma, softmax.", "learn"
+    ),
+    "eval": Entry("herdcli.cli.eval.command", "Say how good a result is: one row of figures per artifact.", "compute"),
+    "apply": Entry("herdcli.cli.apply.command", "Run new rows through a model: features, energies, classes.", "compute"),
+    "sample": Entry("herdcli.cli.small.sample", "Draw rows from a model by Gibbs sampling.", "compute"),
+    "convert": Entry("herdcli.cli.convert.command", "Change a data set's format; take models to and from other programs.", "learn"),
+    "data": Entry(
+        "herdcli.cli.data.command",
+        "Write a data set: digits, which ships with herd, or one of the papers', downloaded once.",
+        "compute",
+    ),
+    "info": Entry("herdcli.cli.small.info", "Show what an artifact holds and how it was made."),
+    "check": Entry("herdcli.cli.small.check", "Verify seals and contents; silent when all is well."),
+    "seal": Entry("herdcli.cli.small.seal", "Seal a file that was edited on purpose."),
+    "selftest": Entry("herdcli.cli.small.selftest", "Check known answers on this machine."),
+    "completion": Entry("herdcli.cli.small.completion", "Print the completion script of a shell."),
+}
+
+
+def python_names(how: str) -> tuple[str, ...]:
+    """The names of functions that are called in one way."""
+    return tuple(name.replace("-", "_") for name, entry in TABLE.items() if entry.python == how)

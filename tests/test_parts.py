@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 
 from herdcli import parts
+from herdcli.em import fitting, model_table
+from herdcli.em.models.clusters import ClusterModels
 from herdcli.errors import BadUsage, IncompletePart
 from herdcli.fast import numpy_online
 from herdcli.ica import expert_table
@@ -175,3 +177,21 @@ def test_learners_read_the_settings_that_their_lines_name(name: str, setting: st
     base = Settings(algorithm=name, C=0.7)
     found = [[reference_updates.update_step(each, m, v) for m, v in examples] for each in (base, replace(base, **{setting: other}))]
     assert (found[0] != found[1]) == (setting in algorithm_table.TABLE[name].reads)
+
+
+@pytest.mark.parametrize("lacking", sorted(required(fitting.RowModel)))
+def test_a_model_of_rows_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is learned as a factor model."""
+    monkeypatch.setattr("herdcli.em.models.clusters.ClusterModels", without(ClusterModels, fitting.RowModel, lacking))
+    with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
+        fitting.row_model("kmeans")
+
+
+def test_an_unknown_model_of_rows_is_refused() -> None:
+    with pytest.raises(BadUsage, match=r"^unknown model 'lda', expected gmm, kmeans, fa, ppca, pca$"):
+        fitting.row_model("lda")
+
+
+@pytest.mark.parametrize("name", [name for name, entry in model_table.TABLE.items() if not entry.sequences])
+def test_models_of_rows_have_the_names_of_their_lines(name: str) -> None:
+    assert fitting.row_model(name).name == name

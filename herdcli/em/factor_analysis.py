@@ -21,6 +21,7 @@ from herdcli.em import closed_form_pca
 from herdcli.em.closed_form_pca import fix_signs
 from herdcli.em.driver import Parameters
 from herdcli.em.gaussian_densities import LOG_TAU
+from herdcli.em.model_table import TABLE
 from herdcli.em.variance_floors import column_floors
 from herdcli.errors import BadUsage
 from herdcli.numerics import symmetric_matrices
@@ -30,7 +31,7 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-MODELS = ("fa", "ppca", "pca")
+MODELS = tuple(name for name, entry in TABLE.items() if entry.kind == "factors")
 INITS = ("pca", "newton", "random")
 UNEQUAL = 1e6  # times the least variance of a column: one far above it is in another unit
 

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from herdcli.em import artifacts, factor_analysis, gmm, kmeans
+from herdcli.em import artifacts, gmm, kmeans
 from herdcli.em.component_search import ComponentSearch, SearchResult
-from herdcli.em.driver import EM, EMFit, EMSettings, Parameters
-from herdcli.em.principal_axes import PrincipalAxes, choose_solver
-from herdcli.em.variance_floors import column_floors
-from herdcli.em.variational_mixture import variational_gmm
+from herdcli.em.driver import EMFit, EMSettings, Parameters
+from herdcli.em.model_table import TABLE
+from herdcli.em.principal_axes import PrincipalAxes
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import block_statistics
 from herdcli.numerics.block_statistics import (
     BlockSource,
     Map,
     MarginalMoments,
-    RemoteSource,
     RowBlock,
     RowBlocks,
     RowMoments,
     Sums,
-    marginal_moments,
     total_statistics,
 )
+from herdcli.parts import resolve
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -91,7 +90,7 @@ class PreparedFit:
 
     def finished(self, found: SearchResult, map: Map = map) -> Made:
         """The artifact of what a search found."""
-        value = replace(_assemble(self, found.size, found.fit), known=None)
+        value = replace(row_model(self.asked.model).assemble(self, found.fit), known=None)
         if isinstance(value, artifacts.FactorModel):
             value = value.rotated(self.asked.rotation)
         known = self._known(found)
@@ -128,8 +127,31 @@ class PreparedFit:
 
     def _baseline_covariance(self) -> Array | None:
         """The covariance that a density is held against; None where it would be too large, or none was taken."""
-        density, known = self.asked.model in ("gmm", "fa", "ppca"), self.found
+        density, known = TABLE[self.asked.model].density, self.found
         return known.covariance if density and isinstance(known, RowMoments) and len(known.mean) <= MOST_COLUMNS else None
+
+
+class RowModel(ABC):
+    """A model of rows, by its name in the table."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @abstractmethod
+    def prepare(self, rows: FitRows, asked: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
+        """What there is to run.  Raises BadUsage and DataError for what cannot be learned.      source  blocks of the training rows."""
+
+    @abstractmethod
+    def assemble(self, made: PreparedFit, fit: EMFit) -> Made:
+        """The artifact of one fit, without what is known beside it."""
+
+
+def row_model(name: str) -> RowModel:
+    """A model of rows by its name.  Raises BadUsage for others."""
+    if name not in TABLE or TABLE[name].sequences:
+        raise BadUsage(f"unknown model '{name}', expected {', '.join(each for each, entry in TABLE.items() if not entry.sequences)}")
+    found: RowModel = resolve(TABLE[name].path, RowModel, name)
+    return found
 
 
 def prepare_fit(rows: FitRows, asked: FitOptions, settings: EMSettings, map: Map = map, source: BlockSource | None = None) -> PreparedFit:
@@ -138,93 +160,17 @@ def prepare_fit(rows: FitRows, asked: FitOptions, settings: EMSettings, map: Map
     source  the blocks of the training rows, where other processes have them.
     """
     source = source or RowBlocks(rows.training)
-    if asked.model == "gmm":
-        return _prepare_mixtures(rows, asked, settings, source, map)
-    if asked.model == "kmeans":
-        return _prepare_clusters(rows, asked, settings, source, map)
-    return _prepare_factors(rows, asked, settings, source, map)
+    return row_model(asked.model).prepare(rows, asked, settings, source, map)
 
 
-def _prepare_mixtures(rows: FitRows, asked: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
-    given = asked.given if isinstance(asked.given, dict) else None
-    if given is not None and not asked.bayes:
-        given = {name: given[name] for name in ("weight", "mean", "covariance")}
-    init, size = asked.init or "kmeans++", asked.sizes[0]
-    each, several = asked.classes or 1, asked.classes is not None
-    first = gmm.prepare_gmm(
-        source, each * size, covariance=asked.covariance, floor=asked.floor, init=init, seed=asked.seed, given=given, map=map
-    )
-    if isinstance(asked.given, np.ndarray):
-        first = first.start_from_means(asked.given)
-    _require_enough_rows(first.found, tuple(each * size for size in asked.sizes), "components")
-    models = [replace(first, components=each * size, per_class=size if several else 1) for size in asked.sizes]
-    if asked.bayes:
-        models = [variational_gmm(model, concentration=asked.concentration) for model in models]
-    search = ComponentSearch(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
-    made = PreparedFit(asked, rows, first.found, first.floor, first.base(), search)
-    return _add_criterion(made, map)
-
-
-def _prepare_clusters(rows: FitRows, asked: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
-    if len(asked.sizes) > 1:
-        raise BadUsage("k-means has no likelihood to choose a number of clusters by", hint="--components N, or --model gmm")
-    given = asked.given if isinstance(asked.given, np.ndarray) else None
-    # bounds take 24 bytes a row, and rows on disk are many; those with other processes have no bounds here
-    in_memory = isinstance(rows.training, block_statistics.RowTable) and not isinstance(source, RemoteSource)
-    init = asked.init or "kmeans++"
-    model = kmeans.prepare_kmeans(source, asked.sizes[0], init=init, seed=asked.seed, given=given, bounded=in_memory, map=map)
-    return PreparedFit(asked, rows, model.found, 0.0, None, ComponentSearch(asked.sizes, (EM(model, source, settings, map),)))
-
-
-def _prepare_factors(rows: FitRows, asked: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
-    if len(asked.sizes) > 1 and asked.model == "pca":
-        raise BadUsage("pca has no likelihood to choose a number of factors by", hint="--components N, or --model ppca")
-    if asked.criterion == "icl":
-        raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
-    wide = _prepare_axes(rows, asked, source, map) if asked.model == "pca" and asked.given is None and asked.init in (None, "pca") else None
-    if wide is not None:
-        return wide
-    given = asked.given if isinstance(asked.given, dict) else None
-    init, size = asked.init or ("newton" if asked.model == "fa" else "pca"), asked.sizes[0]
-    first, short = factor_analysis.prepare_factors(
-        asked.model, source, size, floor=asked.floor, init=init, seed=asked.seed, given=given, map=map
-    )
-    top = replace(first, factors=asked.sizes[-1])
-    if top.factors > (most := len(first.found.mean) - (asked.model != "pca")):
-        message = f"{top.factors} factors of {len(first.found.mean)} columns cannot be learned by {asked.model}"
-        raise BadUsage(message, hint=f"--components from 1 to {most}")
-    models = [replace(first, factors=size) for size in asked.sizes]
-    search = ComponentSearch(asked.sizes, tuple(EM(model, short, settings, map) for model in models))
-    return _add_criterion(PreparedFit(asked, rows, first.found, first.floor, None, search), map)
-
-
-def _prepare_axes(rows: FitRows, asked: FitOptions, source: BlockSource, map: Map) -> PreparedFit | None:
-    """Pca without the D × D covariance, where that pays or is asked for; None: by the covariance.
-
-    Raises DataError for rows with gaps, of which a randomised range knows nothing.
-    """
-    n, D, K = rows.training.count, rows.training.columns, asked.sizes[0]
-    if K > D or choose_solver(asked.solver, n, D, K, complete=True) == "columns":
-        return None
-    found = marginal_moments(source, map)
-    if found.missing and asked.solver == "randomised":
-        many = "1 value is" if found.missing == 1 else f"{found.missing} values are"
-        raise DataError(f"{many} missing, which --solver randomised cannot use", hint="--solver lapack")
-    how = choose_solver(asked.solver, n, D, K, complete=not found.missing)
-    if how == "columns":
-        return None
-    floor = column_floors(found.variance, found.mean, None)[0]
-    axes = PrincipalAxes(source, found, K, how == "rows", floor, asked.seed, map)
-    return PreparedFit(asked, rows, found, floor, None, ComponentSearch(asked.sizes, ()), axes)
-
-
-def _require_enough_rows(found: RowMoments, sizes: tuple[int, ...], what: str) -> None:
+def require_enough_rows(found: RowMoments, sizes: tuple[int, ...], what: str) -> None:
+    """Raise DataError for fewer rows than the most components that are tried."""
     if found.rows < max(sizes):
         raise DataError(f"{found.rows} rows are too few for {max(sizes)} {what}", hint=f"--components {found.rows} or fewer")
 
 
-def _add_criterion(made: PreparedFit, map: Map) -> PreparedFit:
-    """With a criterion where there is a choice."""
+def add_criterion(made: PreparedFit, map: Map) -> PreparedFit:
+    """With a criterion where there is a choice of sizes.  Raises DataError for that of validation rows without any."""
     if len(made.search.sizes) == 1:
         return made
     if made.asked.criterion == "valid" and made.rows.valid is None:
@@ -233,7 +179,7 @@ def _add_criterion(made: PreparedFit, map: Map) -> PreparedFit:
     def score(size: int, fit: EMFit) -> float:
         if made.asked.bayes and made.asked.criterion != "valid":
             return float(fit.ledger.free_energy[-1])
-        value = replace(_assemble(made, size, fit), known=made._known(SearchResult(fit, size, ())))
+        value = replace(row_model(made.asked.model).assemble(made, fit), known=made._known(SearchResult(fit, size, ())))
         if made.asked.criterion == "valid":
             assert made.rows.valid is not None
             return -mean_density(value.densities, made.rows.valid, map)
@@ -245,16 +191,6 @@ def _add_criterion(made: PreparedFit, map: Map) -> PreparedFit:
         return information_criteria(value, spread)[made.asked.criterion]
 
     return replace(made, search=replace(made.search, score=score, patience=made.asked.patience))
-
-
-def _assemble(made: PreparedFit, size: int, fit: EMFit) -> Made:
-    """The artifact of one fit, without what is known beside it."""
-    asked, holdout = made.asked, made.rows.holdout
-    if asked.model == "gmm":
-        return artifacts.mixture_artifact(fit, asked.covariance, made.floor, asked.seed, holdout)
-    if asked.model == "kmeans":
-        return artifacts.kmeans_artifact(fit, asked.seed, holdout)
-    return artifacts.factor_artifact(fit, asked.model, made.floor, asked.seed, holdout)
 
 
 def information_criteria(value: Made, spread: float) -> dict[str, float]:

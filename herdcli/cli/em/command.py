@@ -43,12 +43,11 @@ def command(session: Session, request: Request) -> None:
     """
     from herdcli.cli.em import hmm_fit, inputs, lds_fit, model_fits
     from herdcli.cli.frame import outputs, streamed_rows
+    from herdcli.em.model_table import TABLE
 
-    outputs.check_artifact(session, model_fits.KINDS[request.model])
-    if request.model == "hmm":
-        hmm_fit.fit_hmm(session, request)
-    elif request.model == "lds":
-        lds_fit.fit_lds(session, request)
+    outputs.check_artifact(session, TABLE[request.model].kind)
+    if TABLE[request.model].sequences:
+        {"hmm": hmm_fit.fit_hmm, "lds": lds_fit.fit_lds}[request.model](session, request)
     else:
         with streamed_rows.suggest_streaming("--on-disk reads rows some at a time", lambda: request.source != "-"):
             rows = inputs.read_inputs(session, request)

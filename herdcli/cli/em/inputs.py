@@ -13,6 +13,7 @@ from herdcli.cli.em import on_disk
 from herdcli.cli.em.request import SIZES, WORSE
 from herdcli.cli.frame import streamed_rows
 from herdcli.cli.frame.column_order import weighted_rows
+from herdcli.em.model_table import TABLE
 from herdcli.errors import DataError, HerdError
 from herdcli.numerics.block_statistics import require_weights
 from herdcli.records import dataclass
@@ -189,7 +190,7 @@ def _initial_values(session: Session, request: Request, data: Artifact) -> Param
     """Parameters of an earlier model, or rows as centres."""
     from herdcli.cli.frame import column_order
 
-    kind = {"gmm": "mixture", "kmeans": "kmeans"}.get(request.model, "factors")
+    kind = TABLE[request.model].kind
     path = str(request.start)
     begun = session.load(path, "init", kinds={"dataset", kind} - ({"dataset"} if kind == "factors" else set()))
     value = begun.value

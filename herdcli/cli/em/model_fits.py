@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from herdcli.cli.em import floored_variances
 from herdcli.cli.frame import block_placement, outputs
 from herdcli.cli.frame.request import topic_settings
+from herdcli.em.model_table import TABLE
 
 if TYPE_CHECKING:
     from herdcli.cli.em.inputs import EMInputs
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from herdcli.em.artifacts import FactorModel, Mixture
     from herdcli.em.component_search import SearchResult
     from herdcli.em.fitting import Made
-
-KINDS = {"gmm": "mixture", "kmeans": "kmeans", "fa": "factors", "ppca": "factors", "pca": "factors", "hmm": "hmm", "lds": "lds"}
-PARTS = {"gmm": "component", "kmeans": "cluster", "fa": "factor", "ppca": "factor", "pca": "factor"}
 
 
 def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
@@ -44,7 +42,7 @@ def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
 def _summarize(value: Made, found: SearchResult, request: Request) -> str:
     from herdcli.em.artifacts import Clusters
 
-    part = PARTS[request.model]
+    part = TABLE[request.model].part
     of = f" (best of {len(found.scores)} tried)" if len(found.scores) > 1 else ""
     last = float(value.ledger.log_likelihood[-1])
     figure = f"squared error {abs(last):.6g} a row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats a row"

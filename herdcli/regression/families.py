@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage, DataError, IncompletePart
 from herdcli.parts import require_attributes, whole
 from herdcli.records import dataclass
 from herdcli.regression.family_table import TABLE
@@ -41,6 +41,20 @@ class Family(ABC):
     def make(cls, *, classes: int, symmetric: bool, scale: float) -> Family:
         """The family for a response of so many classes, of families that have them, and of this scale, where it is known."""
         return cls()
+
+    def totals(self, y: Array, weight: Array) -> Array:
+        """What `start` needs of a block's responses, summed over all blocks: Σ w and Σ w y."""
+        return np.array([weight.sum(), weight @ y])
+
+    @abstractmethod
+    def start(self, totals: Array) -> Array:
+        """The intercepts (K,) of a model without columns, or near them, from the sum of `totals` over all rows."""
+
+    def firth_terms(self, eta: Array) -> tuple[Array, Array]:
+        """Of Firth's penalty: s (m,), the slope of log A″ in η, and −½ ds/dη (m,).  Raises IncompletePart for families without them."""
+        raise IncompletePart(
+            f"{self.name} lacks firth_terms", hint=f"leave firth out of its line, or define them in {type(self).__module__}"
+        )
 
     @abstractmethod
     def require(self, y: Array) -> None:
@@ -69,6 +83,11 @@ def _refuse_values(bad: Array, y: Array, what: str) -> None:
         raise DataError(f"the target has {y[row]:g} in row {row}; {what}")
 
 
+def _log_mean(totals: Array) -> Array:
+    """(1,) log of the mean response, of half a row at least."""
+    return np.asarray(np.log(np.maximum(totals[1:] / totals[0], 0.5 / totals[0])))
+
+
 @dataclass(frozen=True)
 class Gaussian(Family):
     """Real responses."""
@@ -78,6 +97,9 @@ class Gaussian(Family):
 
     def require(self, y: Array) -> None:
         _refuse_values(~np.isfinite(y), y, "it must be finite")
+
+    def start(self, totals: Array) -> Array:
+        return np.asarray(totals[1:] / totals[0])
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         slope = eta - y[:, None]
@@ -106,6 +128,17 @@ class Bernoulli(Family):
 
     def require(self, y: Array) -> None:
         _refuse_values((y != 0) & (y != 1), y, "--family bernoulli takes 0 and 1")
+
+    def start(self, totals: Array) -> Array:
+        # With an intercept alone Σ (μ − y) = 0 at the minimum, so that it is the link of the mean; half a row of either class keeps it
+        # finite.
+        mean, half = totals[1:] / totals[0], 0.5 / totals[0]
+        return np.asarray(np.log((mean + half) / (1 - mean + half)))
+
+    def firth_terms(self, eta: Array) -> tuple[Array, Array]:
+        # log A″ = log μ(1 − μ) has the slope 1 − 2μ, and that −2μ(1 − μ)
+        p = self.mean(eta)[:, 0]
+        return 1 - 2 * p, p * (1 - p)
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         p = self.mean(eta)
@@ -137,6 +170,13 @@ class Poisson(Family):
     def require(self, y: Array) -> None:
         _refuse_values((y < 0) | (y != np.floor(y)), y, "--family poisson takes counts 0, 1, 2, …")
 
+    def start(self, totals: Array) -> Array:
+        return _log_mean(totals)
+
+    def firth_terms(self, eta: Array) -> tuple[Array, Array]:
+        # log A″ = η
+        return np.ones(len(eta)), np.zeros(len(eta))
+
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         mu = self.mean(eta)
         # A(η) = e^η = mean = variance (Makin, sec. 5.1.2); log y! does not depend on η.
@@ -165,6 +205,9 @@ class Gamma(Family):
 
     def require(self, y: Array) -> None:
         _refuse_values(~((y > 0) & np.isfinite(y)), y, "--family gamma takes values above 0")
+
+    def start(self, totals: Array) -> Array:
+        return _log_mean(totals)
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         ratio = y * np.exp(np.minimum(-eta[:, 0], 700.0))
@@ -205,6 +248,9 @@ class GammaShape(Family):
     def require(self, y: Array) -> None:
         _refuse_values(~((y > 0) & np.isfinite(y)), y, "--family gamma-shape takes values above 0")
 
+    def start(self, totals: Array) -> Array:
+        return np.asarray(np.log(np.maximum(totals[1:] / totals[0] / self.scale, 1e-300)))
+
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         k = np.exp(np.minimum(eta, 100.0))
         # −log p = log Γ(k) + k log s − (k − 1) log y + y/s.  By η = log k, d/dη = k d/dk: slope k (ψ(k) + log s − log y), whose mean is 0
@@ -243,6 +289,14 @@ class Softmax(Family):
 
     def require(self, y: Array) -> None:
         _refuse_values((y < 0) | (y >= self.classes), y, f"classes go from 0 to {self.classes - 1}")
+
+    def totals(self, y: Array, weight: Array) -> Array:
+        """The weight of each class (C,)."""
+        return np.bincount(y.astype(np.int64), weights=weight, minlength=self.classes)
+
+    def start(self, totals: Array) -> Array:
+        logs = np.log(np.maximum(totals, 0.5))
+        return np.asarray(logs[1:] - logs[0] if self.free < self.classes else logs - logs.mean())
 
     def _log_mean(self, eta: Array) -> Array:
         whole = eta if self.free == self.classes else np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)

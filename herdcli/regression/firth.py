@@ -37,12 +37,13 @@ class LeverageSums(Statistics):
     def __call__(self, block: RowBlock) -> Sums:
         """The sum of a block."""
         Z, y, offset, weight = self.problem.parts(block)
-        _, _, curve = self.problem.family.terms(Z @ self.theta.T + offset[:, None], y)
+        eta = Z @ self.theta.T + offset[:, None]
+        _, _, curve = self.problem.family.terms(eta, y)
+        # h, the diagonal of the hat matrix W^½ Z I⁻¹ Z' W^½
         hat = weight * curve[:, 0] * ((Z @ self.inverse) * Z).sum(axis=1)
-        if self.problem.family.name == "poisson":
-            return {"pull": 0.5 * (hat @ Z), "curvature": np.zeros_like(self.inverse)}
-        skew = 1 - 2 * self.problem.family.mean(Z @ self.theta.T + offset[:, None])[:, 0]
-        return {"pull": 0.5 * ((hat * skew) @ Z), "curvature": (Z * (hat * curve[:, 0])[:, None]).T @ Z}
+        # Firth's addition to the slope, ½ Σ h s z, and with h fixed minus its own derivative
+        skew, bend = self.problem.family.firth_terms(eta)
+        return {"pull": 0.5 * ((hat * skew) @ Z), "curvature": (Z * (hat * bend)[:, None]).T @ Z}
 
 
 @dataclass

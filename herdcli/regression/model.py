@@ -213,26 +213,11 @@ def initial_coefficients(problem: RegressionProblem, map: Map = map) -> Array:
 
     def statistics(block: Any) -> dict[str, Array]:
         _, y, _, weight = problem.parts(block)
-        if problem.family.name == "softmax":
-            return {"y": np.bincount(y.astype(np.int64), weights=weight, minlength=getattr(problem.family, "classes", 2))}
-        return {"y": np.array([weight.sum(), weight @ y])}
+        return {"y": problem.family.totals(y, weight)}
 
     sums = total_statistics(RowBlocks(problem.rows), statistics, map)["y"]
     theta = np.zeros((problem.outputs, problem.features + 1))
-    if problem.family.name == "softmax":
-        logs = np.log(np.maximum(sums, 0.5))
-        theta[:, -1] = logs[1:] - logs[0] if problem.outputs < len(sums) else logs - logs.mean()
-        return theta
-    mean = sums[1] / sums[0]
-    scale = getattr(problem.family, "scale", 1.0)
-    starts = {
-        "gaussian": lambda: mean,
-        # With an intercept alone Σ (μ − y) = 0 at the minimum, so that it is the link of the mean; half a row of either class keeps it
-        # finite.
-        "bernoulli": lambda: np.log((mean + 0.5 / sums[0]) / (1 - mean + 0.5 / sums[0])),
-        "gamma-shape": lambda: np.log(max(mean / scale, 1e-300)),
-    }
-    theta[0, -1] = starts.get(problem.family.name, lambda: np.log(max(mean, 0.5 / sums[0])))()
+    theta[:, -1] = problem.family.start(sums)
     return theta
 
 

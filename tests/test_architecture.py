@@ -456,6 +456,20 @@ def test_few_arrows_between_the_rooms_of_a_floor(floor, shared):
     assert 5 <= len(beside) < len(rooms), sorted(beside)
 
 
+def test_algorithms_are_frozen_dataclasses_but_those_of_markov():
+    """Constructors of markov turn a network and settings into orders and index arrays; all others hold what they are given."""
+    mutable = [
+        f"{module_name(path)}.{node.name}"
+        for path in MODULES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ClassDef)
+        and {"step", "result"} <= {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+        and not any("frozen=True" in ast.unparse(decorator) for decorator in node.decorator_list)
+        and not within(module_name(path), "herdcli.markov")
+    ]
+    assert mutable == ["herdcli.algorithm.Algorithm"]  # the protocol
+
+
 def test_options_are_parsed_once():
     loose = re.compile(r"\b(?:options|parameters): (?:dict|Mapping)\[str, Any\]")
     frame = {"herdcli/cli/frame/common_options.py", "herdcli/cli/frame/request.py"}

@@ -33,19 +33,19 @@ def write_rbm(path: str | os.PathLike[str], model: RBM) -> None:
     """Weights and biases of one model, or of all side by side.  Raises DataError for a model of rows with labels."""
     if model.labels is not None:
         raise DataError("is a model of rows with labels, which safetensors files of an rbm have no place for")
-    _write(path, _weight_arrays(model), {"kind": kind_of(model).name, **_unit_metadata(model), **_class_metadata(model.classes)})
+    write_arrays(path, _weight_arrays(model), {"kind": kind_of(model).name, **_unit_metadata(model), **_class_metadata(model.classes)})
 
 
 def write_dbn(path: str | os.PathLike[str], model: DBN) -> None:
     """Weights and biases of each layer."""
     arrays = {f"layers.{index}.{name}": item for index, layer in enumerate(model.layers) for name, item in _weight_arrays(layer).items()}
     units = [model.layers[0].visible_units, *(layer.hidden_units for layer in model.layers)]
-    _write(path, arrays, {"kind": kind_of(model).name, "units": ",".join(units)})
+    write_arrays(path, arrays, {"kind": kind_of(model).name, "units": ",".join(units)})
 
 
 def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
     """What unmixes and mixes centred rows."""
-    _write(path, {"unmixing": model.unmixing, "mixing": model.basis, "mean": model.whitening.mean}, {"kind": "ica"})
+    write_arrays(path, {"unmixing": model.unmixing, "mixing": model.basis, "mean": model.whitening.mean}, {"kind": "ica"})
 
 
 def _weight_arrays(model: RBM) -> dict[str, Array]:
@@ -60,7 +60,7 @@ def _class_metadata(names: list[str] | None) -> dict[str, str]:
     return {} if names is None else {"classes": ",".join(names)}
 
 
-def _write(path: str | os.PathLike[str], arrays: Mapping[str, Array], about: dict[str, str]) -> None:
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], about: dict[str, str]) -> None:
     """The length of a text in JSON, padded to eights, the text, and the numbers: in the order given, so that equal models are equal bytes,
     which the library's own writer does not promise of metadata."""
     head: dict[str, object] = {"__metadata__": {"format": "np", "program": "herd", **about}}

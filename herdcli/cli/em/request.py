@@ -22,13 +22,13 @@ from herdcli.cli.frame.declaration import (
     whole,
 )
 from herdcli.cli.frame.request import as_recorded, input_file, unrecorded, where_changed, where_given
+from herdcli.em.model_table import TABLE, named
 from herdcli.records import dataclass
 
 SIZES = (1, 10)  # components that are tried where none are given,
 WORSE = 2  # until so many in a row were worse than the best
 STRUCTURES = ("full", "left-to-right", "banded")  # of transitions; anything else names a file
 METHODS = ("random", "kmeans++", "pca", "newton")
-STARTS = {"fa": ("newton", "pca", "random")} | dict.fromkeys(("ppca", "pca", "lds"), ("pca", "random"))  # others: kmeans++, random
 
 
 def _parse_range(text: str) -> tuple[int, int]:
@@ -53,9 +53,10 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 RANGE = parsed("n|n-m", _parse_range, _format_range)
 NAMES = parsed("columns", _parse_names, ",".join)
-KMEANS, FACTORS, HMM, LDS = OneOf("model", "kmeans"), OneOf("model", "fa", "ppca", "pca"), OneOf("model", "hmm"), OneOf("model", "lds")
-SEQUENCES = OneOf("model", "hmm", "lds")
-WITH_DENSITY = OneOf("model", "gmm", "fa", "ppca", "hmm", "lds")
+KMEANS, HMM, LDS = OneOf("model", "kmeans"), OneOf("model", "hmm"), OneOf("model", "lds")
+FACTORS = OneOf("model", *named("kind", "factors"))
+SEQUENCES = OneOf("model", *named("sequences", True))
+WITH_DENSITY = OneOf("model", *named("density", True))
 BAYES = Condition("bayes", why="without --bayes")
 CLUSTERS = Condition("has_clusters", refusal="--model kmeans needs a number of clusters", hint="--components 8")
 FULL = OneOf("covariance", "full", refusal="--bayes uses full covariances, not {covariance}", hint="leave out --covariance")
@@ -67,7 +68,7 @@ BY_BOUND = OneOf(
 )
 LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
 STATE_PER_CLASS = Excludes("components", refusal="--per-class has a state for each class", hint="leave out --components")
-ROWS = OneOf("model", *("gmm", "kmeans", "fa", "ppca", "pca"), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
+ROWS = OneOf("model", *named("sequences", False), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
 UNLABELLED = Excludes("per_class", refusal="--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
 METHOD = Condition("has_method", refusal="--init {init} cannot start --model {model}", hint="--init random")
 ONE_SIZE = Condition(
@@ -90,7 +91,7 @@ class Request:
     source: str = input_file()
     input_format: str | None = shared_options.input_format()
     model: str = option(
-        choice("gmm", "kmeans", "fa", "ppca", "pca", "hmm", "lds"),
+        choice(*TABLE),
         default="gmm",
         only=When(KMEANS, CLUSTERS),
         help="Gaussian mixture, k-means, factor analysis, principal components with noise and without, hidden Markov model, "
@@ -254,7 +255,7 @@ class Request:
     @property
     def has_method(self) -> bool:
         """Whether the model can be started as --init says."""
-        return self.method is None or self.method in STARTS.get(self.model, ("kmeans++", "random"))
+        return self.method is None or self.method in TABLE[self.model].starts
 
     @property
     def has_size_of_start(self) -> bool:

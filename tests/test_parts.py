@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import types
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -195,3 +197,18 @@ def test_an_unknown_model_of_rows_is_refused() -> None:
 @pytest.mark.parametrize("name", [name for name, entry in model_table.TABLE.items() if not entry.sequences])
 def test_models_of_rows_have_the_names_of_their_lines(name: str) -> None:
     assert fitting.row_model(name).name == name
+
+
+def test_algorithms_are_frozen_dataclasses_but_those_of_markov() -> None:
+    """Constructors of markov turn a network and settings into orders and index arrays; all others hold what they are given."""
+    package = Path(parts.__file__).parent
+    mutable = [
+        node.name
+        for path in sorted(package.rglob("*.py"))
+        if package / "markov" not in path.parents
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and {"step", "result"} <= {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+        and not any("frozen=True" in ast.unparse(decorator) for decorator in node.decorator_list)
+    ]
+    assert mutable == ["Algorithm"]  # the protocol

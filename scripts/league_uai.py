@@ -154,7 +154,7 @@ def contenders() -> dict[str, tuple[tuple[str, ...], Callable[..., Ended | None]
         found["pyagrum"] = (("MAR",), other("pyagrum"))  # it has no log Z of a Markov random field
     if importlib.util.find_spec("pgmpy"):
         found["pgmpy"] = (("PR", "MAR", "MAP"), other("pgmpy"))
-    if shutil.which("toulbar2"):
+    if importlib.util.find_spec("pytoulbar2") or shutil.which("toulbar2"):
         found["toulbar2"] = (("MAP",), other("toulbar2"))
     if os.environ.get("LIBDAI"):
         found["libdai"] = (("PR", "MAR"), other("libdai"))
@@ -283,10 +283,10 @@ def summary(rows: list[Row], seconds: float) -> str:
 def versions() -> str:
     """Of Python and of the contenders that are installed."""
     found = [f"Python {sys.version.split()[0]}"]
-    for name in ("pyagrum", "pgmpy"):
+    for name in ("pyagrum", "pgmpy", "pytoulbar2"):
         if importlib.util.find_spec(name):
             found.append(f"{name} {metadata.version(name)}")
-    if shutil.which("toulbar2"):
+    if shutil.which("toulbar2") and not importlib.util.find_spec("pytoulbar2"):
         said = subprocess.run(["toulbar2", "--version"], capture_output=True, text=True, check=False).stdout
         found.append(f"toulbar2 {next((word for word in said.split() if word[:1].isdigit()), '')}")
     return ", ".join(found)

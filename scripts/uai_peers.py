@@ -7,6 +7,7 @@ PR is log10 Z, MAR a list of marginals, MAP an object from variable to state.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -126,7 +127,21 @@ def pgmpy(task: str, path: str, evidence: dict[int, int], asked: list[int]) -> A
 
 
 def toulbar2(task: str, path: str, evidence: dict[int, int], asked: list[int]) -> Any:
-    """The weighted constraint solver, which reads UAI."""
+    """The weighted constraint solver, which reads UAI: of pytoulbar2, else the program."""
+    if importlib.util.find_spec("pytoulbar2") is None:
+        return toulbar2_program(path, evidence)
+    import pytoulbar2
+
+    cardinality, factors, _ = conditioned(path, evidence)
+    problem = pytoulbar2.CFN(verbose=-1)
+    with tempfile.TemporaryDirectory() as folder:
+        problem.Read(write_uai(Path(folder, "model.uai"), cardinality, factors))
+        found = problem.Solve()
+    return {i: evidence.get(i, int(x)) for i, x in enumerate(found[0])}
+
+
+def toulbar2_program(path: str, evidence: dict[int, int]) -> Any:
+    """The likeliest states that the program toulbar2 writes."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "states.sol")
         given = Path(folder, "given.evid")
@@ -135,6 +150,15 @@ def toulbar2(task: str, path: str, evidence: dict[int, int], asked: list[int]) -
         model.write_bytes(Path(path).read_bytes())
         subprocess.run(["toulbar2", str(model), str(given), f"-w={target}"], stdout=subprocess.DEVNULL, check=True)
         return dict(enumerate(map(int, target.read_text(encoding="utf-8").split())))
+
+
+def write_uai(target: Path, cardinality: list[int], factors: list[tuple[list[int], np.ndarray]]) -> str:
+    """A Markov random field as UAI text; the path of the file."""
+    lines = ["MARKOV", str(len(cardinality)), " ".join(map(str, cardinality)), str(len(factors))]
+    lines += [f"{len(scope)} {' '.join(map(str, scope))}" for scope, _ in factors]
+    lines += [f"{table.size}\n{' '.join(map(repr, map(float, table.ravel())))}" for _, table in factors]
+    target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(target)
 
 
 def libdai(task: str, path: str, evidence: dict[int, int], asked: list[int]) -> Any:

@@ -80,7 +80,8 @@ def dataset_from_table(
         note(f"{where}: column '{roles['weight']}' holds the weights of rows, and is no feature (as data it needs another name)")
     X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, where, missing=missing, note=note)
     whole = isinstance(features, np.ndarray)
-    asked.account.append(TableReport(given.num_rows, given_names, dict(roles) if asked.labels else {}, kept, whole))
+    truths = () if isinstance(features, np.ndarray) else _truth_columns(table, features)
+    asked.account.append(TableReport(given.num_rows, given_names, dict(roles) if asked.labels else {}, kept, whole, truths))
     unlabelled = _is_missing(table.column(roles["y"])) if missing and asked.labels and "y" in roles else np.zeros(0, dtype=bool)
     if unlabelled.all():
         roles = {role: name for role, name in roles.items() if role != "y" or not len(unlabelled)}
@@ -120,7 +121,7 @@ def _require_unique(names: list[str], where: str) -> None:
 class TableReport:
     """What a table had: rows, the names of its columns, those that hold labels or the like by what they hold, and those that were kept.
 
-    whole  rows came from one column of lists.
+    whole  rows came from one column of lists.      truths  features whose values are true and false.
     """
 
     rows: int
@@ -128,6 +129,7 @@ class TableReport:
     roles: dict[str, str]
     kept: list[str]
     whole: bool
+    truths: tuple[str, ...] = ()
 
     def summary(self, data: Dataset) -> tuple[str, bool]:
         """The line at the end of reading, of the data set that was made, and whether everything was used."""
@@ -310,6 +312,14 @@ def _refuse_dates(kind: Any, name: str, where: str) -> None:
     if pa.types.is_temporal(kind):
         hint = "turn them into numbers (days since a start, the month, the hour), or remove the column"
         raise DataError(f"column '{name}' holds dates or times", where=where, hint=hint)
+
+
+def _truth_columns(table: Any, names: list[str]) -> tuple[str, ...]:
+    """The columns whose values are true and false."""
+    import pyarrow as pa
+
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    return tuple(name for name in names if pa.types.is_boolean(kinds[name]))
 
 
 def _is_number(kind: Any) -> bool:

@@ -32,6 +32,7 @@ class Artifact:
     """What was read: the value, the records of the commands that made it, and the identity of its bytes.
 
     sha256  the seal's digest, or that of the (uncompressed) bytes of an unsealed file.
+    truth_columns  features of a table whose values were true and false, and are 1 and 0 now.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Artifact:
     size: int
     sealed: bool
     recoding: Recoding = field(default_factory=Recoding)  # of text and gaps in the columns it was learned from
+    truth_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ def load(
             artifact = _prepare_columns(artifact, prepare, options.keep)
         validate(artifact.value, where=artifact.name, missing=missing, gaps=gaps)
         _require_columns(artifact.value, keep, artifact.name)
+        truths = tuple(name for each in options.account for name in getattr(each, "truths", ()))
+        artifact = replace(artifact, truth_columns=truths)
         if account is not None and options.account:
             told = [(each, True) if isinstance(each, str) else each.summary(artifact.value) for each in options.account]
             account(f"{artifact.name}: {', '.join(line for line, _ in told)}", all(complete for _, complete in told))

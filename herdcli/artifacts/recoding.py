@@ -20,6 +20,7 @@ import numpy as np
 from herdcli.artifacts.dataset import Dataset, take_rows
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.number_formats import MARKS, parse_plain_number
+from herdcli.dialect import find_truth
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -265,10 +266,12 @@ def _are_numeric(levels: Sequence[str]) -> bool:
 
 
 def _level_positions(texts: Set[str], levels: Sequence[str]) -> dict[str, float]:
-    """The texts that are levels, and the places of these; a number is also the level that is the same number, as 1.0 and 1."""
+    """The texts that are levels, and the places of these; a number is also the level that is the same number, as 1.0 and 1, and the words
+    for truth and falsehood fit in upper and lower case."""
     exact = {level: float(index) for index, level in enumerate(levels)}
     values = {value: index for level, index in exact.items() if (value := parse_plain_number(level)) is not None and value == value}
     alike = {text: values.get(value) for text in texts if (value := parse_plain_number(text)) is not None}
+    alike |= {text: place for text in texts if (place := find_truth(text, levels)) is not None}
     found = {text: exact.get(text, alike.get(text)) for text in texts}
     return {text: place for text, place in found.items() if place is not None}
 

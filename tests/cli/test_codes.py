@@ -121,3 +121,42 @@ def test_many_different_numbers_are_no_codes(herd, tmp_path):
     (tmp_path / "h.csv").write_text("a,b\n1.5,2\n2,1\n")
     ended = herd("fit-mrf", "h.csv", "--values", "states", "-o", "t.h5")
     assert ended.err.startswith("herd fit-mrf: h.csv: column 'a' has 1.5 in row 0; states are whole numbers\n")
+
+
+@pytest.mark.parametrize("words", [("False", "True"), ("false", "true")])
+@pytest.mark.parametrize("algorithm", ["bayes", "ups-jt", "pseudo-likelihood"])
+def test_true_and_false_are_states_of_these_names(herd, tmp_path, algorithm, words):
+    rows = [(k % 3 == 0, k % 2) for k in range(24)]
+    (tmp_path / "t.csv").write_text("on,n\n" + "".join(f"{words[on]},{n}\n" for on, n in rows))
+    ended = herd("fit-mrf", "t.csv", "--algorithm", algorithm, "--smoothing", "0", *SPLIT, "-o", "t.h5")
+    assert ended.code == 0, ended.err
+    model = load(str(tmp_path / "t.h5")).value
+    assert [model.states_of(i) for i in range(2)] == [["False", "True"], ["0", "1"]]
+    for word in ("True", words[1]):
+        ended = herd("ups-infer", "t.h5", "--evidence", f"on={word}", "--query", "joint:on", "--format", "csv")
+        assert ended.code == 0, ended.err
+        assert ended.out.decode().splitlines()[-1] == '"True",1'
+    ended = herd("ups-infer", "t.h5", "--evidence-rows", "t.csv", "-o", "rows.csv")
+    assert ended.code == 0, ended.err
+    assert herd("eval", "t.h5", "--data", "t.csv").code == 0
+
+
+def test_true_and_false_of_parquet_that_is_read_by_parts_have_their_names(herd, tmp_path, monkeypatch):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from herdcli.artifacts import lazy_matrix
+
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
+    pq.write_table(pa.table({"on": [True, False, True, True], "off": [False, True, False, False]}), tmp_path / "t.parquet")
+    ended = herd("fit-mrf", "t.parquet", *SPLIT, "-o", "t.h5")
+    assert ended.code == 0, ended.err
+    assert load(str(tmp_path / "t.h5")).value.states == ["False", "True", "False", "True"]
+
+
+def test_evidence_of_a_state_that_is_no_truth_is_refused(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("on,n\n" + "True,1\nFalse,0\n" * 4)
+    assert herd("fit-mrf", "t.csv", *SPLIT, "-o", "t.h5").code == 0
+    ended = herd("ups-infer", "t.h5", "--evidence", "on=yes", "--format", "pr")
+    assert ended.code == 65
+    assert ended.err == "herd ups-infer: --evidence: on has no state 'yes'\nhint: its states are False, True\n"

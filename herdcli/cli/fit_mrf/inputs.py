@@ -10,6 +10,7 @@ import numpy as np
 from herdcli.cli.fit_mrf import state_codes
 from herdcli.cli.frame.column_order import drop_zero_weights
 from herdcli.cli.frame.network_files import load_matching, load_parsed_text
+from herdcli.dialect import TRUTHS
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
 
@@ -100,8 +101,8 @@ def load_dataset(session: Session, request: Request) -> Artifact:
 
 
 def all_state_names(data: Artifact, states: EncodedStates) -> list[str] | None:
-    """Of all variables, one after the other, where some have names: levels of text, codes, and the numbers of the others' states."""
-    levels = dict(states.levels)
+    """Of all variables, one after the other, where some have names: levels of text, codes, False and True, and the others' numbers."""
+    levels = {k: TRUTHS for k, name in enumerate(states.names or ()) if name in data.truth_columns} | states.levels
     levels |= {k: data.recoding.levels[name] for k, name in enumerate(states.names or ()) if name in data.recoding.levels}
     if not levels:
         return None

@@ -148,7 +148,7 @@ def rows_in_files(session: Session, request: Request, found: RowRanges) -> Count
     values = _choose_reading(request, head, found.declared)
     if values is None:
         return None
-    if found.artifact.recoding.codes:  # whose names of states in_memory knows
+    if found.artifact.recoding.codes or (found.account and found.account.truths):  # whose names of states in_memory knows
         return None
     session.inputs["data"] = artifact = found.artifact
     session.account_for(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from herdcli.dialect import find_truth
 from herdcli.errors import DataError
 from herdcli.markov.model.network import Network, check_state
 from herdcli.markov.model.variable_names import QUOTED, VariableNaming, are_own_numbers, name_suggestion, strip_quotes, unquoted_positions
@@ -205,5 +206,7 @@ def _state_index(network: Network, i: int, name: str) -> int | None:
     own = network.states_of(i)
     if name in own:
         return own.index(name)
+    if (truth := find_truth(name, own)) is not None:
+        return truth
     fits = name.isdecimal() and are_own_numbers(own) and int(name) < int(network.cardinality[i])
     return int(name) if fits else None

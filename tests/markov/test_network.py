@@ -98,3 +98,19 @@ def test_biases_of_a_random_machine_balance_its_weights():
     for (scope, table), (ours, values) in zip(made.factors(), expected, strict=True):
         assert scope == ours
         np.testing.assert_allclose(table, values)
+
+
+@pytest.mark.parametrize(
+    "line", ['"sepal length" "a,b"', '"sepal length","a,b"', 'sepal length -> "a,b"', 'sepal length\t"a,b"', '"sepal length" → "a,b" # "', 'sepal length, "a,b"']
+)  # fmt: skip
+def test_names_with_blanks_and_commas_are_read(line):
+    assert structure_selection.read_scopes(line, ["a,b", "sepal length", "length"], 3, 2) == [(1, 0)]
+
+
+def test_commas_do_not_join_names_that_blanks_part():
+    names = ["a b", "a", "b", "C#"]
+    assert structure_selection.read_scopes('a b\na, b\n"a b" a\n"C#" b', names, 4, 2) == [(1, 2), (1, 2), (0, 1), (3, 2)]
+    assert structure_selection.read_scopes("a b\na b, a", names, 4) == [(0,), (0, 1)]
+    with pytest.raises(DataError, match="line 1 has 3 variables, an edge has 2") as error:
+        structure_selection.read_scopes("a b a", names, 4, 2)
+    assert error.value.hint == 'put names that have blanks in quotes, as "a b"'

@@ -57,9 +57,7 @@ def _read_edges(session: Session, path: str | None, role: str, names: list[str] 
 
     if path is None:
         return []
-    found = load_parsed_text(
-        session, path, role, lambda text: structure_selection.read_scopes(text.replace("->", " ").replace("→", " "), names, nodes, 2)
-    )
+    found = load_parsed_text(session, path, role, lambda text: structure_selection.read_scopes(text, names, nodes, 2))
     return [(i, j) for i, j in found]
 
 

@@ -71,7 +71,7 @@ def _description_json(network: Network, found: GraphDescription) -> dict[str, ob
         "variables": network.count,
         "factors": network.factor_count,
         "treewidth": {"at_least": found.least, "at_most": None if found.most < 0 else found.most},
-        "junction_tree_cells": None if found.cells != found.cells else found.cells,
+        "junction_tree_cells": None if found.cells != found.cells else round(found.cells),
         **edges,
         "moral_edges": moral,
         "nodes": variables,

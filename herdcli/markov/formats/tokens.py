@@ -36,10 +36,10 @@ _PLAIN = re.compile(r"[+-]?[0-9]{1,400}")
 
 
 class WordStream:
-    """The blank-separated words of a text; what follows a `#` at the beginning of a word is a comment."""
+    """The blank-separated words of a text; what follows `#` or `//` at the beginning of a word is a comment."""
 
     def __init__(self, text: str) -> None:
-        self.text = re.sub(r"(?m)(^|(?<=\s))#.*$", "", text)
+        self.text = re.sub(r"(?m)(^|(?<=\s))(#|//).*$", "", text)
         self.words = self.text.split()
         self.at = 0
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.markov.model.random_networks import grid_edges
-from herdcli.markov.model.variable_names import VariableNaming
+from herdcli.markov.model.variable_names import QUOTED, VariableNaming, strip_quotes, unquoted_positions
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -109,15 +109,19 @@ def structure_pairs(
 
 
 def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | None = None) -> list[tuple[int, ...]]:
-    """Variables of one cluster a line, by name, number or x and number; # begins a comment.  size  how many there must be."""
+    """Variables of one cluster a line, by name, number or x and number; # begins a comment.  size  how many there must be.
+
+    Commas, blanks and arrows separate them; blanks do not where names have some and commas, tabs or arrows stand between them.  Names may
+    be quoted.
+    """
     naming = VariableNaming(names)
     found = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].replace(",", " ").split()
+        words = _split_scope(line, naming, size)
         if not words:
             continue
         if size is not None and len(words) != size:
-            raise DataError(f"line {number} has {len(words)} variables, an edge has {size}", hint="--clusters takes any number")
+            raise DataError(f"line {number} has {len(words)} variables, an edge has {size}", hint='put names that have blanks in quotes, as "a b"')
         scope = []
         for word in words:
             i = naming.find(word)
@@ -132,6 +136,23 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
     if not found:
         raise DataError("names no variables", hint="one cluster per line, as: 0 1")
     return found
+
+
+def _split_scope(line: str, naming: VariableNaming, size: int | None) -> list[str]:
+    """The words of a line before its comment."""
+    line = line[: next(iter(unquoted_positions(line, "#")), len(line))]
+    whole = _split_unquoted(line, r"->|→|[,\t]")
+    if all(naming.find(word) >= 0 for word in whole) and size in (None, len(whole)):
+        return whole
+    return _split_unquoted(line, r"->|→|[,\s]")
+
+
+def _split_unquoted(line: str, separator: str) -> list[str]:
+    """What stands between separators that are not in quotes, without its own quotes."""
+    ends = [found.span() for found in re.finditer(f"{QUOTED.pattern}|(?P<cut>{separator})", line) if found["cut"] is not None]
+    cuts = [0, *(at for span in ends for at in span), len(line)]
+    parts = [line[low:high].strip() for low, high in zip(cuts[::2], cuts[1::2], strict=True)]
+    return [strip_quotes(part) for part in parts if part]
 
 
 def grow_cliques(

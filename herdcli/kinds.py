@@ -297,6 +297,7 @@ KINDS: dict[str, Kind] = {
                 "inconsistent marginals",
                 "sampling error",
                 "not reliable",
+                "marginals not checked",
             ),
             findings="herdcli.evaluation.verdicts.beliefs_findings",
             judge="herdcli.cli.eval.networks.with_reference",

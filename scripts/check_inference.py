@@ -92,7 +92,7 @@ def judge(given: network.Network, found: InferenceResult, algorithm: str, exactl
     """The verdict on a result, and the CPU seconds of what it was checked by."""
     begun = time.process_time()
     bound = mean_field_bound(given)
-    known = reliability.compute_reference(given, int(found.attributes.get("iterations", 1)), bound, exactly=exactly)
+    known = reliability.compute_reference(given, int(found.attributes.get("iterations", 1)), bound, answer=found, exactly=exactly)
     told = reliability.assess_answer(found, algorithm, known).attributes()
     seconds = time.process_time() - begun
     told["log_z_mean_field"] = None if algorithm in NO_LOG_Z else bound

@@ -23,6 +23,7 @@ ADVICE = {
     "below mean field": "log Z is less than a bound that it has: --restarts 10, --algorithm ups, or an exact one",
     "log Z above its bound": "--algorithm junction-tree if it is affordable, else auto",
     "inaccurate marginals": "--algorithm junction-tree if it is affordable, else auto",
+    "marginals not checked": "the network is too large for a second answer; --algorithm auto compares several algorithms",
     "inconsistent marginals": "more --iterations, or --algorithm ups",
     "chains disagree": "more --sweeps, --algorithm tempered-gibbs, or under auto more --effort",
     "sampling error": "more --sweeps, or under auto more --effort",

@@ -28,6 +28,7 @@ ERRORS = 2.0  # standard errors that count as a difference
 MOST_ROWS = 1000
 EXCESS = 0.1  # nats that a log Z may be above its bound: Z is then a tenth too large
 INACCURATE = 0.05  # of a marginal: an estimated error that makes an answer unreliable
+UNCHECKED = "nothing"  # `estimated_by` of a network too large for a second answer
 RIGHT = 0.01  # of a marginal: an error by exact inference with which it does not matter that a run has not converged
 SLACK = 1e-6  # nats that a log Z may be below its bound by rounding
 STILL = 0.5  # of the hidden units may be dead
@@ -375,7 +376,8 @@ def network_findings(row: Row, value: Any) -> list[str]:
 
 def beliefs_findings(row: Row, value: Any) -> list[str]:
     """Of beliefs: whether log Z is between bounds that it has, marginals agree with those of a second answer and variables with their
-    cliques, the fixed point was reached (or exact inference has borne the answer out), and nothing was warned of.
+    cliques, the fixed point was reached (or exact inference has borne the answer out), and nothing was warned of; and whether a network too
+    large for a second answer has none.
 
     Chains reach no fixed point: theirs are draws, of which there may be too few.
     """
@@ -397,6 +399,8 @@ def beliefs_findings(row: Row, value: Any) -> list[str]:
         findings.append("sampling error" if sampled else "inconsistent marginals")
     if error is None and found.warnings and not findings:
         findings.append("not reliable")
+    if error is None and getattr(found, "estimated_by", None) == UNCHECKED and not any(findings):
+        findings.append("marginals not checked")
     return _all_findings(findings, judged=True)
 
 

@@ -101,8 +101,16 @@ def test_biases_of_a_random_machine_balance_its_weights():
 
 
 @pytest.mark.parametrize(
-    "line", ['"sepal length" "a,b"', '"sepal length","a,b"', 'sepal length -> "a,b"', 'sepal length\t"a,b"', '"sepal length" → "a,b" # "', 'sepal length, "a,b"']
-)  # fmt: skip
+    "line",
+    [
+        '"sepal length" "a,b"',
+        '"sepal length","a,b"',
+        'sepal length -> "a,b"',
+        'sepal length\t"a,b"',
+        '"sepal length" → "a,b" # "',
+        'sepal length, "a,b"',
+    ],
+)
 def test_names_with_blanks_and_commas_are_read(line):
     assert structure_selection.read_scopes(line, ["a,b", "sepal length", "length"], 3, 2) == [(1, 0)]
 

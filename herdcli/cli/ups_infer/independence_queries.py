@@ -43,7 +43,9 @@ def answer_separation(session: Session, loaded: Artifact, given: tuple[Network, 
     if second:
         summary = f"{network.name(first)} and {names[0]} are {'' if apart[0] else 'not '}{how}{where}"
     else:
-        summary = f"{int(apart.sum())} of {len(others)} variables {'is' if apart.sum() == 1 else 'are'} {how} from {network.name(first)}{where}"
+        summary = (
+            f"{int(apart.sum())} of {len(others)} variables {'is' if apart.sum() == 1 else 'are'} {how} from {network.name(first)}{where}"
+        )
     result_tables.save_table(
         session,
         result_tables.dataset_of_columns({"separated": apart}, words),

@@ -89,7 +89,7 @@ def _check_results(
     def checked(found: InferenceResult, name: str) -> dict[str, object]:
         # Each by its own iterations, so that shards of several starts say what one run says.
         iterations = int(found.attributes.get("iterations", 1))
-        known = reliability.compute_reference(network, iterations, bound, seed=asked.seed, limit=limit)
+        known = reliability.compute_reference(network, iterations, bound, answer=found, seed=asked.seed, limit=limit)
         return reliability.assess_answer(found, name, known, chosen=asked.algorithm == AUTO).attributes() | baseline
 
     return [checked(found, name) for found, name in inferred]

@@ -121,7 +121,9 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
         if not words:
             continue
         if size is not None and len(words) != size:
-            raise DataError(f"line {number} has {len(words)} variables, an edge has {size}", hint='put names that have blanks in quotes, as "a b"')
+            raise DataError(
+                f"line {number} has {len(words)} variables, an edge has {size}", hint='put names that have blanks in quotes, as "a b"'
+            )
         scope = []
         for word in words:
             i = naming.find(word)

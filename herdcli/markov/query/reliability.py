@@ -4,7 +4,7 @@ A second answer is had from the first of these whose work is a small share of th
 
     exact inference      by enumeration or a junction tree: the error itself
     short chains         tempered Gibbs at the network's own temperature, or, of networks too large for its blocks, one variable at a time:
-                         what of the difference their standard errors do not explain
+                         what of the difference their standard errors do not explain; of larger networks those of a part (`network_part`)
 
 log Z lies between mean field and mini-buckets (or what exact inference gives).  Work is counted in table cells, so that the speed of a
 machine never changes a verdict.  Source: Dechter & Rish (2003) for mini-buckets; Wainwright & Jordan (2008), sec. 5.3, for mean field.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,10 @@ from herdcli.markov.exact.elimination import OrderSearch, empty_search, moral_gr
 from herdcli.markov.method import InferenceResult, InferenceSettings
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
-from herdcli.markov.query import mini_bucket
+from herdcli.markov.query import mini_bucket, network_part
 from herdcli.markov.query.log_tables import rounding_error
 from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 FEW_STATES = 1 << 15  # of all variables together, which are enumerated
@@ -51,17 +53,30 @@ AFFORDABLE = float(1 << 24)  # table cells of a junction tree that takes a secon
 LARGEST = 1 << 19  # table cells of a network, beyond which an order of elimination is not looked for
 MOST_VARIABLES = 5000
 FEW_VARIABLES = 100  # of which blocks of chains are drawn
+PART, PART_CUT, PART_CHAINS = (
+    400,
+    0.02,
+    0.06,
+)  # variables of the part that is checked of a larger network; seconds to cut it and of its chains
 INACCURATE = 0.05  # of a marginal: an estimated error that makes an answer unreliable
+
+
+UNCHECKED = "nothing"  # what has borne the marginals out of a network too large for a second answer
 
 
 @dataclass(frozen=True)
 class Chains:
-    """Marginals by short chains, their standard errors, and the largest R̂; mixed: do they tell anything?"""
+    """Marginals by short chains, their standard errors, and the largest R̂; mixed: do they tell anything?
+
+    variables  whose marginals they are; None: of all.      count  how many variables the chains are of.
+    """
 
     nodes: Sequence[Array]
     standard_error: Sequence[Array]
     rhat: float
     mixed: bool
+    variables: Sequence[int] | None = None
+    count: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +85,7 @@ class ReferenceAnswer:
 
     lower, upper  bounds of log Z, None where there is none.  marginals, by  a second answer and the method's name; standard_error  of
     it, where it has any.  exact_cells  table cells of a junction tree, where exact inference is affordable.  rhat  of short chains that
-    were too far apart to be a second answer.
+    were too far apart to be a second answer.  variables  whose marginals there are; None: of all.  too_large  for chains.
     """
 
     lower: float | None = None
@@ -80,6 +95,8 @@ class ReferenceAnswer:
     standard_error: Sequence[Array] | None = None
     exact_cells: float | None = None
     rhat: float | None = None
+    variables: Sequence[int] | None = None
+    too_large: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,11 +126,19 @@ class Assessment:
 
 
 def compute_reference(
-    network: Network, iterations: int, lower: float | None = None, *, exactly: bool = True, seed: int = 0, limit: float = math.inf
+    network: Network,
+    iterations: int,
+    lower: float | None = None,
+    *,
+    answer: InferenceResult | None = None,
+    exactly: bool = True,
+    seed: int = 0,
+    limit: float = math.inf,
 ) -> ReferenceAnswer:
     """Bounds and a second answer, for a share of the work of a run with so many iterations.
 
-    lower  the bound by mean field, where it is known.  exactly=False leaves exact inference out.  limit  bytes that it may take.
+    lower  the bound by mean field, where it is known.  answer  the one to check, by which large networks are cut into parts.
+    exactly=False leaves exact inference out.  limit  bytes that it may take.
     """
     if network.observations():
         return ReferenceAnswer(lower=lower)
@@ -124,20 +149,52 @@ def compute_reference(
     budget = SHARE * (START + CELL * iterations * len(network.table))
     upper = largest_product(network)
     if network.count > MOST_VARIABLES or len(network.table) > LARGEST:
-        return ReferenceAnswer(lower, upper)
+        return _with_chains(ReferenceAnswer(lower, upper), _chains_of_part(network, answer, seed, budget))
     found = _search_order(network, seed)
     affordable = found.cells if found.complete and found.cells <= min(AFFORDABLE, limit / BYTES) else None
     if exactly and affordable is not None and CLIQUE * network.count + VISIT * affordable <= budget:
         return _propagate(network, found.order, lower, affordable)
     # Of large networks chains come first: without them nothing tells of marginals.
     kept = _least_of_chains(network) if network.count > FEW_VARIABLES else 0.0
+    kept = min(kept, PART_CUT + PART_CHAINS) if network.count > PART else kept
     if found.complete and (cells := _bucket_cells(network, budget - kept if kept < budget else budget)):
         upper = min(upper, mini_bucket.mini_bucket_bound(network, found.order.tolist(), cells=cells).bound)
         budget -= network.count * (BUCKET + cells * BUCKET_CELL)
     chains = _short_chains(network, seed, budget)
-    if chains is None or not chains.mixed:
-        return ReferenceAnswer(lower, upper, exact_cells=affordable, rhat=None if chains is None else chains.rhat)
-    return ReferenceAnswer(lower, upper, chains.nodes, "short chains", chains.standard_error, affordable)
+    if chains is None and network.count > PART:
+        chains = _chains_of_part(network, answer, seed, budget)
+    return _with_chains(ReferenceAnswer(lower, upper, exact_cells=affordable), chains, too_large=network.count > PART)
+
+
+def _with_chains(known: ReferenceAnswer, chains: Chains | None, too_large: bool = True) -> ReferenceAnswer:
+    """The reference with chains as the second answer, where there are any that have mixed."""
+    if chains is None:
+        return replace(known, too_large=too_large)
+    if not chains.mixed:
+        return replace(known, rhat=chains.rhat)
+    by = "short chains" if chains.variables is None else f"short chains of {chains.count} variables"
+    return replace(known, marginals=chains.nodes, by=by, standard_error=chains.standard_error, variables=chains.variables)
+
+
+def _chains_of_part(network: Network, answer: InferenceResult | None, seed: int, budget: float) -> Chains | None:
+    """Chains of the variables around one that is drawn, those at the edge left out; None where they cost more than this."""
+    from herdcli.markov.query import single_site_gibbs
+
+    free = np.flatnonzero(network.cardinality > 1)
+    if answer is None or not len(free):
+        return None
+    start = int(generator(seed, Stream.CHAINS, unit=10).choice(free))
+    part = network_part.cut_part(network, answer, start, PART, budget - PART_CHAINS)
+    if part is None or not single_site_gibbs.applies(part.network):
+        return None
+    found = _single_site_chains(part.network, seed, PART_CHAINS)
+    if found is None:
+        return None
+    inner = np.flatnonzero(part.inner).tolist()
+    return replace(
+        found, nodes=[found.nodes[k] for k in inner], standard_error=[found.standard_error[k] for k in inner],
+        variables=part.variables[inner].tolist(), count=len(part.variables),
+    )  # fmt: skip
 
 
 def _search_order(network: Network, seed: int) -> OrderSearch:
@@ -244,7 +301,8 @@ def assess_answer(found: InferenceResult, algorithm: str, known: ReferenceAnswer
     sampled = algorithm.endswith("gibbs")  # whose own chains have been compared
     if error is None and known.rhat is not None and known.rhat > UNMIXED and not (sampled or chosen):
         warnings.append(f"nothing bears these marginals out: short chains disagree with each other (R̂ {known.rhat:.2g}); {_hint(known)}")
-    return Assessment(known.lower, known.upper, error, known.by if error is not None else "", known.exact_cells, warnings)
+    unchecked = UNCHECKED if known.too_large and not (sampled or chosen) else ""
+    return Assessment(known.lower, known.upper, error, known.by if error is not None else unchecked, known.exact_cells, warnings)
 
 
 def exceeds_bound(log_z: float, upper: float | None) -> bool:
@@ -266,6 +324,8 @@ def _largest_difference(nodes: Sequence[Array], known: ReferenceAnswer) -> float
     """
     if known.marginals is None:
         return None
+    if known.variables is not None:
+        nodes = [nodes[i] for i in known.variables]
     free = [k for k, p in enumerate(nodes) if len(p) > 1]
     if not free:
         return 0.0

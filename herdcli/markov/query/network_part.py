@@ -1,0 +1,122 @@
+"""A part of a large network around one of its variables, small enough for what the whole is too large for.
+
+Factors across the edge of the part keep the mean of their values over the variables outside, as these would be without the factor.  Of
+fixed points of propagation these are messages, which follow from the belief over the factor; else the marginals stand for them.  What that
+leaves out weakens with every step inwards, so that answers for variables `DEPTH` steps from the edge are nearly those of the whole.
+Source: Mezard & Montanari (2009), ch. 14, cavity fields.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+
+from herdcli.markov.method import InferenceResult
+from herdcli.markov.model.network import Factor, Network, build_network
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+MOST_CLIQUES = 200_000  # of an answer, among which beliefs are looked for
+UNCORRELATED = 1e-9  # largest difference of a belief from the product of marginals
+DEPTH = 2  # steps from the edge of a part that an answer for the whole needs
+PASS, PASS_LEAST = 8e-9, 2000  # seconds of a step of growth for each entry of a scope, about, and for how many entries at least
+
+
+@dataclass(frozen=True)
+class NetworkPart:
+    """network  of `variables` (m,) of the whole, in this order.  inner (m,) bool: those that are far enough from its edge."""
+
+    network: Network
+    variables: Array
+    inner: Array
+
+
+def cut_part(network: Network, answer: InferenceResult, start: int, size: int, budget: float) -> NetworkPart | None:
+    """At most `size` variables around `start`; None where none of them is far enough from the edge, or growing takes too many seconds."""
+    grown = _grow(network, start, size, budget)
+    if grown is None:
+        return None
+    inside, touched = grown
+    variables = np.flatnonzero(inside)
+    place = np.full(network.count, -1)
+    place[variables] = np.arange(len(variables))
+    factors: list[Factor] = []
+    crossing: dict[tuple[int, ...], Array] = {}  # products of the factors across the edge, by their variables in order
+    for a in np.flatnonzero(touched).tolist():
+        scope = network.scope[network.scope_offset[a] : network.scope_offset[a + 1]]
+        table = network.table[network.table_offset[a] : network.table_offset[a + 1]].reshape(network.cardinality[scope])
+        if inside[scope].all():
+            factors.append((tuple(place[scope].tolist()), table))
+            continue
+        ordered = tuple(sorted(scope.tolist()))
+        crossing[ordered] = crossing.get(ordered, np.ones(())) * table.transpose(np.argsort(scope))
+    beliefs = _beliefs_of(answer, crossing)
+    edge = np.zeros(len(variables), dtype=bool)
+    for ordered, table in crossing.items():
+        outer = tuple(axis for axis, i in enumerate(ordered) if not inside[i])
+        kept = [int(place[i]) for i in ordered if inside[i]]
+        edge[kept] = True
+        outside = _outside([answer.nodes[i] for i in ordered], beliefs.get(ordered), table, outer)
+        factors.append((tuple(kept), (table * outside).sum(axis=outer)))
+    for _ in range(DEPTH - 1):
+        edge[[i for scope, _ in factors if edge[list(scope)].any() for i in scope]] = True
+    part = build_network(network.cardinality[variables], factors)
+    return NetworkPart(part, variables, ~edge) if not edge.all() else None
+
+
+def _beliefs_of(answer: InferenceResult, wanted: Collection[tuple[int, ...]]) -> dict[tuple[int, ...], Array]:
+    """The answer's beliefs over these variables, where it has them and they are quickly found."""
+    made: dict[tuple[int, ...], Array] = {}
+    if len(answer.cliques) > MOST_CLIQUES:
+        return made
+    for scope, table in answer.cliques:
+        if (ordered := tuple(sorted(map(int, scope)))) in wanted:
+            made[ordered] = np.asarray(table, dtype=np.float64).transpose(np.argsort(scope))
+    return made
+
+
+def _outside(marginals: list[Array], belief: Array | None, table: Array, outer: tuple[int, ...]) -> Array:
+    """The distribution of a factor's variables outside of the part without the factor, with an axis of length 1 for those inside."""
+    shaped = [p.reshape([-1 if axis == k else 1 for k in range(table.ndim)]) for axis, p in enumerate(marginals)]
+    alone: Array = math.prod([shaped[axis] for axis in outer], start=np.ones(()))
+    if belief is None or np.abs(belief - math.prod(shaped, start=np.ones(()))).max() < UNCORRELATED:  # mean field has no messages
+        return alone
+    inner = tuple(axis for axis in range(table.ndim) if axis not in outer)
+    cavity: Array = np.divide(belief, table, out=np.zeros_like(belief), where=table > 0).sum(axis=inner, keepdims=True)
+    total = float(cavity.sum())
+    return cavity / total if 0 < total < math.inf else alone
+
+
+def _grow(network: Network, start: int, size: int, budget: float) -> tuple[Array, Array] | None:
+    """Which variables are in the part (N,), and which factors have some of them (F,)."""
+    inside, left = np.zeros(network.count, dtype=bool), budget / (PASS * max(PASS_LEAST, len(network.scope)))
+    inside[start] = True
+    touched = _touched_factors(network, inside)
+    while left >= 1 and (more := _neighbours(network, inside, touched)).any():
+        left -= 1
+        places = np.flatnonzero(more)[: size - int(inside.sum())]
+        inside[places] = True
+        touched = _touched_factors(network, inside)
+        if inside.sum() >= size:
+            break
+    else:
+        if left < 1:
+            return None
+    return inside, touched
+
+
+def _touched_factors(network: Network, inside: Array) -> Array:
+    """Which factors have a variable of the part (F,)."""
+    among = np.concatenate([[0], np.cumsum(inside[network.scope])])
+    found: Array = np.diff(among[network.scope_offset]) > 0
+    return found
+
+
+def _neighbours(network: Network, inside: Array, touched: Array) -> Array:
+    """The variables that share a factor with the part and are not in it (N,)."""
+    found = np.zeros(network.count, dtype=bool)
+    found[network.scope[np.repeat(touched, np.diff(network.scope_offset))]] = True
+    near: Array = found & ~inside & (network.cardinality > 1)
+    return near

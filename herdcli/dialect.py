@@ -7,7 +7,7 @@ of a command, and whoever asks for an input (`Asked`) carries it along, so that 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -17,7 +17,6 @@ from herdcli.records import dataclass
 
 THOUSANDS = (",", ".", " ", "'")
 DECIMAL = (".", ",")
-TRUTHS = ("False", "True")  # as states of columns that hold nothing else
 RECORDED = ("thousands", "decimal", "percent", "currency", "encoding")
 
 
@@ -99,9 +98,3 @@ def use_dialect(dialect: TextDialect) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
-
-
-def find_truth(text: str, levels: Sequence[str]) -> int | None:
-    """The place of a word in any case where the levels are true and false; None for other words and levels."""
-    folded = [level.casefold() for level in levels]
-    return folded.index(text.casefold()) if sorted(folded) == ["false", "true"] and text.casefold() in folded else None

@@ -25,6 +25,8 @@ from herdcli.records import dataclass
 Array = NDArray[Any]
 T = TypeVar("T")
 
+TRUTHS = ("False", "True")  # the states of columns that hold nothing else
+
 LARGEST = 1e100  # of values to learn from: squares occur in sums everywhere, fourth powers over a column's scale
 
 LARGEST_INTEGER = 2**53  # of counts and settings: sums of a thousand of them have 64 bits, and each is a float
@@ -226,3 +228,9 @@ def _check_same(name: str, item: Array, model: Array, where: str | None) -> None
     )
     if not fits or item.dtype.kind != model.dtype.kind:
         raise DataError(f"{name} is {item.dtype} {item.shape}, this run has {model.dtype} {model.shape}", where=where)
+
+
+def find_truth(text: str, levels: Sequence[str]) -> int | None:
+    """The place of a word in any case where the levels are true and false; None for other words and levels."""
+    folded = [level.casefold() for level in levels]
+    return folded.index(text.casefold()) if sorted(folded) == ["false", "true"] and text.casefold() in folded else None

@@ -20,10 +20,9 @@ import numpy as np
 from herdcli.artifacts.dataset import Dataset, take_rows
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.number_formats import MARKS, parse_plain_number
-from herdcli.dialect import find_truth
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, find_truth
 
 MOST_LEVELS = 50  # of a column of text: more are names of rows rather than levels
 MOST_SYMBOLS = 10_000  # of a column of symbols in sequences

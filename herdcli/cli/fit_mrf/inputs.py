@@ -10,9 +10,9 @@ import numpy as np
 from herdcli.cli.fit_mrf import state_codes
 from herdcli.cli.frame.column_order import drop_zero_weights
 from herdcli.cli.frame.network_files import load_matching, load_parsed_text
-from herdcli.dialect import TRUTHS
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
+from herdcli.schema import TRUTHS
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from herdcli.dialect import find_truth
 from herdcli.errors import DataError
 from herdcli.markov.model.network import Network, check_state
 from herdcli.markov.model.variable_names import QUOTED, VariableNaming, are_own_numbers, name_suggestion, strip_quotes, unquoted_positions
+from herdcli.schema import find_truth
 
 EMPTY = ["0", "2", "0"]  # what files of merlin that have no evidence hold
 EXPECTED = "expected: the number of pairs, then variable and state of each; or one pair per line"

@@ -12,7 +12,7 @@ scalars (attributes), strings, lists of strings, nested dataclasses (groups) or 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import Field, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -202,16 +202,16 @@ def require_alike(parts: Sequence[Any], dims: Collection[str] = (), fields_prese
 def check_like(value: Any, model: Any, *, where: str | None = None, path: str = "") -> None:
     """Raise DataError unless the arrays, lists and dataclasses of `value` have the types and shapes of those of `model`.
 
-    What is empty in `model`, and first axes, may have grown, so may the fields that its class names in `grows`; what is None in one may
-    be there in
-    the other.
+    What is empty in `model`, and first axes, may have grown, so may the fields that its class names in `grows`; the axes of a field that
+    it names in `free_axes` have any length; what is None in one may be there in the other.
     """
+    free_axes: Mapping[str, tuple[int, ...]] = getattr(model, "free_axes", {})
     for declared in fields(model):
         ours, theirs, name = getattr(model, declared.name), getattr(value, declared.name), f"{path}/{declared.name}"
         if ours is None or theirs is None or declared.name in getattr(model, "grows", ()):
             continue
         if isinstance(ours, np.ndarray):
-            _check_same(name, theirs, ours, where)
+            _check_same(name, theirs, ours, where, free_axes.get(declared.name, ()))
         elif is_dataclass(ours):
             check_like(theirs, ours, where=where, path=name)
         elif isinstance(ours, (list, tuple)) and ours:
@@ -222,9 +222,9 @@ def check_like(value: Any, model: Any, *, where: str | None = None, path: str = 
                     check_like(other, part, where=where, path=f"{name}/{index}")
 
 
-def _check_same(name: str, item: Array, model: Array, where: str | None) -> None:
+def _check_same(name: str, item: Array, model: Array, where: str | None, free: Collection[int]) -> None:
     fits = item.ndim == model.ndim and all(
-        a == b or b == 0 or (axis == 0 and a > b) for axis, (a, b) in enumerate(zip(item.shape, model.shape, strict=True))
+        a == b or b == 0 or (axis == 0 and a > b) or axis in free for axis, (a, b) in enumerate(zip(item.shape, model.shape, strict=True))
     )
     if not fits or item.dtype.kind != model.dtype.kind:
         raise DataError(f"{name} is {item.dtype} {item.shape}, this run has {model.dtype} {model.shape}", where=where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from herdcli.online.example_blocks import ExampleBlock, mask_examples
 from herdcli.online.model import Machine
@@ -98,3 +98,10 @@ class LearnerState:
     columns: Array | None = None  # (K,) column of each row of a table of those that were met, see `compact`
     place: Array | None = None  # (D,) row of each column, −1 of one that was not
     multipliers: Array | None = None  # (N, C) of each row in memory, see `fast.learn_dual`
+
+    # a run that goes on from a model, or from a race, begins with columns, points and scores, and meets others
+    free_axes: ClassVar[dict[str, tuple[int, ...]]] = {
+        **dict.fromkeys(("score", "variance", "label"), (0,)),
+        **dict.fromkeys(("trace", "passes", "stack", "mean"), (1,)),
+        "sigma": (1, 2),
+    }

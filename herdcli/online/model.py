@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field, fields, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -120,6 +121,8 @@ class Machine:
     alpha: Array = array("m", "coefficients", kind="f")
     B: Array = array("m m", "(diag(1/γ) + K)⁻¹", kind="f")
     support: Array = array("m d", "support vectors", kind="f")
+
+    free_axes: ClassVar[dict[str, tuple[int, ...]]] = {"B": (1,), "support": (1,)}  # of a run that meets further columns
 
 
 @dataclass(frozen=True)

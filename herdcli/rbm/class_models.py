@@ -190,18 +190,21 @@ def fit_frame(
     return FitFrame(settings, rows, groups.folds, labels, names, **seen)
 
 
-def rescale_rows(groups: ClassGroups, state: LearningState, mean: Array | None, scale: Array | None, labels: int = 0) -> dict[str, Array]:
-    """Rows (n, D) of `groups`, in place, divided by the deviations that were learned; what columns are freed of in all, (D,) each.
+def rescale_rows(
+    groups: ClassGroups, state: LearningState, mean: Array | None, scale: Array | None, labels: int = 0
+) -> tuple[LearningState, dict[str, Array]]:
+    """Rows (n, D) of `groups`, in place, divided by the deviations that were learned: the state of learning from such rows, and what
+    columns are freed of in all, (D,) each.
 
     labels  how many of the columns stand for a label, which nothing is said of.
     """
     assert state.log_scale is not None
     learned_scale = exact_arithmetic.exp(state.log_scale[0]).astype(np.float32)
     groups.X[...] /= learned_scale
-    state.log_scale[...] = 0.0
     D = len(learned_scale) - labels
     start = np.zeros(D, dtype=np.float32) if mean is None else mean
-    return {"column_mean": start, "column_scale": learned_scale[:D] * (np.ones(D, dtype=np.float32) if scale is None else scale)}
+    freed = {"column_mean": start, "column_scale": learned_scale[:D] * (np.ones(D, dtype=np.float32) if scale is None else scale)}
+    return replace(state, log_scale=np.zeros_like(state.log_scale)), freed  # a signal may still save the state that was given
 
 
 def _leading_rows(X: Any, chosen: Array) -> Any:

@@ -51,8 +51,8 @@ FURTHER_RUNS: dict[str, str] = {
     "ups-infer sequential": "ups-infer free.h5 --algorithm bp --schedule sequential --damping 0.3",
     "ups-infer linear response": "ups-infer free.h5 --algorithm bp --linear-response",
     "ups-infer clamp rows": "ups-infer network.h5 --algorithm ups --clamp rows --iterations 30",
-    "ups-infer bounds": "ups-infer dense.h5 --query bounds --bucket-cells 16",
-    "ups-infer mpe search": "ups-infer dense.h5 --query mpe --effort 0.05 --max-memory 300M",
+    "ups-infer bounds": "ups-infer dense.h5 --query bounds --bucket-cells 8",
+    "ups-infer max-product": "ups-infer dense.h5 --algorithm max-product --query mpe --search-steps 3 --max-memory 300M",
     "ups-infer annealing": "ups-infer free.h5 --algorithm gibbs --annealing 5 --burn-in 10 --sweeps 30",
     "fit-mrf hill-climb": "fit-mrf rows.csv --algorithm bayes --structure hill-climb --label label",
     "fit-mrf bootstrap": "fit-mrf rows.csv --algorithm bayes --structure hill-climb --bootstrap 3 --label label",
@@ -96,5 +96,4 @@ FURTHER_RUNS: dict[str, str] = {
     "sample deep": "sample dbn.h5 --count 4 --burn-in 3",
     "sample joint": "sample joint.h5 --count 4 --burn-in 3",
     "regress gls variance": "regress steps.csv --target u --gls variance",
-    "ups-infer max-product": "ups-infer dense.h5 --algorithm max-product --query mpe --max-memory 300M",
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -25,6 +28,9 @@ FINISHED = [
     "nherd-train rows.svm --C 1 --passes 2",
     "nherd-train rows.svm --C 1 --shuffle",
     "nherd-train rows.svm --bits 8 --inverse-map",
+    "nherd-train labels.svm --task multilabel --passes 2",
+    "nherd-train rows.svm --continue begun.h5 --passes 2",
+    "nherd-train rows.svm --continue full.h5 --covariance full --passes 2",
     "nherd-train small.h5 --classes 0,1",
     "nherd-train small.h5 --classes 0,1 --parts 3",
     "nherd-train small.h5 --classes 0,1 --kernel gaussian --passes 2",
@@ -46,6 +52,10 @@ def inputs(herd, small, tmp_path):
     np.savetxt(tmp_path / "points.csv", RANDOM.laplace(size=(60, 3)), delimiter=",", header="a,b,c", comments="")
     np.savetxt(tmp_path / "binary.csv", RANDOM.integers(0, 2, (60, 3)), delimiter=",", header="a,b,c", comments="", fmt="%d")
     (tmp_path / "rows.svm").write_bytes(lines(300))
+    (tmp_path / "labels.svm").write_bytes(lines(200).replace(b"-1 ", b"1,3 "))
+    (tmp_path / "few.svm").write_bytes(b"1 1:.5 2:.25\n-1 1:-.5 2:.125\n" * 20)
+    for name, how in (("begun.h5", "diagonal"), ("full.h5", "full")):
+        assert herd("nherd-train", "few.svm", "--covariance", how, "-q", "-o", name).code == 0
     assert herd("network", "grid", "--rows", "3", "--columns", "3", "-o", "grid.h5").code == 0
     assert herd("network", "random", "--nodes", "8", "--degree", "3", "-o", "free.h5").code == 0
     assert herd("fit-rbm", "small.h5", "--hidden", "3", "--epochs", "1", "-q", "-o", "small.rbm.h5").code == 0
@@ -64,6 +74,23 @@ def test_a_run_whose_result_could_not_be_written_is_resumed_behind_its_last_step
     assert (resumed.code, resumed.err) == (0, "")
     assert (inputs / "resumed.h5").read_bytes() == (inputs / "whole.h5").read_bytes()
     assert not (inputs / "c.state").exists()
+
+
+def test_a_signal_before_the_result_is_written_saves_the_state_that_was_learned(herd, inputs, monkeypatch):
+    from herdcli import artifacts
+    from herdcli.cli.main import main
+
+    line = "fit-rbm points.csv --hidden 2 --epochs 1 --visible-units gaussian --standardize --learn-variances -q"
+    kept = ("--checkpoint", "c.state", "--every", "1")
+    assert herd(*line.split(), "-o", "whole.h5").code == 0
+    monkeypatch.chdir(inputs)
+    with monkeypatch.context() as patched:
+        patched.setattr(artifacts, "save", lambda *given, **more: os.kill(os.getpid(), signal.SIGTERM))
+        with pytest.raises(SystemExit) as ended:
+            main([*line.split(), *kept, "-o", "resumed.h5"])
+    assert ended.value.code == 75
+    assert herd(*line.split(), *kept, "--resume", "-o", "resumed.h5").code == 0
+    assert (inputs / "resumed.h5").read_bytes() == (inputs / "whole.h5").read_bytes()
 
 
 BEGUN_WITH_WORK = [

@@ -251,7 +251,8 @@ def _learn_models(
         label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
         state = session.run(RBMLearning(problem, session.map, away), label=label, longer=longer)
     if state.log_scale is not None:
-        more |= class_models.rescale_rows(groups, state, given.rows.column_mean, given.rows.column_scale, len(given.labels or ()))
+        state, freed = class_models.rescale_rows(groups, state, given.rows.column_mean, given.rows.column_scale, len(given.labels or ()))
+        more |= freed
     made = class_models.collect_models(
         groups, state, problem.settings, units, scored=given.scored, keep=bool(request.keep_state), map=session.map
     )

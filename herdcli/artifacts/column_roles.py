@@ -98,6 +98,8 @@ class ColumnRoles:
     split, weight  columns that hold them, whatever they are called; `none`: there is none.
     features  columns that are features, whatever they are called: those of a model.
     target    the column that a model predicts, which holds the labels where it is there and no other is named.
+    response  what a command for targets of any kind predicts: `usual`, the column with the usual name of labels, which comes along as a
+              further column y, be it numbers or text; `named`, another column, beside which none has labels by its name; "": labels.
     columns, drop  names, patterns such as x*, ranges such as a:f, and places such as 3 or 3:7, counted from 1, of the columns to read, and
               not to read.
     report    is called with what became of the columns.
@@ -108,6 +110,7 @@ class ColumnRoles:
     weight: str | None = None
     features: frozenset[str] = frozenset()
     target: str | None = None
+    response: str = ""
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     report: Callable[[ColumnUse], None] = ignore_report
@@ -133,13 +136,17 @@ class ColumnRoles:
             found["y"] = str(self.target)
         usual = _usual_roles([name for name in names if name not in self.features and name not in found.values()])
         by_name = {role: usual[role] for role in self.by_name if role in usual and chosen[role] is None and role not in found}
+        if self.response == "named":
+            by_name.pop("y", None)
         return {role: (found | by_name)[role] for role in ("split", "weight", "y") if role in found or role in by_name}
 
     def use(self, names: Sequence[str], left_out: Sequence[str], label: str | None, roles: Mapping[str, str], where: str) -> ColumnUse:
         """What is reported of columns whose roles are these.  left_out  those that are not read."""
         gone = {*self.features, *left_out}
         usual = _usual_roles([name for name in names if name not in gone])
-        features = {usual[role]: OPTIONS[role] for role in usual if usual[role] not in roles.values()}
+        features = {
+            usual[role]: OPTIONS[role] for role in usual if usual[role] not in roles.values() and not (self.response and role == "y")
+        }
         return ColumnUse(roles, features, BY_NAME_ROLES.assign_roles(names, label, where) == dict(roles))
 
     def left_out(self, names: Sequence[str], spared: Sequence[str], where: str) -> list[str]:

@@ -26,8 +26,12 @@ def assemble_dataset(
     note: Callable[[str], None],
     columns: Mapping[str, Array] | None = None,
     stretch: bool = False,
+    response: bool = False,
 ) -> Dataset:
-    """The data set of rows X, of arrays `y`, `split`, `weight`, `feature_names`, `class_names`, of attributes, and of further columns."""
+    """The data set of rows X, of arrays `y`, `split`, `weight`, `feature_names`, `class_names`, of attributes, and of further columns.
+
+    response  y may be any numbers or text, and is a further column, but where /class_names says what it numbers.
+    """
     X = native_arrays.native_matrix(X, name="X", where=where)
     parts = {name: native_arrays.native_array(values, name=name, where=where) for name, values in parts.items()}
     columns = {name: native_arrays.native_array(values, name=name, where=where) for name, values in (columns or {}).items()}
@@ -38,6 +42,8 @@ def assemble_dataset(
             )
     names = {name: [str(text) for text in np.asarray(parts[name]).ravel()] for name in ("feature_names", "class_names") if name in parts}
     classes = names.get("class_names")
+    if response and classes is None and "y" in parts and _flatten_column(parts["y"]).ndim == 1:
+        columns = {"y": parts.pop("y")} | columns
     y = None
     if "y" in parts:
         y, classes = encode_labels(_flatten_column(parts["y"]), classes, where=where)

@@ -82,7 +82,8 @@ def dataset_from_table(
     whole = isinstance(features, np.ndarray)
     truths = () if isinstance(features, np.ndarray) else _truth_columns(table, features)
     asked.account.append(TableReport(given.num_rows, given_names, dict(roles) if asked.labels else {}, kept, whole, truths))
-    unlabelled = _is_missing(table.column(roles["y"])) if missing and asked.labels and "y" in roles else np.zeros(0, dtype=bool)
+    gaps_in_labels = missing and asked.labels and "y" in roles and not asked.roles.response
+    unlabelled = _is_missing(table.column(roles["y"])) if gaps_in_labels else np.zeros(0, dtype=bool)
     if unlabelled.all():
         roles = {role: name for role, name in roles.items() if role != "y" or not len(unlabelled)}
     roles = {role: name for role, name in roles.items() if asked.labels or role != "y"}
@@ -98,7 +99,8 @@ def dataset_from_table(
     further = {name: _role_values(table, name, where, gaps=name in asked.gaps) for name in kept} | {
         name: _text_column(table.column(name), name, where) for name in worded
     }
-    data = assemble_dataset(X, parts, attributes, where=where, note=note, columns=further, stretch=asked.stretch)
+    response = bool(asked.roles.response)
+    data = assemble_dataset(X, parts, attributes, where=where, note=note, columns=further, stretch=asked.stretch, response=response)
     asked.roles.report(use if asked.labels else use.for_unlabelled_rows)  # of rows that were read, not of those that are refused
     if data.y is None or not unlabelled.any():
         return data
@@ -177,7 +179,10 @@ def _are_numbered(names: list[str], letter: str) -> bool:
 
 def assign_roles(names: list[str], asked: LoadOptions, where: str) -> dict[str, str]:
     """Role -> column name, for the roles that are present; a column that is asked for by itself has no other role."""
-    return asked.roles.assign_roles([name for name in names if name not in asked.keep or name == asked.label], asked.label, where)
+    found = asked.roles.assign_roles([name for name in names if name not in asked.keep or name == asked.label], asked.label, where)
+    if asked.roles.response and asked.label is None and "y" in names and "y" in asked.keep:  # it is what is predicted
+        found.pop("y", None)
+    return found
 
 
 def _drop_index_columns(table: Any, label: str | None, keep: Collection[str], where: str, note: Callable[[str], None]) -> Any:

@@ -40,6 +40,7 @@ _WHOLE = re.compile(r"[-+]?\d+")
 _PADDED = re.compile(r"0\d+")
 _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
 _POINTED = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
+_OTHER_LENGTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # which counts the lines that were skipped, and rows from 1
 WIDTH_HINT = "each line needs as many values as the first"
 WHOLE_HINT = "herd convert FILE -o FILE.h5 reads all rows as one"
 MOST_HEAD = 1 << 28  # bytes of titles
@@ -55,7 +56,7 @@ def read(
 ) -> Dataset:
     """The data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
     found = _open_csv(stream, head, where, asked)
-    with _plain_parse_errors(where):
+    with _plain_parse_errors(where, found):
         table = wide_csv.read_table(found, where, asked)
         if not table.num_rows:
             raise DataError("has a header but no rows", where=where)
@@ -69,14 +70,14 @@ def read(
 
 
 @contextmanager
-def _plain_parse_errors(where: str) -> Iterator[None]:
+def _plain_parse_errors(where: str, found: OpenedCsv) -> Iterator[None]:
     """What Arrow says of a text, in a line."""
     import pyarrow as pa
 
     try:
         yield
     except pa.ArrowInvalid as error:
-        raise DataError(_shorten_message(str(error)), where=where, hint=WIDTH_HINT) from error
+        raise DataError(_shorten_message(str(error), found), where=where, hint=WIDTH_HINT) from error
     except UnicodeDecodeError as error:
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
 
@@ -130,7 +131,7 @@ def read_batches(stream: BinaryIO, head: bytes, *, where: str, asked: LoadOption
 
     found = _open_csv(stream, head, where, asked)
     kind: Any = None
-    with _plain_parse_errors(where), csv.open_csv(found.stream, *found.options) as reader:
+    with _plain_parse_errors(where, found), csv.open_csv(found.stream, *found.options) as reader:
         for batch in reader:
             if found.labels is not None:
                 batch, kind = _convert_batch_labels(batch, found.labels, found.options[2].null_values, kind, where)
@@ -304,8 +305,11 @@ def _strip_blanks(table: Any) -> Any:
     return table.rename_columns([name.strip() for name in table.schema.names])
 
 
-def _shorten_message(text: str) -> str:
-    """pyarrow's message without its preamble, on one line, cut short."""
+def _shorten_message(text: str, opened: OpenedCsv) -> str:
+    """pyarrow's message without its preamble, on one line, cut short; of rows of other lengths in the words of `wide_csv`."""
+    if (found := _OTHER_LENGTH.search(text)) is not None:
+        skipped = 0 if opened.head.width > wide_csv.WIDE else opened.options[0].skip_rows
+        return f"row {int(found[1]) - skipped - 1} has {found[3]} values, expected {found[2]}"
     return " ".join(text.replace("CSV parse error: ", "").split())[:200]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from herdcli.artifacts import native_arrays, process_limits
+from herdcli.artifacts import line_numbers, native_arrays, process_limits
 from herdcli.artifacts.byte_sources import Source
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.row_ranges import Hdf5Reader, Note, RowRanges, declared_fields
@@ -309,12 +309,12 @@ def read_stretch(data: Dataset, start: int, stop: int) -> Dataset:
 
 
 def _stretch_of(ranges: RowRanges, start: int, stop: int) -> Dataset:
-    """Rows [start, stop).  Errors say which rows they are of, where these are not all."""
+    """Rows [start, stop).  Errors number rows from the first of all."""
     try:
         return ranges.read(start, stop)
     except DataError as error:
         if stop - start < ranges.count and error.where == ranges.artifact.name:
-            error.where = f"{error.where}, rows {start} to {stop - 1}"
+            error.message = line_numbers.shift_rows(error.message, start)
         raise
 
 

@@ -81,4 +81,4 @@ def _sparse_dataset(found: dict[str, Any], rows: str, where: str, asked: LoadOpt
     X.sum_duplicates()
     labels = choose_label(found, named_arrays.label_names(rows), asked.label, where)
     roles = {} if labels is None else {"y": _strip_padding(found[labels]).ravel()}
-    return assemble_dataset(X, roles, {}, where=where, note=asked.note)
+    return assemble_dataset(X, roles, {}, where=where, note=asked.note, response=bool(asked.roles.response))

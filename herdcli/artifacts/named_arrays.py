@@ -100,7 +100,8 @@ def dataset_from_arrays(arrays: Mapping[str, Array], *, where: str, asked: LoadO
     if ignored:
         asked.note(f"{where}: ignored {', '.join(ignored)}")
     roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
-    return assemble_dataset(X, roles, declared, where=where, note=asked.note, columns={column: arrays[column] for column in kept})
+    columns, response = {column: arrays[column] for column in kept}, bool(asked.roles.response)
+    return assemble_dataset(X, roles, declared, where=where, note=asked.note, columns=columns, response=response)
 
 
 def _class_names(roles: dict[str, Array], arrays: Mapping[str, Array]) -> None:

@@ -51,7 +51,7 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
         note(f"{where}: ignored {', '.join(ignored)}")
     roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
     attributes = pictures | {name: _decode_scalar(arrays[name]) for name in ATTRIBUTES if name in arrays}
-    return assemble_dataset(X, roles, attributes, where=where, note=note, columns=further)
+    return assemble_dataset(X, roles, attributes, where=where, note=note, columns=further, response=bool(asked.roles.response))
 
 
 def _choose_rows(arrays: dict[str, Array], where: str, asked: LoadOptions) -> dict[str, Array]:

@@ -70,7 +70,8 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     for column, names in kept.items():
         if names:
             further[column] = map_indices_to_names(further[column], codec.read_array(datasets[f"/{names}"], text=object), column, name)
-    return assemble_dataset(X, parts, pictures | read_attributes(file), where=name, note=note, columns=further)
+    attributes, response = pictures | read_attributes(file), bool(asked.roles.response)
+    return assemble_dataset(X, parts, attributes, where=name, note=note, columns=further, response=response)
 
 
 def is_packed(item: Any) -> bool:

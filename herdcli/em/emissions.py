@@ -154,25 +154,31 @@ def require_emittable(X: Array, good: Callable[[Array], Array], what: str, hint:
 
 @dataclass(frozen=True)
 class Categorical:
-    """One of V symbols in each column.  symbols  (V,) whole numbers, rising."""
+    """One of V symbols in each column.
+
+    symbols  (V,) whole numbers, rising, of all columns.  seen  how many of them each column has; None: all.
+    """
 
     symbols: Array
     columns: int
     floor: float = FLOOR
     name: str = "categorical"
+    seen: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, X: Array, floor: float | None, names: list[str] | None) -> Categorical:
         """The symbols that a table (n, D) has.  Raises DataError for values that are not whole."""
         hint = "--emission gaussian takes any numbers"
         require_emittable(X, lambda part: part == np.round(part), "and symbols are whole numbers", hint, names)
-        found = np.zeros(0)
+        found, own = np.zeros(0), [np.zeros(0)] * X.shape[1]
         for start in range(0, len(X), BLOCK):
             part = np.asarray(X[start : start + BLOCK], dtype=np.float64)
-            found = np.union1d(found, part[~np.isnan(part)])
+            own = [np.union1d(known, column[~np.isnan(column)]) for known, column in zip(own, part.T, strict=True)]
+            found = np.unique(np.concatenate([found, *own]))
             if len(found) > MOST_SYMBOLS:
                 raise DataError(f"has more than {MOST_SYMBOLS} different symbols", hint="--emission poisson or gaussian takes numbers")
-        return cls(found.astype(np.int64), X.shape[1], FLOOR if floor is None else floor)
+        seen = tuple(len(known) for known in own)
+        return cls(found.astype(np.int64), X.shape[1], FLOOR if floor is None else floor, seen=seen)
 
     def codes(self, X: Array) -> Array:
         """(m, D) places among the symbols, V where a value is missing.  Raises DataError for a symbol that is unknown."""
@@ -213,6 +219,8 @@ class Categorical:
         counts = sums["counts"]
         p, floors = raise_to_floor(counts, self.floor)
         used = counts.sum(axis=-1, keepdims=True) > 0
+        if self.floor > 0:  # of symbols that only other columns have nothing was raised
+            floors -= int((used & (counts.sum(axis=0) == 0)).sum())
         return {"table": np.where(used, p, parameters["table"])}, floors
 
     def start(self, X: Array, weight: Array, state: Array, states: int, random: np.random.Generator) -> Parameters:
@@ -226,8 +234,9 @@ class Categorical:
         return {"table": raise_to_floor(counts + 0.5 / V, self.floor)[0]}
 
     def numbers(self, states: int) -> int:
-        """K D (V − 1)."""
-        return states * self.columns * (len(self.symbols) - 1)
+        """K (V_d − 1) for each column d, of whose own V_d symbols."""
+        seen = (len(self.symbols),) * self.columns if self.seen is None else self.seen
+        return states * sum(max(count - 1, 0) for count in seen)
 
     def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
         """Symbols by their cumulative probabilities."""

@@ -289,7 +289,9 @@ def _filter(states: HiddenChain, logs: Array, offsets: Array) -> Array:
 def emission_from_artifact(name: str, family: str | None, emissions: Emissions, floor: float) -> EmissionFamily:
     """The family of emissions with these parameters."""
     if emissions.table is not None and emissions.symbols is not None:
-        return Categorical(emissions.symbols, int(emissions.table.shape[1]), floor)
+        there = (emissions.table > floor).any(axis=0)  # (D, V): symbols that no row had in a column are at the floor in all states
+        seen = tuple(int(count) for count in there.sum(axis=1))
+        return Categorical(emissions.symbols, int(emissions.table.shape[1]), floor, seen=seen)
     if emissions.mean is None or emissions.mixing is None or emissions.covariance is None:
         own: Any = emissions.rate if name == "poisson" else emissions.probability
         return MeanEmission(name, int(own.shape[1]), floor)

@@ -108,8 +108,8 @@ def test_rows_with_a_value_more_than_there_are_titles_are_refused(tmp_path: Path
         first, second = names.split(",")
         data, _ = _load(tmp_path / "a.csv", f"a,b,y\n{first},1,2,left\n{second},3,4,right\n")
         np.testing.assert_array_equal(data.X, [[1, 2], [3, 4]])
-    assert "Expected 3 columns, got 4" in _refused(tmp_path / "a.csv", "a,b,y\n1,2,l\n1,2,3,l\n").message
-    assert "Expected 3 columns, got 2" in _refused(tmp_path / "a.csv", "a,b,y\n1,2,l\n1,2\n").message
+    assert "row 1 has 4 values, expected 3" in _refused(tmp_path / "a.csv", "a,b,y\n1,2,l\n1,2,3,l\n").message
+    assert "row 1 has 2 values, expected 3" in _refused(tmp_path / "a.csv", "a,b,y\n1,2,l\n1,2\n").message
 
 
 def test_the_line_at_the_end_names_what_was_not_used(tmp_path: Path) -> None:

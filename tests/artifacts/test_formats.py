@@ -99,7 +99,7 @@ def test_the_label_column_can_be_named(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("u,v\n", "no rows"),
-        ("u,v\n1,2\n3\n", "Expected 2 columns, got 1"),
+        ("u,v\n1,2\n3\n", "row 1 has 1 values, expected 2"),
         ("u,v\n1,2\n,4\n5,nan\n", "column 'u' has 1 missing value .first: row 1"),
         ("u,v\n1,2\n3,4\n5,6o\n7,8\n", "column 'v' has '6o' in row 2"),
         ("u,v\nhello,world\nx,y\n", "no column of numbers"),

@@ -350,20 +350,20 @@ TEXTS = {
         "bad.csv",
         "a,b,y\n1,0,0\n1,,1\n",
         [],
-        "column 'b' has 1 missing value (first: row 1)\n"
+        "column 'b' has 1 missing value (first: line 3)\n"
         "hint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n",
     ),
     "csv with a short row": (
         "bad.csv",
         "a,b,y\n1,0,0\n1,0\n",
         [],
-        "Row #3: Expected 3 columns, got 2: 1,0\nhint: each line needs as many values as the first\n",
+        "line 3 has 2 values, expected 3\nhint: each line needs as many values as the first\n",
     ),
     "csv with nan": (
         "bad.csv",
         "a,b,y\n1,0,0\nnan,0,1\n",
         [],
-        "column 'a' has 1 missing value (first: row 1)\n"
+        "column 'a' has 1 missing value (first: line 3)\n"
         "hint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n",
     ),
     "csv without rows": ("bad.csv", "a,b,y\n", [], "has a header but no rows\n"),

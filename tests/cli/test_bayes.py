@@ -109,7 +109,7 @@ def test_the_path_of_regressions_is_a_table(herd, tables, tmp_path):
         (["odd.csv", "--algorithm", "bayes", "--network", "hidden.bif"], 65, "odd.csv: column 'z' is no variable of the network"),
         (["large.csv", "--algorithm", "bayes", "--network", "hidden.bif"], 65, "column 'a' has state 2, the network's variable has 2"),
         (["three.csv", "--structure", "l1"], 2, "--structure l1 is for two-state variables, a has 3"),
-        (["half.csv", "--algorithm", "bayes"], 65, "column 'b' has 0.5 in row 0; states are whole numbers"),
+        (["half.csv", "--algorithm", "bayes"], 65, "column 'b' has 0.5 in line 2; states are whole numbers"),
     ],
 )
 def test_what_cannot_be_learned(herd, tables, tmp_path, arguments, code, message):

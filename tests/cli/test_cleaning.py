@@ -37,7 +37,7 @@ def test_gaps_are_refused_with_the_options_that_help(herd, table, tmp_path):
     ended = herd("regress", str(table), "-o", "m.h5")
     assert ended.code == 65
     assert ended.err.endswith(
-        "column 'age' has 2 missing values (first: row 3)\n"
+        "column 'age' has 2 missing values (first: line 5)\n"
         "hint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n"
     )
 
@@ -178,13 +178,13 @@ def test_a_missing_option_says_what_it_is(herd, table):
 @pytest.mark.parametrize(
     ("cells", "wrong", "hint"),
     [
-        (("10%", "25.5%"), "'10%' in row 0", "--percent reads it as 0.1"),
-        (("$10", "$1,000"), "'$10' in row 0", "--thousands , --currency reads $1,000 as 1000, --decimal , --currency as 1"),
-        (("1 000", "20 000"), "'1 000' in row 0", "--thousands ' ' reads it as 1000"),
+        (("10%", "25.5%"), "'10%' in line 2", "--percent reads it as 0.1"),
+        (("$10", "$1,000"), "'$10' in line 2", "--thousands , --currency reads $1,000 as 1000, --decimal , --currency as 1"),
+        (("1 000", "20 000"), "'1 000' in line 2", "--thousands ' ' reads it as 1000"),
         (
             ("\u22121.5", "2,5"),
-            "'2,5' in row 1",
-            "--decimal , reads it as 2.5, but not '\u22121.5' in row 0: mend that cell, or remove the column",
+            "'2,5' in line 3",
+            "--decimal , reads it as 2.5, but not '\u22121.5' in line 2: mend that cell, or remove the column",
         ),
     ],
 )

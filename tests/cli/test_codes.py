@@ -120,7 +120,7 @@ def test_many_different_numbers_are_no_codes(herd, tmp_path):
     )
     (tmp_path / "h.csv").write_text("a,b\n1.5,2\n2,1\n")
     ended = herd("fit-mrf", "h.csv", "--values", "states", "-o", "t.h5")
-    assert ended.err.startswith("herd fit-mrf: h.csv: column 'a' has 1.5 in row 0; states are whole numbers\n")
+    assert ended.err.startswith("herd fit-mrf: h.csv: column 'a' has 1.5 in line 2; states are whole numbers\n")
 
 
 @pytest.mark.parametrize("words", [("False", "True"), ("false", "true")])

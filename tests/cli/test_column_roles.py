@@ -216,3 +216,52 @@ def test_levels_that_training_never_saw_are_reported_by_apply_and_eval(run, tmp_
     said = "warning: n.csv: 'green' of column 'colour' (1 row) occurs in no training row"
     assert said in run("apply", "m.h5", "n.csv", "-o", "out.h5").err
     assert said in run("eval", "m.h5", "--data", "n.csv").err
+
+
+@pytest.mark.parametrize("name", ["Y", "target", "Target", "LABEL", "class"])
+@pytest.mark.parametrize("more", [(), ("--one-pass",)])
+def test_numbers_under_the_usual_names_of_labels_are_the_target_of_a_regression(run, tmp_path, name, more):
+    """As those of a column y are: the same coefficients, and the target under its own name."""
+    for title in ("y", name):
+        table(tmp_path / f"{title}.csv", ["a", "b", title])
+    run("regress", "y.csv", "-o", "y.json", *more)
+    ended = run("regress", f"{name}.csv", "-o", "named.json", *more)
+    assert ended.code == 0, ended.err
+    assert json.loads((tmp_path / "named.json").read_text()) == json.loads((tmp_path / "y.json").read_text())
+    assert ("--one-pass" in more) or f"the target '{name}' holds numbers: --family gaussian" in ended.err
+    assert run("regress", f"{name}.csv", "-o", "m.h5", *more).code == 0
+    assert run("eval", "m.h5", "--data", f"{name}.csv").code == 0
+    assert run("apply", "m.h5", f"{name}.csv", "-o", "p.csv").code == 0
+    assert (tmp_path / "p.csv").read_text().splitlines()[0] == f"predicted_{name}"
+
+
+@pytest.mark.parametrize(
+    ("line", "features"),
+    [
+        (("regress",), ["a", "class", "target"]),
+        (("regress", "--target", "target"), ["a", "class", "y"]),
+        (("nherd-train", "--task", "regression"), ["a", "class", "target"]),
+        (("nherd-train", "--task", "regression", "--label", "target"), ["a", "y", "class"]),
+    ],
+)
+def test_columns_that_are_not_the_target_are_features(run, tmp_path, line, features):
+    """Also under names that labels usually have; a model judges and predicts the rows of its own file."""
+    table(tmp_path / "t.csv", ["a", "y", "class", "target"])
+    ended = run(line[0], "t.csv", *line[1:], "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    assert names_of(tmp_path / "m.h5") == features
+    judged = run("eval", "m.h5", "--data", "t.csv")
+    assert judged.code == 0, judged.err
+    assert run("apply", "m.h5", "t.csv", "-o", "p.csv").code == 0
+
+
+def test_messages_name_rows_of_text_by_their_lines(run, tmp_path):
+    (tmp_path / "t.csv").write_text("n,hits,a\n3,1,0.5\n2,5,0.25\n4,1,1\n")
+    ended = run("regress", "t.csv", "--target", "hits", "--trials", "n", "-o", "m.h5")
+    assert (ended.code, ended.err.splitlines()[-1]) == (
+        65,
+        "herd regress: t.csv: line 3 has 5 successes in 2 trials, by the target and 'n'",
+    )
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n\n3,4,5\n")
+    ended = run("em", "t.csv", "-o", "m.h5")
+    assert ended.err.splitlines()[0] == "herd em: t.csv: line 4 has 3 values, expected 2"

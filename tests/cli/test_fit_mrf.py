@@ -157,7 +157,7 @@ def test_same_bytes_and_checkpoints_change_nothing(herd, digits, tmp_path):
         (["--moments", "sum.json"], 65, "sum.json: the marginal of cluster 0 is not a distribution: its values sum to 1.1"),
         (["--moments", "far.txt"], 65, "far.txt: is not JSON text ("),
         (["--moments", "list.json"], 65, "list.json: has no 'cardinality' and 'clusters'"),
-        (["halves.csv", "--values", "states"], 65, "halves.csv: column 'b' has 0.5 in row 0; states are whole numbers"),
+        (["halves.csv", "--values", "states"], 65, "halves.csv: column 'b' has 0.5 in line 2; states are whole numbers"),
         (["small.h5", "--split", "0,.5,.5"], 2, "'0,.5,.5' is not a split"),
         (["small.h5", "--structure", "full", "--max-memory", "1k", "--values", "states"], 65, "more than the 1 kB allowed"),
         (["digits.h5", "--structure", "full"], 65, "allowed\nhint: --algorithm loopy-is, cvm and pseudo-likelihood need no junction tree"),

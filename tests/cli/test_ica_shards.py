@@ -154,7 +154,7 @@ REFUSED = {
     "negative logarithms": (
         ["--one-pass", "--log", "--split", "1,0,0"],
         65,
-        "rows.csv: /X has negative values, first in row 13: log(1 + x) is of intensities, from 0 upwards",
+        "rows.csv: /X has negative values, first in line 15: log(1 + x) is of intensities, from 0 upwards",
     ),
 }
 

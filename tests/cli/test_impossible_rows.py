@@ -30,7 +30,7 @@ def files(tmp_path):
 def test_the_other_rows_are_answered(herd, files, tmp_path, out):
     ended = herd("ups-infer", "n.bif", "--evidence-rows", "rows.csv", "-o", out)
     assert ended.code == 0, ended.err
-    assert "warning: 3 rows have probability 0 (row 0, 2, 4): log_z is −inf there and the marginals are NaN\n" in ended.err
+    assert "warning: 3 rows have probability 0 (line 2, 4, 6): log_z is −inf there and the marginals are NaN\n" in ended.err
     assert "6 rows × 3 variables, 3 impossible" in ended.err
     found = load(str(tmp_path / out), missing=True).value
     names = found.feature_names
@@ -45,7 +45,7 @@ def test_evidence_beside_rows_may_make_one_impossible(herd, files, tmp_path):
     (tmp_path / "rows.csv").write_text("b,c\nno,\nyes,x\n")
     ended = herd("ups-infer", "n.bif", "--evidence", "a=yes", "--evidence-rows", "rows.csv", "-o", "out.csv")
     assert ended.code == 0, ended.err
-    assert "warning: 1 row has probability 0 (row 0): " in ended.err
+    assert "warning: 1 row has probability 0 (line 2): " in ended.err
     found = load(str(tmp_path / "out.csv"), missing=True).value
     assert np.isnan(found.X[0, :-1]).all()
     np.testing.assert_allclose(found.X[1, -1], np.log(0.15), atol=1e-12)

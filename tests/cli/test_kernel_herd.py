@@ -219,7 +219,7 @@ REFUSED = {
     ),
     "one row": (("one.csv", "-m", 2), 65, "one.csv: needs at least two rows and has one"),
     "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal: the bandwidth is 0"),
-    "nan": (("nan.csv", "-m", 2), 65, "nan.csv: column 'b' has 1 missing value (first: row 1)"),
+    "nan": (("nan.csv", "-m", 2), 65, "nan.csv: column 'b' has 1 missing value (first: line 3)"),
     "unique": (("rows.csv", "-m", 200, "--unique"), 65, "rows.csv: 200 unique atoms were asked for, but there are only 150 candidates"),
     "outside": (("rows.csv", "-m", 2, "--kernel", "bernoulli:1"), 65, "where bernoulli is defined"),
     "indefinite": (("rows.csv", "-m", 2, "--kernel", "gaussian:1+-1*gaussian:0.2"), 65, "is indefinite on these rows"),

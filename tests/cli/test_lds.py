@@ -161,7 +161,7 @@ def test_what_cannot_be_learned_is_refused(herd, nights):
         ["herd em: nights.csv: --criterion icl is for mixtures", "hint: --criterion bic, aic or valid"],
     )
     code, lines = refused(*common, "--controls", "b")
-    assert (code, lines[0]) == (65, "herd em: nights.csv: column 'b' has 16 missing values (first: row 4)")
+    assert (code, lines[0]) == (65, "herd em: nights.csv: column 'b' has 16 missing values (first: line 6)")
     assert refused("em", "nights.csv", "--model", "lds", "--on-disk")[0] == 2
     told = herd("em", "nights.csv", "--components", "1", "--diagonal", "-o", "g.h5")
     assert "--diagonal has no effect with --model gmm" in told.err
@@ -210,7 +210,7 @@ def test_other_rows_without_controls_are_refused(herd, nights):
     ended = herd("eval", "a.h5", "--data", "gap.csv")
     assert ended.code == 65
     assert ended.err.endswith(
-        "herd eval: gap.csv: column 'push' has 1 missing value (first: row 1)\nhint: remove the rows or fill them in\n"
+        "herd eval: gap.csv: column 'push' has 1 missing value (first: line 3)\nhint: remove the rows or fill them in\n"
     )
 
 

@@ -28,4 +28,4 @@ def test_columns_in_messages_have_their_names(run, tmp_path):
     (tmp_path / "t.csv").write_text("first,second\n1,0.5\n0,1\n1,2\n")
     ended = run("fit-mrf", "t.csv", "--values", "states", "-o", "m.h5")
     assert ended.code == 65
-    assert "column 'second' has 0.5 in row 0" in ended.err
+    assert "column 'second' has 0.5 in line 2" in ended.err

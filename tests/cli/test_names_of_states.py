@@ -179,5 +179,5 @@ def test_rows_beside_evidence_for_all_are_told_over_all_states(herd, tmp_path):
     ended = herd("ups-infer", "t.bif", "--evidence", "e.evid", "--evidence-rows", "other.csv", "-q", "-o", "m.csv")
     assert ended.code == 65
     assert ended.err == (
-        "herd ups-infer: other.csv: row 1 gives a the state 0, --evidence the state 1\nhint: leave it out of one of the two\n"
+        "herd ups-infer: other.csv: line 3 gives a the state 0, --evidence the state 1\nhint: leave it out of one of the two\n"
     )

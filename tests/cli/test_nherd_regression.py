@@ -185,7 +185,8 @@ def test_columns_that_are_no_numbers_are_refused(herd, tmp_path):
         (("--label", "a", "--positive", "1"), 2, "--positive is about classes, and --task regression has none"),
     ):
         ended = herd("nherd-train", "--task", "regression", "t.csv", *args)
-        assert (ended.code, ended.err.splitlines()[0]) == (code, f"herd nherd-train: {says}")
+        assert ended.code == code
+        assert f"herd nherd-train: {says}" in ended.err.splitlines()
     (tmp_path / "u.csv").write_text("a,b\n1,2\n2,1\n")
     ended = herd("nherd-train", "--task", "regression", "u.csv")
     assert (ended.code, ended.err.splitlines()[0]) == (65, "herd nherd-train: u.csv: no numbers 'y' to learn")

@@ -235,7 +235,7 @@ def test_rows_of_words_are_learned_and_judged_sparse_as_they_are(tmp_path: Path,
 def test_a_row_without_words_is_refused(tmp_path: Path, run: Run) -> None:
     np.savetxt("w.csv", np.array([[1, 2, 0]] * 9 + [[0, 0, 0]]), fmt="%d", delimiter=",", header="a,b,c", comments="")
     ended = run("fit-rbm", "w.csv", "--visible-units", "words", "--hidden", "2", "-o", "m.h5")
-    assert (ended.code, ended.err) == (65, "herd fit-rbm: w.csv: /X has no word in row 9\n")
+    assert (ended.code, ended.err) == (65, "herd fit-rbm: w.csv: /X has no word in line 11\n")
 
 
 def test_where_a_likelihood_is_not_reliable_one_that_errs_downwards_is_given(small: Path, run: Run) -> None:

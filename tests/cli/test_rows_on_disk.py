@@ -113,7 +113,7 @@ def test_a_missing_value_is_refused_in_one_line(run, on_disk):
     pq.write_table(pa.table(BASE | {"c0": first, "y": (SCORE > 0).astype(np.int64)}), "rows.parquet")
     on_disk[1]()
     ended = run("nherd-train", "rows.parquet", "-o", "out.h5")
-    told = "rows.parquet, rows 256 to 511: column 'c0' has 1 missing value (first: row 44)\nhint: remove the rows or fill them in\n"
+    told = "rows.parquet: column 'c0' has 1 missing value (first: row 300)\nhint: remove the rows or fill them in\n"
     assert (ended.code, ended.err) == (65, f"herd nherd-train: {told}")
 
 

@@ -81,7 +81,7 @@ def test_each_chain_by_itself_and_a_run_that_goes_on(herd, chain):
         (("--kernel", "stein:imq", "--scores", "scores.csv", "--rule", "sobol"), 2, "--rule sobol draws from the target"),
         (("--kernel", "stein:imq", "--scores", "scores.csv", "--target", "uniform"), 2, "--target does not work with a Stein kernel"),
         (("--kernel", "stein:imq", "--scores", "scores.csv", "--block-rows", "9"), 2, "--block-rows does not work with a Stein kernel"),
-        (("--kernel", "stein:imq", "--scores", "nan.csv"), 65, "nan.csv: column 'b' has 1 missing value (first: row 7)"),
+        (("--kernel", "stein:imq", "--scores", "nan.csv"), 65, "nan.csv: column 'b' has 1 missing value (first: line 9)"),
     ],
 )
 def test_what_is_refused(herd, chain, options, code, message):

@@ -141,4 +141,4 @@ def test_ranges_of_columns_are_named(herd, tmp_path):
     (tmp_path / "t.csv").write_text("low,middle,high\n" + "".join(f"{k % 2},{k % 2},{k % 2}\n" for k in range(30)))
     ended = herd("fit-rbm", "t.csv", "--visible-units", "softmax:3", "-o", "m.h5")
     assert ended.code == 65
-    assert "columns 'low' to 'high' of row 0 sum to 0: each 3 columns of softmax:3 units" in ended.err
+    assert "columns 'low' to 'high' of line 2 sum to 0: each 3 columns of softmax:3 units" in ended.err

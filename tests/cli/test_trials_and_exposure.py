@@ -138,7 +138,7 @@ def test_other_rows_are_judged_in_the_same_terms(herd, tables, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("successes.csv", "--target", "n", "--trials", "won"), 65, "successes.csv: row 0 has "),
+        (("successes.csv", "--target", "n", "--trials", "won"), 65, "successes.csv: line 2 has "),
         (
             ("successes.csv", "--target", "won", "--trials", "n", "--exposure", "a"),
             2,

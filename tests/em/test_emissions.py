@@ -10,7 +10,16 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from herdcli.algorithm import run_algorithm
-from herdcli.em import emissions, factor_analysis, gaussian_densities, gaussian_emissions, hmm, hmm_fitting, sequences
+from herdcli.em import (
+    emissions,
+    factor_analysis,
+    gaussian_densities,
+    gaussian_emissions,
+    hmm,
+    hmm_artifacts,
+    hmm_fitting,
+    sequences,
+)
 from herdcli.em import forward_backward as chains
 from herdcli.em.driver import EMSettings, run_em
 from herdcli.em.particle_filter import (
@@ -387,3 +396,20 @@ def test_steps_of_linear_particles_are_densities_and_draws_of_the_system(monkeyp
     whole = smooth_particles(model, cloud).weight
     monkeypatch.setattr("herdcli.em.particle_filter.SLAB", 90)
     np.testing.assert_allclose(smooth_particles(model, cloud).weight, whole, rtol=1e-12)
+
+
+def test_symbols_that_other_columns_have_are_no_parameters():
+    """Nor are they reported as raised to the floor: a column of two symbols beside one of four has one free share a state."""
+    X = np.array([[0, 10], [1, 20], [0, 30], [1, 40]], dtype=float)
+    family = emissions.Categorical.of(X, None, None)
+    assert family.symbols.tolist() == [0, 1, 10, 20, 30, 40]
+    assert family.numbers(3) == 3 * (1 + 3)
+    sums = family.empty(3)
+    start = family.start(X, np.ones(4), np.array([0, 1, 2, 0]), 3, np.random.default_rng(0))
+    family.ready(start).add(X, np.full((4, 3), 1 / 3), sums)
+    table, floors = family.maximise(start, sums)
+    assert floors == 0
+    learned = hmm_artifacts.emission_from_artifact(
+        "categorical", None, hmm_artifacts.Emissions(symbols=family.symbols, **table), family.floor
+    )
+    assert learned.numbers(3) == 3 * (1 + 3)

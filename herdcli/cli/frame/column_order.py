@@ -60,6 +60,7 @@ def weighted_rows(session: Session, weight: Array | None) -> Array | None:
         return None
     kept = np.flatnonzero(weight != 0)
     gone = len(weight) - len(kept)
+    session.rows_left_out = True
     session.console.note(f"left out {gone} row{'s' * (gone != 1)} of weight 0")
     return kept
 

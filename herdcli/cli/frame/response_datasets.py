@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
 
-USUAL = [write(name) for name in (*LABELS, "labels", "targets") for write in (str, str.capitalize, str.upper)]  # of columns with a target
+WRITINGS = (str, str.capitalize, str.upper)
+PLURALS = [write(name) for name in ("labels", "targets") for write in WRITINGS]
+USUAL = [write(name) for name in LABELS for write in WRITINGS] + PLURALS  # names of columns with a target
 
 
 def names_label_columns(label: str | None) -> bool:
@@ -24,10 +26,12 @@ def load_responses(session: Session, path: str, task: str, input_format: str | N
     if task == "multilabel":
         one = None if names_label_columns(label) else label
         return session.load(path, "data", kinds={"dataset"}, input_format=input_format, label=one, labels=labels)
+    response = "usual" if label is None else "named"
     try:
         if label is not None:
-            return session.load(path, "data", kinds={"dataset"}, input_format=input_format, keep=[label])
-        return session.load(path, "data", kinds={"dataset"}, input_format=input_format, also=USUAL, labels=labels)
+            return session.load(path, "data", kinds={"dataset"}, input_format=input_format, keep=[label], response=response)
+        also = [name for name in ("y", *PLURALS) if name not in session.features]
+        return session.load(path, "data", kinds={"dataset"}, input_format=input_format, also=also, labels=labels, response=response)
     except BadUsage as error:
         if label is None or "further column" not in error.message:
             raise

@@ -110,6 +110,7 @@ class Session:
     trace_file: str | None = None  # a line of JSON for each step
     stretch: Artifact | None = None  # some rows of the data, where they are read a stretch at a time
     recoding: Recoding | None = None  # of the model that was read, or learned from the training rows
+    rows_left_out: bool = False  # of the data, so that those that are left have other numbers than in their file
     column_names: list[str] | None = None  # of the data, by which topics' numbers of columns are told
     has_model: bool = False  # whether a model was read
     features: frozenset[str] = frozenset()  # its columns
@@ -159,6 +160,11 @@ class Session:
             error.where = list(self.inputs.values())[-1].name  # topics see values and know no files
         if isinstance(error, DataError) and self.column_names:
             error.message = with_column_names(error.message, self.column_names)
+        if isinstance(error, HerdError) and error.where is not None and not self.rows_left_out and self.missing != "drop":
+            from herdcli.artifacts import line_numbers
+
+            error.message = line_numbers.with_line_numbers(error.message, error.where)
+            error.hint = error.hint and line_numbers.with_line_numbers(error.hint, error.where)
         foreign = None
         refusal = None if error is None else process_limits.memory_error_for(error, [artifact.name for artifact in self.inputs.values()])
         if isinstance(error, Interrupted) and self.checkpoint is not None:
@@ -243,6 +249,7 @@ class Session:
         training: Callable[[Dataset], Array] | None = None,
         as_stored: bool = False,
         labels: bool = True,
+        response: str | None = None,
         check: Callable[[Artifact], None] | None = None,
     ) -> Artifact:
         """Read an input and remember it for the record.
@@ -253,6 +260,7 @@ class Session:
         training  (n,) bool, the rows that levels and means are learned from; by default what --split and --seed make training rows.
         as_stored rows are not reckoned with: values of any size, and booleans.
         labels    False: nobody asks for the rows' own labels.
+        response  as of `ColumnRoles`; by default the request's.
         check     refuses what was read, before anything is said of it.
         """
         from herdcli.cli.frame.column_cleaning import CleaningOptions
@@ -268,7 +276,15 @@ class Session:
         if kinds and "dataset" in kinds and row_ranges.is_file_pattern(path):
             truths = [name for name, levels in states.items() if {"true", "false"} & {level.lower() for level in levels}]
             found = self._together(
-                path, role, keep, input_format=input_format, label=label, keep=(*keep, *also), labels=labels, as_text=truths
+                path,
+                role,
+                keep,
+                input_format=input_format,
+                label=label,
+                keep=(*keep, *also),
+                labels=labels,
+                as_text=truths,
+                roles=self.column_roles(role, response),
             )
             return found if not states else self._match_state_names(found, cleaning.prepare(role))
         told: list[tuple[str, bool]] = []
@@ -288,7 +304,7 @@ class Session:
                 as_text=states,
                 layer=self.layer,
                 labels=labels,
-                roles=self.column_roles(role),
+                roles=self.column_roles(role, response),
                 prepare=cleaning.prepare(role),
                 account=lambda line, complete: told.append((line, complete)),
             )
@@ -316,18 +332,24 @@ class Session:
         self.console.detail(f"{artifact.name}: {artifact.kind}, {format_size(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
 
-    def column_roles(self, role: str = "data") -> ColumnRoles:
-        """How the columns of an input are told apart: of the data as the options say, of others by the same names."""
+    def column_roles(self, role: str = "data", response: str | None = None) -> ColumnRoles:
+        """How the columns of an input are told apart: of the data as the options say, of others by the same names.
+
+        response  as of `ColumnRoles`; by default the request's.
+        """
         by_name = self.roles_by_name or self.has_model  # other columns than those of a model are what they are called
         asked = ROLES if by_name else frozenset(getattr(self.request, "default_roles", ROLES))
+        response = getattr(self.request, "response", "") if response is None else response
+        response = "" if response == "named" and self.roles_by_name else response  # a record from before it had a meaning
         if role not in SELECTED:
-            return ColumnRoles(asked, features=self.features, target=self.target)
+            return ColumnRoles(asked, features=self.features, target=self.target, response=response)
         return ColumnRoles(
             asked,
             self.split_column,
             self.weights_column,
             self.features,
             self.target,
+            response,
             self.read_columns,
             self.drop_columns,
             self._report_columns,
@@ -365,7 +387,7 @@ class Session:
 
     def _together(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
         """The rows of several files as one data set.  required  columns that it must have;  asked  as of `row_ranges.opened`."""
-        with row_ranges.open_ranges(path, note=self.console.note, verified=True, roles=self.column_roles(role), **asked) as found:
+        with row_ranges.open_ranges(path, note=self.console.note, verified=True, **asked) as found:
             if found is None:
                 raise DataError("cannot be read together", where=path, hint="Parquet, dense HDF5, and CSV of numbers can")
             columns = found.artifact.value.X.shape[1]

@@ -185,12 +185,22 @@ def assign_parts(found: RowRanges, asked: str | None, seed: int) -> Array:
 
 
 def leave_rows_in_file(
-    session: Session, path: str, *, label: str | None = None, missing: bool = False, keep: Sequence[str] = ()
+    session: Session,
+    path: str,
+    *,
+    label: str | None = None,
+    missing: bool = False,
+    keep: Sequence[str] = (),
+    response: str | None = None,
 ) -> RowRanges | None:
-    """The rows of a large file, which stay in it; None where they are to be read whole.  The rest as of `row_ranges.opened`."""
+    """The rows of a large file, which stay in it; None where they are to be read whole.  The rest as of `row_ranges.open_ranges`.
+
+    response  as of `ColumnRoles`; by default the request's.
+    """
     if not (is_raw_input(session, path) and is_large_input(path)):
         return None
-    read = partial(row_ranges.open_ranges, path, input_format=None, note=session.console.note, verified=True, roles=session.column_roles())
+    roles = session.column_roles(response=response)
+    read = partial(row_ranges.open_ranges, path, input_format=None, note=session.console.note, verified=True, roles=roles)
     asked = read(label=label, missing=missing, keep=keep)
     found = session.enter_until_end(asked)
     if found is not None:

@@ -40,7 +40,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     model: GeneralisedLinear = artifact.value
     known = inputs.fitted_columns(artifact)
     if not (request.plots or request.report or known.in_time):
-        left = streamed_rows.leave_rows_in_file(session, request.data, keep=known.wanted)
+        left = streamed_rows.leave_rows_in_file(session, request.data, keep=known.wanted, response=known.response)
         rows = None if left is None else _rows_in_files(session, model, known, left)
         if rows is not None:
             from herdcli.evaluation.regression import EvaluatedRegression, evaluate_with_rows

@@ -57,6 +57,7 @@ class RegressionInputs:
     target: str
     history: Artifact
     steps: TimeSteps | None = None  # of rows in time
+    title: str = ""  # of the target in the file
     form: str = ""  # of the target, as in `trials_and_exposure.Response`
 
 
@@ -86,9 +87,13 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
         raise
     if weight is not None:
         split = np.where(weight > 0, split, dataset_preparation.UNUSED).astype(np.uint8)
-    return RegressionInputs(
-        X, y, offset, weight, split, data.feature_names, classes, target, replace(artifact, value=None), steps, response.form
-    )
+    history, title = replace(artifact, value=None), target_title(session, request)
+    return RegressionInputs(X, y, offset, weight, split, data.feature_names, classes, target, history, steps, title, response.form)
+
+
+def target_title(session: Session, request: Request) -> str:
+    """What the file calls the target."""
+    return request.target or (session.use and session.use.roles.get("y")) or LABELS
 
 
 def _on_disk(session: Session, request: Request) -> Artifact | None:
@@ -145,6 +150,7 @@ def _drop_zero_weights(session: Session, data: Dataset, response: Response, requ
     session.console.note(f"{where}: {len(weight) - len(chosen)} of {len(weight)} rows have weight 0 and are left out")
     if request.gls is not None:
         return data, response
+    session.rows_left_out = True
     cut = replace(response, y=response.y[chosen], offset=response.offset[chosen], weight=weight[chosen])
     return take_rows(data, chosen), cut
 
@@ -174,6 +180,11 @@ class FittedColumns:
     form: str = ""
 
     @property
+    def response(self) -> str:
+        """Which column is predicted, as of `ColumnRoles`."""
+        return "usual" if self.target == LABELS else "named"
+
+    @property
     def wanted(self) -> list[str]:
         """Columns beside the features."""
         named = (LABELS, self.target, self.offset, self.weights, self.sequence)
@@ -197,7 +208,8 @@ def read_other_rows(
     """
     target, steps = known.target, None
     wanted = [name for name in known.wanted if not (open_ended and name == target != LABELS)]
-    artifact = _load_data(session, source, wanted, input_format, [SEQUENCE] if known.in_time else [], gaps=[target] if open_ended else [])
+    also, gaps = [SEQUENCE] if known.in_time else [], [target] if open_ended else []
+    artifact = _load_data(session, source, wanted, input_format, also, gaps, known.response)
     data: Dataset = artifact.value
     if known.in_time:
         data, _, steps, _ = grouped(data, known.sequence)
@@ -243,12 +255,20 @@ def has_column(data: Dataset, name: str | None) -> bool:
 
 
 def _load_data(
-    session: Session, source: str, wanted: list[str], input_format: str | None = None, also: Sequence[str] = (), gaps: Sequence[str] = ()
+    session: Session,
+    source: str,
+    wanted: list[str],
+    input_format: str | None = None,
+    also: Sequence[str] = (),
+    gaps: Sequence[str] = (),
+    response: str | None = None,
 ) -> Artifact:
     """The data set with the columns beside its rows, or within them where a sealed one has them there.  gaps: which may lack values."""
     from herdcli.artifacts.dataset import Dataset
 
-    read = partial(session.load, source, "data", kinds={"dataset"}, input_format=input_format, missing=bool(gaps), gaps=gaps)
+    read = partial(
+        session.load, source, "data", kinds={"dataset"}, input_format=input_format, missing=bool(gaps), gaps=gaps, response=response
+    )
     try:
         return read(keep=wanted, also=also)
     except BadUsage as error:

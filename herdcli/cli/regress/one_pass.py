@@ -153,7 +153,7 @@ def _rows_in_files(session: Session, request: Request, found: RowRanges) -> Summ
     if artifact.recoding or others or not {*inputs.named_columns(request)[1:], request.target or inputs.LABELS} <= named:
         return None
     data, given, classes = inputs.split_response(head, request, artifact.name, session.console.note)
-    _require_numbers(classes, request, artifact.name)
+    _require_numbers(classes, inputs.target_title(session, request), artifact.name)
     session.inputs["data"] = artifact
     session.account_for(found)
     session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
@@ -173,7 +173,7 @@ def _rows_in_files(session: Session, request: Request, found: RowRanges) -> Summ
 def _rows_in_memory(session: Session, request: Request) -> SummableRows:
     """All rows."""
     rows = inputs.read_inputs(session, request)
-    _require_numbers(rows.classes, request, rows.history.name)
+    _require_numbers(rows.classes, rows.title, rows.history.name)
     held = evaluation_mask(rows.split)
     return SummableRows(_blocks_in_memory(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history)
 
@@ -188,10 +188,10 @@ def _blocks_in_memory(rows: inputs.RegressionInputs, kept: Array) -> MemoryBlock
     return MemoryBlocks(len(rows.y), cut)
 
 
-def _require_numbers(classes: list[str] | None, request: Request, where: str) -> None:
+def _require_numbers(classes: list[str] | None, target: str, where: str) -> None:
     if classes is not None:
         raise DataError(
-            f"the target '{request.target or inputs.LABELS}' holds names of classes, --one-pass takes numbers",
+            f"the target '{target}' holds names of classes, --one-pass takes numbers",
             where=where,
             hint="--family softmax, without --one-pass",
         )

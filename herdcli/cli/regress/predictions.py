@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import dataset_preparation
-from herdcli.artifacts.column_roles import prediction_name as named
+from herdcli.artifacts import column_roles, dataset_preparation
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame.column_order import align_dataset, align_matrix
 from herdcli.cli.regress import inputs
@@ -39,7 +39,9 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
     def check(found: Artifact) -> None:
         inputs.require_column(found.value, known.offset, "--offset", found.name)
 
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=form, keep=["y"], also=also, labels=False, check=check)
+    keep = [] if inputs.LABELS in (model.feature_names or ()) else [inputs.LABELS]
+    read = partial(session.load, request.source, "data", kinds={"dataset"}, input_format=form, labels=False, response=known.response)
+    data = read(keep=keep, also=also, check=check)
     offset, rest = inputs.pop_number_column(data.value, known.offset, "--offset", data.name)
     offset, rest = _exposure_offsets(session, rest, offset, known, data.name)
     data = replace(data, value=rest)
@@ -53,10 +55,15 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
     kept = {"split": value.split, "weight": value.weight}
     what = f"{len(mean)} rows × {mean.shape[1]}"
     if want == "classes":
-        names, title = model.classes, named(model.target)
+        names, title = model.classes, _prediction_title(fitted)
         made = Dataset(mean, y=mean.argmax(axis=1), feature_names=names, class_names=names, label_name=title, **kept)
         return made, f"{what} class probabilities"
-    return Dataset(mean, feature_names=model.classes or [named(model.target)], **kept), f"{what} means"
+    return Dataset(mean, feature_names=model.classes or [_prediction_title(fitted)], **kept), f"{what} means"
+
+
+def _prediction_title(fitted: Artifact) -> str:
+    """The name of the column with what is predicted of the target, by what its file called it."""
+    return column_roles.prediction_name(column_roles.model_target(fitted) or fitted.value.target)
 
 
 def _exposure_offsets(
@@ -101,6 +108,5 @@ def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple
     error, left = model.predict_errors(before[:, 0], gap, variance)
     made = np.column_stack([model.predictor(X, found.offset)[:, 0] + error, np.sqrt(model.dispersion * left)])
     split = None if (found.split == TEST).all() else found.split
-    return Dataset(
-        made, split=split, weight=found.weight, feature_names=[named(model.target), f"{named(model.target)}_sd"]
-    ), f"{len(made)} forecasts"
+    title = _prediction_title(fitted)
+    return Dataset(made, split=split, weight=found.weight, feature_names=[title, f"{title}_sd"]), f"{len(made)} forecasts"

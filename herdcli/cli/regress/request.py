@@ -152,3 +152,8 @@ class Request:
     def has_time_steps(self) -> bool:
         """Whether errors are correlated in time."""
         return self.gls is not None and self.gls.partition(":")[0] == "ar1"
+
+    @property
+    def response(self) -> str:
+        """Which column is predicted, as of `ColumnRoles`."""
+        return "named" if self.target else "usual"

@@ -158,10 +158,10 @@ def _choose_family(session: Session, inputs: RegressionInputs, request: Request)
         counted = not (two or count) and len(np.unique(inputs.y)) <= MOST_CLASSES and count_detection.look_like_counts(inputs.y)
         chosen = "bernoulli" if two or count == 2 else "softmax" if count else "poisson" if counted else "gaussian"
         what = f"{count} classes" if count else "0 and 1" if two else f"counts up to {inputs.y.max():g}" if counted else "numbers"
-        session.console.note(f"the target '{inputs.target}' holds {what}: --family {chosen}{_alternative_family(inputs, chosen)}")
+        session.console.note(f"the target '{inputs.title}' holds {what}: --family {chosen}{_alternative_family(inputs, chosen)}")
         _note_amounts(session, inputs, request)
     if chosen == "softmax" and count < 2:
-        raise DataError(f"the target '{inputs.target}' holds numbers, softmax needs classes", where=inputs.history.name)
+        raise DataError(f"the target '{inputs.title}' holds numbers, softmax needs classes", where=inputs.history.name)
     if chosen != "gamma-shape":
         session.ignored("gamma_scale", f"with --family {chosen}")
     if request.penalty == "firth" and chosen not in FIRTH:

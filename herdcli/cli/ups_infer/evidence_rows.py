@@ -106,6 +106,7 @@ def _expand_states(parts: list[BlockAnswers], full: Network, evidence: dict[int,
 
 def finish(session: Session, whole: EvidenceRowsShard, history: History, request: Request) -> None:
     """Save the rows of all blocks as one table."""
+    from herdcli.artifacts import line_numbers
     from herdcli.artifacts.dataset import Dataset
     from herdcli.schema import join_records
 
@@ -116,6 +117,7 @@ def finish(session: Session, whole: EvidenceRowsShard, history: History, request
     if (impossible := np.flatnonzero(rows.log_z == -np.inf)).size:
         first = ", ".join(map(str, impossible[:5].tolist())) + (" …" if impossible.size > 5 else "")
         noun = "row has" if impossible.size == 1 else "rows have"
-        session.console.warn(f"{impossible.size} {noun} probability 0 (row {first}): log_z is −inf there and the marginals are NaN")
+        message = f"{impossible.size} {noun} probability 0 (row {first}): log_z is −inf there and the marginals are NaN"
+        session.console.warn(line_numbers.with_line_numbers(message, request.evidence_rows or ""))
         summary += f", {impossible.size} impossible"
     outputs.write_artifact(session, made, summary, history=history, format=request.format, missing=True)

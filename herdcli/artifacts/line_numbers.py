@@ -1,0 +1,72 @@
+"""Rows of text tables under the numbers that an editor shows: messages say `line N`, where topics count rows from 0.
+
+Rows of arrays (HDF5, NPY, Parquet, …) and of pipes stay `row N`, counted from 0 as NumPy, h5py and pandas count them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import os
+import re
+
+from herdcli.artifacts import csv_header
+from herdcli.artifacts.byte_sources import open_source
+from herdcli.artifacts.format_detection import detect_format
+from herdcli.errors import HerdError
+
+_WHOLE = 1 << 62  # bytes that a compressed text may unfold to: it was read before
+_ROWS = re.compile(r"\brow (\d+(?:, \d+)*)\b|\brows (\d+) to (\d+)\b")
+
+
+def with_line_numbers(message: str, path: str) -> str:
+    """A message whose rows are numbered from 0, with the lines of the text table that it is about; as it is for other files."""
+    wanted = sorted({int(number) for found in _ROWS.finditer(message) for number in re.findall(r"\d+", found[0])})
+    lines = lines_of_rows(path, wanted) if wanted else {}
+    if not lines or not set(wanted) <= set(lines):
+        return message
+
+    def written(found: re.Match[str]) -> str:
+        if found[2] is not None:
+            return f"lines {lines[int(found[2])]} to {lines[int(found[3])]}"
+        return f"line {', '.join(str(lines[int(number)]) for number in found[1].split(', '))}"
+
+    return _ROWS.sub(written, message)
+
+
+def shift_rows(message: str, first: int) -> str:
+    """A message on rows of a stretch, numbered from that stretch's first row, with their numbers among all rows."""
+    return _ROWS.sub(lambda found: re.sub(r"\d+", lambda number: str(int(number[0]) + first), found[0]), message)
+
+
+def lines_of_rows(path: str, rows: list[int]) -> dict[int, int]:
+    """Row, counted from 0 -> line, counted from 1, in which it begins; of those rows that a text table has, none for other files."""
+    if not os.path.isfile(path) or not rows:
+        return {}
+    try:
+        with open_source(path, limit=_WHOLE) as source:
+            if detect_format(source.head, path) != "csv":
+                return {}
+            head = csv_header.parse_header(source.head)
+            with source.reader() as stream:
+                text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
+                return _count_lines(text, head, rows)
+    except (HerdError, OSError, csv.Error):  # the error that is being told is about the file's contents
+        return {}
+
+
+def _count_lines(text: io.TextIOWrapper, head: csv_header.CsvHeader, rows: list[int]) -> dict[int, int]:
+    above = head.above + (head.height if head.named else 0)
+    for _ in itertools.islice(text, above):
+        pass
+    records, found, row, begin = csv.reader(text, delimiter=head.separator), dict[int, int](), 0, 1
+    for cells in records:
+        if cells:  # blank lines are no rows
+            if row in rows:
+                found[row] = above + begin
+            row += 1
+        if row > rows[-1]:
+            break
+        begin = records.line_num + 1
+    return found

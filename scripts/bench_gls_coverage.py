@@ -1,6 +1,6 @@
 """Coverage of the 95 % intervals of `herd regress --gls` in small samples: simulated rows whose coefficients are known.
 
-    python scripts/bench_gls_coverage.py [--draws 1000] [--rows 60] > results/gls_coverage.tsv
+    python scripts/bench_gls_coverage.py [--draws 1000] [--rows 60] [--only ar1|variance] > results/gls_coverage.tsv
 
 Errors of `ar1` are stationary with a correlation of `strength`.  Errors of `variance` are independent, and the log of their variance is
 linear in the first column.  Columns are independent normal numbers, a line in time and normal numbers, or an AR(1) of .8 and one of .5.
@@ -78,12 +78,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--rows", type=int, default=60)
+    parser.add_argument("--only", choices=("ar1", "variance"), default=None)
     options = parser.parse_args()
-    print("gls\tcolumns\tstrength\tfirst\tsecond\tintercept\tfirst (plain)\tsecond (plain)\tintercept (plain)")
+    print("gls\tcolumns\tstrength\tdraws\tfirst\tsecond\tintercept\tfirst (plain)\tsecond (plain)\tintercept (plain)")
     cases = [("ar1", design, rho) for rho in (0.3, 0.6, 0.9) for design in ("normal", "trend", "ar")]
-    for form, design, strength in [*cases, *(("variance", design, size) for size in (0.5, 1.0) for design in ("normal", "trend"))]:
+    cases += [("variance", design, size) for size in (0.5, 1.0) for design in ("normal", "trend")]
+    for form, design, strength in [case for case in cases if options.only in (None, case[0])]:
         own, plain = coverage(form, design, strength, options.rows, options.draws)
-        print(form, design, strength, *(f"{share:.3f}" for share in (*own, *plain)), sep="\t", flush=True)
+        print(form, design, strength, options.draws, *(f"{share:.3f}" for share in (*own, *plain)), sep="\t", flush=True)
 
 
 if __name__ == "__main__":

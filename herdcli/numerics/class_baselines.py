@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,31 @@ class ClassBaselines:
                     width = min(part.shape[1], weights.shape[1] - 1)  # of text, rows may have features that training has not
                     found[rows, place] = np.argmax(part[:, :width] @ weights[:, :width].T + weights[:, -1], axis=1)
         return found
+
+    def take_columns(self, order: Array) -> ClassBaselines:
+        """Those of rows whose columns are in another order (d,)."""
+        places = np.append(order, len(order))
+        return ClassBaselines(self.centroid[:, places], None if self.linear is None else self.linear[:, places])
+
+
+def average(parts: Sequence[ClassBaselines | None], columns: int) -> ClassBaselines | None:
+    """Baselines whose scores are the means of those of shards of the rows, in as many columns; None unless every shard has them.
+
+    Source: McDonald, Hall & Mann (2010), parameter mixtures of linear models.
+    """
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts) or len({len(part.centroid) for part in known}) > 1:
+        return None
+
+    def mean(weights: Sequence[Array]) -> Array:
+        wide = np.stack([np.hstack([w[:, :-1], np.zeros((len(w), columns + 1 - w.shape[1])), w[:, -1:]]) for w in weights])
+        met = wide[:, :, -1:] > NEVER  # shards without rows of a class say nothing of it
+        found = np.where(met, wide, 0.0).sum(axis=0) / np.maximum(met.sum(axis=0), 1)
+        found[~met[:, :, 0].any(axis=0), -1] = NEVER
+        return np.asarray(found)
+
+    linear = [part.linear for part in known if part.linear is not None]
+    return ClassBaselines(mean([part.centroid for part in known]), mean(linear) if len(linear) == len(known) else None)
 
 
 def fit(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBaselines | None:

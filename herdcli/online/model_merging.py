@@ -16,6 +16,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import symmetric_matrices
+from herdcli.numerics.class_baselines import average
 from herdcli.online import mixed_merging
 from herdcli.online.algorithm_table import TABLE
 from herdcli.online.coverage import Coverage
@@ -60,7 +61,7 @@ def merge_models(models: Sequence[Classifier], rule: str) -> Classifier:
         running=_merge_running(wide),
         progress=empty_progress(),
         holdout=None,
-        baselines=None,
+        baselines=average([model.baselines for model in models], max(model.features for model in models)),
         scale=_merged_confidence_scale(wide),
         **_kind_specific_fields(wide),  # type: ignore[arg-type]
     )
@@ -86,6 +87,8 @@ def reorder_features(model: Classifier, names: list[str]) -> Classifier:
     bias = model.columns - len(own)
     order = np.concatenate([np.arange(bias), bias + np.array([place[name] for name in names])]).astype(np.int64)
     changed: dict[str, object] = {"feature_names": list(names)}
+    if model.baselines is not None:
+        changed["baselines"] = model.baselines.take_columns(order[bias:] - bias)
     for declared in fields(model):
         spec, values = spec_of(declared), getattr(model, declared.name)
         for axis, dim in enumerate(spec.dims if spec is not None and values is not None else ()):

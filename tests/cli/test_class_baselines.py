@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from herdcli.numerics import class_baselines
 from herdcli.numerics.class_baselines import fit
 
 
@@ -50,3 +51,22 @@ def test_other_rows_are_judged_by_the_same_baselines(herd, tmp_path, command):
     assert fitted is not None
     expected = (fitted.predictions(X[100:]) != y[100:, None]).mean(axis=0)
     assert [row["error_centroid"], row["error_linear"]] == pytest.approx(expected.tolist())
+
+
+def test_merged_models_have_the_baselines_of_their_shards(herd, tmp_path):
+    random = np.random.default_rng(7)
+    y = random.integers(0, 2, 300)
+    X = random.normal(size=(300, 3)) + 2.0 * y[:, None] * [1, 0, -1]
+    for part, names in (("a", "a,b,c"), ("b", "c,a,b")):
+        rows = slice(0, 100) if part == "a" else slice(100, 200)
+        columns = [names.split(",").index(name) for name in "abc"]
+        shown = np.empty((100, 3))
+        shown[:, columns] = X[rows]
+        np.savetxt(tmp_path / f"{part}.csv", np.column_stack([shown, y[rows]]), delimiter=",", header=f"{names},y", comments="")
+        assert herd("nherd-train", f"{part}.csv", "--algorithm", "arow", "--C", "1", "--split", "1,0,0", "-o", f"{part}.h5").code == 0
+    np.savetxt(tmp_path / "test.csv", np.column_stack([X, y])[200:], delimiter=",", header="a,b,c,y", comments="")
+    merged = herd("merge", "a.h5", "b.h5", "-o", "m.h5")
+    assert merged.code == 0, merged.err
+    (row,) = json.loads(herd("eval", "m.h5", "--data", "test.csv", "--format", "json").out)
+    best = (class_baselines.fit(X[:200], y[:200], 2).predictions(X[200:]) != y[200:, None]).mean(axis=0)
+    assert [row["error_centroid"], row["error_linear"]] == pytest.approx(best.tolist(), abs=0.03)

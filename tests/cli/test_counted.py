@@ -179,14 +179,14 @@ UNCLEAR = "which a part of the rows does not tell how to read"
             GREY + 0.5,
             [],
             65,
-            f"rows.csv: column 0 has 9.5 in line 1, {UNCLEAR}\n"
+            f"rows.csv: column 0 has 9.5 in line 2, {UNCLEAR}\n"
             "hint: --values states, or --values two with --range LO,HI, says it of all rows\n",
         ),
         (
             GREY + 0.5,
             ["--values", "states"],
             65,
-            "rows.csv: column 0 has 9.5 in line 1, which a part of the rows does not tell how to read\n"
+            "rows.csv: column 0 has 9.5 in line 2, which a part of the rows does not tell how to read\n"
             "hint: parts of the rows can have states 0 to 63 alone; without --shard and --cluster other codes are states too\n",
         ),
         (

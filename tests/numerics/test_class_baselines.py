@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 
 from herdcli.errors import DataError
 from herdcli.evaluation.verdicts import lost_to_baselines
-from herdcli.numerics.class_baselines import UNKNOWN, discordant, fit
+from herdcli.numerics.class_baselines import UNKNOWN, average, discordant, fit
 
 
 def rows(random: np.random.Generator, n: int, columns: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -91,3 +91,20 @@ def test_a_loss_is_found_by_mcnemars_statistic():
     assert lost_to_baselines(found, 10_000) == []  # six of 10,000 rows are few
     assert lost_to_baselines(np.array([[0.0, 5, 0], [np.nan] * 3]), 100) == []
     assert lost_to_baselines(np.array([[0.0, 0, 9], [1.0, 20, 3]]), 100) == ["worse than a linear model"]
+
+
+def test_baselines_of_shards_are_averaged():
+    """The mean of their scores predicts as the baselines of all rows do where shards are alike; a class that a shard lacks is the others'."""
+    random = np.random.default_rng(3)
+    X, y = rows(random, 4000)
+    parts = [fit(X[k::4], y[k::4], 3) for k in range(4)]
+    whole = fit(X, y, 3)
+    made = average(parts, X.shape[1])
+    assert made is not None
+    assert (made.predictions(X) == whole.predictions(X)).mean() > 0.97
+    lacking = fit(X[y < 2], y[y < 2], 3)
+    both = average([lacking, whole], X.shape[1] + 2)
+    np.testing.assert_allclose(both.centroid[2], [*whole.centroid[2, :-1], 0, 0, whole.centroid[2, -1]])
+    assert average([whole, None], 4) is None
+    turned = whole.take_columns(np.array([2, 0, 3, 1]))
+    np.testing.assert_array_equal(turned.predictions(X[:, [2, 0, 3, 1]]), whole.predictions(X))

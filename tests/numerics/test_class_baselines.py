@@ -94,7 +94,7 @@ def test_a_loss_is_found_by_mcnemars_statistic():
 
 
 def test_baselines_of_shards_are_averaged():
-    """The mean of their scores predicts as the baselines of all rows do where shards are alike; a class that a shard lacks is the others'."""
+    """The mean of their scores predicts as the baselines of all rows do where shards are alike."""
     random = np.random.default_rng(3)
     X, y = rows(random, 4000)
     parts = [fit(X[k::4], y[k::4], 3) for k in range(4)]

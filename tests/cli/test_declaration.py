@@ -9,6 +9,7 @@ from string import Formatter
 import click
 import pytest
 
+from herdcli.artifacts.condition_holdout import ConditionHoldout
 from herdcli.cli.frame.declaration import (
     LEARNING,
     Condition,
@@ -187,6 +188,8 @@ VALUES = {  # of kinds with a form of their own, beside the defaults: command.fi
     "apply.want": ["paths:100", "forecast:3"],
     "eval.dimensions": [(199, 200, 10, 30)],
     "eval.mlr_penalty": ["auto", 0.0, 1 / 3],
+    "check.max_disk": [1500, 10 * 1000**3],
+    "convert.hold_outs": [ConditionHoldout("glasses", "glasses", ("on", "off")), ConditionHoldout("dark", "light")],
     "em.components": [(3, 3), (1, 10)],
     "em.controls": [("a", "b")],
     "fit-rbm.hidden": ["auto", 30],

@@ -6,43 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.convert.options import image_options, import_options, partition_options, row_options
 from herdcli.cli.convert.request import Request
-from herdcli.cli.frame.common_options import (
-    cleaning_options,
-    input_argument,
-    input_format_option,
-    output_options,
-    seed_option,
-    stage,
-    weights_option,
-)
+from herdcli.cli.frame.common_options import cleaning_options, input_argument, output_options, stage, weights_option
 from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.shards import row_shard_option
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
-FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight", "wav", "netcdf", "safetensors", "onnx", "vw"]
-
 
 @click.command("convert", cls=Command)
 @input_argument
-@click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this format.  [default: by the suffix of -o, else hdf5]")
-@click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels; none: no labels.  [default: y]")
-@stage(
-    Request,
-    import_options,
-    image_options,
-    row_options,
-    partition_options,
-    weights_option,
-    cleaning_options,
-    seed_option,
-    input_format_option,
-    row_shard_option,
-    output_options,
-)
+@stage(Request, weights_option, cleaning_options, row_shard_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Change a data set's format; normalise its images, cut pictures and signals into pieces, draw its split.
 

@@ -26,8 +26,6 @@ SHAPE_HINT = "attribute image_shape of /X: height and width"
 def transform_rows(session: Session, data: Dataset, where: str, request: Request) -> Dataset:
     """The rows that the options ask for: transposed, then cut, then logarithms.  where  names the input in errors."""
     size, length = request.patches, request.segments
-    if size and length:
-        raise BadUsage("--patches and --segments cut in different ways", hint="ask for one at a time")
     if not (size or length):
         session.ignored("count", "without --patches or --segments")
         if not (request.split or request.hold_outs or request.binarize == "stochastic"):

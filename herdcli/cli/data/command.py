@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 
 @click.command("data", cls=Command)
 @click.argument("name", metavar="[NAME]", type=click.Choice((*SHIPPED, *registry.names())), required=False)
-@click.option("--accept-licence", is_flag=True, help="Download sets that state no licence, or allow research or non-commercial use only.")
-@click.option("--where", is_flag=True, help="Print where the set is kept, or the folder of all sets, and stop.")
-@click.option("--all", "all_sets", is_flag=True, help="Download every set that the figures and tables of the papers are made of.")
-@click.option(
-    "--list", "list_sets", is_flag=True, help="List the sets: size, contents, figures, licence, origin, and whether each is here."
-)
 @stage(Request, output_options)
 def command(session: Session, request: Request) -> None:
     """Write a data set: the digits that ship with herd, or a set of the papers, downloaded once.
@@ -46,9 +40,6 @@ def command(session: Session, request: Request) -> None:
     """
     from herdcli.cli.data import fetching, listing
 
-    tasks = [request.name is not None, request.list_sets, request.all_sets]
-    if sum(tasks) > 1:
-        raise BadUsage("NAME, --list and --all exclude each other", hint="give one of them")
     if request.where:
         listing.write_place(session, request.name)
     elif request.list_sets:

@@ -22,7 +22,7 @@ def _parse_units(text: str) -> str:
 UNITS = parsed("units", _parse_units)
 
 
-def units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
+def units(only: tuple[Condition, ...] | Condition = ()) -> str:
     """--units."""
     names = ", ".join(f"{entry.typed(name)} {entry.values}" for name, entry in TABLE.items())
     return option(UNITS, default="binary", metavar="UNITS", only=only, help=f"Values of all units: {names}.")

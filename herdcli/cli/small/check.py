@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame.common_options import stage, threads_option
+from herdcli.cli.frame.declaration import Condition, Excludes, flag, number, option, repeated, text
 from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import input_file, unrecorded
 from herdcli.cli.frame.shared_options import SIZE
@@ -17,25 +18,51 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
+RERUN = Condition("rerun", why="without --rerun")
+INPUTS = Condition(
+    "rerun", refusal="--input names what --rerun starts from, and there is no --rerun", hint="herd check --rerun FILE --input DATA"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """The arguments and options of `herd check`."""
 
     sources: tuple[str, ...] = input_file()
-    seal_only: bool
-    rerun: bool = False
-    inputs: tuple[str, ...] = input_file()
-    max_time: float = unrecorded()
-    max_disk: int = unrecorded()
+    seal_only: bool = flag(help="Only compare lengths and digests, without reading the contents: quick.")
+    rerun: bool = flag(
+        only=Excludes("seal_only", hint="without --rerun the file alone is looked at"),
+        help="Rebuild each FILE from its history and compare: same bytes, or within a tolerance.",
+    )
+    inputs: tuple[str, ...] = repeated(
+        text(),
+        "--input",
+        metavar="FILE",
+        record=input_file(),
+        only=INPUTS,
+        help="An input of that history, matched by its digest; repeatable.",
+    )
+    max_time: float = option(
+        number(0, open_low=True),
+        default=3600.0,
+        metavar="SECONDS",
+        record=unrecorded(),
+        only=RERUN,
+        help="Most time that --rerun may take for each FILE.",
+    )
+    max_disk: int = option(
+        SIZE,
+        default=10 * 1000**3,
+        metavar="SIZE",
+        record=unrecorded(),
+        only=RERUN,
+        help="Most bytes that --rerun may write, into $TMPDIR.",
+    )
 
     def refuse(self) -> None:
-        """Raise BadUsage for options that contradict each other."""
+        """Raise BadUsage for --rerun of what can be read only once."""
         from herdcli.artifacts.row_ranges import read_once
 
-        if self.inputs and not self.rerun:
-            raise BadUsage("--input names what --rerun starts from, and there is no --rerun", hint="herd check --rerun FILE --input DATA")
-        if self.rerun and self.seal_only:
-            raise BadUsage("--rerun and --seal-only exclude each other", hint="without --rerun the file alone is looked at")
         for name, paths in (("FILE", self.sources), ("--input", self.inputs)):
             if self.rerun and "-" in paths:
                 raise BadUsage(f"--rerun reads {name} more than once, and stdin can be read only once", hint="name a file")
@@ -45,25 +72,6 @@ class Request:
 
 @click.command("check", cls=Command)
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
-@click.option("--seal-only", is_flag=True, help="Only compare lengths and digests, without reading the contents: quick.")
-@click.option("--rerun", is_flag=True, help="Rebuild each FILE from its history and compare: same bytes, or within a tolerance.")
-@click.option("--input", "inputs", metavar="FILE", multiple=True, help="An input of that history, matched by its digest; repeatable.")
-@click.option(
-    "--max-time",
-    type=click.FloatRange(0, min_open=True),
-    default=3600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Most time that --rerun may take for each FILE.",
-)
-@click.option(
-    "--max-disk",
-    type=SIZE.click_type,
-    default="10G",
-    show_default=True,
-    metavar="SIZE",
-    help="Most bytes that --rerun may write, into $TMPDIR.",
-)
 @stage(Request, threads_option)
 def command(session: Session, request: Request) -> int:
     """Verify artifacts: their seals, and that their contents are valid for their kind; print nothing when all is well.
@@ -85,8 +93,6 @@ def command(session: Session, request: Request) -> int:
     from herdcli.artifacts import sealing
 
     request.refuse()
-    for name in ("max_time", "max_disk") if not request.rerun else ():
-        session.ignored(name, "without --rerun")
     worst = 0
     for path in request.sources:
         verdict = sealing.check_file(path, seal_only=request.seal_only, max_memory=session.max_memory)

@@ -10,6 +10,7 @@ import click
 
 from herdcli.cli.frame.common_options import stage
 from herdcli.cli.frame.console import printable_name, write_stdout
+from herdcli.cli.frame.declaration import OUTPUT, choice, option, whole
 from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import input_file, unrecorded
 from herdcli.errors import HerdError, escape_text
@@ -26,16 +27,14 @@ class Request:
     """The arguments and options of `herd info`."""
 
     sources: tuple[str, ...] = input_file()
-    format: str = unrecorded()
-    top: int | None = unrecorded()
+    top: int | None = option(
+        whole(1), metavar="N", record=unrecorded(), help="The N strongest features of each class, with ± two standard deviations."
+    )
+    format: str = option(choice("text", "json"), default="text", group=OUTPUT, record=unrecorded(), help="For people or for programs.")
 
 
 @click.command("info", cls=Command)
 @click.argument("sources", metavar="[FILE]...", nargs=-1)
-@click.option(
-    "--top", type=click.IntRange(min=1), metavar="N", help="The N strongest features of each class, with ± two standard deviations."
-)
-@click.option("--format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people or for programs.")
 @stage(Request)
 def command(session: Session, request: Request) -> None:
     """Show what files hold: kind, arrays, settings, and the whole history of the pipeline.

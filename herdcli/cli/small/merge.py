@@ -8,6 +8,7 @@ import click
 
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.common_options import output_options, stage
+from herdcli.cli.frame.declaration import INPUT, choice, option, text
 from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import as_file, input_file
 from herdcli.errors import BadUsage, DataError
@@ -27,21 +28,19 @@ class Request:
     """The options of `herd merge`; names and meanings are those of its --help."""
 
     models: tuple[str, ...] = input_file()
-    rule: str
-    data: str | None = as_file()
+    rule: str = option(
+        choice("precision", "evidence", "mean"),
+        default="precision",
+        help="How classifiers are merged.  precision: evidence adds up, the prior counts once; evidence: means weighted by what each "
+        "learned; mean: plain means.",
+    )
+    data: str | None = option(
+        text(), metavar="FILE", group=INPUT, record=as_file(), help="Labelled examples to calibrate a classifier's confidence on."
+    )
 
 
 @click.command("merge", cls=Command)
 @click.argument("models", metavar="MODEL|SHARD...", nargs=-1, required=True)
-@click.option(
-    "--rule",
-    type=click.Choice(["precision", "evidence", "mean"]),
-    default="precision",
-    show_default=True,
-    help="How classifiers are merged.  precision: evidence adds up, the prior counts once; evidence: means weighted by what each learned; "
-    "mean: plain means.",
-)
-@click.option("--data", metavar="FILE", default=None, help="Labelled examples to calibrate a classifier's confidence on.")
 @stage(Request, output_options)
 def command(session: Session, request: Request) -> None:
     """Join the shards of one run, or make one classifier of several that learned from different parts of a stream.

@@ -9,7 +9,7 @@ import click
 
 from herdcli.cli.frame import shared_options
 from herdcli.cli.frame.common_options import checkpoint_options, output_options, stage, threads_option
-from herdcli.cli.frame.declaration import flag, option, text, whole
+from herdcli.cli.frame.declaration import Condition, flag, option, text, whole
 from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import input_file, topic_settings, where_given
 from herdcli.kinds import KINDS
@@ -36,7 +36,9 @@ class Request:
     )
     burn_in: int = option(whole(1), resolved=True, help="Sweeps before a chain's first row.  [default: 1000, or none needed; rtrbm: 50]")
     chains: int | None = option(whole(1), help="Chains that share the rows.  [default: one for each row]")
-    thin: int = option(whole(1), default=100, help="Sweeps between two rows of a chain.")
+    thin: int = option(
+        whole(1), default=100, only=Condition("chains", why="with one chain for each row"), help="Sweeps between two rows of a chain."
+    )
     means: bool = flag(help="Write the means of the visible units instead of their states.")
     given: str | None = option(
         text(),
@@ -48,6 +50,7 @@ class Request:
         text(),
         metavar="FILE",
         record=input_file(),
+        only=Condition("given", why="without --given"),
         help="With --given: 0 where an entry is drawn, for each row or one row for all.",
     )
     steps: int | None = option(whole(1), record=where_given(), help="Length of the sequences of an hmm, lds or rtrbm.  [default: 100]")
@@ -80,11 +83,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.network.sample_models import load_sampled_model
 
     outputs.check_artifact(session, "dataset")
-    if request.chains is None:
-        session.ignored("thin", "with one chain for each row")
     fitted = load_sampled_model(session, request.model)
-    if request.given is None:
-        session.ignored("mask", "without --given")
     if fitted.kind not in ("hmm", "lds", "rtrbm"):
         session.ignored("steps", f"with a model of kind {fitted.kind}")
     if request.burn_in is None and not KINDS[fitted.kind].harmonium:

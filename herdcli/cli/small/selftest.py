@@ -10,6 +10,7 @@ import click
 from herdcli.algorithm import RunProgress
 from herdcli.cli.frame.common_options import stage
 from herdcli.cli.frame.console import write_stdout
+from herdcli.cli.frame.declaration import OUTPUT, choice, option, repeated, text
 from herdcli.cli.frame.help_pages import Command
 from herdcli.cli.frame.request import unrecorded
 from herdcli.errors import NegativeResult
@@ -23,15 +24,19 @@ if TYPE_CHECKING:
 class Request:
     """The arguments and options of `herd selftest`."""
 
-    topics: tuple[str, ...] = unrecorded()
-    format: str | None = unrecorded()
+    topics: tuple[str, ...] = repeated(
+        text(),
+        "--topic",
+        metavar="NAME",
+        record=unrecorded(),
+        help="Only loops, rbm, herding, quadrature, markov, online or ica; repeatable.",
+    )
+    format: str | None = option(
+        choice("tsv", "aligned", "json", "csv", "markdown"), group=OUTPUT, record=unrecorded(), help="How the table is written."
+    )
 
 
 @click.command("selftest", cls=Command)
-@click.option(
-    "--topic", "topics", multiple=True, metavar="NAME", help="Only loops, rbm, herding, quadrature, markov, online or ica; repeatable."
-)
-@click.option("--format", type=click.Choice(["tsv", "aligned", "json", "csv", "markdown"]), default=None, help="How the table is written.")
 @stage(Request)
 def command(session: Session, request: Request) -> None:
     """Check known answers on this machine: closed forms, enumerations, one method against another.

@@ -17,6 +17,11 @@ from herdcli.records import dataclass
 State = TypeVar("State")
 VERSION = 1
 DEALT = "dealt"  # in the place of a shard: the state of units that are with workers
+STAGE = "stage:"  # begins what stands in the place of a shard for an algorithm that follows others in the same run
+
+
+class OtherStage(BadUsage):
+    """The checkpoint belongs to this run, but to another of the algorithms that it runs one after another."""
 
 
 def check_checkpoint(path: str) -> None:
@@ -51,7 +56,7 @@ def load_checkpoint(
     longer  takes states of a shorter run.
 
     Raises BadUsage (2) if it was saved under another configuration, DataError (65) if it is damaged
-    or no checkpoint.
+    or no checkpoint, OtherStage if it is of another stage of this run.
     """
     if not os.path.exists(path):
         return None
@@ -101,6 +106,8 @@ def _refuse_other(saved: str, wanted: str, path: str) -> None:
     if run != wanted_run:
         hint = "use the options and inputs of the original run, or start afresh without --resume"
         raise BadUsage("the checkpoint belongs to a run with other options or inputs", where=path, hint=hint)
+    if shard != wanted_shard and any(each.startswith(STAGE) for each in (shard, wanted_shard)):
+        raise OtherStage("the checkpoint belongs to another stage of this run", where=path)
     if DEALT in (shard, wanted_shard) and shard != wanted_shard:
         saved_by, this_is = (
             ("a run whose units are done by --cluster", "one without") if shard == DEALT else ("a run without --cluster", "one with it")

@@ -45,6 +45,7 @@ MADE: dict[str, str] = {
     "report.h5": "eval rbm.h5",
     "kept.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --keep-state --batch-size 5",
     "dense.h5": "network random --nodes 24 --degree 12",
+    "loopy.h5": "network random --nodes 60 --degree 9",
     "herding1.h5": "herd bin.h5 --hidden 3 --iterations 30 --burn-in 10 --per-class --shard 1/2",
     "herding2.h5": "herd bin.h5 --hidden 3 --iterations 30 --burn-in 10 --per-class --shard 2/2",
     "rbm1.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --per-class --shard 1/2",

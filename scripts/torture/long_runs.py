@@ -52,6 +52,7 @@ FURTHER_RUNS: dict[str, str] = {
     "ups-infer linear response": "ups-infer free.h5 --algorithm bp --linear-response",
     "ups-infer clamp rows": "ups-infer network.h5 --algorithm ups --clamp rows --iterations 30",
     "ups-infer bounds": "ups-infer dense.h5 --query bounds --bucket-cells 8",
+    "ups-infer mpe search": "ups-infer loopy.h5 --query mpe --effort 0.02 --search-steps 3 --max-memory 300M",
     "ups-infer max-product": "ups-infer dense.h5 --algorithm max-product --query mpe --search-steps 3 --max-memory 300M",
     "ups-infer annealing": "ups-infer free.h5 --algorithm gibbs --annealing 5 --burn-in 10 --sweeps 30",
     "fit-mrf hill-climb": "fit-mrf rows.csv --algorithm bayes --structure hill-climb --label label",

@@ -93,6 +93,19 @@ def test_a_signal_before_the_result_is_written_saves_the_state_that_was_learned(
     assert (inputs / "resumed.h5").read_bytes() == (inputs / "whole.h5").read_bytes()
 
 
+def test_a_run_of_two_algorithms_is_resumed_in_either(herd, tmp_path):
+    assert herd("network", "random", "--nodes", "60", "--degree", "9", "-q", "-o", "dense.h5").code == 0
+    line = ["ups-infer", "dense.h5", "--query", "mpe", "--effort", "0.02", "--search-steps", "3", "--max-memory", "300M"]
+    kept = ("--checkpoint", "c.state", "--every", "1")
+    whole = herd(*line, "-o", "whole.h5")
+    assert "branch and bound" in whole.err
+    assert herd(*line, *kept, "-q", "-o", "/dev/full").code == 74  # the checkpoint is of the second
+    resumed = herd(*line, *kept, "--resume", "-o", "resumed.h5")
+    assert resumed.code == 0, resumed.err
+    assert "resuming from step" in resumed.err
+    assert (tmp_path / "resumed.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
+
+
 BEGUN_WITH_WORK = [
     "fit-rbm small.h5 --hidden 3 --epochs 1 --algorithm pcd",
     "fit-rbm small.h5 --layers 3,2 --epochs 1",

@@ -145,7 +145,10 @@ def request_with_files(
             if value is not None and named_file(each, value) is not None:
                 raise DataError(f"{what} reads a file for '{each.name}', which is not among the inputs of its history", where=where)
             found[each.name] = value
-    absent = {each.name: _absent(each, params.get(each.name)) for each in fields(kind) if each.name not in found}
+    try:
+        absent = {each.name: _absent(each, params.get(each.name)) for each in fields(kind) if each.name not in found}
+    except UnrepresentableValue as error:
+        raise DataError(f"{what} lacks an option in its history: {error}", where=where) from None
     return kind(**found | absent)
 
 

@@ -474,6 +474,7 @@ class Session:
         after: Callable[[S], tuple[float, int]] | None = None,
         ended: Callable[[S], None] | None = None,
         part: str | None = None,
+        follows: bool = False,
         longer: tuple[Callable[[S], DataclassInstance], Callable[[S], S]] | None = None,
     ) -> R:
         """Run an algorithm from its start, or from the checkpoint under --resume, with progress; return its result.
@@ -482,8 +483,11 @@ class Session:
         after   for --dry-run, from a state: the seconds and bytes of what follows the steps.
         ended   called with the last state before the result is made of it, which it may refuse.
         part    what checkpoints are of, where not of the run's own steps.
+        follows  whether the run has come through another algorithm before: a checkpoint of one of them is left to that one, and what came
+                before it is computed again.
         longer  takes the state of a run that was asked for fewer steps: the request of that run, and its state in this one.
         """
+        from herdcli.artifacts import checkpoints
         from herdcli.cli.frame import trace_file
 
         if memory is not None:
@@ -492,14 +496,20 @@ class Session:
             if self.trace_file is not None:
                 check_destination(self.trace_file, binary=False)
             self._print_plan(algorithm, label, after)
+        part = f"{checkpoints.STAGE}{label.replace(' ', '-')}" if follows else part
         suffix = f" {self.shard}" if self.shard else f" {part}" if part else ""
         digest = provenance.record_digest(self.record()) + suffix
-        resumed = self._resumed(algorithm, digest, None if longer is None else self._shorter_run(*longer, suffix))
+        try:
+            resumed = self._resumed(algorithm, digest, None if longer is None else self._shorter_run(*longer, suffix))
+            keeps = bool(self.checkpoint)
+        except checkpoints.OtherStage:
+            self._saved, resumed, keeps = True, None, follows  # the first of them leaves the checkpoint to the one that follows
 
         def keep(now: S) -> None:
             artifacts.save_checkpoint(str(self.checkpoint), now, digest)
             self._saved = True
 
+        self._keep = None  # of an algorithm before this one
         with self.console.progress(label) as progress, trace_file.trace_writer(self.trace_file, label, again=resumed is not None) as trace:
 
             def watch(now: S) -> None:
@@ -511,11 +521,11 @@ class Session:
                 algorithm.step,
                 algorithm.init() if resumed is None else resumed,
                 until=algorithm.done,
-                checkpoint=keep if self.checkpoint else None,
+                checkpoint=keep if keeps else None,
                 every=self.every,
                 watch=watch,
             )
-        if self.checkpoint:
+        if keeps:
             self._keep = partial(keep, state)
         if ended is not None:
             ended(state)

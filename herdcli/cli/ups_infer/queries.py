@@ -239,7 +239,12 @@ def _likeliest_states(session: Session, network: Network, names: list[int], requ
     found = _plan_by_order(session, orders, staged, maximised=every)
     if request.algorithm != "max-product" and (found[1] <= _memory_limit(session) or request.algorithm == "junction-tree"):
         work = _require_elimination(session, found)
-        best = session.run(exact_queries.LikeliestSearch(work, session.map), label="elimination", after=lambda _: work.remaining())
+        best = session.run(
+            exact_queries.LikeliestSearch(work, session.map),
+            label="elimination",
+            follows=least is not None,
+            after=lambda _: work.remaining(),
+        )
         return replace(best, states={i: best.states[i] for i in names})
     return _approximate_likeliest(session, network, request) if whole else _coordinate_ascent(session, network, names, request, least)
 
@@ -287,7 +292,7 @@ def _approximate_likeliest(session: Session, network: Network, request: Request)
         return replace(fixed, iterations=found.iterations)
     search = BestFirstSearch(work.inner.network, work.order.tolist(), work.reparametrised(state), state.states, effort, room)
     session.console.note(f"auto: branch and bound with mini-buckets of 2^{math.log2(search.cells):.0f} cells, as it leaves a gap")
-    x, value, upper = session.run(search, label="branch and bound")
+    x, value, upper = session.run(search, label="branch and bound", follows=True)
     constant = work.inner.constant
     bound = max(value + constant, min(found.bound, upper + constant))
     exact = bound - value - constant <= 1e-9 * (1 + abs(bound))
@@ -310,7 +315,7 @@ def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductSt
         return None
     free, before = (int((network.cardinality > 1).sum()) for network in (left.network, work.inner.network))
     session.console.note(f"auto: elimination of the {free} of {before} variables whose states the bound of max-product leaves open")
-    best = session.run(exact_queries.LikeliestSearch(found[0], session.map), label="elimination")
+    best = session.run(exact_queries.LikeliestSearch(found[0], session.map), label="elimination", follows=True)
     value = best.value + left.constant + work.inner.constant
     return replace(
         best, states=work.inner.restored(left.restored(best.states)), value=value, bound=value, exact=True, algorithm="reduced-cost-fixing"
@@ -341,7 +346,7 @@ def _coordinate_ascent(
         begin = run_algorithm(MaxProduct(network, topic_settings(InferenceSettings, request), min(10, request.search_steps)))
     climb = marginal_map.CoordinateAscent(network, names, [begin.states[i] for i in names])
     session.console.note("auto: coordinate ascent, as sums and maxima together do not fit the memory allowed")
-    best = session.run(climb, label="ascent")
+    best = session.run(climb, label="ascent", follows=least is not None)
     bound = best.bound if least is None else max(best.value, min(best.bound, least.bound))
     return replace(best, bound=bound, exact=bound - best.value <= 1e-9 * (1 + abs(bound)))
 

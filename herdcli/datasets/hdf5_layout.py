@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
+from herdcli.artifacts.h5py_import import h5py
 from herdcli.datasets.registry import Arrays, DatasetEntry
 
 CSR = ("X/data", "X/indices", "X/indptr")

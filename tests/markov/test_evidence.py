@@ -59,7 +59,7 @@ def test_names_with_blanks_signs_and_quotes(text, expected):
     [
         ("lihgt on=true", "there is no variable 'lihgt on'", "did you mean 'light on'?"),
         ("LIGHT ON=true", "there is no variable 'LIGHT ON'", "did you mean 'light on'?"),
-        ("light on=True", "light on has no state 'True'", "did you mean 'true'?"),
+        ("light on=tru", "light on has no state 'tru'", "did you mean 'true'?"),
         ("zebra=1", "there is no variable 'zebra'", "its variables are light on, dose.mg/kg, O'Neil, a=b, light"),
         ("O'Neil=7", "O'Neil has no state '7'", "its states are 1, yes"),
         ("light on=true\nlight on=false", "the evidence gives light on two states, true and false", None),

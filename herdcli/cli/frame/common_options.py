@@ -83,29 +83,6 @@ def refuse_shards(why: str, hint: str) -> OptionGroup:
 
 ITERATED, WORKERS = "every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"
 IN_ROUNDS = refuse_shards(ITERATED, WORKERS)
-_split_option = shared_option("split", shared_options.split())
-_label_option = shared_option("label", shared_options.label())
-
-
-def table_options(command: Command) -> Command:
-    """How rows of real numbers are read: their format, their labels, their split."""
-    for option in (_split_option, _label_option, cleaning_options, input_format_option):
-        command = option(command)
-    return command
-
-
-def data_options(command: Command) -> Command:
-    """How a data set is read: its format, its labels, its split, and grey values made two-valued."""
-    for option in (
-        _split_option,
-        shared_option("threshold", shared_options.threshold()),
-        shared_option("value_range", shared_options.value_range()),
-        _label_option,
-        cleaning_options,
-        input_format_option,
-    ):
-        command = option(command)
-    return command
 
 
 def input_format_option(command: Command) -> Command:

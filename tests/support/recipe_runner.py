@@ -65,7 +65,8 @@ def copy_program(folder: Path) -> Path:
             shutil.copytree(source, folder / name, ignore=LEFT)
         else:
             shutil.copy(source, folder / name)
-    (folder / "data").symlink_to(ROOT / "data")
+    for place in ("data", "herdcli/data"):  # as in the sources, and as where it is installed
+        (folder / place).symlink_to(ROOT / "data")
     return folder
 
 

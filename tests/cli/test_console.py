@@ -64,10 +64,11 @@ def test_help_opens_with_an_example_that_runs(herd, shell, digits, command):
 
 
 def missing_inputs(example: str, folder: Path) -> list[str]:
-    """Files that an example reads and that neither herd nor an earlier example makes, and an extra that it needs and is not there."""
+    """What an example needs and does not have: files that neither herd nor an earlier example makes, an extra, a download."""
     named = re.findall(r"(?<!-o )(?<!> )\b[\w.-]+\.(?:h5|svm|gz|csv|bif|parquet|json|safetensors)\b", example)
     extra = ["onnx"] if example.endswith(".onnx") and find_spec("onnx") is None else []
-    return [name for name in named if not (folder / name).exists()] + extra
+    downloads = re.findall(r"herd data (?!digits|--list|--where|\|)\S+", example)
+    return [name for name in named if not (folder / name).exists()] + extra + downloads
 
 
 def test_help_and_h_are_the_same(herd):

@@ -9,6 +9,7 @@ their sum as one entry of the same tree.
 from __future__ import annotations
 
 import builtins
+import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -239,6 +240,11 @@ class SumTree:
 
     sizes: list[int] = field(default_factory=list)
     sums: list[Sums] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        falling = all(above > size for above, size in itertools.pairwise(self.sizes))
+        if len(self.sizes) != len(self.sums) or not falling or any(size < 1 or size & (size - 1) for size in self.sizes):
+            raise DataError("the sums of a pass over the rows are not those of any number of blocks")
 
     @property
     def blocks(self) -> int:

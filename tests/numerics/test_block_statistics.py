@@ -123,3 +123,9 @@ def test_a_run_resumed_in_the_middle_of_a_pass_ends_with_the_same_bytes(monkeypa
     resumed = again.result(state)
     assert resumed.parameters["centre"].tobytes() == whole.parameters["centre"].tobytes()
     assert resumed.ledger.free_energy.tobytes() == whole.ledger.free_energy.tobytes()
+
+
+@pytest.mark.parametrize("sizes", [[-(2**63)], [0], [3], [1, 2], [2, 2], [4, 1, 1], [4]])
+def test_a_tree_of_a_changed_checkpoint_is_refused(sizes):
+    with pytest.raises(DataError, match="are not those of any number of blocks"):
+        block_statistics.SumTree(sizes, [{"mass": np.zeros(1)}] * (len(sizes) - (sizes == [4])))

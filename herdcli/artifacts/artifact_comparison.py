@@ -44,7 +44,7 @@ def _leaf_fields(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(value, dict):
         for name, item in value.items():
             yield from _leaf_fields(item, f"{prefix}/{name}")
-    elif isinstance(value, (list, tuple)) and any(is_dataclass(item) for item in value):
+    elif isinstance(value, (list, tuple)) and any(is_dataclass(item) or isinstance(item, dict) for item in value):
         for index, item in enumerate(value):
             yield from _leaf_fields(item, f"{prefix}/{index}")
     elif hasattr(value, "indptr"):  # CSR

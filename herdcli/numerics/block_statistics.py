@@ -244,7 +244,7 @@ class SumTree:
     def __post_init__(self) -> None:
         falling = all(above > size for above, size in itertools.pairwise(self.sizes))
         if len(self.sizes) != len(self.sums) or not falling or any(size < 1 or size & (size - 1) for size in self.sizes):
-            raise DataError("the sums of a pass over the rows are not those of any number of blocks")
+            raise ValueError("the sums of a pass over the rows are not those of any number of blocks")
 
     @property
     def blocks(self) -> int:

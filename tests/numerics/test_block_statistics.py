@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from herdcli.artifacts import artifact_comparison
 from herdcli.em import driver, gmm, kmeans
 from herdcli.errors import DataError
 from herdcli.numerics import block_statistics
@@ -127,5 +128,12 @@ def test_a_run_resumed_in_the_middle_of_a_pass_ends_with_the_same_bytes(monkeypa
 
 @pytest.mark.parametrize("sizes", [[-(2**63)], [0], [3], [1, 2], [2, 2], [4, 1, 1], [4]])
 def test_a_tree_of_a_changed_checkpoint_is_refused(sizes):
-    with pytest.raises(DataError, match="are not those of any number of blocks"):
+    with pytest.raises(ValueError, match="are not those of any number of blocks"):
         block_statistics.SumTree(sizes, [{"mass": np.zeros(1)}] * (len(sizes) - (sizes == [4])))
+
+
+def test_states_with_sums_of_blocks_are_compared():
+    ours = kmeans.BatchState(5, np.zeros((2, 1)), np.ones(2), [1], [{"count": np.ones(2)}])
+    theirs = kmeans.BatchState(5, np.zeros((2, 1)), np.ones(2), [1], [{"count": np.array([1.0, 2.0])}])
+    assert artifact_comparison.largest_difference(ours, ours) == (0.0, "")
+    assert artifact_comparison.largest_difference(ours, theirs) == (0.5, "sums/0/count")

@@ -27,11 +27,11 @@ from check_likelihood import FILES, rows_of
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import Diverged
-from herdcli.rbm import learning
+from herdcli.rbm import parallel_fits
 from herdcli.rbm.curvature_bound import largest_moment
 from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.settings import Settings, fill_defaults
 
 HERD = (sys.executable, "-m", "herdcli.cli.main")
@@ -42,8 +42,8 @@ def judged(train: np.ndarray, held: np.ndarray, settings: Settings) -> float:
     """Exact mean log-likelihood of the held-out rows."""
     if settings.visible_units == "spin":
         train, held = 2 * train - 1, 2 * held - 1
-    problem = learning.LearningProblem([train], settings)
-    state = run_algorithm(learning.RBMLearning(problem))
+    problem = parallel_fits.LearningProblem([train], settings)
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
     return float(log_likelihood(h, held, log_partition_exact(h)).mean())
 

@@ -43,7 +43,7 @@ from pyarrow import csv
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.quadrature import approximation, rules, selection, selection_problem
+from herdcli.quadrature import approximation, selection, selection_problem, sequential_rules
 from herdcli.quadrature.kernel_parsing import parse_kernel
 from herdcli.quadrature.targets import RowTarget
 
@@ -163,7 +163,7 @@ def trials(count: int) -> bool:
         mean = gram @ weights
         for kind in approximation.KINDS:
             settings = selection_problem.SelectionSettings(
-                rules.RuleSettings("herding", seed=seed), embedding=approximation.EmbeddingApproximation(kind, size)
+                sequential_rules.RuleSettings("herding", seed=seed), embedding=approximation.EmbeddingApproximation(kind, size)
             )
             group = selection_problem.SelectionGroup(RowTarget(X, weights), None, int(random.integers(5, 60)))
             found = run_algorithm(selection.AtomSelection(selection_problem.SelectionProblem(kernel, (group,), settings))).done[0]

@@ -58,7 +58,7 @@ import numpy as np
 from real_data import FOLDER
 
 from herdcli import fast
-from herdcli.rbm import learning
+from herdcli.rbm import parallel_fits
 
 DENSITY = 0.35  # of the pixels that are on in USPS
 
@@ -77,14 +77,14 @@ def rows_of(arguments: argparse.Namespace) -> tuple[np.ndarray, str]:
 
 def herd_epoch(X: np.ndarray, arguments: argparse.Namespace) -> Callable[[], float]:
     """Seconds of the next epoch of a fit by herd with its default rate, momentum and weight decay."""
-    settings = learning.Settings(hidden=arguments.hidden, batch_size=arguments.batch, epochs=max(50, arguments.repeats + 1))
-    problem = learning.LearningProblem([X], settings)
-    state = learning.RBMLearning(problem).init()
+    settings = parallel_fits.Settings(hidden=arguments.hidden, batch_size=arguments.batch, epochs=max(50, arguments.repeats + 1))
+    problem = parallel_fits.LearningProblem([X], settings)
+    state = parallel_fits.RBMLearning(problem).init()
 
     def epoch() -> float:
         start = time.process_time()
         for _ in range(problem.batches(0)):
-            learning.RBMLearning(problem).step(state)
+            parallel_fits.RBMLearning(problem).step(state)
         return time.process_time() - start
 
     return epoch
@@ -151,13 +151,13 @@ def words(arguments: argparse.Namespace) -> int:
     there.data[...] = 1
     for batch in (20, 100):
         print(f"binary units, batches of {batch}")
-        in_turns(there, learning.Settings(hidden=200, epochs=50, batch_size=batch, centering=True), arguments)
+        in_turns(there, parallel_fits.Settings(hidden=200, epochs=50, batch_size=batch, centering=True), arguments)
         print(f"replicated softmax, batches of {batch}")
-        in_turns(counts, learning.Settings(200, epochs=50, batch_size=batch, visible_units="words", learning_rate=1e-4), arguments)
+        in_turns(counts, parallel_fits.Settings(200, epochs=50, batch_size=batch, visible_units="words", learning_rate=1e-4), arguments)
     return 0
 
 
-def in_turns(X: Any, settings: learning.Settings, arguments: argparse.Namespace) -> None:
+def in_turns(X: Any, settings: parallel_fits.Settings, arguments: argparse.Namespace) -> None:
     """The three ways of one model, and the one product that no way does without: hidden states times all weights.
 
     What is on among the visible units is drawn by it, so that dense products in the place of sparse ones cost at most so much more.
@@ -170,7 +170,7 @@ def in_turns(X: Any, settings: learning.Settings, arguments: argparse.Namespace)
     runs = {}
     for name, rows in (("CSR rows", X), ("dense rows", X.toarray()), ("all weights", X), ("all dense", X.toarray())):
         learning_problem.WIDE = 2**62 if name.startswith("all") else wide
-        run = learning.RBMLearning(learning.LearningProblem([SelectedRows(rows, np.arange(X.shape[0]))], settings))
+        run = parallel_fits.RBMLearning(parallel_fits.LearningProblem([SelectedRows(rows, np.arange(X.shape[0]))], settings))
         runs[name] = run, run.init()
     learning_problem.WIDE = wide
     for run, state in runs.values():

@@ -41,9 +41,9 @@ import numpy as np
 
 from herdcli import fast, iterate
 from herdcli.algorithm import run_algorithm
-from herdcli.quadrature import kernel_sums, rules, selection, selection_problem
+from herdcli.quadrature import kernel_sums, selection, selection_problem, sequential_rules
+from herdcli.quadrature.kernel_functions import GaussianKernel
 from herdcli.quadrature.kernel_parsing import median_distance
-from herdcli.quadrature.kernels import GaussianKernel
 from herdcli.quadrature.result_assembly import samples_artifact
 from herdcli.quadrature.targets import RowTarget
 
@@ -57,7 +57,7 @@ def mixture(n: int, d: int) -> np.ndarray:
 
 def herd(X: np.ndarray, scale: float, count: int, rule: str = "herding", refine: int = 0) -> selection_problem.SelectionState:
     """The whole run of `herd kernel-herd` without its files."""
-    settings = selection_problem.SelectionSettings(rules.RuleSettings(rule), refine)
+    settings = selection_problem.SelectionSettings(sequential_rules.RuleSettings(rule), refine)
     problem = selection_problem.SelectionProblem(
         GaussianKernel(scale), (selection_problem.SelectionGroup(RowTarget(X, np.full(len(X), 1.0 / len(X))), None, count),), settings
     )

@@ -26,11 +26,11 @@ import numpy as np
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm import annealed_importance, learning
+from herdcli.rbm import annealed_importance, parallel_fits
 from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.log_z_estimates import LogZEstimate
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.units import unit_family
 
 HIDDEN, EPOCHS, SEEDS = 16, 300, range(5)
@@ -51,8 +51,8 @@ def binary(W: np.ndarray, b: np.ndarray, c: np.ndarray) -> Harmonium:
 
 def herd(train: np.ndarray, seed: int) -> Harmonium:
     """A model of herd's with the default settings."""
-    problem = learning.LearningProblem([train], learning.Settings(HIDDEN, epochs=EPOCHS, seed=seed))
-    state = run_algorithm(learning.RBMLearning(problem))
+    problem = parallel_fits.LearningProblem([train], parallel_fits.Settings(HIDDEN, epochs=EPOCHS, seed=seed))
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     return binary(state.W[0], state.b[0], state.c[0])
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from check_likelihood import rows_of
 
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm import learning
+from herdcli.rbm import parallel_fits
 from herdcli.rbm.enumeration import log2_states, log_partition_exact
 from herdcli.rbm.learning_problem import LearningProblem
 from herdcli.rbm.model import Harmonium
@@ -37,11 +37,11 @@ CASES = (  # set, hidden units, algorithm, batch, rate or None for the default
 COLUMNS = ("set", "hidden", "algorithm", "batch", "rate", "plain_s", "tracked_s", "ratio", "s_a_place", "log_z_tracked", "error", "log_z")
 
 
-def measured(rows: np.ndarray, settings: Settings) -> tuple[float, LearningProblem, learning.LearningState]:
+def measured(rows: np.ndarray, settings: Settings) -> tuple[float, LearningProblem, parallel_fits.LearningState]:
     """CPU seconds of a whole fit, its problem and its last state."""
     problem = LearningProblem([rows], settings)
     start = time.process_time()
-    state = run_algorithm(learning.RBMLearning(problem))
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     return time.process_time() - start, problem, state
 
 

@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from herdcli.rbm import learning
+from herdcli.rbm import parallel_fits
 
 ROUNDS, UPDATES = 9, 20
 
@@ -46,7 +46,7 @@ class Account:
         return found
 
 
-def accounted(algorithm: learning.RBMLearning, state: learning.LearningState, account: Account) -> tuple[float, float]:
+def accounted(algorithm: parallel_fits.RBMLearning, state: parallel_fits.LearningState, account: Account) -> tuple[float, float]:
     """Processor milliseconds of an update, and of the longer way through it on two threads."""
     account.tasks = account.longest = 0.0
     start = time.thread_time()
@@ -67,10 +67,10 @@ def main() -> None:
     print("batch\tone\ttwo\tratio\tload\tCPU\tbound")
     with ThreadPoolExecutor(2) as pool:
         for batch in map(int, arguments.batches.split(",")):
-            settings = learning.Settings(arguments.hidden, arguments.algorithm, epochs=1000, batch_size=batch, centering=True)
+            settings = parallel_fits.Settings(arguments.hidden, arguments.algorithm, epochs=1000, batch_size=batch, centering=True)
             account, runs = Account(), []
             for each in (map, pool.map, account):
-                algorithm = learning.RBMLearning(learning.LearningProblem([X], settings), each)
+                algorithm = parallel_fits.RBMLearning(parallel_fits.LearningProblem([X], settings), each)
                 runs.append((algorithm, algorithm.init()))
             least, ways = [float("inf")] * 2, []
             for _ in range(ROUNDS):

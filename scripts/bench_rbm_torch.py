@@ -29,7 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from real_data import FOLDER
 
-from herdcli.rbm import learning
+from herdcli.rbm import parallel_fits
 
 D, K, BATCH, ROWS, DENSITY = 784, 500, 100, 10_000, 0.13
 WAYS = {"CD-1": ("cd", 1, 1.6), "PCD-1": ("pcd", 1, 1.5), "CD-5": ("cd", 5, 1.6)}
@@ -48,8 +48,8 @@ def rows() -> tuple[np.ndarray, str]:
 
 def of_herd(X: np.ndarray, algorithm: str, steps: int, *, centred: bool) -> Turn:
     """Updates by herd."""
-    run = learning.RBMLearning(
-        learning.LearningProblem([X], learning.Settings(K, algorithm, steps, epochs=500, batch_size=BATCH, centering=centred))
+    run = parallel_fits.RBMLearning(
+        parallel_fits.LearningProblem([X], parallel_fits.Settings(K, algorithm, steps, epochs=500, batch_size=BATCH, centering=centred))
     )
     state = run.init()
 

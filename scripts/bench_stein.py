@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from herdcli.algorithm import run_algorithm
-from herdcli.quadrature import rules, selection, selection_problem, stein_kernels
+from herdcli.quadrature import selection, selection_problem, sequential_rules, stein_kernels
 from herdcli.quadrature.stein_kernels import ScoreTarget, SteinKernel
 
 
@@ -48,7 +48,9 @@ def herd(X: np.ndarray, S: np.ndarray, kernel: SteinKernel, count: int) -> np.nd
     return (
         run_algorithm(
             selection.AtomSelection(
-                selection_problem.SelectionProblem(kernel, (group,), selection_problem.SelectionSettings(rules.RuleSettings("greedy")))
+                selection_problem.SelectionProblem(
+                    kernel, (group,), selection_problem.SelectionSettings(sequential_rules.RuleSettings("greedy"))
+                )
             )
         )
         .done[0]

@@ -21,7 +21,7 @@ from check_likelihood import FILES, rows_of
 from herdcli.algorithm import run_algorithm
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.rbm import metrics
-from herdcli.rbm import class_models, learning
+from herdcli.rbm import class_models, parallel_fits
 from herdcli.rbm.class_rows import ClassGroups, assign_groups
 from herdcli.rbm.curvature_bound import largest_moment
 from herdcli.rbm.learning_problem import LearningProblem
@@ -34,7 +34,7 @@ BAR = 0.5
 def judged(groups: ClassGroups, settings: Settings) -> tuple[float, str, float]:
     """Log-likelihood of the test rows, a star where log Z is not reliable, and that of independent columns."""
     problem = LearningProblem(groups.training_rows(), settings, valid=groups.validation_rows())
-    state = run_algorithm(learning.RBMLearning(problem))
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     model = class_models.assemble_rbm(
         class_models.collect_models(groups, state, settings, [0], scored=False), class_models.fit_frame(groups, settings, scored=False)
     )

@@ -31,7 +31,7 @@ from scipy import sparse
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm import learning, length_annealing, word_counts
+from herdcli.rbm import length_annealing, parallel_fits, word_counts
 from herdcli.rbm.log_z_estimates import STUDENT
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.repeated_annealing import MOST_TEMPERATURES
@@ -105,9 +105,9 @@ def defaults(sets: list[str], seeds: int, out: Path | None) -> int:
 
 
 def trained(train: sparse.csr_array, hidden: int, algorithm: str, rate: float, seed: int) -> Harmonium:
-    chosen = learning.Settings(hidden, algorithm, visible_units="words", epochs=6, learning_rate=rate, seed=seed)
-    problem = learning.LearningProblem([learning.SelectedRows(train, np.arange(train.shape[0]))], chosen)
-    state = run_algorithm(learning.RBMLearning(problem))
+    chosen = parallel_fits.Settings(hidden, algorithm, visible_units="words", epochs=6, learning_rate=rate, seed=seed)
+    problem = parallel_fits.LearningProblem([parallel_fits.SelectedRows(train, np.arange(train.shape[0]))], chosen)
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     return Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
 
 

@@ -32,7 +32,7 @@ import numpy as np
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm import annealed_importance, learning, repeated_annealing
+from herdcli.rbm import annealed_importance, parallel_fits, repeated_annealing
 from herdcli.rbm.curvature_bound import largest_moment
 from herdcli.rbm.enumeration import log_partition_exact
 from herdcli.rbm.log_z_estimates import STUDENT, LogZEstimate
@@ -69,11 +69,11 @@ def rows_of(name: str) -> np.ndarray | None:
 
 
 def trained(train: np.ndarray, hidden: int, algorithm: str, rate: float, seed: int) -> Harmonium:
-    settings = learning.Settings(hidden, algorithm, epochs=8, batch_size=20, learning_rate=rate or 1.0, momentum=0.9, seed=seed)
+    settings = parallel_fits.Settings(hidden, algorithm, epochs=8, batch_size=20, learning_rate=rate or 1.0, momentum=0.9, seed=seed)
     if not rate:
         settings = fill_defaults(settings, len(train), rate=True, centering=True, decay=True, moment=partial(largest_moment, train))
-    problem = learning.LearningProblem([train], settings)
-    state = run_algorithm(learning.RBMLearning(problem))
+    problem = parallel_fits.LearningProblem([train], settings)
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     W, b, c = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
     return Harmonium(W, b, c, problem.visible, problem.hidden)
 

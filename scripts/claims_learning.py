@@ -24,11 +24,11 @@ from scipy.special import expit, logsumexp
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
 from herdcli.faces.rank_errors import first_match
-from herdcli.rbm import learning
+from herdcli.rbm import parallel_fits
 from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.pair_similarity import hidden_totals, pair_similarity
+from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.settings import Settings
 from herdcli.schema import Array
 
@@ -38,8 +38,8 @@ LEARNERS = {"CD-1": ("cd", 1), "CD-10": ("cd", 10), "exact": ("exact", 1)}
 def learned(rows: Array, settings: Settings) -> tuple[Harmonium, float]:
     """A machine and the seconds of processor time that it took."""
     began = time.process_time()
-    problem = learning.LearningProblem([np.ascontiguousarray(rows)], settings)
-    state = run_algorithm(learning.RBMLearning(problem))
+    problem = parallel_fits.LearningProblem([np.ascontiguousarray(rows)], settings)
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     taken = time.process_time() - began
     W, b, c = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
     return Harmonium(W, b, c, problem.visible, problem.hidden), taken

@@ -32,9 +32,9 @@ from real_data import path
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.evaluation import gallery_plots, plots
+from herdcli.evaluation import gallery_plots, plot_list
 from herdcli.ica import filter_metrics
-from herdcli.rbm import learning, pairs
+from herdcli.rbm import pairs, parallel_fits
 
 NORMAL = ("--mask", "ellipse", "--equalize")
 SPLITS = {
@@ -105,14 +105,14 @@ def examples(work: Path, target: Path) -> Row:
         chosen = np.linspace(0, len(data.X) - 1, 20).astype(int)
         levels = np.sort(data.X[chosen].astype(float) / data.value_range[1], axis=1)
         apart = max(apart, float(np.ptp(levels, axis=0).mean()))
-        shown = plots.rows_as_images(data.X[chosen], data.image_shape) / data.value_range[1]
+        shown = plot_list.rows_as_images(data.X[chosen], data.image_shape) / data.value_range[1]
         side = 32
         frame = np.full((len(chosen), side, side), np.nan)
         top, left = ((side - length) // 2 for length in shown.shape[1:])
         frame[:, top : top + shown.shape[1], left : left + shown.shape[2]] = shown
         pictures.append(frame)
-    plots.write_figure(
-        plots.tile_images(np.concatenate(pictures), columns=10, title="normalised faces: ORL above, Yale below"), target, ".png"
+    plot_list.write_figure(
+        plot_list.tile_images(np.concatenate(pictures), columns=10, title="normalised faces: ORL above, Yale below"), target, ".png"
     )
     return {"figure": "3.4", "of": "faces", "quantity": "spread of histograms", "value": apart}
 
@@ -142,12 +142,14 @@ def parts(work: Path, target: Path) -> np.ndarray:
     rows = data.X / np.float32(data.value_range[1]) * 10
     varies = np.ptp(rows, axis=0) > 0
     settings = replace(pairs.DEFAULTS, non_negative=True, epochs=250)
-    problem = learning.LearningProblem([np.ascontiguousarray(rows[:, varies])], settings)
+    problem = parallel_fits.LearningProblem([np.ascontiguousarray(rows[:, varies])], settings)
     state = run_algorithm(pairs.PairLearning(problem))
     weights = np.zeros((settings.hidden, len(varies)))
     weights[:, varies] = state.W[0].T
     order = np.argsort(-np.sum(weights**2, axis=1), kind="stable")[:60]
-    plots.write_figure(plots.tile_images(plots.rows_as_images(weights[order], data.image_shape), signed=True, columns=12), target, ".png")
+    plot_list.write_figure(
+        plot_list.tile_images(plot_list.rows_as_images(weights[order], data.image_shape), signed=True, columns=12), target, ".png"
+    )
     return weights
 
 
@@ -220,7 +222,7 @@ def main() -> None:
     write_csv(output / "summary.csv", table)
     grey(*sorted(output.glob("3_*.png")))
     shown = [{**row, "probes": f"{row['probes']:g}"} for row in table if row["method"] != NON_NEGATIVE]
-    plots.write_figure(gallery_plots.rate_bars(shown), output / "3_9.png", ".png")
+    plot_list.write_figure(gallery_plots.rate_bars(shown), output / "3_9.png", ".png")
 
 
 if __name__ == "__main__":

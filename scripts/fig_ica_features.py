@@ -26,7 +26,7 @@ from figure_pipeline import herd, read_csv, write_csv
 from real_data import path
 
 from herdcli import artifacts
-from herdcli.evaluation import gabor, plots
+from herdcli.evaluation import gabor, plot_list
 from herdcli.evaluation.ica_plots import small_curves
 from herdcli.ica import filter_metrics, filter_spectra
 from herdcli.ica.model import ICA
@@ -111,7 +111,7 @@ def store(found: dict[str, dict[str, str]], target: Path) -> None:
 def tiles(pictures: np.ndarray, target: Path, columns: int, title: str) -> None:
     """Pictures (n, h, w), each on a scale of its own, zero mid-grey."""
     scaled_pictures = pictures / np.abs(pictures).max(axis=(1, 2), keepdims=True)
-    plots.write_figure(plots.tile_images(scaled_pictures, columns=columns, signed=True, title=title), target, ".png")
+    plot_list.write_figure(plot_list.tile_images(scaled_pictures, columns=columns, signed=True, title=title), target, ".png")
 
 
 def speech(value: ICA, results: Path) -> None:
@@ -120,11 +120,11 @@ def speech(value: ICA, results: Path) -> None:
     others = 5 + np.random.default_rng(0).choice(len(rows) - 5, 5, replace=False)
     shown = rows[[*range(5), *others]]
     shown /= np.abs(shown).max(axis=1, keepdims=True)
-    plots.write_figure(small_curves(shown, np.arange(shown.shape[1]) / 8, "ms"), results / "ica-speech-filters.png", ".png")
+    plot_list.write_figure(small_curves(shown, np.arange(shown.shape[1]) / 8, "ms"), results / "ica-speech-filters.png", ".png")
     power = filter_spectra.power_spectra(shown)
     power /= power.max(axis=1, keepdims=True)
     kilohertz = np.arange(power.shape[1]) * 8 / shown.shape[1]
-    plots.write_figure(small_curves(power, kilohertz, "kHz"), results / "ica-speech-spectra.png", ".png")
+    plot_list.write_figure(small_curves(power, kilohertz, "kHz"), results / "ica-speech-spectra.png", ".png")
 
 
 def pictures(value: ICA, target: Path) -> None:

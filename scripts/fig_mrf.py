@@ -25,7 +25,7 @@ from figure_pipeline import Row, herd, pyplot, read_csv, side_by_side, told, wri
 from real_data import path
 
 from herdcli.artifacts import load
-from herdcli.evaluation import plots
+from herdcli.evaluation import plot_list
 from herdcli.schema import Array
 
 SIZES = range(7, 12)
@@ -123,8 +123,8 @@ def examples(x: Array, folder: Path) -> None:
     rows = np.linspace(0, len(x) - 1, 40).astype(int)
     write_csv(folder / "mrf-fig6.5.csv", [{"row": int(row), "pixels": "".join(map(str, x[row]))} for row in rows])
     ink = 1 - x[rows].reshape(-1, 8, 8).astype(float)
-    plots.write_figure(
-        plots.tile_images(np.pad(ink, ((0, 0), (1, 1), (1, 1)), constant_values=1), columns=10), folder / "mrf-fig6.5.png", ".png"
+    plot_list.write_figure(
+        plot_list.tile_images(np.pad(ink, ((0, 0), (1, 1), (1, 1)), constant_values=1), columns=10), folder / "mrf-fig6.5.png", ".png"
     )
 
 

@@ -134,8 +134,8 @@ def mmd_squared(made: dict[str, np.ndarray], index: np.ndarray, weights: np.ndar
 def of_herd(rule: str, refine: int = 0, kinds: tuple[str, ...] = ("rule",)) -> Callable[[dict[str, np.ndarray], int], list[Chosen]]:
     """`herd kernel-herd` without its files: atoms of one rule, and their weights of some kinds."""
     from herdcli.algorithm import run_algorithm
-    from herdcli.quadrature import rules, selection, selection_problem
-    from herdcli.quadrature.kernels import GaussianKernel
+    from herdcli.quadrature import selection, selection_problem, sequential_rules
+    from herdcli.quadrature.kernel_functions import GaussianKernel
     from herdcli.quadrature.result_assembly import samples_artifact
     from herdcli.quadrature.targets import RowTarget
 
@@ -143,7 +143,7 @@ def of_herd(rule: str, refine: int = 0, kinds: tuple[str, ...] = ("rule",)) -> C
         X, found = made["X"], []
         group = selection_problem.SelectionGroup(RowTarget(X, np.full(len(X), 1 / len(X))), None, count)
         problem = selection_problem.SelectionProblem(
-            GaussianKernel(float(made["scale"])), (group,), selection_problem.SelectionSettings(rules.RuleSettings(rule), refine)
+            GaussianKernel(float(made["scale"])), (group,), selection_problem.SelectionSettings(sequential_rules.RuleSettings(rule), refine)
         )
         state = run_algorithm(selection.AtomSelection(problem))
         for kind in kinds:

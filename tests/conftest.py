@@ -27,7 +27,13 @@ ONCE = (
         f"ica/test_{name}"
         for name in ("amari_distance", "filter_convention", "defaults", "densities", "maximum_likelihood", "filter_metrics", "sobi")
     ),
-    *("ica/test_sparse_coding", "ica/test_whitening", "quadrature/test_given", "quadrature/test_kernels", "quadrature/test_targets"),
+    *(
+        "ica/test_sparse_coding",
+        "ica/test_whitening",
+        "quadrature/test_given",
+        "quadrature/test_kernel_functions",
+        "quadrature/test_targets",
+    ),
     *(f"markov/test_{name}" for name in ("beliefs", "bound", "circles", "exact", "formats", "frontier", "meanfield", "network")),
 )
 

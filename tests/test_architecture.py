@@ -204,7 +204,7 @@ ROUNDED_SOMEHOW = re.compile(
     r"|\w+\.(standard_normal|normal|poisson|binomial|standard_gamma))$"
 )
 KNOWN = {  # what decides nothing that is written with --exact, or is refused with it
-    "herdcli.quadrature.kernels": {"np.linalg.eigvalsh", "**="},
+    "herdcli.quadrature.kernel_functions": {"np.linalg.eigvalsh", "**="},
     "herdcli.quadrature.input_preparation": {"**"},
     "herdcli.quadrature.sobol_sequence": {"**"},  # of 2
     "herdcli.quadrature.atom_weights": {"np.log10", "np.logspace"},

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import heldout_examples, plot_style, plots
+from herdcli.evaluation import heldout_examples, plot_list, plot_style
 from herdcli.evaluation.classifier import BINS, calibration_error, heldout_predictions
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.feature_importance import column_namer, largest_positions, weight_moments
@@ -23,14 +23,14 @@ PANELS = 12
 Map = Callable[..., Any]
 
 
-def confusion(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def confusion(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """True classes against predicted ones, as shares of the true class."""
     p, y, predicted = heldout_predictions(value)
     size = p.shape[1]
     counts = np.bincount(y * size + predicted, minlength=size * size).reshape(size, size)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     height = min(8.0, 2.2 + 0.3 * size)
-    figure = plots.new_figure(height, min(plot_style.INCHES, height + 2.0))
+    figure = plot_list.new_figure(height, min(plot_style.INCHES, height + 2.0))
     axes = figure.add_subplot()
     image = axes.imshow(share, cmap="Greys", vmin=0.0, vmax=1.0)
     axes.set_xticks(range(size), value.classes, rotation=90 if max(len(name) for name in value.classes) > 3 else 0)
@@ -47,7 +47,7 @@ def confusion(value: Classifier, settings: EvaluationSettings, *, map: Map = map
     return figure
 
 
-def trace(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def trace(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The progressive error after 1, 2, 4, … examples; of a stream that drifts that of windows, with fading evidence and without.
 
     Of numbers the error is the root of the mean square.
@@ -62,7 +62,7 @@ def trace(value: Classifier, settings: EvaluationSettings, *, map: Map = map) ->
         windows = {"evidence fades": found.fading, "nothing is forgotten": found.still}
         lines |= {name: (found.examples, np.sqrt(y) if numbers else y) for name, y in windows.items()}
     title = f"half-life of {value.settings.half_life:g} examples" if value.settings.half_life else f"{value.running.examples} examples"
-    return plots.curve_plot(lines, x="examples", y=f"{what} before learning", title=title)
+    return plot_list.curve_plot(lines, x="examples", y=f"{what} before learning", title=title)
 
 
 def _row_label(value: Classifier, y: Array) -> str:
@@ -70,7 +70,7 @@ def _row_label(value: Classifier, y: Array) -> str:
     return f"{len(y)} {heldout_examples.evaluated_rows(value.holdout)[0]} rows"
 
 
-def calibration(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def calibration(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """How often rows are right against how sure the classifier was of them, in bins of equal width, with two standard errors."""
     p, y, predicted = heldout_predictions(value)
     top, right = p.max(axis=1), predicted == y
@@ -78,9 +78,9 @@ def calibration(value: Classifier, settings: EvaluationSettings, *, map: Map = m
     count = np.bincount(bins, minlength=BINS)
     filled = count > 0
     across, up = (np.bincount(bins, weights=each, minlength=BINS)[filled] / count[filled] for each in (top, right.astype(float)))
-    figure = plots.new_figure(4.6)
+    figure = plot_list.new_figure(4.6)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    plots.draw_diagonal(upper, np.array([float(across.min()), 1.0]), label="as sure as right")
+    plot_list.draw_diagonal(upper, np.array([float(across.min()), 1.0]), label="as sure as right")
     error = 2.0 * np.sqrt(across * (1.0 - across) / count[filled])
     upper.errorbar(across, up, yerr=error, fmt="o", color=plot_style.COLOURS[0], label="rows of like confidence, ±2 standard errors")
     upper.set(ylabel="share that is right", ylim=(0.0, 1.05))
@@ -93,7 +93,7 @@ def calibration(value: Classifier, settings: EvaluationSettings, *, map: Map = m
     return figure
 
 
-def precision_recall(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def precision_recall(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Precision against recall as the bar for a class is lowered: of two classes for the second, of more for those hardest to find."""
     p, y, _ = heldout_predictions(value)
     classes = [1] if p.shape[1] == 2 else range(p.shape[1])
@@ -101,11 +101,11 @@ def precision_recall(value: Classifier, settings: EvaluationSettings, *, map: Ma
     if not found:
         raise DataError(f"no held-out row is of class '{value.classes[1]}'")
     worst = sorted(found, key=lambda z: found[z][2])[:CURVES]
-    figure = plots.new_figure(4.0)
+    figure = plot_list.new_figure(4.0)
     axes = figure.add_subplot()
     for index, z in enumerate(worst):
         precision, recall, average = found[z]
-        plots.draw_curve(axes, index, recall, precision, label=f"{value.classes[z]}: {average:.3f}", drawstyle="steps-pre")
+        plot_list.draw_curve(axes, index, recall, precision, label=f"{value.classes[z]}: {average:.3f}", drawstyle="steps-pre")
     if len(found) == 1:
         axes.axhline(float(np.mean(y == worst[0])), color=plot_style.GREY, ls=":", label="by chance")
     axes.set(xlabel="recall: share of the class that is found", ylabel="precision: share of those found that are right", ylim=(0, 1.03))
@@ -125,11 +125,11 @@ def precision_recall_points(score: Array, positive: Array) -> tuple[Array, Array
     return precision, recall, float(np.diff(recall, prepend=0.0) @ precision)
 
 
-def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The largest weights by the names of their features, with two standard deviations where variances are known."""
     (mean, spread), names = weight_moments(value), column_namer(value)
     if len(mean) == 1 and len(value.classes) == 2:
-        figure = plots.new_figure(1.0 + 0.19 * min(STRONGEST, mean.shape[1]))
+        figure = plot_list.new_figure(1.0 + 0.19 * min(STRONGEST, mean.shape[1]))
         axes = figure.add_subplot()
         _draw_largest_weights(axes, mean[0], spread if spread is None else spread[0], names, STRONGEST)
         axes.set_xlabel(f"weight: left speaks for {value.classes[0]}, right for {value.classes[1]}")
@@ -137,7 +137,7 @@ def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) 
         return figure
     shown = min(PANELS, len(mean))
     lines = -(-shown // 2)
-    figure = plots.new_figure(0.4 + 1.35 * lines)
+    figure = plot_list.new_figure(0.4 + 1.35 * lines)
     for c in range(shown):
         axes = figure.add_subplot(lines, 2, c + 1)
         _draw_largest_weights(axes, mean[c], None if spread is None else spread[c], names, EACH)

@@ -6,17 +6,17 @@ import numpy as np
 
 from herdcli.algorithm import Watch
 from herdcli.errors import DataError
-from herdcli.evaluation import plots, rbm_plots
+from herdcli.evaluation import plot_list, rbm_plots
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.partition_functions import log_partitions
-from herdcli.evaluation.plots import Figure
+from herdcli.evaluation.plot_list import Figure
 from herdcli.evaluation.rbm import independent_log_likelihood
 from herdcli.numerics.row_selection import as_dense
 from herdcli.rbm.layers import DBN
 from herdcli.rbm.layerwise_learning import likelihood_bounds, reconstruct_rows, sample_states_above
-from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.log_z_estimates import LogZEstimate
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import Map, log_likelihood
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
@@ -93,4 +93,4 @@ def trace(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure
     if not errors:
         raise DataError("there is no trace: it was not learned by herd fit-rbm")
     lines = {name: (np.arange(1, len(error) + 1), error) for name, error in errors.items()}
-    return plots.curve_plot(lines, x="epoch", y="mean squared reconstruction error", title="reconstruction error of each layer")
+    return plot_list.curve_plot(lines, x="epoch", y="mean squared reconstruction error", title="reconstruction error of each layer")

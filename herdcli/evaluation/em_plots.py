@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.em.artifacts import Clusters, FactorModel, Mixture
 from herdcli.em.fitting import Made
 from herdcli.errors import DataError
-from herdcli.evaluation import plot_style, plots
+from herdcli.evaluation import plot_list, plot_style
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.schema import Array
 
@@ -21,7 +21,7 @@ ANGLES = np.linspace(0.0, 2.0 * np.pi, 121)
 DEVIATIONS = 2.0  # of an ellipse
 
 
-def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """Held-out rows over the two axes that most of the variance between and within the components lies along, a colour for each cluster.
 
     Ellipses are components at two standard deviations; crosses are means, their size by the weight.
@@ -29,13 +29,13 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ca
     mean, covariance, weight = _component_gaussians(value)
     X = _plotted_rows(value)
     axes, centre = _model_axes(mean, covariance, weight, X)
-    figure = plots.new_figure(5.2)
+    figure = plot_list.new_figure(5.2)
     panel = figure.add_subplot()
     cluster = value.clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1)
     flat = (np.where(np.isnan(X), centre, X) - centre) @ axes
     for k in range(len(mean)):
         own, colour = flat[cluster == k], plot_style.colour(k)
-        plots.draw_points(panel, own[:, 0], own[:, 1], k, of=len(X))
+        plot_list.draw_points(panel, own[:, 0], own[:, 1], k, of=len(X))
         at = (mean[k] - centre) @ axes
         panel.plot(*at, "+", ms=6 + 10 * weight[k], mew=1.5, color=plot_style.INK)
         if covariance is not None:
@@ -79,20 +79,20 @@ def _model_axes(mean: Array, covariance: Array | None, weight: Array, X: Array) 
     return vectors * np.where(signs == 0, 1.0, signs), centre
 
 
-def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """A matrix with a column for each factor; of many columns a curve for each of the first factors."""
     C = value.loading
     if len(C) > FEW_COLUMNS:
-        figure = plots.new_figure(3.2)
+        figure = plot_list.new_figure(3.2)
         panel = figure.add_subplot()
         for k in range(min(CURVES, C.shape[1])):
-            plots.draw_curve(panel, k, np.arange(len(C)), C[:, k], label=str(k + 1), lw=1)
+            plot_list.draw_curve(panel, k, np.arange(len(C)), C[:, k], label=str(k + 1), lw=1)
         panel.legend(ncols=2, title="factor")
         panel.set_xlabel("column")
         panel.set_ylabel("loading")
         panel.set_title(f"loadings of {value.model}: what each factor adds to {len(C)} columns")
         return figure
-    figure = plots.new_figure(1.0 + 0.22 * len(C))
+    figure = plot_list.new_figure(1.0 + 0.22 * len(C))
     panel = figure.add_subplot()
     most = float(np.abs(C).max()) or 1.0
     image = panel.imshow(C, cmap=plot_style.DIVERGING, vmin=-most, vmax=most, aspect="auto")
@@ -105,11 +105,11 @@ def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[
     return figure
 
 
-def ledger(value: Made, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def ledger(value: Made, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The free energy at each half-step, and what it is above minus the log-likelihood: the divergence that the next E step closes."""
     book = value.ledger
     steps = np.arange(len(book.free_energy)) / 2.0
-    figure = plots.new_figure(4.2)
+    figure = plot_list.new_figure(4.2)
     upper, lower = figure.subplots(2, 1, sharex=True)
     upper.plot(steps, book.free_energy, "-", lw=1.2, label="free energy")
     upper.plot(steps, book.free_energy - book.kl, "--", lw=1, color=plot_style.COLOURS[1], label="free energy − KL")
@@ -121,5 +121,5 @@ def ledger(value: Made, settings: EvaluationSettings, *, map: Callable[..., Any]
     lower.set_yscale("log" if np.isfinite(shown).any() else "linear")
     lower.set_ylabel("KL after an M step")
     lower.set_xlabel("iteration")
-    plots.use_integer_ticks(lower)
+    plot_list.use_integer_ticks(lower)
     return figure

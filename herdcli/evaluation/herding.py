@@ -16,7 +16,7 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.herding import sample_entropy
 from herdcli.herding.model import Herding
 from herdcli.numerics.scores import Scores
-from herdcli.rbm.likelihood import Map
+from herdcli.rbm.row_likelihood import Map
 from herdcli.splits import TRAIN
 
 COLUMNS = (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import plot_style, plots
+from herdcli.evaluation import plot_list, plot_style
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.herding import expected_random_gap
 from herdcli.herding.model import Herding
@@ -19,7 +19,7 @@ TILES = 100
 Map = Callable[..., Any]
 
 
-def rates(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def rates(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Means of features over the pseudo-samples against the rates that drove the weights; on the line they are the same."""
     scale = value.rates.scale[:, None]
     parts = {"visible units": (value.rates.visible / scale, value.moments.visible / value.iterations)}
@@ -31,7 +31,7 @@ def rates(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> pl
     shown = {name: (_thin_evenly(drove), _thin_evenly(reached)) for name, (drove, reached) in parts.items()}
     gap = max(float(np.abs(drove - reached).max()) for drove, reached in parts.values())
     title = f"moments of {value.iterations} pseudo-samples beside the rates: at most {gap:.2g} apart"
-    return plots.scatter_plot(shown, x="rate", y="mean over the pseudo-samples", title=title, same="as driven")
+    return plot_list.scatter_plot(shown, x="rate", y="mean over the pseudo-samples", title=title, same="as driven")
 
 
 def _thin_evenly(values: Array) -> Array:
@@ -40,7 +40,7 @@ def _thin_evenly(values: Array) -> Array:
     return flat[:: -(-len(flat) // MOST_PAIRS)]
 
 
-def gap(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def gap(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """How far the moments are from the rates after each iteration, beside 1/t and what independent draws would leave.
 
     The moments of t pseudo-samples are off by (w_0 − w_t)/t (Prop. 1), so ‖w_t‖/t is that distance but for where the weights began.
@@ -48,10 +48,10 @@ def gap(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plot
     norm = value.weight_norm
     t = np.unique(np.round(np.geomspace(1, len(norm), 120)).astype(int))
     names = value.classes if value.classes and len(value.classes) == value.count else [f"run {c + 1}" for c in range(value.count)]
-    figure = plots.new_figure(3.8)
+    figure = plot_list.new_figure(3.8)
     axes = figure.add_subplot()
     for c in range(value.count):
-        plots.draw_curve(axes, c, t, norm[t - 1, c] / t, label="‖w‖ / t, the moments' distance" if value.count == 1 else names[c])
+        plot_list.draw_curve(axes, c, t, norm[t - 1, c] / t, label="‖w‖ / t, the moments' distance" if value.count == 1 else names[c])
     last = float(np.median(norm[-1])) / len(norm)
     axes.plot(t, last * len(norm) / t, color=plot_style.INK, lw=0.8, ls=":", label="1 / t: herding")
     axes.plot(t, last * np.sqrt(len(norm) / t), color=plot_style.GREY, lw=0.8, ls="--", label="1 / √t: independent draws")
@@ -67,7 +67,7 @@ def gap(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plot
     return figure
 
 
-def samples(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def samples(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The last kept pseudo-samples as pictures, those of each run in rows of their own; of real rows how often each was taken."""
     if not value.states.shape[1]:
         raise DataError("no pseudo-samples were kept", hint="herd herd --keep 100")
@@ -78,7 +78,7 @@ def samples(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> 
     shape = value.image_shape
     runs = "" if value.count == 1 else f" of each of {value.count} runs"
     title = f"the last {len(kept[0])} pseudo-samples{runs}" + ("" if shape is not None else ", a line for each")
-    return plots.tile_images(plots.rows_as_images(np.concatenate(kept).astype(np.float64), shape), columns=10, title=title)
+    return plot_list.tile_images(plot_list.rows_as_images(np.concatenate(kept).astype(np.float64), shape), columns=10, title=title)
 
 
 def _restore_pruned_units(value: Herding, x: Array) -> Array:
@@ -91,12 +91,12 @@ def _restore_pruned_units(value: Herding, x: Array) -> Array:
     return found
 
 
-def _visit_plot(value: Herding) -> plots.Figure:
-    figure = plots.new_figure(3.2)
+def _visit_plot(value: Herding) -> plot_list.Figure:
+    figure = plot_list.new_figure(3.2)
     axes = figure.add_subplot()
     for c in range(value.count):
         counts = np.sort(np.bincount(value.kept(c)[0][:, 0]))[::-1]
-        plots.draw_curve(axes, c, np.arange(1, len(counts) + 1), counts, label=value.classes[c] if value.classes else f"run {c + 1}")
+        plot_list.draw_curve(axes, c, np.arange(1, len(counts) + 1), counts, label=value.classes[c] if value.classes else f"run {c + 1}")
     axes.set(xlabel="rows, those taken most often first", ylabel="times taken")
     axes.set_title(f"how often each row is among the {value.states.shape[1]} kept pseudo-samples")
     if value.count > 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.em.hmm_artifacts import MarkovChain
 from herdcli.em.sequences import select_sequences
-from herdcli.evaluation import em_plots, plot_style, plots
+from herdcli.evaluation import em_plots, plot_list, plot_style
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.schema import Array
 
@@ -19,10 +19,10 @@ CELLS = 8  # states up to which probabilities are written into the matrix
 LEGIBLE = 0.005  # a probability below it is not written
 
 
-def transitions(value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def transitions(value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The matrix of transitions; the first held-out sequence under it, its likeliest states as colours and their probabilities."""
     shown = _longest_heldout_sequence(value)
-    figure = plots.new_figure(3.4 if shown is None else 6.4)
+    figure = plot_list.new_figure(3.4 if shown is None else 6.4)
     if shown is None:
         _draw_transitions(figure, figure.add_subplot(), value)
         return figure
@@ -35,7 +35,7 @@ def transitions(value: MarkovChain, settings: EvaluationSettings, *, map: Callab
     steps = np.arange(len(p))
     states.stackplot(steps, p.T, colors=[_state_colour(k, value) for k in range(value.states)], linewidth=0)
     states.set_ylim(0, 1)
-    plots.use_integer_ticks(states)
+    plot_list.use_integer_ticks(states)
     states.set_ylabel("p(state | all)")
     states.set_xlabel(f"step of sequence {name}" if name else "step")
     states.set_xlim(0, max(1, len(p) - 1))
@@ -51,7 +51,7 @@ def _state_colour(k: int, value: MarkovChain) -> Any:
     return colormaps[plot_style.SHADES]((k + 0.5) / value.states)
 
 
-def _draw_transitions(figure: plots.Figure, panel: Any, value: MarkovChain) -> None:
+def _draw_transitions(figure: plot_list.Figure, panel: Any, value: MarkovChain) -> None:
     image = panel.imshow(value.transition, cmap="Greys", vmin=0.0, vmax=1.0)
     names = _state_names(value)
     panel.set_xticks(range(value.states), names)
@@ -107,7 +107,7 @@ def _draw_columns(panel: Any, X: Array, path: Array, value: MarkovChain) -> None
             lw=0.9,
             ls=plot_style.line(number),
             color=plot_style.INK,
-            label=plots.legend_label(names[j]) if names else f"x{j}",
+            label=plot_list.legend_label(names[j]) if names else f"x{j}",
             **steps_or_not,
         )
     if X.shape[1] > 1:
@@ -116,6 +116,6 @@ def _draw_columns(panel: Any, X: Array, path: Array, value: MarkovChain) -> None
     panel.tick_params(labelbottom=False)
 
 
-def ledger(value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def ledger(value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The free energy at each half-step, and the divergence that the next E step closes."""
     return em_plots.ledger(value, settings, map=map)  # type: ignore[arg-type]  # all of these models keep one

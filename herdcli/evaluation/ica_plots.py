@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import gabor, plot_style, plots
+from herdcli.evaluation import gabor, plot_list, plot_style
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.ica import GOOD_FIT, image_shape
 from herdcli.ica import filter_spectra as signals
@@ -26,19 +26,19 @@ CROSS = 1 / 16  # the arms of a cross, of the bandwidth
 WIDEST = 3.0  # points, of a bar
 
 
-def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """Pictures, those of a topography on its map; of signals the twenty filters of largest power; of few channels the unmixing matrix."""
     rows = _normalise_rows(value.whitening.rotated(value.J))
     shape = image_shape(value)
     if shape is not None:
-        return plots.tile_images(
+        return plot_list.tile_images(
             rows.reshape(-1, *shape),
             columns=_topography_width(value),
             signed=True,
             title="filters in the whitened domain, each on its own scale",
         )
     if rows.shape[1] < FEW_COLUMNS:
-        return plots.tile_images(
+        return plot_list.tile_images(
             _normalise_rows(value.unmixing)[None],
             signed=True,
             title="unmixing matrix, a line for each output",
@@ -52,21 +52,21 @@ def _topography_width(value: ICA) -> int | None:
     return None if value.grid is None else int(value.grid[1])
 
 
-def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """Power over frequency: of pictures in both directions, frequency 0 in the middle."""
     rows = value.whitening.rotated(value.J)
     shape = image_shape(value)
     if shape is not None:
         power = np.abs(np.fft.fftshift(np.fft.fft2(rows.reshape(-1, *shape)), axes=(1, 2)))
         shown = power / power.max(axis=(1, 2), keepdims=True)
-        return plots.tile_images(shown, columns=_topography_width(value), title="amplitude spectra of the filters")
+        return plot_list.tile_images(shown, columns=_topography_width(value), title="amplitude spectra of the filters")
     power = signals.power_spectra(rows[:CURVES])
     return small_curves(
         _normalise_rows(power), np.arange(power.shape[1]) / rows.shape[1], "cycles per sample", "power spectra of the filters"
     )
 
 
-def gabors(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def gabors(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """Filters, and to the right of each the Gabor function fitted to it; the best fit first."""
     rows, found = _fit_gabors(value, map)
     r2 = found.r2
@@ -75,10 +75,12 @@ def gabors(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] 
     height, width = rows.shape[1:]
     pairs = np.stack([rows, gabor.gabor_images(found, height, width)], axis=1)[shown].reshape(-1, height * width)
     title = f"filters and Gabor functions, from the best fit to the worst: r² ≥ {GOOD_FIT:g} for {100 * np.mean(r2 >= GOOD_FIT):.0f} %"
-    return plots.tile_images(_normalise_rows(pairs).reshape(-1, height, width), columns=min(16, 2 * len(shown)), signed=True, title=title)
+    return plot_list.tile_images(
+        _normalise_rows(pairs).reshape(-1, height, width), columns=min(16, 2 * len(shown)), signed=True, title=title
+    )
 
 
-def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """Where the filters are, and at what frequencies: of pictures by their Gabor functions, of signals over time and frequency.
 
     Source: Teh (2003), fig. 4.10 and 4.11 (pictures), 4.8 (signals).
@@ -87,7 +89,7 @@ def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] 
         return _time_frequency_plot(value.whitening.rotated(value.J))
     rows, found = _fit_gabors(value, map)
     good = found.r2 >= GOOD_FIT
-    figure = plots.new_figure(3.6)
+    figure = plot_list.new_figure(3.6)
     space, frequency = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2)
     _draw_bars(space, found, good, rows.shape[1:])
     _draw_crosses(frequency, found, good)
@@ -95,10 +97,10 @@ def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] 
     return figure
 
 
-def small_curves(rows: Array, across: Array, x: str, title: str = "") -> plots.Figure:
+def small_curves(rows: Array, across: Array, x: str, title: str = "") -> plot_list.Figure:
     """Each row as a curve of its own, five side by side."""
     lines = -(-len(rows) // 5)
-    figure = plots.new_figure(0.4 + 0.9 * lines)
+    figure = plot_list.new_figure(0.4 + 0.9 * lines)
     if title:
         figure.suptitle(title)
     for index, row in enumerate(rows):
@@ -160,9 +162,9 @@ def _draw_crosses(axes: Any, found: gabor.GaborParameters, good: Array) -> None:
     axes.set_title("cycles per pixel across the bars")
 
 
-def _time_frequency_plot(rows: Array) -> plots.Figure:
+def _time_frequency_plot(rows: Array) -> plot_list.Figure:
     plane = signals.time_frequency_power(rows)
-    figure = plots.new_figure(4.0)
+    figure = plot_list.new_figure(4.0)
     axes = figure.add_subplot()
     shown = axes.imshow(plane, origin="lower", aspect="auto", cmap="gray", extent=(0, rows.shape[1], 0, 0.5), interpolation="none")
     axes.set(xlabel="sample", ylabel="cycles per sample", title="power of the filters over time and frequency")

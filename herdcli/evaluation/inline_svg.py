@@ -25,7 +25,7 @@ def css_variables(dark: bool) -> str:
 
 
 def inline_svg(svg: str, name: str, title: str) -> str:
-    """A picture of `plots.write_figure(…, page=True)` for a page: no header, names of its own, shorter numbers, colours by CSS
+    """A picture of `plot_list.write_figure(…, page=True)` for a page: no header, names of its own, shorter numbers, colours by CSS
     variables."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)

@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.em.kalman import filter_sequences, smooth_sequences
 from herdcli.em.lds_artifacts import LinearDynamics, one_step_predictions, standard_deviations
 from herdcli.errors import DataError
-from herdcli.evaluation import plot_style, plots
+from herdcli.evaluation import plot_list, plot_style
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 
 MOST_STEPS = 200
@@ -18,7 +18,7 @@ MOST_PANELS = 4
 BAND = 2.0  # standard deviations
 
 
-def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The first held-out sequence: its first columns beside what the rows before each said, and below them the states, filtered and
     smoothed, with bands of two standard deviations."""
     held = next(iter(value.held_out()), None)
@@ -30,7 +30,7 @@ def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Callable
     found = filter_sequences(p, Y, offsets, U)
     after = smooth_sequences(p, found, offsets)
     outputs, count = min(2, value.columns), min(MOST_PANELS, value.states)
-    figure = plots.new_figure(1.0 + 1.35 * (outputs + count))
+    figure = plot_list.new_figure(1.0 + 1.35 * (outputs + count))
     panels = figure.subplots(outputs + count, 1, sharex=True, squeeze=False)[:, 0]
     names = value.known.feature_names if value.known is not None else None
     expected, t = one_step_predictions(p, found), np.arange(len(Y))
@@ -57,6 +57,6 @@ def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Callable
     for panel in (panels[0], panels[outputs]):
         panel.legend(ncols=2, loc="upper right")
     panels[-1].set_xlabel("step")
-    plots.use_integer_ticks(panels[-1])
+    plot_list.use_integer_ticks(panels[-1])
     panels[0].set_title(f"a held-out sequence and {value.states} hidden state{'s' * (value.states != 1)}; bands of two standard deviations")
     return figure

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import plot_style, plots
+from herdcli.evaluation import plot_list, plot_style
 from herdcli.evaluation.beliefs import BeliefsWithReference
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.graph_layout import detect_lattice, layout_nodes
@@ -25,7 +25,7 @@ Map = Callable[..., Any]
 Marginals = Sequence[Array]
 
 
-def graph(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def graph(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The variables of a network and its factors as a graph, or a lattice, coloured by exact marginals where these are to be had."""
     network = value.network if isinstance(value, NetworkWithReference) else value
     found = fit_summary.calibrate_network(network, QUICK)
@@ -42,7 +42,7 @@ def graph(value: Network | NetworkWithReference, settings: EvaluationSettings, *
     return _draw_marginals(node_marginals(network, found), scopes, shape, names, "exact marginals")
 
 
-def marginals(value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def marginals(value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Variables and cliques of beliefs as a graph, or a lattice, coloured by the marginals."""
     found = value.beliefs if isinstance(value, BeliefsWithReference) else value
     scopes = [tuple(part.tolist()) for part in np.split(found.clique_scope, found.clique_scope_offset[1:-1])]
@@ -54,7 +54,7 @@ def factor_edges(scopes: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
     return sorted({(min(i, j), max(i, j)) for scope in scopes for a, i in enumerate(scope) for j in scope[a + 1 :]})
 
 
-def _draw_marginals(found: Marginals, scopes: list[tuple[int, ...]], shape: Any, names: list[str] | None, what: str) -> plots.Figure:
+def _draw_marginals(found: Marginals, scopes: list[tuple[int, ...]], shape: Any, names: list[str] | None, what: str) -> plot_list.Figure:
     # of two states the probability of the second; of more the mean of the states' numbers, as a share of the last
     level = np.array([p @ np.arange(len(p)) / max(1, len(p) - 1) for p in found])
     two = all(len(p) <= 2 for p in found)
@@ -72,7 +72,7 @@ def _draw_marginals(found: Marginals, scopes: list[tuple[int, ...]], shape: Any,
 def _draw_levels(
     level: Array, what: str, scopes: list[tuple[int, ...]], shape: tuple[int, int] | None, names: list[str] | None,
     limits: tuple[float, float], scale: str = "neighbours",
-) -> plots.Figure:  # fmt: skip
+) -> plot_list.Figure:  # fmt: skip
     """One number a variable: on a lattice as a picture, in a graph as colours, of very many as a picture of lines in order."""
     edges = factor_edges(scopes)
     found = detect_lattice(len(level), edges)
@@ -91,7 +91,7 @@ def _draw_levels(
         if shape is None
         else np.stack([np.arange(len(level)) % shape[1], -(np.arange(len(level)) // shape[1])], axis=1)
     )
-    figure = plots.new_figure(4.8)
+    figure = plot_list.new_figure(4.8)
     axes = figure.add_subplot()
     from matplotlib.collections import LineCollection
 
@@ -115,8 +115,8 @@ def _draw_levels(
     return figure
 
 
-def _draw_lattice(level: Array, title: str, limits: tuple[float, float], scale: str, x: str, y: str) -> plots.Figure:
-    figure = plots.new_figure(float(np.clip(0.9 + 4.8 * level.shape[0] / level.shape[1], 2.2, 6.0)))
+def _draw_lattice(level: Array, title: str, limits: tuple[float, float], scale: str, x: str, y: str) -> plot_list.Figure:
+    figure = plot_list.new_figure(float(np.clip(0.9 + 4.8 * level.shape[0] / level.shape[1], 2.2, 6.0)))
     axes = figure.add_subplot()
     image = axes.imshow(level, cmap=plot_style.SHADES, vmin=limits[0], vmax=limits[1])
     axes.set(xlabel=x, ylabel=y)
@@ -126,7 +126,7 @@ def _draw_lattice(level: Array, title: str, limits: tuple[float, float], scale: 
     return figure
 
 
-def trace(value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def trace(value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The residual of each iteration, and the free energy where it was computed."""
     found = value.beliefs if isinstance(value, BeliefsWithReference) else value
     residual, energy = found.trace.residual, found.trace.free_energy
@@ -137,7 +137,7 @@ def trace(value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *
     return _residual_plot(residual, energy if with_energy else None, f"{found.algorithm} {ended} in {found.iterations} iterations")
 
 
-def learning(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def learning(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The residual of each iteration of a learned network."""
     fit = _require_fit(value)
     if not len(fit.residual_trace):
@@ -146,22 +146,22 @@ def learning(value: Network | NetworkWithReference, settings: EvaluationSettings
     return _residual_plot(fit.residual_trace, None, f"{fit.algorithm} {ended} in {fit.iterations} iterations")
 
 
-def _residual_plot(residual: Array, energy: Array | None, title: str) -> plots.Figure:
-    figure = plots.new_figure(3.2 if energy is None else 4.6)
+def _residual_plot(residual: Array, energy: Array | None, title: str) -> plot_list.Figure:
+    figure = plot_list.new_figure(3.2 if energy is None else 4.6)
     panels = np.ravel(figure.subplots(1 if energy is None else 2, 1, sharex=True))
     steps = np.arange(1, len(residual) + 1)
     shown = np.where(residual > 0, residual, np.nan)
-    plots.draw_curve(panels[0], 0, steps, shown)
+    plot_list.draw_curve(panels[0], 0, steps, shown)
     panels[0].set_yscale("log" if np.isfinite(shown).any() else "linear")
     panels[0].set_ylabel("residual")
     panels[0].set_title(title)
     if energy is not None:
-        plots.draw_curve(panels[1], 1, np.arange(1, len(energy) + 1), energy)
+        plot_list.draw_curve(panels[1], 1, np.arange(1, len(energy) + 1), energy)
         panels[1].set_ylabel("free energy, nats")
     for panel in panels:
         panel.grid()
     panels[-1].set_xlabel("iteration")
-    plots.use_integer_ticks(panels[-1])
+    plot_list.use_integer_ticks(panels[-1])
     return figure
 
 
@@ -172,7 +172,7 @@ def _require_fit(value: Network | NetworkWithReference) -> Any:
     return network.fit
 
 
-def given(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def given(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The marginals of a learned network against those that it was given."""
     network, fit = value.network if isinstance(value, NetworkWithReference) else value, _require_fit(value)
     targets = fit.targets(network.cardinality)
@@ -185,7 +185,7 @@ def given(value: Network | NetworkWithReference, settings: EvaluationSettings, *
 
 def reference(
     value: Beliefs | BeliefsWithReference | Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map
-) -> plots.Figure:
+) -> plot_list.Figure:
     """Marginals against those of --reference."""
     if isinstance(value, BeliefsWithReference):
         own = value.beliefs.marginals()
@@ -199,11 +199,11 @@ def reference(
     return _scatter_marginals(theirs, own, "reference", "marginals of the network beside the reference's")
 
 
-def _scatter_marginals(known: Sequence[Array], found: Sequence[Array], name: str, title: str) -> plots.Figure:
+def _scatter_marginals(known: Sequence[Array], found: Sequence[Array], name: str, title: str) -> plot_list.Figure:
     if [p.size for p in known] != [p.size for p in found]:
         raise DataError("the reference has other variables, or other numbers of states")
     across, up = (np.concatenate([np.ravel(p) for p in each]) for each in (known, found))
     largest = float(np.abs(across - up).max())
-    return plots.scatter_plot(
+    return plot_list.scatter_plot(
         {"a probability": (across, up)}, x=name, y="found", title=f"{title}: at most {largest:.2g} apart", same="the same"
     )

@@ -11,11 +11,11 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.rbm import annealed_importance
 from herdcli.rbm.annealed_importance import Annealing
 from herdcli.rbm.enumeration import is_enumerable, log_partition_exact
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.log_z_estimates import LogZEstimate, single_run_estimate
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import require_proper
 from herdcli.rbm.repeated_annealing import AIS_TEMPERATURES, MOST_TEMPERATURES, annealing_starts, repeated_annealing
+from herdcli.rbm.row_likelihood import Map
 from herdcli.schema import Array
 
 Ways = dict[str, dict[int, LogZEstimate]]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import heldout_examples, plot_style, plots
+from herdcli.evaluation import heldout_examples, plot_list, plot_style
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.feature_importance import column_namer, largest_positions, weight_moments
 from herdcli.evaluation.score_collection import CollectedColumns
@@ -92,13 +92,13 @@ def heldout_predictions(value: Predictor) -> tuple[Array, Array, Array]:
     return rows.y[chosen], rows.score[chosen, 0], predictive_deviations(value, rows.variance[chosen])
 
 
-def predicted(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def predicted(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Outcomes against predictions, with a line where they are equal."""
     y, m, _ = heldout_predictions(value)
-    figure = plots.new_figure(4.0)
+    figure = plot_list.new_figure(4.0)
     axes = figure.add_subplot()
     axes.plot(m, y, ".", markersize=3, color=plot_style.COLOURS[0])
-    plots.draw_diagonal(axes, np.concatenate([y, m]), label="as predicted")
+    plot_list.draw_diagonal(axes, np.concatenate([y, m]), label="as predicted")
     row = metrics(value, None)
     axes.set(xlabel="predicted", ylabel="outcome")
     axes.set_title(f"{row['rows']} {row['judged_on']} rows: root mean square error {row['rmse']:.3g}, of the mean {row['rmse_mean']:.3g}")
@@ -107,11 +107,11 @@ def predicted(value: Predictor, settings: EvaluationSettings, *, map: Map = map)
     return figure
 
 
-def weights(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def weights(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The strongest weights by name, with two standard deviations."""
     mean, deviation = weight_moments(value)
     strongest, name = largest_positions(mean[0], STRONGEST), column_namer(value)
-    figure = plots.new_figure(1.2 + 0.2 * max(4, len(strongest)))
+    figure = plot_list.new_figure(1.2 + 0.2 * max(4, len(strongest)))
     axes = figure.add_subplot()
     place = np.arange(len(strongest))
     error = None if deviation is None else 2.0 * value.scale * deviation[0, strongest]

@@ -20,8 +20,8 @@ from herdcli.rbm import annealed_importance
 from herdcli.rbm.enumeration import log2_states, log_partition_exact
 from herdcli.rbm.feature_transform import free_energies
 from herdcli.rbm.layers import DBN
-from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import RBM, Harmonium
+from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.units import unit_family
 from herdcli.splits import TEST, VALID
 

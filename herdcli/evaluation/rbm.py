@@ -28,10 +28,10 @@ from herdcli.rbm.annealed_importance import BACK_TEMPERATURES, conservative_shif
 from herdcli.rbm.classification_rbm import log_posterior
 from herdcli.rbm.feature_transform import free_energies
 from herdcli.rbm.length_annealing import annealed_partitions, log_partitions_by_length
-from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.log_z_estimates import AGREED, STUDENT, LogZEstimate
 from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.rbm.repeated_annealing import MOST_TEMPERATURES
+from herdcli.rbm.row_likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.units import unit_family
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID

@@ -8,13 +8,13 @@ import numpy as np
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.evaluation import plots
+from herdcli.evaluation import plot_list
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.numerics.row_selection import as_dense
+from herdcli.rbm.gibbs_samples import BlockGibbsSampling, SamplingProblem
 from herdcli.rbm.independent_sampling import IndependentSampling, enumeration_parts
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
-from herdcli.rbm.sampling import BlockGibbsSampling, SamplingProblem
+from herdcli.rbm.row_likelihood import Map
 from herdcli.schema import Array
 from herdcli.splits import TEST
 
@@ -22,15 +22,15 @@ PAIRS = 48
 SAMPLES, BURN_IN = 100, 1000
 
 
-def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The weights of every hidden unit as a picture; models of classes one after the other."""
     weights = np.concatenate([W[: value.columns].T for W in value.W])
-    return plots.tile_images(
-        plots.rows_as_images(weights, value.image_shape), signed=True, title=f"weights of {len(weights)} hidden units", scale="weight"
+    return plot_list.tile_images(
+        plot_list.rows_as_images(weights, value.image_shape), signed=True, title=f"weights of {len(weights)} hidden units", scale="weight"
     )
 
 
-def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Test rows beside what one step up and down by means makes of them, each by its own class's model."""
     models = value.harmoniums()
 
@@ -41,7 +41,7 @@ def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map)
     return draw_beside(value, by_owner)
 
 
-def draw_beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plots.Figure:
+def draw_beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plot_list.Figure:
     """Test rows from all over the set, and to the right of each what `reconstruct` makes of (rows, index of their models)."""
     if value.holdout is None or not (value.holdout.split == TEST).any():
         raise DataError("there are no test rows to reconstruct")
@@ -51,10 +51,10 @@ def draw_beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plo
     owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
     pairs = value.restored(np.stack([rows, reconstruct(rows, owner)], axis=1).reshape(len(rows) * 2, -1))
     title = "test rows and their reconstructions"
-    return plots.tile_images(plots.rows_as_images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
+    return plot_list.tile_images(plot_list.rows_as_images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
 
 
-def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Means of the visible units in 100 rows drawn as `herd sample` draws them; models of classes ten rows each."""
     each = SAMPLES if value.count == 1 else 10
     return draw_samples(value.harmoniums(), (), each, value, settings, map)
@@ -62,18 +62,18 @@ def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot
 
 def draw_samples(
     models: list[Harmonium], below: tuple[Harmonium, ...], each: int, lowest: RBM, settings: EvaluationSettings, map: Map
-) -> plots.Figure:
+) -> plot_list.Figure:
     """So many rows drawn from each model, carried down through the models below, as means of the lowest layer."""
     problem = SamplingProblem(tuple(models), each, burn_in=BURN_IN, means=True, seed=settings.seed, below=below)
     parts = enumeration_parts(problem)
     found = run_algorithm(BlockGibbsSampling(problem, map)) if parts is None else run_algorithm(IndependentSampling(problem, parts, map))
     how = "independent rows" if parts is not None else f"Gibbs chains after {BURN_IN} sweeps"
-    return plots.tile_images(
-        plots.rows_as_images(lowest.restored(np.concatenate(found.rows)), lowest.image_shape), columns=10, title=f"means of {how}"
+    return plot_list.tile_images(
+        plot_list.rows_as_images(lowest.restored(np.concatenate(found.rows)), lowest.image_shape), columns=10, title=f"means of {how}"
     )
 
 
-def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Reconstruction error of every epoch, one curve for each model."""
     if value.trace is None:
         raise DataError("there is no trace: it was not learned by herd fit-rbm")
@@ -84,10 +84,10 @@ def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.
     title = f"reconstruction error over {len(errors)} epochs" + (
         "" if value.count == 1 else f", one curve for each of {value.count} classes"
     )
-    return plots.curve_plot(lines, x="epoch", y="mean squared reconstruction error", title=title)
+    return plot_list.curve_plot(lines, x="epoch", y="mean squared reconstruction error", title=title)
 
 
-def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Log-likelihood of validation rows along the epochs, one curve for each model; of a single model its pseudo-likelihood too."""
     found = value.trace
     if found is None or found.validated is None or found.log_likelihood is None or found.pseudo_likelihood is None:
@@ -96,19 +96,19 @@ def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> p
     lines = {name: (found.validated, found.log_likelihood[:, m]) for m, name in enumerate(labels)}
     if value.count == 1 and np.isfinite(found.pseudo_likelihood).any():
         lines["pseudo-likelihood"] = (found.validated, found.pseudo_likelihood[:, 0])
-    return plots.curve_plot(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows as learning goes on")
+    return plot_list.curve_plot(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows as learning goes on")
 
 
-def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The share of validation rows whose class or label was told wrongly, along the epochs."""
     found = value.trace
     if found is None or found.validated is None or found.error is None:
         raise DataError("there is no trace of errors: fit-rbm --validate-every 1 with --per-class or --labels keeps one")
     lines = {"error": (found.validated, 100.0 * found.error)}
-    return plots.curve_plot(lines, x="epoch", y="% of validation rows", title="validation rows told wrongly as learning goes on")
+    return plot_list.curve_plot(lines, x="epoch", y="% of validation rows", title="validation rows told wrongly as learning goes on")
 
 
-def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Log-likelihoods by the log Z that was kept along the updates: of training and validation rows, or a curve for each class."""
     found = value.trace
     if found is None or found.tracked_training is None or found.tracked_validation is None:
@@ -121,4 +121,4 @@ def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot
         columns = {name: shown[:, m] for m, name in enumerate(labels)}
     lines = {name: (np.flatnonzero(np.isfinite(column)) + 1, column[np.isfinite(column)]) for name, column in columns.items()}
     y = "nats a row" if value.count == 1 else f"nats a {'training' if held is None else 'validation'} row"
-    return plots.curve_plot(lines, x="epoch", y=y, title="log-likelihood as it was kept along the updates")
+    return plot_list.curve_plot(lines, x="epoch", y=y, title="log-likelihood as it was kept along the updates")

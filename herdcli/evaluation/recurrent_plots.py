@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import plot_style, plots
+from herdcli.evaluation import plot_list, plot_style
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.rbm.recurrent.artifacts import RecurrentRBM
 from herdcli.rbm.recurrent.exact_sums import Map
@@ -15,27 +15,27 @@ from herdcli.rbm.recurrent.model import SequenceHistory
 MOST_STEPS, MOST_COLUMNS = 200, 4
 
 
-def filters(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def filters(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The weights of every hidden unit as a picture."""
-    return plots.tile_images(
-        plots.rows_as_images(value.parameters.W.T, value.image_shape), signed=True, title="weights of the hidden units", scale="weight"
+    return plot_list.tile_images(
+        plot_list.rows_as_images(value.parameters.W.T, value.image_shape), signed=True, title="weights of the hidden units", scale="weight"
     )
 
 
-def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The figure of held-out sequences along the epochs; without it the reconstruction error."""
     found = value.trace
     if found is None:
         raise DataError("there is no trace: it was not learned by herd fit-rbm")
     if found.validated is None or found.valid is None:
         epochs = np.arange(1, len(found.reconstruction) + 1)
-        return plots.curve_plot(
+        return plot_list.curve_plot(
             {"": (epochs, found.reconstruction)},
             x="epoch",
             y="mean squared reconstruction error",
             title="reconstruction error over the epochs",
         )
-    return plots.curve_plot(
+    return plot_list.curve_plot(
         {"held out": (found.validated, found.valid)},
         x="epoch",
         y="figure of split 1, the higher the better",
@@ -43,7 +43,7 @@ def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) 
     )
 
 
-def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The first held-out sequence, what each row was expected to be by those before it, and the hidden means, all over time."""
     held = value.held_out()
     if held is None:
@@ -60,10 +60,10 @@ def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = m
     )
 
 
-def _draw_as_image(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: np.ndarray) -> plots.Figure:
+def _draw_as_image(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: np.ndarray) -> plot_list.Figure:
     """Rows as columns of grey, of units with a range."""
     shown = {"seen": value.restored(v), "expected one step ahead": value.restored(expected), "hidden means": r}
-    figure = plots.new_figure(6.0)
+    figure = plot_list.new_figure(6.0)
     panels = figure.subplots(3, 1, sharex=True)
     for panel, (name, rows) in zip(panels, shown.items(), strict=True):
         panel.imshow(np.asarray(rows, dtype=np.float64).T, aspect="auto", cmap="gray_r", interpolation="none")
@@ -71,15 +71,15 @@ def _draw_as_image(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: 
         panel.set_ylabel("unit" if rows is r else "column")
         panel.locator_params(integer=True)
     panels[-1].set_xlabel("step")
-    plots.use_integer_ticks(panels[-1])
+    plot_list.use_integer_ticks(panels[-1])
     return figure
 
 
-def _draw_as_lines(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: np.ndarray) -> plots.Figure:
+def _draw_as_lines(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: np.ndarray) -> plot_list.Figure:
     """The columns that vary most as lines, of units without a range."""
     chosen = np.sort(np.argsort(-value.base_variance, kind="stable")[:MOST_COLUMNS]).tolist()
     columns = len(chosen)
-    figure = plots.new_figure(1.0 + 1.5 * (columns + 1))
+    figure = plot_list.new_figure(1.0 + 1.5 * (columns + 1))
     panels = figure.subplots(columns + 1, 1, sharex=True, squeeze=False)[:, 0]
     seen, ahead, t = value.restored(v), value.restored(expected), np.arange(len(v))
     for d, panel in zip(chosen, panels[:-1], strict=True):
@@ -92,5 +92,5 @@ def _draw_as_lines(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: 
     panels[0].legend(ncols=2, loc="upper right")
     panels[0].set_title("a held-out sequence, what was expected of it, and the hidden means")
     panels[-1].set_xlabel("step")
-    plots.use_integer_ticks(panels[-1])
+    plot_list.use_integer_ticks(panels[-1])
     return figure

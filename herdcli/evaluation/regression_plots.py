@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from herdcli.errors import DataError
-from herdcli.evaluation import plot_style, plots
+from herdcli.evaluation import plot_list, plot_style
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.model import GeneralisedLinear, HeldOut
 from herdcli.schema import Array
@@ -18,7 +18,7 @@ MOST = 30  # coefficients drawn
 BINS = 10
 
 
-def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plots.Figure:
+def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The finite coefficients of largest |z|, or without errors of largest size, with 95 % intervals."""
     whole = [row for row in value.table() if row["term"] != "intercept"]
     rows = [row for row in whole if row.get("note") != "no finite estimate"]
@@ -27,7 +27,7 @@ def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., 
     known = all(np.isfinite(row["standard_error"]) for row in rows)
     size = (lambda row: abs(row["estimate"]) / row["standard_error"]) if known else (lambda row: abs(row["estimate"]))
     chosen = sorted(rows, key=size)[-MOST:]
-    figure = plots.new_figure(0.8 + 0.22 * len(chosen))
+    figure = plot_list.new_figure(0.8 + 0.22 * len(chosen))
     axes = figure.add_subplot()
     places = np.arange(len(chosen))
     estimate = np.array([row["estimate"] for row in chosen])
@@ -43,7 +43,7 @@ def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., 
     return figure
 
 
-def calibration(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plots.Figure:
+def calibration(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """Held-out rows in ten groups of rising prediction: the mean observed against the mean predicted, with two standard errors."""
     held = _require_heldout(value)
     predicted, observed = _predicted_and_observed(value, held)
@@ -51,7 +51,7 @@ def calibration(value: GeneralisedLinear, settings: Any, *, map: Callable[..., A
     across = np.array([predicted[group].mean() for group in groups])
     up = np.array([observed[group].mean() for group in groups])
     error = np.array([observed[group].std() / np.sqrt(len(group)) for group in groups])
-    figure = plots.new_figure(4.2)
+    figure = plot_list.new_figure(4.2)
     axes = figure.add_subplot()
     ends = [min(across.min(), up.min()), max(across.max(), up.max())]
     axes.plot(ends, ends, color=plot_style.GREY, lw=1, label="as predicted")
@@ -81,7 +81,7 @@ def _prediction_groups(predicted: Array, count: int) -> list[Array]:
     return [group for group in np.array_split(np.argsort(predicted, kind="stable"), count) if len(group)]
 
 
-def residuals(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plots.Figure:
+def residuals(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """Of held-out numbers the standardised residuals against the prediction and against normal quantiles; of classes their group means."""
     held = _require_heldout(value)
     return (
@@ -97,11 +97,11 @@ def standardised_residuals(value: GeneralisedLinear, held: HeldOut) -> Array:
     return found
 
 
-def _number_residual_plot(value: GeneralisedLinear, held: HeldOut) -> plots.Figure:
+def _number_residual_plot(value: GeneralisedLinear, held: HeldOut) -> plot_list.Figure:
     rest, predicted = standardised_residuals(value, held), value.distribution().mean(held.predictor)[:, 0]
-    figure = plots.new_figure(4.2)
+    figure = plot_list.new_figure(4.2)
     left, right = figure.subplots(1, 2)
-    plots.draw_points(left, predicted, rest)
+    plot_list.draw_points(left, predicted, rest)
     groups = _prediction_groups(predicted, BINS)
     left.plot(
         [predicted[group].mean() for group in groups],
@@ -115,20 +115,20 @@ def _number_residual_plot(value: GeneralisedLinear, held: HeldOut) -> plots.Figu
     left.set(xlabel="mean predicted", ylabel="residual in standard deviations")
     left.legend()
     ranks = ndtri((np.arange(len(rest)) + 0.5) / len(rest))
-    plots.draw_points(right, ranks, np.sort(rest))
+    plot_list.draw_points(right, ranks, np.sort(rest))
     right.plot(ranks[[0, -1]], ranks[[0, -1]], color=plot_style.GREY, lw=1)
     right.set(xlabel="normal quantile")
     figure.suptitle(f"residuals of {len(rest)} held-out rows: over the prediction, and beside normal ones")
     return figure
 
 
-def _class_residual_plot(predicted: Array, observed: Array) -> plots.Figure:
+def _class_residual_plot(predicted: Array, observed: Array) -> plot_list.Figure:
     """Residuals 0 or 1 less a probability say something only together: means of √n groups, with two standard errors about 0."""
     groups = _prediction_groups(predicted, max(2, int(np.sqrt(len(predicted)))))
     across = np.array([predicted[group].mean() for group in groups])
     rest = np.array([(observed[group] - predicted[group]).mean() for group in groups])
     error = np.array([np.sqrt((predicted[group] * (1 - predicted[group])).mean() / len(group)) for group in groups])
-    figure = plots.new_figure(4.2)
+    figure = plot_list.new_figure(4.2)
     axes = figure.add_subplot()
     axes.fill_between(across, -2 * error, 2 * error, color=plot_style.GREY, alpha=0.25, lw=0, label="±2 standard errors")
     axes.plot(across, rest, "o", ms=4, color=plot_style.COLOURS[0], label="observed less predicted")
@@ -139,10 +139,10 @@ def _class_residual_plot(predicted: Array, observed: Array) -> plots.Figure:
     return figure
 
 
-def trace(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plots.Figure:
+def trace(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The penalised loss above its last value, step by step."""
     steps = np.arange(len(value.trace))
-    return plots.curve_plot(
+    return plot_list.curve_plot(
         {"loss": (steps[:-1], value.trace[:-1] - value.trace[-1])}, x="step", y="loss above its minimum, nats a row", logarithmic=True,
         title=f"descent in {len(steps) - 1} steps",
     )  # fmt: skip

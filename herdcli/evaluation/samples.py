@@ -16,7 +16,7 @@ from herdcli.algorithm import Watch
 from herdcli.evaluation.table import Row
 from herdcli.herding import sample_entropy
 from herdcli.quadrature import closed_form_embeddings, kernel_sums
-from herdcli.quadrature.kernels import Kernel
+from herdcli.quadrature.kernel_functions import Kernel
 from herdcli.quadrature.point_sums import depends_on_moments, make_evaluator, moment_embedding
 from herdcli.quadrature.samples import Samples, Summary
 from herdcli.quadrature.stein_kernels import ScoreTarget

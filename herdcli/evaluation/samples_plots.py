@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.evaluation import plot_style, plots
+from herdcli.evaluation import plot_list, plot_style
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.samples import EvaluatedSamples, expected_random_mmd, trace_rows
 from herdcli.quadrature.samples import Samples
@@ -23,17 +23,17 @@ Value = Samples | EvaluatedSamples
 Map = Callable[..., Any]
 
 
-def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Atoms over the two axes along which they, or with --data the rows that they stand for, vary most; areas are weights."""
     own = value.samples if isinstance(value, EvaluatedSamples) else value
     X, weight = (value.atoms, value.weight) if isinstance(value, EvaluatedSamples) else (value.x, value.weight)
     rows = value.target.rows if isinstance(value, EvaluatedSamples) and value.target is not None else None
-    axes, centre, share = plots.principal_axes(X if rows is None else rows)
-    figure = plots.new_figure(4.8)
+    axes, centre, share = plot_list.principal_axes(X if rows is None else rows)
+    figure = plot_list.new_figure(4.8)
     panel = figure.add_subplot()
     if rows is not None:
         behind = (rows[:: -(-len(rows) // MOST_ROWS)] - centre) @ axes
-        plots.draw_points(
+        plot_list.draw_points(
             panel, behind[:, 0], behind[:, 1], color=plot_style.GREY, marker="o", markersize=1.5, alpha=0.5, label="rows of --data"
         )
     flat, area = (
@@ -61,7 +61,7 @@ def _draw_group(panel: Any, flat: Array, area: Array, negative: Array, index: in
     size = np.maximum(area, 2.0) if len(area) and np.ptp(area) > 0 else np.maximum(area[:1], 2.0)  # one mark where all are of one size
     panel.scatter(
         flat[:, 0], flat[:, 1], s=size, facecolors=face, edgecolors=colour, marker=plot_style.mark(index),
-        linewidths=0.6, alpha=0.7, label=plots.legend_label(name), rasterized=many,
+        linewidths=0.6, alpha=0.7, label=plot_list.legend_label(name), rasterized=many,
     )  # fmt: skip
 
 
@@ -70,12 +70,12 @@ def _shorten_kernel(kernel: str) -> str:
     return re.sub(r"\d+\.\d{4,}", lambda number: f"{float(number[0]):.4g}", kernel)
 
 
-def mmd(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+def mmd(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The MMD of the first m atoms against m, beside that of m random rows; with --data or --target also to that target."""
     own = value.samples if isinstance(value, EvaluatedSamples) else value
     if own is None:
         raise BadUsage("--plot mmd needs samples, a data set has no order", hint="--plot atoms")
-    figure = plots.new_figure(3.8)
+    figure = plot_list.new_figure(3.8)
     axes = figure.add_subplot()
     names = own.group_names or [f"herded ({own.rule})"]
     most = 0
@@ -83,7 +83,7 @@ def mmd(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plots.
         values = own.mmd[own.members(g)]
         most = max(most, len(values))
         if g < GROUPS:
-            plots.draw_curve(axes, g, np.arange(1, len(values) + 1), values, label=names[g])
+            plot_list.draw_curve(axes, g, np.arange(1, len(values) + 1), values, label=names[g])
     m = np.unique(np.round(np.geomspace(1, most, 100)).astype(int))
     if own.summary is not None:
         one = float(np.nanmean(expected_random_mmd(own, own.summary) * np.sqrt([len(own.members(g)) for g in range(own.groups)])))
@@ -94,7 +94,7 @@ def mmd(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plots.
         axes.plot(ends, own.summary.mmd, marker="*", ms=9, ls="none", color=plot_style.INK, label=f"with {own.weights} weights")
     if isinstance(value, EvaluatedSamples) and value.target is not None and value.kernel is not None and own.rate is not None:
         rows = [row for row in trace_rows(own, value.target, value.kernel) if row.get("target_mmd") is not None]
-        plots.draw_curve(
+        plot_list.draw_curve(
             axes,
             own.groups,
             np.array([row["t"] for row in rows]),

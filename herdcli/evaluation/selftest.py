@@ -109,7 +109,7 @@ def check_herding() -> Iterator[KnownAnswer]:
 
 def check_quadrature() -> Iterator[KnownAnswer]:
     """Kernel herding under Bernoulli kernels, whose answers are known."""
-    from herdcli.quadrature import rules, selection, selection_problem
+    from herdcli.quadrature import selection, selection_problem, sequential_rules
     from herdcli.quadrature.input_preparation import uniform_box
     from herdcli.quadrature.kernel_parsing import parse_kernel
 
@@ -119,7 +119,7 @@ def check_quadrature() -> Iterator[KnownAnswer]:
         selection_problem.SelectionProblem(
             kernel,
             (selection_problem.SelectionGroup(target, grid, 16),),
-            selection_problem.SelectionSettings(rules.RuleSettings("herding")),
+            selection_problem.SelectionSettings(sequential_rules.RuleSettings("herding")),
         )
     )
     result = run_algorithm(chosen).done[0]

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.quadrature.kernels import Kernel
+from herdcli.quadrature.kernel_functions import Kernel
 from herdcli.quadrature.point_sums import PointEvaluator
 from herdcli.records import dataclass
 from herdcli.schema import Array

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.quadrature.kernels import (
+from herdcli.quadrature.kernel_functions import (
     BernoulliKernel,
     CompositeKernel,
     ConstantKernel,

@@ -10,8 +10,8 @@ import numpy as np
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature import kernel_sums, nystrom, random_fourier, subsampled_embedding
 from herdcli.quadrature.approximation import Added
+from herdcli.quadrature.kernel_functions import Kernel
 from herdcli.quadrature.kernel_sums import EmbeddingState, Map
-from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.selection_problem import SelectionGroup, SelectionProblem, group_approximation, norm_pairs
 from herdcli.quadrature.targets import RowTarget
 from herdcli.records import dataclass

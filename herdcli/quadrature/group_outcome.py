@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.quadrature import closed_form_embeddings, rules
+from herdcli.quadrature import closed_form_embeddings, sequential_rules
 from herdcli.quadrature.candidate_space import CandidateSpace, prefix_distances
 from herdcli.quadrature.point_sums import depends_on_moments, make_evaluator, moment_embedding
 from herdcli.quadrature.rule import Rule
@@ -69,9 +69,11 @@ def _continuation(space: CandidateSpace, own: Any, rule: Rule) -> Continuation |
     return replace(Continuation(space.embedding, space.norm), **{rule.field: own}) if rule.kept else None
 
 
-def _sequence_result(space: CandidateSpace, group: SelectionGroup, state: SelectionState, run: rules.State, rule: Rule) -> GroupResult:
+def _sequence_result(
+    space: CandidateSpace, group: SelectionGroup, state: SelectionState, run: sequential_rules.State, rule: Rule
+) -> GroupResult:
     kept, spread = _continuation(space, run, rule), _expected_spread(space, group)
-    weight = np.full(run.step, 1.0 / run.step) if rule.equal else rules.sequence_weights(run)
+    weight = np.full(run.step, 1.0 / run.step) if rule.equal else sequential_rules.sequence_weights(run)
     if state.swap is None:
         return GroupResult("", space.norm, spread, run.index, run.atoms, weight, run.embedding, run.mmd, run.gap, run.rate, None, kept)
     found = state.swap

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.quadrature.kernels import GaussianKernel, HammingKernel, Kernel, require_length
+from herdcli.quadrature.kernel_functions import GaussianKernel, HammingKernel, Kernel, require_length
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.joint_kernels import JointKernel
-from herdcli.quadrature.kernels import GaussianKernel, Kernel
+from herdcli.quadrature.kernel_functions import GaussianKernel, Kernel
 from herdcli.quadrature.point_sums import GaussianPoints, PointEvaluator
 from herdcli.schema import Array
 

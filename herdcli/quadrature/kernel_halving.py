@@ -20,7 +20,7 @@ import numpy as np
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature import kernel_sums
 from herdcli.quadrature.kernel_blocks import kernel_matrix
-from herdcli.quadrature.kernels import Kernel
+from herdcli.quadrature.kernel_functions import Kernel
 from herdcli.schema import Array
 
 BLOCK = 256  # rows whose signs are told one pair after the other from one block of kernel values

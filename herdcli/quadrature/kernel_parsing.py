@@ -12,7 +12,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import joint_kernels, stein_kernels
-from herdcli.quadrature import kernels as k
+from herdcli.quadrature import kernel_functions as k
 from herdcli.quadrature.stein_kernels import SteinKernel
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

@@ -19,7 +19,7 @@ from herdcli import fast
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.joint_kernels import JointKernel
 from herdcli.quadrature.kernel_blocks import kernel_matrix
-from herdcli.quadrature.kernels import (
+from herdcli.quadrature.kernel_functions import (
     GaussianKernel,
     Kernel,
 )

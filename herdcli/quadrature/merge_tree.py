@@ -22,8 +22,8 @@ from herdcli.algorithm import RunProgress
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature import selection, selection_problem
+from herdcli.quadrature.kernel_functions import Kernel
 from herdcli.quadrature.kernel_sums import Map
-from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.targets import RowTarget
 from herdcli.records import dataclass
 from herdcli.schema import Array, array

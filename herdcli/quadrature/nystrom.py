@@ -20,8 +20,8 @@ import numpy as np
 
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature import kernel_sums
+from herdcli.quadrature.kernel_functions import Kernel
 from herdcli.quadrature.kernel_sums import EmbeddingState, Map
-from herdcli.quadrature.kernels import Kernel
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -11,7 +11,7 @@ from herdcli import fast
 from herdcli.fast.numpy_embedding import KINDS
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.joint_kernels import JointKernel
-from herdcli.quadrature.kernels import (
+from herdcli.quadrature.kernel_functions import (
     BernoulliKernel,
     CompositeKernel,
     ConstantKernel,

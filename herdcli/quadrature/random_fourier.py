@@ -16,10 +16,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.quadrature import kernels as k
+from herdcli.quadrature import kernel_functions as k
 from herdcli.quadrature.approximation import LEVEL, Added, no_features_error
+from herdcli.quadrature.kernel_functions import Kernel, require_length
 from herdcli.quadrature.kernel_sums import EmbeddingState, Map
-from herdcli.quadrature.kernels import Kernel, require_length
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from herdcli.quadrature.atom_weights import WeightReport, fit_weights, projected_trace, report_weights
 from herdcli.quadrature.candidate_space import CandidateSpace
-from herdcli.quadrature.kernels import FeatureKernel
+from herdcli.quadrature.kernel_functions import FeatureKernel
 from herdcli.quadrature.point_sums import make_evaluator
 from herdcli.quadrature.samples import Projected, Samples, Summary
 from herdcli.quadrature.selection_problem import GroupResult, SelectionProblem, SelectionState

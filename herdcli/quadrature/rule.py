@@ -24,8 +24,8 @@ from herdcli.schema import Array
 class Choice:
     """What a rule chooses for one group: `count` atoms of a space for a target, and the settings of all rules.
 
-    seed, unit  of random numbers; unit is the group's number.  init, rates, unique, polish  as of `rules.RuleSettings` and
-    `rules.SequenceProblem`.
+    seed, unit  of random numbers; unit is the group's number.  init, rates, unique, polish  as of `sequential_rules.RuleSettings` and
+    `sequential_rules.SequenceProblem`.
     """
 
     space: CandidateSpace

@@ -28,7 +28,7 @@ def _reads(*names: str) -> frozenset[str]:
 
 
 ANY = _reads("target", "candidates", "extend", "block_rows")
-SEQUENTIAL = "herdcli.quadrature.rules.SequentialRule"
+SEQUENTIAL = "herdcli.quadrature.sequential_rules.SequentialRule"
 ACTIVE = "herdcli.quadrature.active_set.ActiveSetRule"
 THINNING = "herdcli.quadrature.kernel_thinning.ThinningRule"
 TABLE: dict[str, Entry] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.quadrature import active_set, min_norm_point, rules
+from herdcli.quadrature import active_set, min_norm_point, sequential_rules
 from herdcli.quadrature.approximation import Added
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_index
@@ -42,7 +42,7 @@ class Continuation:
 
     embedding: Array = array("N", "μ at the candidates", kind="f", finite=True)
     norm: float = 0.0
-    sequence: rules.State | None = None
+    sequence: sequential_rules.State | None = None
     active: active_set.State | None = None
     hull: min_norm_point.State | None = None
     added: Added | None = None  # by an approximate embedding

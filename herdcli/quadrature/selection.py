@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.algorithm import RunProgress
 from herdcli.errors import BadUsage
-from herdcli.quadrature import embedding_sums, group_outcome, rules, swap_refinement
+from herdcli.quadrature import embedding_sums, group_outcome, sequential_rules, swap_refinement
 from herdcli.quadrature.approximation import Added
 from herdcli.quadrature.candidate_space import CandidateSpace
 from herdcli.quadrature.point_sums import depends_on_moments, make_evaluator
@@ -189,7 +189,7 @@ class AtomSelection:
         ended = rule.ended(self._made.problem, own)
         index = rule.atoms(own) if ended else None
         if index is not None:
-            state.sequence = rules.of_atoms(space, index)
+            state.sequence = sequential_rules.of_atoms(space, index)
         return ended
 
     def _choice(self, group: SelectionGroup, state: SelectionState) -> Choice:

@@ -18,13 +18,13 @@ from herdcli.quadrature import (
     nystrom,
     pivoted_cholesky,
     random_fourier,
-    rules,
+    sequential_rules,
     support_points,
     swap_refinement,
 )
 from herdcli.quadrature.approximation import Added, EmbeddingApproximation
+from herdcli.quadrature.kernel_functions import Kernel
 from herdcli.quadrature.kernel_sums import EmbeddingState
-from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.local_search import SearchBox
 from herdcli.quadrature.point_sums import depends_on_moments
 from herdcli.quadrature.rule import load_rule
@@ -45,7 +45,7 @@ class SelectionSettings:
     embedding  how μ of large groups of rows is approximated; None: it never is.
     """
 
-    rule: rules.RuleSettings = field(default_factory=rules.RuleSettings)
+    rule: sequential_rules.RuleSettings = field(default_factory=sequential_rules.RuleSettings)
     refine: int = 0
     precision: str = "float64"
     norm: int = 0
@@ -127,7 +127,7 @@ class SelectionState:
     phase: str
     begun: int
     sums: list[EmbeddingState]
-    sequence: rules.State | None
+    sequence: sequential_rules.State | None
     active: active_set.State | None
     hull: min_norm_point.State | None
     swap: swap_refinement.SwapState | None

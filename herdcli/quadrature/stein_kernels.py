@@ -23,7 +23,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature.kernels import Kernel, require_length, shortest_number, squared_distances
+from herdcli.quadrature.kernel_functions import Kernel, require_length, shortest_number, squared_distances
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

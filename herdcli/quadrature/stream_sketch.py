@@ -17,8 +17,8 @@ from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature import kernel_sums, nystrom
 from herdcli.quadrature.approximation import Added
+from herdcli.quadrature.kernel_functions import Kernel
 from herdcli.quadrature.kernel_sums import Map
-from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.samples import Continuation
 from herdcli.quadrature.selection_problem import SelectionGroup
 from herdcli.quadrature.targets import RowTarget

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.quadrature import kernels as k
+from herdcli.quadrature import kernel_functions as k
 from herdcli.quadrature.approximation import LEVEL, Added
-from herdcli.quadrature.kernels import Kernel
+from herdcli.quadrature.kernel_functions import Kernel
 from herdcli.schema import Array
 
 

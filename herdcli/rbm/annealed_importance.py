@@ -24,9 +24,9 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import as_dense, select_rows
 from herdcli.rbm.gibbs import GibbsSweeper
-from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.log_z_estimates import LogZEstimate
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import Map, log_likelihood
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator

@@ -17,9 +17,9 @@ from herdcli.numerics.scores import Scores, align_energies
 from herdcli.numerics.streamed_rows import StreamedRows
 from herdcli.rbm import feature_transform, gaussian_moments, heldout_rows
 from herdcli.rbm.class_rows import ClassGroups, spread_evenly
-from herdcli.rbm.learning import LearningState, Settings
 from herdcli.rbm.learning_problem import InitialModels
 from herdcli.rbm.model import RBM, Elsewhere, Harmonium, Kept, Rows, Sizes, Trace
+from herdcli.rbm.parallel_fits import LearningState, Settings
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.validation import FIGURES, MOST
 from herdcli.records import dataclass

@@ -18,8 +18,8 @@ import numpy as np
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.gibbs import GibbsSweeper
 from herdcli.rbm.gradients import GradientSums
-from herdcli.rbm.likelihood import row_blocks
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import row_blocks
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.schema import Array
 

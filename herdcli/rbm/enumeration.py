@@ -10,9 +10,9 @@ import numpy as np
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.rbm.gaussian_enumeration import QuadraticSums
-from herdcli.rbm.likelihood import BLOCK, Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import require_proper
+from herdcli.rbm.row_likelihood import BLOCK, Map
 from herdcli.rbm.unit_states import state_rows
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass

@@ -11,8 +11,8 @@ from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.gradients import subtract_outer, uncentre_gradient
 from herdcli.rbm.learning_problem import LearningProblem
 from herdcli.rbm.learning_state import LearningState
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.minibatch_statistics import BatchStatistics, batch_rows, map_items, visible_slices
+from herdcli.rbm.row_likelihood import Map
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array

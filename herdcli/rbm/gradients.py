@@ -17,9 +17,9 @@ from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.rbm import missing_values
 from herdcli.rbm.enumeration import ENUMERABLE, enumerate_hidden, is_gaussian, joint_precision, log2_states
 from herdcli.rbm.gibbs import GibbsSweeper
-from herdcli.rbm.likelihood import unit_alternatives
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import require_proper
+from herdcli.rbm.row_likelihood import unit_alternatives
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array

@@ -23,16 +23,16 @@ import numpy as np
 from herdcli.algorithm import HasStateShapes, RunProgress
 from herdcli.errors import BadUsage, Diverged
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm import learning, length_annealing, word_counts
+from herdcli.rbm import length_annealing, parallel_fits, word_counts
 from herdcli.rbm.annealed_importance import BACK_TEMPERATURES, conservative_shift
 from herdcli.rbm.classification_rbm import log_posterior
 from herdcli.rbm.enumeration import is_gaussian, log2_states, log_partition_exact
 from herdcli.rbm.learning_problem import LearningProblem
-from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.log_z_estimates import STUDENT, LogZEstimate
 from herdcli.rbm.model import Harmonium, Sizes
 from herdcli.rbm.normalizability import divergence_reason
 from herdcli.rbm.repeated_annealing import MOST_TEMPERATURES, repeated_annealing
+from herdcli.rbm.row_likelihood import Map, log_likelihood
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.validation import spread_evenly
 from herdcli.records import dataclass
@@ -63,8 +63,8 @@ class SizeSearchState:
 
     grows: ClassVar[tuple[str, ...]] = ("current", "best", "tried")  # each size has shapes of its own
     step: int
-    current: learning.LearningState
-    best: learning.LearningState | None = None
+    current: parallel_fits.LearningState
+    best: parallel_fits.LearningState | None = None
     tried: list[SizeResult] = field(default_factory=list)
 
 
@@ -73,7 +73,7 @@ class ChosenSize:
     """The best size: its settings, its models as they were learned, and all that were tried."""
 
     settings: Settings
-    state: learning.LearningState
+    state: parallel_fits.LearningState
     sizes: Sizes
 
 
@@ -89,15 +89,15 @@ class SizeSearch(HasStateShapes[SizeSearchState]):
     models: int = 0
     map: Map = map
     sizes: tuple[int, ...] = LADDER
-    _runs: dict[int, learning.RBMLearning] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _runs: dict[int, parallel_fits.RBMLearning] = field(default_factory=dict, init=False, repr=False, compare=False)
     state = SizeSearchState  # the type of its states
 
-    def _run(self, number: int) -> learning.RBMLearning:
+    def _run(self, number: int) -> parallel_fits.RBMLearning:
         """The learning of one size, kept while it is used."""
         if number not in self._runs:
             self._runs.clear()
             settings = replace(self.problem.settings, hidden=self._hidden_columns(number))
-            self._runs[number] = learning.RBMLearning(replace(self.problem, settings=settings), self.map)
+            self._runs[number] = parallel_fits.RBMLearning(replace(self.problem, settings=settings), self.map)
         return self._runs[number]
 
     def _hidden_columns(self, number: int) -> int:
@@ -163,7 +163,7 @@ class SizeSearch(HasStateShapes[SizeSearchState]):
             figure += f", best {best.hidden}: {best.judged:.2f}"
         return RunProgress(state.step, len(self.sizes) * (run.steps + 1), figure, self._share(state, run))
 
-    def _share(self, state: SizeSearchState, run: learning.RBMLearning) -> float:
+    def _share(self, state: SizeSearchState, run: parallel_fits.RBMLearning) -> float:
         """Of the work of all sizes: a minibatch takes time for its weights, and some besides."""
         costs = np.array(self.sizes, dtype=np.float64) + 50.0
         number = len(state.tried)
@@ -183,7 +183,7 @@ def _best_size(tried: Sequence[SizeResult]) -> int:
     return max(range(len(tried)), key=lambda number: (tried[number].judged, -number), default=-1)
 
 
-def evaluate_size(problem: LearningProblem, state: learning.LearningState, models: int, map: Map = map) -> SizeResult:
+def evaluate_size(problem: LearningProblem, state: parallel_fits.LearningState, models: int, map: Map = map) -> SizeResult:
     """What rows held out say of the first so many models of a fit, each row under its own model."""
     assert problem.valid is not None
     held, seen = ([_discrete_rows(problem, state, m, rows[m]) for m in range(models)] for rows in (problem.valid, problem.rows))
@@ -252,13 +252,13 @@ def _weighted_mean(values: Sequence[float], rows: Sequence[Any]) -> float:
     return round(float(exact_arithmetic.dot(counts, np.array(values))) / float(counts.sum()), DIGITS)
 
 
-def _model_of_fit(problem: LearningProblem, state: learning.LearningState, m: int) -> Harmonium:
+def _model_of_fit(problem: LearningProblem, state: parallel_fits.LearningState, m: int) -> Harmonium:
     """Model m of a fit in float64."""
     W, b, c = (np.asarray(part[m], dtype=np.float64) for part in (state.W, state.b, state.c))
     return Harmonium(W, b, c, problem.visible, problem.hidden)
 
 
-def _discrete_rows(problem: LearningProblem, state: learning.LearningState, m: int, rows: Any) -> Any:
+def _discrete_rows(problem: LearningProblem, state: parallel_fits.LearningState, m: int, rows: Any) -> Any:
     """At most MOST_ROWS rows of model m in values that its units can take, divided by the deviations where those are learned."""
     some = spread_evenly(rows, MOST_ROWS)
     if state.log_scale is not None:

@@ -18,9 +18,9 @@ from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.enumeration import enumerate_hidden, log2_states
 from herdcli.rbm.gibbs import GibbsSweeper
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import require_proper
+from herdcli.rbm.row_likelihood import Map
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -22,9 +22,9 @@ import numpy as np
 from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.rbm.enumeration import enumeration_limit, hidden_log_weights, is_gaussian, layer_to_sum, log2_states
-from herdcli.rbm.likelihood import Map
+from herdcli.rbm.gibbs_samples import SampledRows, SamplingProblem, carry_down, make_sweeper
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.sampling import SampledRows, SamplingProblem, carry_down, make_sweeper
+from herdcli.rbm.row_likelihood import Map
 from herdcli.rbm.unit_states import state_rows
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -151,7 +151,8 @@ class IndependentState:
 
 @dataclass(frozen=True)
 class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
-    """The algorithm; a step is a group of states.  Its result is that of `sampling.BlockGibbsSampling`.  map: runs over blocks, and over
+    """The algorithm; a step is a group of states.  Its result is that of `gibbs_samples.BlockGibbsSampling`.  map: runs over blocks, and
+    over
     rows."""
 
     problem: SamplingProblem

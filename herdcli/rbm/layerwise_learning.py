@@ -22,9 +22,9 @@ import numpy as np
 from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm import learning
-from herdcli.rbm.likelihood import Map, row_blocks, rows_per_block
+from herdcli.rbm import parallel_fits
 from herdcli.rbm.model import RBM, Harmonium, Trace
+from herdcli.rbm.row_likelihood import Map, row_blocks, rows_per_block
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
@@ -48,7 +48,7 @@ class StackingState:
 
     grows: ClassVar[tuple[str, ...]] = ("current",)  # each layer has shapes of its own
     step: int
-    current: learning.LearningState
+    current: parallel_fits.LearningState
     finished: list[FinishedLayer] = field(default_factory=list)
 
 
@@ -63,14 +63,14 @@ class StackingProblem:
     sizes: tuple[int, ...]
     settings: Settings
     below: tuple[Harmonium, ...] = ()
-    _layers: dict[int, learning.LearningProblem] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _layers: dict[int, parallel_fits.LearningProblem] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def settings_of(self, index: int) -> Settings:
         """The settings of one layer to learn."""
         first = self.settings.visible_units if not self.below else self.below[-1].hidden.name
         return replace(self.settings, hidden=self.sizes[index], visible_units=self.settings.hidden_units if index else first)
 
-    def layer(self, finished: Sequence[FinishedLayer]) -> learning.LearningProblem:
+    def layer(self, finished: Sequence[FinishedLayer]) -> parallel_fits.LearningProblem:
         """The learning problem above the finished layers; a function of them, kept while it is used."""
         index = len(finished)
         if index not in self._layers:
@@ -79,7 +79,7 @@ class StackingProblem:
             models = [*self.below, *(self.harmonium(part, number) for number, part in enumerate(finished))]
             rows = sample_states_above(models, self.rows, settings.seed)
             start = transposed_initial_weights(models[-1], settings) if models else None
-            self._layers[index] = learning.LearningProblem([rows], settings, start=start)
+            self._layers[index] = parallel_fits.LearningProblem([rows], settings, start=start)
         return self._layers[index]
 
     def harmonium(self, part: FinishedLayer, index: int) -> Harmonium:
@@ -140,8 +140,8 @@ class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[Stac
     map: Map = map
     state = StackingState  # the type of its states
 
-    def _train_layer(self, finished: Sequence[FinishedLayer]) -> learning.RBMLearning:
-        return learning.RBMLearning(self.problem.layer(finished), self.map)
+    def _train_layer(self, finished: Sequence[FinishedLayer]) -> parallel_fits.RBMLearning:
+        return parallel_fits.RBMLearning(self.problem.layer(finished), self.map)
 
     @property
     def steps(self) -> int:
@@ -196,7 +196,7 @@ class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[Stac
         return models
 
 
-def _finish_layer(done: learning.LearningState) -> FinishedLayer:
+def _finish_layer(done: parallel_fits.LearningState) -> FinishedLayer:
     return FinishedLayer(done.W[0], done.b[0], done.c[0], done.trace[:, 0])
 
 

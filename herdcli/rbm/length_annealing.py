@@ -23,9 +23,9 @@ from herdcli.algorithm import FixedLengthAlgorithm, RunProgress, Watch, run_algo
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm import sequential_monte_carlo, word_counts
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.log_z_estimates import LogZEstimate, is_settled, is_sound, single_run_estimate, widened_estimate
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import Map
 from herdcli.rbm.sequential_monte_carlo import POPULATIONS, ParticlePopulation
 from herdcli.rbm.units.words import MultinomialLayer, softmax_weights
 from herdcli.records import dataclass

@@ -23,8 +23,8 @@ import numpy as np
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.learning_problem import LearningProblem
 from herdcli.rbm.learning_state import TrackingParticles
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.minibatch_statistics import map_items
+from herdcli.rbm.row_likelihood import Map
 from herdcli.rbm.sequential_monte_carlo import POPULATIONS, pool_estimates, resample_if_needed
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.rng import Stream, generator

@@ -26,8 +26,8 @@ from herdcli.rbm.gibbs import GibbsSweeper
 from herdcli.rbm.gradients import EXACT_PHASES, exact_gradient
 from herdcli.rbm.learning_problem import BLOCK, SHARED, LearningProblem
 from herdcli.rbm.learning_state import LearningState
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.phases import PhaseBlock, PhaseScratch, contrastive_phases, persistent_phases, sparse_scratch
+from herdcli.rbm.row_likelihood import Map
 from herdcli.rbm.settings import RENEWED, Settings
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.words import MultinomialLayer

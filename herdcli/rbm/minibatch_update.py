@@ -14,10 +14,10 @@ from herdcli.rbm.gradient_step import StepRates, descend
 from herdcli.rbm.learned_variances import log_deviation_gradient, move_log_deviations
 from herdcli.rbm.learning_problem import LearningProblem
 from herdcli.rbm.learning_state import BestModels, LearningState, ParameterMeans, TrackingParticles
-from herdcli.rbm.likelihood import Map, row_blocks
 from herdcli.rbm.minibatch_statistics import BatchStatistics, RemoteGroups, batch_rows, batch_statistics, block_sweeper, renew_chains
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import project_weights
+from herdcli.rbm.row_likelihood import Map, row_blocks
 from herdcli.schema import Array
 
 FAST = ("W_fast", "b_fast", "c_fast")

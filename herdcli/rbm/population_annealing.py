@@ -24,10 +24,10 @@ from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.annealing_path import TemperatureWalk
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.log_z_estimates import LogZEstimate
 from herdcli.rbm.mean_field_modes import BaseMixture, sample_base
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import Map
 from herdcli.rbm.sequential_monte_carlo import POPULATIONS, ParticlePopulation, pool_estimates
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator

@@ -11,9 +11,9 @@ from herdcli.algorithm import Watch, run_algorithm
 from herdcli.numerics.row_selection import as_dense
 from herdcli.rbm import annealed_importance, annealing_path, mean_field_modes, population_annealing
 from herdcli.rbm.annealed_importance import Annealing
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.log_z_estimates import LogZEstimate, is_settled, is_sound, runs_agree, widened_estimate
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import Map
 from herdcli.rbm.sequential_monte_carlo import refine_places
 from herdcli.schema import Array
 

@@ -25,9 +25,9 @@ from herdcli.numerics.row_selection import SelectedRows, as_dense, is_sparse, se
 from herdcli.rbm.gradient_step import MEAN_SHARE, StepRates
 from herdcli.rbm.learning_problem import LearningProblem
 from herdcli.rbm.learning_state import LaggedWeights, LearningState
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.minibatch_statistics import BatchBlock, map_items, split_minibatch
 from herdcli.rbm.phases import squared_distance
+from herdcli.rbm.row_likelihood import Map
 from herdcli.rbm.units.words import MultinomialLayer
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

@@ -12,9 +12,9 @@ from herdcli.numerics.row_selection import as_dense, select_rows
 from herdcli.rbm import annealed_importance, feature_transform
 from herdcli.rbm.classification_rbm import label_count, log_posterior
 from herdcli.rbm.enumeration import log2_states, log_partition_exact
-from herdcli.rbm.likelihood import log_likelihood, pseudo_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import divergence_reason
+from herdcli.rbm.row_likelihood import log_likelihood, pseudo_likelihood
 from herdcli.schema import Array
 
 FIGURES = ("log_likelihood", "pseudo_likelihood", "free_energy_gap")

@@ -16,8 +16,8 @@ import numpy as np
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.enumeration import ENUMERABLE, enumerate_hidden, log2_states
-from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import Map, log_likelihood
 from herdcli.rbm.units.words import WordCountUnits
 from herdcli.schema import Array
 

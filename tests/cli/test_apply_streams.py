@@ -17,7 +17,7 @@ from herdcli.cli.frame import classifier_scores
 from herdcli.cli.frame.session import Session
 from herdcli.cli.main import cli
 from herdcli.errors import DataError
-from herdcli.rbm import likelihood
+from herdcli.rbm import row_likelihood
 
 MODELS = {
     "mixture": ["em", "--components", "2", "--iterations", "3"],
@@ -223,8 +223,8 @@ def test_harmoniums_make_the_bytes_of_all_rows(tmp_path, monkeypatch, units, wan
     options, _ = HARMONIUMS[units]
     run("fit-rbm", "train.h5", *options, "--epochs", 3, "-o", "model.h5")
     asked = ("apply", "model.h5", f"rows{suffix}", "--want", want, "-o")
-    monkeypatch.setattr(likelihood, "BLOCK", 100)  # numbers of the rows that are taken together
-    monkeypatch.setattr(likelihood, "FEWEST", 1)
+    monkeypatch.setattr(row_likelihood, "BLOCK", 100)  # numbers of the rows that are taken together
+    monkeypatch.setattr(row_likelihood, "FEWEST", 1)
     outputs = ("made.h5", "made.parquet", "made.csv") if suffix == ".h5" else ("made.h5",)
     whole = {}
     for name in outputs:

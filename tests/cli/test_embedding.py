@@ -11,7 +11,7 @@ import pytest
 from herdcli import artifacts
 from herdcli.cli.kernel_herd import embedding_choice
 from herdcli.quadrature import approximation
-from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature.kernel_functions import GaussianKernel
 from herdcli.quadrature.selection_problem import SelectionGroup
 from herdcli.quadrature.targets import RowTarget
 

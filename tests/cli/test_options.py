@@ -11,7 +11,7 @@ import pytest
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.evaluation import table
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.rbm.learning import Settings
+from herdcli.rbm.parallel_fits import Settings
 from herdcli.rbm.units import family_names
 
 

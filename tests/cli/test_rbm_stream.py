@@ -15,7 +15,7 @@ from herdcli.artifacts import lazy_matrix, load
 from herdcli.numerics import streamed_rows
 from herdcli.numerics.streamed_rows import ShuffledOrder, StreamedRows
 from herdcli.rbm import heldout_rows
-from herdcli.rbm.learning import LearningProblem, RBMLearning, Settings
+from herdcli.rbm.parallel_fits import LearningProblem, RBMLearning, Settings
 from herdcli.rng import Stream, generator
 
 RANDOM = np.random.default_rng(3)

@@ -7,11 +7,11 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.evaluation import gallery, gallery_plots, plots
+from herdcli.evaluation import gallery, gallery_plots, plot_list
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.faces import face_similarities
 from herdcli.faces.rank_errors import first_match, rank_errors
-from herdcli.rbm import learning, pair_similarity, pairs
+from herdcli.rbm import pair_similarity, pairs, parallel_fits
 
 PERSONS, EACH, SHAPE = 6, 5, (4, 5)
 
@@ -25,11 +25,11 @@ def judged():
     units = (images / 255 * 10).astype(np.float32)
     train, test = np.flatnonzero(np.arange(30) % 5 < 3), np.flatnonzero(np.arange(30) % 5 >= 3)
     index = pairs.ordered_pairs(persons, train, [str(p) for p in range(PERSONS)])
-    settings = learning.Settings(
+    settings = parallel_fits.Settings(
         **vars(pairs.DEFAULTS) | {"hidden": 8, "epochs": 150, "batch_size": 12, "learning_rate": 0.02, "bias_rate": 0.02, "momentum": 0.5}
     )
     problem, varies = pairs.pair_problem(units, index, settings)
-    state = run_algorithm(learning.RBMLearning(problem))
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     model = pairs.assemble_pair_rbm(problem, state, varies, units, index, np.zeros(30, dtype=np.uint8))
     model = type(model)(**vars(model) | {"image_shape": np.array(SHAPE)})
     names = np.array(list("abcdef"))[persons]
@@ -95,9 +95,9 @@ def test_with_images_it_says_how_often_it_recognises(judged):
 
 
 def test_every_picture_can_be_drawn_and_two_of_them_need_images(judged, tmp_path):
-    for name in plots.plot_names("rbm-pairs"):
-        draw = plots.find_plot("rbm-pairs", name)
-        plots.write_figure(draw(judged, EvaluationSettings()), tmp_path / f"{name}.png", ".png")
+    for name in plot_list.plot_names("rbm-pairs"):
+        draw = plot_list.find_plot("rbm-pairs", name)
+        plot_list.write_figure(draw(judged, EvaluationSettings()), tmp_path / f"{name}.png", ".png")
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
         if name in ("errors", "nearest"):
             with pytest.raises(BadUsage, match=rf"^--plot {name} needs images to compare$"):

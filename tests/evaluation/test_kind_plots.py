@@ -14,8 +14,8 @@ from herdcli.evaluation import (
     graph_layout,
     herding_plots,
     network_plots,
+    plot_list,
     plot_style,
-    plots,
     samples_plots,
 )
 from herdcli.markov.model.network import build_network
@@ -59,12 +59,12 @@ def test_neighbours_are_drawn_nearer_than_strangers_and_always_in_the_same_place
 def test_principal_axes_are_those_of_the_covariance_from_either_gram_matrix():
     random = np.random.default_rng(1)
     X = random.normal(size=(7, 20)) * np.linspace(3, 0.1, 20)
-    axes, mean, share = plots.principal_axes(X)
+    axes, mean, share = plot_list.principal_axes(X)
     values, vectors = np.linalg.eigh(np.cov(X.T, bias=True))
     np.testing.assert_allclose(np.abs(axes.T @ vectors[:, :-3:-1]), np.eye(2), atol=1e-8)
     np.testing.assert_allclose(share, values[:-3:-1] / values.sum())
     np.testing.assert_allclose(mean, X.mean(axis=0))
-    assert plots.principal_axes(X[:, :1])[0].tolist() == [[1.0, 0.0]]
+    assert plot_list.principal_axes(X[:, :1])[0].tolist() == [[1.0, 0.0]]
 
 
 def test_a_network_is_coloured_by_its_exact_marginals():
@@ -127,9 +127,9 @@ def test_things_differ_by_more_than_colour():
 
 def test_axes_that_count_have_whole_ticks():
     pytest.importorskip("matplotlib")
-    (axes,) = plots.curve_plot({"a": (np.arange(1, 4), np.arange(3.0))}, x="epoch", y="error", title="three epochs").axes
+    (axes,) = plot_list.curve_plot({"a": (np.arange(1, 4), np.arange(3.0))}, x="epoch", y="error", title="three epochs").axes
     ticks = axes.xaxis.get_major_locator().tick_values(1, 3)
     assert np.array_equal(ticks, np.round(ticks))
-    (one,) = plots.curve_plot({"a": (np.array([1]), np.array([0.5]))}, x="epoch", y="error").axes
+    (one,) = plot_list.curve_plot({"a": (np.array([1]), np.array([0.5]))}, x="epoch", y="error").axes
     assert [tick for tick in one.get_xticks() if one.get_xlim()[0] < tick < one.get_xlim()[1]] == [1.0]
     assert axes.get_title() == "three epochs"

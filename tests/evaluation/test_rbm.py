@@ -13,7 +13,7 @@ from herdcli.evaluation import energy_classification, quick_metrics, rbm
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.verdicts import verdict_text
 from herdcli.numerics.scores import Scores
-from herdcli.rbm import enumeration, likelihood
+from herdcli.rbm import enumeration, row_likelihood
 from herdcli.rbm.log_z_estimates import LogZEstimate
 from herdcli.rbm.model import RBM, Rows
 
@@ -65,8 +65,8 @@ def test_one_model_is_evaluated_on_its_test_rows():
     log_z = enumeration.log_partition_exact(h)
     assert found["log_likelihood"] == pytest.approx((-h.free_energy(v) - log_z).mean())
     assert found["log_likelihood_se"] == 0.0
-    assert found["pseudo_likelihood"] == pytest.approx(likelihood.pseudo_likelihood(h, v).mean())
-    assert found["reconstruction"] == pytest.approx(likelihood.reconstruction_error(h, v).mean())
+    assert found["pseudo_likelihood"] == pytest.approx(row_likelihood.pseudo_likelihood(h, v).mean())
+    assert found["reconstruction"] == pytest.approx(row_likelihood.reconstruction_error(h, v).mean())
     assert found["error"] is found["error_1nn"] is found["error_majority"] is None
 
 
@@ -151,7 +151,7 @@ def test_the_error_of_what_is_gained_is_that_of_rows_one_by_one(count):
     gains = []
     for m in range(count):
         rows, h = held.X[(held.split == 2) & (held.y == m)].astype(float), value.harmonium(m)
-        gains.append(likelihood.log_likelihood(h, rows, enumeration.log_partition_exact(h)) + 6 * np.log(2))
+        gains.append(row_likelihood.log_likelihood(h, rows, enumeration.log_partition_exact(h)) + 6 * np.log(2))
     each = np.concatenate(gains)
     assert found["log_likelihood"] - found["independent"] == pytest.approx(each.mean())
     assert found["gain_se"] == pytest.approx(each.std(ddof=1) / np.sqrt(len(each)))

@@ -7,13 +7,13 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.evaluation import samples
-from herdcli.quadrature import input_preparation, result_assembly, rules, selection, selection_problem
-from herdcli.quadrature.kernels import FeatureKernel, GaussianKernel
+from herdcli.quadrature import input_preparation, result_assembly, selection, selection_problem, sequential_rules
+from herdcli.quadrature.kernel_functions import FeatureKernel, GaussianKernel
 from herdcli.quadrature.targets import MomentTarget, RowTarget
 
 
 def made(kernel, group, rule="herding", **more):
-    problem = selection_problem.SelectionProblem(kernel, (group,), selection_problem.SelectionSettings(rules.RuleSettings(rule)))
+    problem = selection_problem.SelectionProblem(kernel, (group,), selection_problem.SelectionSettings(sequential_rules.RuleSettings(rule)))
     state = run_algorithm(selection.AtomSelection(problem))
     return result_assembly.samples_artifact(
         problem, state, [None], kind="rule", projected=True, scale=np.ones(group.target.dimension), **more

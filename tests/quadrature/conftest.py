@@ -7,9 +7,9 @@ import pytest
 
 from herdcli import iterate
 from herdcli.algorithm import run_algorithm
-from herdcli.quadrature import closed_form_embeddings, rules, selection, selection_problem
+from herdcli.quadrature import closed_form_embeddings, selection, selection_problem, sequential_rules
 from herdcli.quadrature.candidate_space import CandidateSpace
-from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature.kernel_functions import GaussianKernel
 from herdcli.quadrature.point_sums import make_evaluator
 from herdcli.quadrature.targets import RowTarget, UniformTarget
 
@@ -29,15 +29,17 @@ def _space_of(kernel, target, candidates):
 
 
 def _run_rule(space, target, count, **settings):
-    """The state of a rule of `rules` after `count` atoms."""
-    problem = rules.SequenceProblem(space, target, rules.RuleSettings(**settings))
-    return iterate.run_steps(lambda now: rules.greedy_step(problem, now), rules.initial_state(problem, count), steps=count)
+    """The state of a rule of `sequential_rules` after `count` atoms."""
+    problem = sequential_rules.SequenceProblem(space, target, sequential_rules.RuleSettings(**settings))
+    return iterate.run_steps(
+        lambda now: sequential_rules.greedy_step(problem, now), sequential_rules.initial_state(problem, count), steps=count
+    )
 
 
 def _select(X, count, *, rule="herding", refine=0, kernel=None, weights=None, map=map, **more):
     """The result of a whole run over rows."""
     weights = np.full(len(X), 1.0 / len(X)) if weights is None else weights
-    settings = selection_problem.SelectionSettings(rules.RuleSettings(rule, **more), refine)
+    settings = selection_problem.SelectionSettings(sequential_rules.RuleSettings(rule, **more), refine)
     group = selection_problem.SelectionGroup(RowTarget(X, weights), None, count)
     problem = selection_problem.SelectionProblem(kernel or GaussianKernel(1.5), (group,), settings)
     return run_algorithm(selection.AtomSelection(problem, map)).done[0]

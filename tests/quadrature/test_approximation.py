@@ -11,9 +11,18 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.quadrature import approximation, embedding_sums, nystrom, random_fourier, result_assembly, rules, selection, selection_problem
+from herdcli.quadrature import (
+    approximation,
+    embedding_sums,
+    nystrom,
+    random_fourier,
+    result_assembly,
+    selection,
+    selection_problem,
+    sequential_rules,
+)
+from herdcli.quadrature.kernel_functions import GaussianKernel
 from herdcli.quadrature.kernel_parsing import parse_kernel
-from herdcli.quadrature.kernels import GaussianKernel
 from herdcli.quadrature.targets import RowTarget
 
 ROWS, COLUMNS = 240, 3
@@ -32,7 +41,7 @@ def data(seed, heavy=False):
 
 def problem_of(X, weights, text, *, kernel=None, count=12, seed=0, rule="herding", **more):
     settings = selection_problem.SelectionSettings(
-        rules.RuleSettings(rule, seed=seed), embedding=approximation.parse_embedding(text), **more
+        sequential_rules.RuleSettings(rule, seed=seed), embedding=approximation.parse_embedding(text), **more
     )
     return selection_problem.SelectionProblem(
         kernel or GaussianKernel(1.5), (selection_problem.SelectionGroup(RowTarget(X, weights), None, count),), settings

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from herdcli.quadrature import active_set, atom_weights, min_norm_point, simplex, swap_refinement
 from herdcli.quadrature.candidate_space import prefix_distances
-from herdcli.quadrature.kernels import BernoulliKernel, FeatureKernel, GaussianKernel, MaternKernel, PolynomialKernel
+from herdcli.quadrature.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, MaternKernel, PolynomialKernel
 from herdcli.quadrature.targets import RowTarget
 
 

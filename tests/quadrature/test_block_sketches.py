@@ -9,9 +9,9 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.quadrature import block_sketches, nystrom, result_assembly, rules, selection, selection_problem
+from herdcli.quadrature import block_sketches, nystrom, result_assembly, selection, selection_problem, sequential_rules
 from herdcli.quadrature.approximation import EmbeddingApproximation
-from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature.kernel_functions import GaussianKernel
 
 KERNEL = GaussianKernel(1.5)
 X = np.random.default_rng(4).standard_normal((500, 3))
@@ -55,7 +55,9 @@ def test_candidates_are_about_their_share_and_rows_of_the_input():
 
 def test_the_bound_holds_for_all_rows(mmd):
     group, numbers, spread = block_sketches.group_from_sketches(SKETCH, run_algorithm(sketching()), 12)
-    settings = selection_problem.SelectionSettings(rules.RuleSettings("herding"), embedding=EmbeddingApproximation("nystrom", 20))
+    settings = selection_problem.SelectionSettings(
+        sequential_rules.RuleSettings("herding"), embedding=EmbeddingApproximation("nystrom", 20)
+    )
     problem = selection_problem.SelectionProblem(KERNEL, (group,), settings)
     value = result_assembly.samples_artifact(
         problem, run_algorithm(selection.AtomSelection(problem)), [numbers], kind="rule", projected=False, scale=np.ones(3)

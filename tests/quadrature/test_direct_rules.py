@@ -11,7 +11,7 @@ import pytest
 
 from herdcli.quadrature import facility_location, kernel_halving, kernel_thinning, pivoted_cholesky, support_points
 from herdcli.quadrature.kernel_blocks import KernelColumns, kernel_matrix
-from herdcli.quadrature.kernels import GaussianKernel, MaternKernel, PolynomialKernel
+from herdcli.quadrature.kernel_functions import GaussianKernel, MaternKernel, PolynomialKernel
 from herdcli.quadrature.point_sums import make_evaluator
 
 X = np.random.default_rng(5).standard_normal((64, 3))

@@ -8,7 +8,7 @@ import pytest
 from herdcli.errors import BadUsage
 from herdcli.quadrature import active_set, atom_weights, closed_form_embeddings, kernel_parsing, local_search, min_norm_point, simplex
 from herdcli.quadrature.candidate_space import CandidateSpace, prefix_distances
-from herdcli.quadrature.kernels import FeatureKernel, GaussianKernel, PolynomialKernel
+from herdcli.quadrature.kernel_functions import FeatureKernel, GaussianKernel, PolynomialKernel
 from herdcli.quadrature.point_sums import make_evaluator
 from herdcli.quadrature.targets import UniformTarget
 

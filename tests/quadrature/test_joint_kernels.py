@@ -9,7 +9,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import kernel_parsing, kernel_sums
 from herdcli.quadrature.joint_kernels import JointKernel, default_label_kernel
 from herdcli.quadrature.kernel_blocks import kernel_matrix
-from herdcli.quadrature.kernels import CompositeKernel, GaussianKernel, HammingKernel, LaplaceKernel
+from herdcli.quadrature.kernel_functions import CompositeKernel, GaussianKernel, HammingKernel, LaplaceKernel
 from herdcli.quadrature.point_sums import make_evaluator
 
 RANDOM = np.random.default_rng(11)

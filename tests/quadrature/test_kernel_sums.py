@@ -9,7 +9,7 @@ import pytest
 
 from herdcli import fast, iterate
 from herdcli.quadrature import kernel_parsing, kernel_sums
-from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature.kernel_functions import GaussianKernel
 from herdcli.quadrature.point_sums import make_evaluator, moment_embedding, radial_profile
 
 

@@ -9,15 +9,15 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.quadrature import merge_tree, result_assembly, rules, selection, selection_problem
+from herdcli.quadrature import merge_tree, result_assembly, selection, selection_problem, sequential_rules
 from herdcli.quadrature.approximation import EmbeddingApproximation
-from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature.kernel_functions import GaussianKernel
 from herdcli.quadrature.targets import RowTarget
 
 KERNEL = GaussianKernel(1.5)
 X = np.random.default_rng(4).standard_normal((330, 3))
 WEIGHTS = np.random.default_rng(5).random(330)
-SETTINGS = selection_problem.SelectionSettings(rules.RuleSettings("herding"))
+SETTINGS = selection_problem.SelectionSettings(sequential_rules.RuleSettings("herding"))
 
 
 class Blocks:
@@ -74,7 +74,10 @@ def test_units_made_apart_are_those_of_one_run(narrow):
 
 @pytest.mark.parametrize(
     "settings",
-    [SETTINGS, selection_problem.SelectionSettings(rules.RuleSettings("herding"), embedding=EmbeddingApproximation("nystrom", 5))],
+    [
+        SETTINGS,
+        selection_problem.SelectionSettings(sequential_rules.RuleSettings("herding"), embedding=EmbeddingApproximation("nystrom", 5)),
+    ],
 )
 def test_the_bound_holds_through_every_level(narrow, mmd, settings):
     """Against the sum over all pairs."""

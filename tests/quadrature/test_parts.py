@@ -17,13 +17,13 @@ from herdcli.quadrature import (
     min_norm_point,
     result_assembly,
     row_groups,
-    rules,
     selection,
     selection_problem,
+    sequential_rules,
     simplex,
     swap_refinement,
 )
-from herdcli.quadrature.kernels import BernoulliKernel, FeatureKernel, GaussianKernel, PolynomialKernel
+from herdcli.quadrature.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, PolynomialKernel
 from herdcli.quadrature.point_sums import depends_on_moments
 from herdcli.quadrature.samples import Continuation, Samples
 from herdcli.quadrature.targets import MomentTarget, RowTarget, UniformTarget
@@ -41,7 +41,7 @@ def made(
     *groups: selection_problem.SelectionGroup, kernel: object = KERNEL, refine: int = 0, norm: int = 0, **rule: object
 ) -> selection_problem.SelectionProblem:
     return selection_problem.SelectionProblem(
-        kernel, groups, selection_problem.SelectionSettings(rules.RuleSettings(**rule), refine, norm=norm)
+        kernel, groups, selection_problem.SelectionSettings(sequential_rules.RuleSettings(**rule), refine, norm=norm)
     )
 
 
@@ -140,8 +140,11 @@ def test_runs_without_candidates_have_even_steps() -> None:
     assert value.summary.rows.tolist() == [0]
     assert value.summary.floor[0] == pytest.approx(np.sqrt(1 / 12 / 4))  # of four draws; k(x, x) = 1/12, ‖μ‖² = 0
     assert (
-        rules.initial_state(
-            rules.SequenceProblem(chosen.space(problem.groups[0], chosen.init()), problem.groups[0].target, problem.settings.rule), 3
+        sequential_rules.initial_state(
+            sequential_rules.SequenceProblem(
+                chosen.space(problem.groups[0], chosen.init()), problem.groups[0].target, problem.settings.rule
+            ),
+            3,
         ).index
         == -1
     ).all()
@@ -224,7 +227,12 @@ def test_parts_of_groups_and_their_numbers() -> None:
 @pytest.mark.parametrize(
     ("state", "place", "good", "bad"),
     [
-        (rules.State(1, 0, 0, 0, *np.zeros((1, 2), int), np.zeros((2, 1)), *np.zeros((4, 2)), np.zeros(3)), "index", (-1, 2), (-2, 3)),
+        (
+            sequential_rules.State(1, 0, 0, 0, *np.zeros((1, 2), int), np.zeros((2, 1)), *np.zeros((4, 2)), np.zeros(3)),
+            "index",
+            (-1, 2),
+            (-2, 3),
+        ),
         (
             swap_refinement.SwapState(0, 0, 0, 0, 0, np.zeros(2, int), np.zeros((2, 1)), np.zeros(2), np.zeros(3), np.zeros(1)),
             "index",
@@ -254,7 +262,7 @@ def test_atoms_of_a_state_are_candidates(state: object, place: str, good: tuple[
 
 
 def test_counts_of_a_state_are_within_its_room() -> None:
-    base = rules.State(0, 0, 0, -1, *np.zeros((1, 2), int), np.zeros((2, 1)), *np.zeros((4, 2)), np.zeros(3))
+    base = sequential_rules.State(0, 0, 0, -1, *np.zeros((1, 2), int), np.zeros((2, 1)), *np.zeros((4, 2)), np.zeros(3))
     for step, best in ((0, -1), (2, 2), (1, 0)):
         replace(base, step=step, best=best).validate()
     replace(base, running=np.zeros(0), index=np.full(2, -1), best=0).validate()

@@ -10,14 +10,14 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.quadrature import kernel_sums, result_assembly, rule_table, rules, selection, selection_problem
-from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature import kernel_sums, result_assembly, rule_table, selection, selection_problem, sequential_rules
+from herdcli.quadrature.kernel_functions import GaussianKernel
 from herdcli.quadrature.targets import RowTarget
 
 
 def problem_of(X, counts, *, rule="herding", refine=0, candidates=None, start=None, norm=0, **more):
     parts = np.array_split(np.arange(len(X)), len(counts))
-    settings = selection_problem.SelectionSettings(rules.RuleSettings(rule, **more), refine, norm=norm)
+    settings = selection_problem.SelectionSettings(sequential_rules.RuleSettings(rule, **more), refine, norm=norm)
     groups = tuple(
         selection_problem.SelectionGroup(RowTarget(X[part].copy(), np.full(len(part), 1.0 / len(part))), candidates, count, start=start)
         for part, count in zip(parts, counts, strict=True)

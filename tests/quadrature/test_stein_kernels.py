@@ -7,8 +7,8 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import kernel_parsing, rules, selection, selection_problem, stein_kernels
-from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature import kernel_parsing, selection, selection_problem, sequential_rules, stein_kernels
+from herdcli.quadrature.kernel_functions import GaussianKernel
 from herdcli.quadrature.point_sums import make_evaluator
 from herdcli.quadrature.row_groups import groups_of_scores, weigh_rows
 from herdcli.quadrature.stein_kernels import ScoreTarget, SteinKernel
@@ -97,7 +97,9 @@ def _greedy(K, mean, count):
 
 
 def _chosen(kernel, groups, count, rule="greedy"):
-    problem = selection_problem.SelectionProblem(kernel, tuple(groups), selection_problem.SelectionSettings(rules.RuleSettings(rule)))
+    problem = selection_problem.SelectionProblem(
+        kernel, tuple(groups), selection_problem.SelectionSettings(sequential_rules.RuleSettings(rule))
+    )
     return run_algorithm(selection.AtomSelection(problem)).done[0]
 
 

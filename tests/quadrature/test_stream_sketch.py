@@ -10,8 +10,8 @@ import pytest
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.quadrature import rules, selection, selection_problem, stream_sketch
-from herdcli.quadrature.kernels import GaussianKernel
+from herdcli.quadrature import selection, selection_problem, sequential_rules, stream_sketch
+from herdcli.quadrature.kernel_functions import GaussianKernel
 
 KERNEL = GaussianKernel(1.5)
 
@@ -53,7 +53,7 @@ def test_atoms_are_within_the_bound_though_rows_drift(data, mmd):
     np.testing.assert_array_equal(group.points, X[numbers])
     assert len(set(numbers.tolist())) == 50
     assert weights[numbers].all()
-    settings = selection_problem.SelectionSettings(rules.RuleSettings())
+    settings = selection_problem.SelectionSettings(sequential_rules.RuleSettings())
     found = run_algorithm(selection.AtomSelection(selection_problem.SelectionProblem(KERNEL, (group,), settings))).done[0]
     truth = mmd(KERNEL, X, weights / weights.sum(), found.atoms, found.weight)
     assert 0 < abs(truth - found.mmd[-1]) <= found.added.distance < 0.6

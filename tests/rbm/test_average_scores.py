@@ -7,7 +7,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.rbm import learning
+from herdcli.rbm import parallel_fits
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
 
@@ -15,18 +15,18 @@ ROWS = [(np.random.default_rng(m).random((n, 9)) < 0.4).astype(np.int8) * 2 - 1 
 SCORED = (np.random.default_rng(7).random((13, 9)) < 0.5).astype(np.int8) * 2 - 1
 
 
-def problem_of(**changes) -> learning.LearningProblem:
+def problem_of(**changes) -> parallel_fits.LearningProblem:
     settings = {"hidden": 5, "epochs": 4, "batch_size": 10, "average_scores": 6, "visible_units": "spin", "hidden_units": "spin"}
-    return learning.LearningProblem(ROWS, learning.Settings(**settings | changes), SCORED)
+    return parallel_fits.LearningProblem(ROWS, parallel_fits.Settings(**settings | changes), SCORED)
 
 
 def test_energies_are_the_mean_of_standardised_energies_over_each_models_last_updates():
     problem = problem_of()
-    spin, state = unit_family("spin"), learning.RBMLearning(problem).init()
+    spin, state = unit_family("spin"), parallel_fits.RBMLearning(problem).init()
     expected = np.zeros((13, 2))
-    while state.step < learning.RBMLearning(problem).steps:
+    while state.step < parallel_fits.RBMLearning(problem).steps:
         before = state.step
-        state = learning.RBMLearning(problem).step(state)
+        state = parallel_fits.RBMLearning(problem).step(state)
         for m in range(2):  # 30 and 21 rows: both have 3 minibatches an epoch
             if before >= 12 - 6:
                 model = Harmonium(*(part[m].astype(np.float64) for part in (state.W, state.b, state.c)), spin, spin)
@@ -37,10 +37,10 @@ def test_energies_are_the_mean_of_standardised_energies_over_each_models_last_up
 
 
 def test_averaging_does_not_change_what_is_learned():
-    def learned(problem: learning.LearningProblem) -> learning.LearningState:
-        return run_algorithm(learning.RBMLearning(problem))
+    def learned(problem: parallel_fits.LearningProblem) -> parallel_fits.LearningState:
+        return run_algorithm(parallel_fits.RBMLearning(problem))
 
-    plain = learning.LearningProblem(ROWS, problem_of().settings)
+    plain = parallel_fits.LearningProblem(ROWS, problem_of().settings)
     np.testing.assert_array_equal(learned(problem_of()).W, learned(plain).W)
 
 
@@ -54,6 +54,6 @@ def test_a_constant_rate_goes_on_learning_to_the_end():
     moved = {}
     for decay in ("linear", "none"):
         problem = problem_of(rate_decay=decay, momentum=0.0, average_scores=1)
-        state = run_algorithm(learning.RBMLearning(problem))
+        state = run_algorithm(parallel_fits.RBMLearning(problem))
         moved[decay] = np.abs(state.W_velocity).max()
     assert moved["linear"] < 0.2 * moved["none"]

@@ -13,20 +13,20 @@ from herdcli.rbm import (
     annealed_importance,
     enumeration,
     feature_transform,
+    gibbs_samples,
     imputation,
     layerwise_learning,
-    likelihood,
     model,
     normalizability,
     phases,
-    sampling,
+    row_likelihood,
     validation,
 )
 from herdcli.rbm.gradient_step import MEAN_SHARE
-from herdcli.rbm.learning import RBMLearning, Settings
 from herdcli.rbm.learning_problem import InitialModels, LearningProblem
 from herdcli.rbm.minibatch_update import validation_criterion
 from herdcli.rbm.model import RBM, Harmonium
+from herdcli.rbm.parallel_fits import RBMLearning, Settings
 from herdcli.rbm.units import unit_family
 
 RANDOM = np.random.default_rng(2)
@@ -286,8 +286,8 @@ def test_features_of_several_models_stand_side_by_side(monkeypatch: pytest.Monke
     rows = ROWS[1].astype(float)
     expected = np.hstack([1 / (1 + np.exp(-(rows @ W[m] + c[m]))) for m in range(2)])
     np.testing.assert_allclose(feature_transform.hidden_features(found, ROWS[1]), expected, atol=1e-6)
-    monkeypatch.setattr(likelihood, "BLOCK", 1)
-    monkeypatch.setattr(likelihood, "WIDEST", 35)  # blocks of 5 rows of 7 numbers
+    monkeypatch.setattr(row_likelihood, "BLOCK", 1)
+    monkeypatch.setattr(row_likelihood, "WIDEST", 35)  # blocks of 5 rows of 7 numbers
     np.testing.assert_allclose(feature_transform.hidden_features(found, ROWS[1]), expected, atol=1e-6)
     np.testing.assert_array_equal(feature_transform.feature_range(found), [0.0, 1.0])
     np.testing.assert_array_equal(feature_transform.feature_range(replace(found, hidden_units="spin")), [-1.0, 1.0])
@@ -296,10 +296,10 @@ def test_features_of_several_models_stand_side_by_side(monkeypatch: pytest.Monke
 
 def test_blocks_of_rows_by_hand() -> None:
     for width, size in ((0, 1 << 17), (1, 1 << 17), (1000, 131), (4097, 32), (1 << 17, 32), (1 << 18, 16), (1 << 22, 1), (1 << 30, 1)):
-        first = next(likelihood.row_blocks(1 << 20, width))
+        first = next(row_likelihood.row_blocks(1 << 20, width))
         assert (first.start, first.stop) == (0, size)
-    assert list(likelihood.row_blocks(70, 4097)) == [slice(0, 32), slice(32, 64), slice(64, 70)]
-    assert list(likelihood.row_blocks(0, 3)) == []
+    assert list(row_likelihood.row_blocks(70, 4097)) == [slice(0, 32), slice(32, 64), slice(64, 70)]
+    assert list(row_likelihood.row_blocks(0, 3)) == []
 
 
 # likelihoods and conditionals ---------------------------------------------------------------------
@@ -309,8 +309,8 @@ def test_blocks_of_rows_by_hand() -> None:
 def test_small_layers_are_summed_for_a_look(shape: tuple[int, int]) -> None:
     h, rows = of(*shape), np.random.default_rng(0).integers(0, 2, (5, shape[0]))
     found = validation.validation_figures(h, rows, rows[:2], validation.validation_log_partition(h, np.zeros(shape[0]), 0, None))
-    assert found[0] == pytest.approx(likelihood.log_likelihood(h, rows, enumeration.log_partition_exact(h)).mean(), abs=1e-10)
-    assert found[1] == pytest.approx(likelihood.pseudo_likelihood(h, rows).mean(), abs=1e-10)
+    assert found[0] == pytest.approx(row_likelihood.log_likelihood(h, rows, enumeration.log_partition_exact(h)).mean(), abs=1e-10)
+    assert found[1] == pytest.approx(row_likelihood.pseudo_likelihood(h, rows).mean(), abs=1e-10)
     assert found[2] == pytest.approx(h.free_energy(rows).mean() - h.free_energy(rows[:2]).mean(), abs=1e-10)
 
 
@@ -400,11 +400,11 @@ def test_the_way_back_begins_at_rows_spread_over_the_data(monkeypatch: pytest.Mo
 def test_rows_given_in_part_are_held_fast() -> None:
     h = of(4, 3, scale=2.0)
     given = np.array([[1.0, np.nan, 0.0, np.nan], [np.nan, np.nan, np.nan, 1.0]] * 3)
-    problem = sampling.SamplingProblem((h,), 6, burn_in=4, given=given)
-    (rows,) = run_algorithm(sampling.BlockGibbsSampling(problem)).rows
+    problem = gibbs_samples.SamplingProblem((h,), 6, burn_in=4, given=given)
+    (rows,) = run_algorithm(gibbs_samples.BlockGibbsSampling(problem)).rows
     known = ~np.isnan(given)
     np.testing.assert_array_equal(rows[known], given[known])
-    (means,) = run_algorithm(sampling.BlockGibbsSampling(replace(problem, means=True))).rows
+    (means,) = run_algorithm(gibbs_samples.BlockGibbsSampling(replace(problem, means=True))).rows
     np.testing.assert_array_equal(means[known], given[known])
     assert ((means[~known] > 0) & (means[~known] < 1)).all()
     with pytest.raises(BadUsage, match="there are 6 rows to complete and 3 chains"):
@@ -437,7 +437,7 @@ def test_what_a_resumed_run_is_read_into_has_the_shapes_of_its_start() -> None:
     rows = RANDOM.integers(0, 2, (12, 6)).astype(np.int8)
     stacked = layerwise_learning.LayerwiseLearning(layerwise_learning.StackingProblem(rows, (4, 3), Settings(epochs=2, batch_size=5)))
     learning = RBMLearning(LearningProblem(ROWS, Settings(epochs=2, algorithm="fpcd", **PLAIN)))
-    sampled = sampling.BlockGibbsSampling(sampling.SamplingProblem((of(3, 2),), 7, chains=3, burn_in=2))
+    sampled = gibbs_samples.BlockGibbsSampling(gibbs_samples.SamplingProblem((of(3, 2),), 7, chains=3, burn_in=2))
     assert (stacked.like().step, stacked.init().step, stacked.like().finished) == (0, 0, [])
     for like, begun in (
         (stacked.like().current, stacked.init().current),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.rbm import gradients, learning
-from herdcli.rbm.learning import LearningProblem, Settings
+from herdcli.rbm import gradients, parallel_fits
+from herdcli.rbm.parallel_fits import LearningProblem, Settings
 from herdcli.rbm.units import unit_family
 
 ROWS = (np.random.default_rng(0).random((700, 9)) < 0.3).astype(np.int8)
@@ -28,10 +28,10 @@ def test_outer_products_are_taken_away_in_place(shape):
 def test_running_means_are_those_of_the_rows_under_the_weights_before_the_step(algorithm, batch):
     """Of one block of rows and of several (700 are two), however the phases compute them."""
     problem = LearningProblem([ROWS], Settings(5, algorithm, epochs=1, batch_size=batch, centering=True, initial_scale=0.5))
-    state = learning.RBMLearning(problem).init()
+    state = parallel_fits.RBMLearning(problem).init()
     W, c, before = state.W[0].copy(), state.c[0].copy(), state.hidden_mean[0].copy()
     rows = ROWS[problem.order(0, 0)[: batch or len(ROWS)]]
-    learning.RBMLearning(problem).step(state)
+    parallel_fits.RBMLearning(problem).step(state)
     expected = unit_family("binary").mean(rows @ W.astype(np.float64) + c).mean(axis=0)
     np.testing.assert_allclose(state.hidden_mean[0], before + 0.01 * (expected - before), atol=1e-6)
 
@@ -39,6 +39,6 @@ def test_running_means_are_those_of_the_rows_under_the_weights_before_the_step(a
 def test_a_step_multiplies_the_rows_with_the_weights_once(monkeypatch):
     """The families' own means, over float64 copies, are not asked for in sampled learning."""
     problem = LearningProblem([ROWS], Settings(5, centering=True, epochs=1))
-    state = learning.RBMLearning(problem).init()
+    state = parallel_fits.RBMLearning(problem).init()
     monkeypatch.setattr(type(unit_family("binary")), "mean", lambda *_: pytest.fail("a second mean"))
-    learning.RBMLearning(problem).step(state)
+    parallel_fits.RBMLearning(problem).step(state)

@@ -9,7 +9,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.rbm import class_models, learning
+from herdcli.rbm import class_models, parallel_fits
 from herdcli.rbm.class_rows import ClassGroups, assign_groups, largest_class_size
 from herdcli.rbm.units import unit_family
 
@@ -18,7 +18,7 @@ RANDOM = np.random.default_rng(5)
 Y = np.array([0, 1, 2, 1] * 12)
 X = (RANDOM.random((N, 6)) < np.array([[0.9, 0.1] * 3, [0.2, 0.7] * 3, [0.5, 0.9] * 3])[Y]).astype(np.int8)
 SPLIT = np.repeat([0, 0, 1, 2, 0, 0], 8)
-SETTINGS = learning.Settings(hidden=3, epochs=5, batch_size=5, learning_rate=0.3)
+SETTINGS = parallel_fits.Settings(hidden=3, epochs=5, batch_size=5, learning_rate=0.3)
 NAMES = ["a", "b", "c"]
 
 
@@ -26,15 +26,15 @@ def groups(folds: int = 2, rows: np.ndarray = X) -> ClassGroups:
     return assign_groups(rows.copy(), Y, SPLIT, NAMES, folds=folds, seed=3)
 
 
-def learned(given: ClassGroups, units: list[int], settings: learning.Settings = SETTINGS) -> list[class_models.LearnedModel]:
-    problem = learning.LearningProblem(
+def learned(given: ClassGroups, units: list[int], settings: parallel_fits.Settings = SETTINGS) -> list[class_models.LearnedModel]:
+    problem = parallel_fits.LearningProblem(
         given.training_rows(),
         settings,
         scored=given.X[given.held] if settings.average_scores else None,
         valid=given.validation_rows() if settings.every else None,
     )
     part = problem.part(units)
-    return class_models.collect_models(given, run_algorithm(learning.RBMLearning(part)), settings, units, scored=True)
+    return class_models.collect_models(given, run_algorithm(parallel_fits.RBMLearning(part)), settings, units, scored=True)
 
 
 def free_energy(model: class_models.LearnedModel, rows: np.ndarray) -> np.ndarray:
@@ -148,8 +148,8 @@ def test_without_validation_rows_energies_of_folds_stay_as_they_are() -> None:
 def test_averaged_energies_are_the_states_sums_over_their_number() -> None:
     settings = replace(SETTINGS, average_scores=4)
     given = groups(0)
-    problem = learning.LearningProblem(given.training_rows(), settings, scored=X[given.held])
-    state = run_algorithm(learning.RBMLearning(problem))
+    problem = parallel_fits.LearningProblem(given.training_rows(), settings, scored=X[given.held])
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     models = class_models.collect_models(given, state, settings, [0, 1, 2], scored=True)
     np.testing.assert_allclose(np.stack([model.energy for model in models], axis=1), state.energy / 4)
     assert all(model.reference is None for model in models)
@@ -159,9 +159,9 @@ def test_averaged_energies_are_the_states_sums_over_their_number() -> None:
 
 def test_learning_goes_on_from_the_final_models_alone() -> None:
     given = groups()
-    problem = learning.LearningProblem(given.training_rows(), SETTINGS)
+    problem = parallel_fits.LearningProblem(given.training_rows(), SETTINGS)
     models = class_models.collect_models(
-        given, run_algorithm(learning.RBMLearning(problem)), SETTINGS, list(range(9)), scored=False, keep=True
+        given, run_algorithm(parallel_fits.RBMLearning(problem)), SETTINGS, list(range(9)), scored=False, keep=True
     )
     for part in ("kept", "training_energy", "base_rates"):
         assert [getattr(model, part) is not None for model in models] == [True] * 3 + [False] * 6

@@ -9,11 +9,11 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import classification_rbm, enumeration, gradients, learning, minibatch_statistics
+from herdcli.rbm import classification_rbm, enumeration, gradients, minibatch_statistics, parallel_fits
 from herdcli.rbm.gibbs import GibbsSweeper
-from herdcli.rbm.learning import LearningProblem, Settings
-from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.parallel_fits import LearningProblem, Settings
+from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.units import unit_family
 from herdcli.rng import Stream, generator
 
@@ -100,7 +100,7 @@ def test_hybrid_statistics_are_a_sum_of_both():
     for joint in ("generative", "discriminative", "hybrid"):
         settings = Settings(4, visible_units="binary+softmax:2", joint=joint, generative_share=0.3, initial_scale=0.4, batch_size=40)
         problem = LearningProblem([joined], settings)
-        state = learning.RBMLearning(problem).init()
+        state = parallel_fits.RBMLearning(problem).init()
         made = minibatch_statistics.batch_statistics(problem, state, 0, np.arange(40), 0, reconstruct=True)
         found[joint] = [made.pairs(slice(None)).copy(), made.b, made.c]
     for one, other, both in zip(found["generative"], found["discriminative"], found["hybrid"], strict=True):
@@ -114,7 +114,7 @@ def test_labels_are_learned(joint):
     X = ((random.random((3, 8)) < 0.5)[y] ^ (random.random((300, 8)) < 0.05)).astype(np.int8)
     settings = Settings(6, visible_units="binary+softmax:3", joint=joint, epochs=15, centering=True, generative_share=0.1)
     problem = LearningProblem([classification_rbm.append_labels(X, y, 3)], settings)
-    state = run_algorithm(learning.RBMLearning(problem))
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
     assert (classification_rbm.log_posterior(h, X).argmax(axis=1) == y).mean() > 0.9
 

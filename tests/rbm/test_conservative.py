@@ -7,8 +7,8 @@ import pytest
 
 from herdcli.rbm import enumeration
 from herdcli.rbm.annealed_importance import conservative_shift, lower_bounds
-from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.units import unit_family
 
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from herdcli.algorithm import run_algorithm
 from herdcli.artifacts import load
 from herdcli.numerics.row_selection import SelectedRows
-from herdcli.rbm import enumeration, learning, likelihood
+from herdcli.rbm import enumeration, parallel_fits, row_likelihood
 from herdcli.rbm.curvature_bound import COMMON, count_shift, largest_moment, mean_squared_total
 from herdcli.rbm.minibatch_statistics import renew_chains
 from herdcli.rbm.model import Harmonium
@@ -86,8 +86,8 @@ def test_the_largest_moment_is_the_largest_eigenvalue_of_the_covariance(kind):
 
 def test_chains_restart_in_turn_many_at_first_and_one_in_a_hundred_later_and_one_in_ten_of_them_at_fair_states():
     rows = np.eye(30, dtype=np.int8)
-    problem = learning.LearningProblem([rows], Settings(30, "rpcd", epochs=1))
-    state = learning.RBMLearning(problem).init()
+    problem = parallel_fits.LearningProblem([rows], Settings(30, "rpcd", epochs=1))
+    state = parallel_fits.RBMLearning(problem).init()
     assert problem.chains == 100
     state.W[0], state.c[0] = 200 * np.eye(30), -100.0  # hidden states are what the row is
 
@@ -118,10 +118,10 @@ def test_two_far_clouds_of_rows_keep_their_mass():
     settings = fill_defaults(
         Settings(16, "rpcd", epochs=40, seed=1), 975, rate=True, centering=True, decay=True, moment=lambda: largest_moment(train)
     )
-    problem = learning.LearningProblem([train], settings)
-    state = run_algorithm(learning.RBMLearning(problem))
+    problem = parallel_fits.LearningProblem([train], settings)
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
-    assert likelihood.log_likelihood(h, test, enumeration.log_partition_exact(h)).mean() > independent + 20
+    assert row_likelihood.log_likelihood(h, test, enumeration.log_partition_exact(h)).mean() > independent + 20
 
 
 def test_weight_decay_is_that_of_a_prior_for_few_rows_and_many():
@@ -147,7 +147,7 @@ def test_digits_are_learned_far_better_than_independent_columns(algorithm, units
     on = 2 * on - 1 if units == "spin" else on
     settings = Settings(8, algorithm, epochs=10, visible_units=units, hidden_units=units)
     train, test = on[digits.split == 0], on[digits.split == 2]
-    problem = learning.LearningProblem([train], fill_defaults(settings, len(train), rate=True, centering=True))
-    state = run_algorithm(learning.RBMLearning(problem))
+    problem = parallel_fits.LearningProblem([train], fill_defaults(settings, len(train), rate=True, centering=True))
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
-    assert likelihood.log_likelihood(h, test, enumeration.log_partition_exact(h)).mean() > -22
+    assert row_likelihood.log_likelihood(h, test, enumeration.log_partition_exact(h)).mean() > -22

@@ -11,7 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import annealed_importance, enumeration, likelihood, normalizability
+from herdcli.rbm import annealed_importance, enumeration, normalizability, row_likelihood
 from herdcli.rbm.gibbs import GibbsSweeper
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
@@ -136,9 +136,9 @@ def test_a_rate_unit_is_exactly_its_replicated_binary_units(visible: int, hidden
     assert enumeration.log_partition_exact(h) == pytest.approx(enumeration.log_partition_exact(replicated), abs=1e-12)
     bits = np.array(list(itertools.product((0.0, 1.0), repeat=2 * visible)))
     counts = bits.reshape(-1, 2, visible).sum(axis=2)
-    probability = np.exp(likelihood.log_likelihood(replicated, bits, enumeration.log_partition_exact(replicated)))
+    probability = np.exp(row_likelihood.log_likelihood(replicated, bits, enumeration.log_partition_exact(replicated)))
     for row in np.unique(counts, axis=0):
-        found = likelihood.log_likelihood(h, row[None], enumeration.log_partition_exact(h))[0]
+        found = row_likelihood.log_likelihood(h, row[None], enumeration.log_partition_exact(h))[0]
         assert found == pytest.approx(np.log(probability[(counts == row).all(axis=1)].sum()), abs=1e-12)
     np.testing.assert_allclose(h.hidden_means(counts), replicated.hidden_means(bits).reshape(len(bits), 3, hidden).sum(axis=2), atol=1e-12)
 
@@ -151,9 +151,9 @@ def test_the_gauge_map_of_binary_to_spin_visible_units_carries_log_z_and_likelih
     log_z, moved = enumeration.log_partition_exact(h), enumeration.log_partition_exact(spins)
     assert log_z == pytest.approx(moved + h.b.sum() / 2, abs=1e-12)
     v = np.array(list(itertools.product((0.0, 1.0), repeat=4)))
-    ours, theirs = likelihood.log_likelihood(h, v, log_z), likelihood.log_likelihood(spins, 2 * v - 1, moved)
+    ours, theirs = row_likelihood.log_likelihood(h, v, log_z), row_likelihood.log_likelihood(spins, 2 * v - 1, moved)
     np.testing.assert_allclose(ours, theirs, atol=1e-12)
-    np.testing.assert_allclose(likelihood.pseudo_likelihood(h, v), likelihood.pseudo_likelihood(spins, 2 * v - 1), atol=1e-12)
+    np.testing.assert_allclose(row_likelihood.pseudo_likelihood(h, v), row_likelihood.pseudo_likelihood(spins, 2 * v - 1), atol=1e-12)
 
 
 def test_gaussian_layers_are_probabilistic_pca_with_unit_noise() -> None:
@@ -167,7 +167,7 @@ def test_gaussian_layers_are_probabilistic_pca_with_unit_noise() -> None:
     v = np.random.default_rng(1).normal(0, 2, (20, 5))
     centred = v - mean
     expected = -0.5 * (np.linalg.slogdet(2 * np.pi * covariance)[1] + (centred @ np.linalg.inv(covariance) * centred).sum(axis=1))
-    np.testing.assert_allclose(likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)), expected, atol=1e-10)
+    np.testing.assert_allclose(row_likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)), expected, atol=1e-10)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), list(itertools.product(("rate:3", "softmax:3", "spin"), NAMES[:4])))
@@ -181,7 +181,7 @@ def test_pseudo_likelihood_is_the_product_of_conditionals(visible: str, hidden: 
         others = np.delete(v, np.arange(first, first + group), axis=1)
         for index, row in enumerate(others):
             expected[index] += log_p[index] - logsumexp(log_p[(others == row).all(axis=1)])
-    np.testing.assert_allclose(likelihood.pseudo_likelihood(h, v), expected, atol=1e-10)
+    np.testing.assert_allclose(row_likelihood.pseudo_likelihood(h, v), expected, atol=1e-10)
 
 
 def test_goodness_of_fit_3_10_is_3_7() -> None:
@@ -350,7 +350,7 @@ def test_projection_moves_weights_to_the_nearest_proper_ones() -> None:
 def test_pseudo_likelihood_of_infinitely_many_values_is_refused() -> None:
     h = model("gaussian", "binary")
     with pytest.raises(BadUsage, match="pseudo-likelihood needs visible units with finitely many values, these are gaussian"):
-        likelihood.pseudo_likelihood(h, np.zeros((1, 3)))
+        row_likelihood.pseudo_likelihood(h, np.zeros((1, 3)))
 
 
 def test_layers_of_too_many_states_are_not_enumerated() -> None:

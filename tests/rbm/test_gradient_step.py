@@ -10,9 +10,9 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.rbm import gradient_step, learning, minibatch_statistics
-from herdcli.rbm.learning import LearningProblem, Settings
+from herdcli.rbm import gradient_step, minibatch_statistics, parallel_fits
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.parallel_fits import LearningProblem, Settings
 from herdcli.rbm.settings import fill_defaults
 from herdcli.rbm.units import unit_family
 
@@ -35,7 +35,7 @@ def exact_gradient(theta, rows):
 def test_adam_follows_a_plain_program():
     settings = Settings(3, "exact", epochs=12, batch_size=0, optimizer="adam", learning_rate=0.02, momentum=0.8, weight_decay=0.05)
     problem = LearningProblem([ROWS], settings)
-    run = learning.RBMLearning(problem)
+    run = parallel_fits.RBMLearning(problem)
     state = run.init()
     theta = [part[0].astype(float) for part in (state.W, state.b, state.c)]
     mean, square = ([np.zeros_like(part) for part in theta] for _ in range(2))
@@ -95,7 +95,7 @@ def test_natural_updates_divide_the_centred_gradient_by_the_diagonal():
         initial_scale=0.5,
     )
     problem = LearningProblem([ROWS], settings)
-    run = learning.RBMLearning(problem)
+    run = parallel_fits.RBMLearning(problem)
     state = run.init()
     theta = [part[0].astype(float) for part in (state.W, state.b, state.c)]
     state = run.step(state)
@@ -124,9 +124,9 @@ def test_natural_updates_divide_the_centred_gradient_by_the_diagonal():
 def test_threads_and_resumed_runs_change_nothing(options, batch):
     rows = (np.random.default_rng(4).random((280, 9)) < 0.4).astype(np.int8)
     problem = LearningProblem([rows], Settings(5, **{"algorithm": "pcd"} | options, epochs=3, batch_size=batch, learning_rate=0.01))
-    whole = run_algorithm(learning.RBMLearning(problem))
+    whole = run_algorithm(parallel_fits.RBMLearning(problem))
     with ThreadPoolExecutor(3) as pool:
-        run = learning.RBMLearning(problem, pool.map)
+        run = parallel_fits.RBMLearning(problem, pool.map)
         shared = run.init()
         while not run.done(shared):
             shared = run.step(shared)
@@ -139,7 +139,7 @@ def test_threads_and_resumed_runs_change_nothing(options, batch):
 def test_the_fisher_matrix_is_of_all_chains_of_a_large_minibatch(algorithm, chains):
     rows = np.tile(ROWS, (20, 1))
     problem = LearningProblem([rows], Settings(3, algorithm, chains=chains, batch_size=len(rows), optimizer="natural", initial_scale=1.0))
-    state = learning.RBMLearning(problem).init()
+    state = parallel_fits.RBMLearning(problem).init()
     found = minibatch_statistics.batch_statistics(problem, state, 0, np.arange(len(rows)), 0, reconstruct=False)
     v, h = found.second()
     assert len(v) == len(h) == (chains or len(rows))

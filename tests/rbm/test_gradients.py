@@ -11,10 +11,10 @@ import pytest
 
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import enumeration, gradients, learning, likelihood
+from herdcli.rbm import enumeration, gradients, parallel_fits, row_likelihood
 from herdcli.rbm.gibbs import GibbsSweeper
-from herdcli.rbm.learning import LearningProblem, LearningState, Settings
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.parallel_fits import LearningProblem, LearningState, Settings
 from herdcli.rbm.phases import PhaseScratch, contrastive_phases
 from herdcli.rbm.units import unit_family
 from herdcli.rng import Stream, generator
@@ -68,7 +68,7 @@ def test_the_exact_gradient_is_the_slope_of_the_mean_log_likelihood(visible: str
     sums = gradients.exact_gradient(found, unit_family(visible), unit_family(hidden), v)
 
     def objective(h: Harmonium) -> float:
-        return float(likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)).mean())
+        return float(row_likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)).mean())
 
     for name, slope in slopes(found, visible, hidden, objective).items():
         np.testing.assert_allclose(getattr(sums, name), slope, rtol=1e-4, atol=2e-5)
@@ -90,7 +90,7 @@ def test_the_gradient_of_pseudo_likelihood_is_its_slope(visible: str, hidden: st
     sums = gradients.pseudo_likelihood_gradient(found, unit_family(visible), unit_family(hidden), v)
 
     def objective(h: Harmonium) -> float:
-        return float(likelihood.pseudo_likelihood(h, v).mean())
+        return float(row_likelihood.pseudo_likelihood(h, v).mean())
 
     for name, slope in slopes(found, visible, hidden, objective).items():
         np.testing.assert_allclose(getattr(sums, name), slope, rtol=1e-4, atol=2e-5)
@@ -151,9 +151,9 @@ def test_centering_is_the_gradient_of_the_centred_model() -> None:
 
 
 def fit(problem: LearningProblem, state: LearningState | None = None, *, until: int | None = None, **options: object) -> LearningState:
-    state = learning.RBMLearning(problem).init() if state is None else state
-    while state.step < (learning.RBMLearning(problem).steps if until is None else until):
-        state = learning.RBMLearning(problem, **options).step(state)  # type: ignore[arg-type]
+    state = parallel_fits.RBMLearning(problem).init() if state is None else state
+    while state.step < (parallel_fits.RBMLearning(problem).steps if until is None else until):
+        state = parallel_fits.RBMLearning(problem, **options).step(state)  # type: ignore[arg-type]
     return state
 
 
@@ -207,10 +207,10 @@ def test_every_algorithm_finds_the_common_cause(visible: str, hidden: str, algor
     rate = 0.02 * scales * {"gaussian": 0.3, "softmax:2": 5.0}.get(visible, 1.0)
     settings = Settings(2, algorithm, epochs=60, learning_rate=rate, visible_units=visible, hidden_units=hidden, batch_size=40)
     problem = LearningProblem([v], settings)
-    first = learning.RBMLearning(problem).init()
+    first = parallel_fits.RBMLearning(problem).init()
     before, after = (of_state(problem, state) for state in (copy.deepcopy(first), fit(problem, first)))
     values = unit_family(visible).discrete(v)
-    fits = [likelihood.log_likelihood(h, values, enumeration.log_partition_exact(h)).mean() for h in (before, after)]
+    fits = [row_likelihood.log_likelihood(h, values, enumeration.log_partition_exact(h)).mean() for h in (before, after)]
     assert fits[1] > fits[0] + (0.15 if visible == "softmax:2" else 0.5)  # nats; three units, not six
 
 
@@ -244,12 +244,12 @@ def test_rates_are_those_of_proportions() -> None:
     settings = Settings(3, "exact", epochs=1, batch_size=0, learning_rate=0.1, bias_rate=0.3, momentum=0.0, weight_decay=0.0)
     settings = Settings(**vars(settings) | {"visible_units": "rate:4", "hidden_units": "rate:5"})
     problem = LearningProblem([v], settings)
-    state = learning.RBMLearning(problem).init()
+    state = parallel_fits.RBMLearning(problem).init()
     found = GibbsSweeper(
         state.W[0].copy(), state.b[0].copy(), state.c[0].copy(), *(unit_family(n).layer() for n in ("rate:4", "rate:5")), None
     )  # type: ignore[arg-type]
     sums = gradients.exact_gradient(found, unit_family("rate:4"), unit_family("rate:5"), v)
-    learning.RBMLearning(problem).step(state)
+    parallel_fits.RBMLearning(problem).step(state)
     np.testing.assert_allclose(state.W_velocity[0], 0.1 * sums.W / 20, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(state.b_velocity[0], 0.3 * sums.b / 4, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(state.c_velocity[0], 0.3 * sums.c / 5, rtol=1e-5, atol=1e-8)
@@ -257,7 +257,7 @@ def test_rates_are_those_of_proportions() -> None:
 
 def test_first_weights_of_replicas_are_small() -> None:
     problem = LearningProblem([rows_of("rate:10", 5, 200)], Settings(100, visible_units="rate:10", hidden_units="rate:100", epochs=1))
-    assert learning.RBMLearning(problem).init().W.std() == pytest.approx(0.01 / np.sqrt(1000), rel=0.05)
+    assert parallel_fits.RBMLearning(problem).init().W.std() == pytest.approx(0.01 / np.sqrt(1000), rel=0.05)
 
 
 def test_fast_weights_decay_and_follow_the_gradient() -> None:
@@ -265,11 +265,11 @@ def test_fast_weights_decay_and_follow_the_gradient() -> None:
         3, "fpcd", epochs=2, batch_size=20, fast_rate=0.2, fast_decay=0.5, momentum=0.0, weight_decay=0.0, rate_decay="none"
     )
     problem = LearningProblem([correlated("binary")], settings)
-    state = learning.RBMLearning(problem).init()
+    state = parallel_fits.RBMLearning(problem).init()
     fast_weights = np.zeros_like(state.W)
     for _ in range(5):
         before = state.W.copy()
-        learning.RBMLearning(problem).step(state)
+        parallel_fits.RBMLearning(problem).step(state)
         fast_weights = 0.5 * fast_weights + 0.2 * (state.W - before) / settings.learning_rate
         np.testing.assert_allclose(state.W_fast, fast_weights, atol=1e-5)
     assert np.abs(fast_weights).max() > 0.01
@@ -288,7 +288,7 @@ def test_constraints_hold_after_every_step() -> None:
         ),
     ):
         problem = LearningProblem([v], settings)
-        algorithm = learning.RBMLearning(problem)
+        algorithm = parallel_fits.RBMLearning(problem)
         state = algorithm.init()
         while not algorithm.done(state):
             algorithm.step(state)
@@ -351,7 +351,7 @@ def test_variants_resume_and_run_on_threads_and_kernels_to_the_same_bits(variant
 def test_weights_to_start_with() -> None:
     random = np.random.default_rng(0)
     start = random.normal(size=(6, 2)).astype(np.float32), np.ones(6, np.float32), np.zeros(2, np.float32)
-    state = learning.RBMLearning(LearningProblem([correlated("binary")], Settings(2), start=start)).init()
+    state = parallel_fits.RBMLearning(LearningProblem([correlated("binary")], Settings(2), start=start)).init()
     np.testing.assert_array_equal(state.W[0], start[0])
     np.testing.assert_array_equal(state.b[0], start[1])
     with pytest.raises(DataError, match=r"the first weights are \(6, 2\), expected \(6, 3\)"):
@@ -387,7 +387,7 @@ def test_one_update_with_penalties_differs_from_one_without_by_their_slopes(visi
 
     def updated(**options: object) -> np.ndarray:
         problem = LearningProblem([v], Settings(6, epochs=1, batch_size=0, learning_rate=0.3, visible_units=visible, **options))  # type: ignore[arg-type]
-        algorithm = learning.RBMLearning(problem)
+        algorithm = parallel_fits.RBMLearning(problem)
         begun = algorithm.init()
         first.append(begun.W[0].astype(np.float64))
         return algorithm.step(begun).W[0].astype(np.float64)

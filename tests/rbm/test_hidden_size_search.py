@@ -11,21 +11,21 @@ import pytest
 from herdcli.algorithm import run_algorithm, state_shapes
 from herdcli.artifacts.checkpoints import load_checkpoint, save_checkpoint
 from herdcli.errors import BadUsage, Diverged
-from herdcli.rbm import enumeration, hidden_size_search, learning, word_counts
+from herdcli.rbm import enumeration, hidden_size_search, parallel_fits, word_counts
 from herdcli.rbm.classification_rbm import append_labels, log_posterior
 from herdcli.rbm.learning_problem import LearningProblem
-from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.log_z_estimates import LogZEstimate
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import log_likelihood
 
 RANDOM = np.random.default_rng(3)
 ROWS = (RANDOM.random((120, 8)) < np.repeat([[0.9, 0.1] * 4, [0.2, 0.8] * 4], 60, axis=0)).astype(np.int8)
 TRAIN, HELD = ROWS[::2], ROWS[1::2]
-SETTINGS = learning.Settings(epochs=4, learning_rate=0.1, seed=2)
+SETTINGS = parallel_fits.Settings(epochs=4, learning_rate=0.1, seed=2)
 
 
 def climb(
-    settings: learning.Settings = SETTINGS, sizes: tuple[int, ...] = (1, 2, 3), rows=TRAIN, held=HELD
+    settings: parallel_fits.Settings = SETTINGS, sizes: tuple[int, ...] = (1, 2, 3), rows=TRAIN, held=HELD
 ) -> hidden_size_search.SizeSearch:
     return hidden_size_search.SizeSearch(LearningProblem([rows], settings, valid=[held]), sizes=sizes)
 
@@ -40,7 +40,7 @@ def test_the_model_is_that_of_its_size_alone_and_its_figures_are_exact() -> None
     assert found.sizes.log_z == ["exact"] * 3
     assert found.settings.hidden == found.sizes.hidden[int(np.argmax(found.sizes.judged))] == found.sizes.hidden[found.sizes.best]
     for number, hidden in enumerate(found.sizes.hidden):
-        alone = run_algorithm(learning.RBMLearning(LearningProblem([TRAIN], replace(SETTINGS, hidden=hidden))))
+        alone = run_algorithm(parallel_fits.RBMLearning(LearningProblem([TRAIN], replace(SETTINGS, hidden=hidden))))
         problem = LearningProblem([TRAIN], replace(SETTINGS, hidden=hidden))
         h = Harmonium(*(part[0].astype(np.float64) for part in (alone.W, alone.b, alone.c)), problem.visible, problem.hidden)
         log_z = enumeration.log_partition_exact(h)
@@ -93,10 +93,10 @@ def test_a_size_is_judged_by_what_its_estimate_of_log_z_can_vouch_for(monkeypatc
 
 def test_models_of_classes_count_by_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = LearningProblem([TRAIN[:30], TRAIN[30:]], replace(SETTINGS, hidden=2), valid=[HELD[:10], HELD[10:]])
-    state = run_algorithm(learning.RBMLearning(problem))
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     both = hidden_size_search.evaluate_size(problem, state, 2)
-    first = hidden_size_search.evaluate_size(problem.part([0]), run_algorithm(learning.RBMLearning(problem.part([0]))), 1)
-    second = hidden_size_search.evaluate_size(problem.part([1]), run_algorithm(learning.RBMLearning(problem.part([1]))), 1)
+    first = hidden_size_search.evaluate_size(problem.part([0]), run_algorithm(parallel_fits.RBMLearning(problem.part([0]))), 1)
+    second = hidden_size_search.evaluate_size(problem.part([1]), run_algorithm(parallel_fits.RBMLearning(problem.part([1]))), 1)
     assert both.judged == pytest.approx((10 * first.judged + 50 * second.judged) / 60, abs=2e-3)
     assert hidden_size_search.evaluate_size(problem, state, 1).judged == first.judged
 
@@ -106,7 +106,7 @@ def test_models_that_tell_labels_are_judged_by_them() -> None:
     rows, held = append_labels(TRAIN, y, 2), append_labels(HELD, y, 2)
     settings = replace(SETTINGS, hidden=2, visible_units="binary+softmax:2", joint="discriminative")
     problem = LearningProblem([rows], settings, valid=[held])
-    state = run_algorithm(learning.RBMLearning(problem))
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     found = hidden_size_search.evaluate_size(problem, state, 1)
     h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
     assert found.log_z == "labels"
@@ -116,11 +116,11 @@ def test_models_that_tell_labels_are_judged_by_them() -> None:
 def test_learned_variances_enter_the_density_of_the_rows() -> None:
     """Of rows ten times as large the density is e^{−D log 10} times it, whatever deviations have been learned."""
     rows = RANDOM.normal(0, 1, (80, 3)).astype(np.float32)
-    settings = learning.Settings(
+    settings = parallel_fits.Settings(
         2, "exact", epochs=30, learning_rate=0.1, visible_units="gaussian", hidden_units="binary", learn_variances=True
     )
     problem = LearningProblem([rows[:40] * 2], settings, valid=[rows[40:] * 2])
-    state = run_algorithm(learning.RBMLearning(problem))
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     found, deviation = hidden_size_search.evaluate_size(problem, state, 1).judged, np.exp(state.log_scale[0])
     assert (deviation > 1.3).all()
     # Near to independent normal columns with these deviations:
@@ -173,7 +173,7 @@ def test_sizes_of_words_are_judged_by_rows_given_their_lengths(monkeypatch: pyte
     """Exact at every length, else the lower end of what is annealed, also of lengths that training rows alone have."""
     rows = np.random.default_rng(0).poisson(np.repeat([[3, 0.2] * 4, [0.2, 3] * 4], 40, axis=0)).astype(np.float32)
     rows[:, 0] += 1
-    settings = learning.Settings(epochs=10, visible_units="words", algorithm="pt", learning_rate=0.02, seed=2)
+    settings = parallel_fits.Settings(epochs=10, visible_units="words", algorithm="pt", learning_rate=0.02, seed=2)
     found = run_algorithm(climb(settings, rows=rows[::2], held=rows[1:41:2]))
     assert found.sizes.log_z == ["exact"] * 3
     problem = LearningProblem([rows[::2]], found.settings)

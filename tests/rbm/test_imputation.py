@@ -9,7 +9,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import imputation, sampling
+from herdcli.rbm import gibbs_samples, imputation
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
 
@@ -68,8 +68,8 @@ def test_gaussian_columns_given_others_are_regressed() -> None:
 def test_drawn_rows_have_the_conditional_distribution() -> None:
     h, count = model("binary", "spin"), 20_000
     row = np.array([1.0, np.nan, 0.0, np.nan], dtype=np.float32)
-    problem = sampling.SamplingProblem((h,), count, burn_in=50, given=np.tile(row, (count, 1)))
-    (drawn,) = run_algorithm(sampling.BlockGibbsSampling(problem)).rows
+    problem = gibbs_samples.SamplingProblem((h,), count, burn_in=50, given=np.tile(row, (count, 1)))
+    (drawn,) = run_algorithm(gibbs_samples.BlockGibbsSampling(problem)).rows
     known = ~np.isnan(row)
     assert (drawn[:, known] == row[known]).all()
     states = np.array([[1.0, a, 0.0, b] for a in (0, 1) for b in (0, 1)])
@@ -84,4 +84,4 @@ def test_half_a_unit_cannot_be_known() -> None:
     with pytest.raises(DataError, match="columns 2 to 3 are one unit, of which row 0 has only some"):
         imputation.impute_rows(h, np.ones((1, 4)), np.array([[True, True, True, False]]))
     with pytest.raises(BadUsage, match="there are 2 rows to complete and 5 chains"):
-        sampling.SamplingProblem((h,), 5, given=np.zeros((2, 4)))
+        gibbs_samples.SamplingProblem((h,), 5, given=np.zeros((2, 4)))

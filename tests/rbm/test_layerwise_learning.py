@@ -10,7 +10,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.rbm import enumeration, layerwise_learning, likelihood
+from herdcli.rbm import enumeration, layerwise_learning, row_likelihood
 from herdcli.rbm.layers import DBN
 from herdcli.rbm.layerwise_learning import StackingProblem, StackingState
 from herdcli.rbm.model import Harmonium
@@ -62,7 +62,7 @@ def test_the_bound_begins_at_the_likelihood_of_the_layer_below(visible: str, hid
     assert start is not None
     top = Harmonium(*start, first.hidden, first.visible)
     v = states(visible, 4)
-    below = likelihood.log_likelihood(first, v, enumeration.log_partition_exact(first))
+    below = row_likelihood.log_likelihood(first, v, enumeration.log_partition_exact(first))
     found = layerwise_learning.likelihood_bounds([first, top], v, enumeration.log_partition_exact(top), samples=3)
     np.testing.assert_allclose(found, np.tile(below, (3, 1)), atol=1e-9)
     drawn = [

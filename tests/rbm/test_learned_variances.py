@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm import enumeration, learned_variances, learning
+from herdcli.rbm import enumeration, learned_variances, parallel_fits
 from herdcli.rbm.classification_rbm import append_labels
 from herdcli.rbm.gibbs import GibbsSweeper
-from herdcli.rbm.learning import LearningProblem, Settings
-from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.parallel_fits import LearningProblem, Settings
+from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.units import unit_family
 from herdcli.rng import Stream, generator
 
@@ -43,7 +43,7 @@ def test_deviations_around_two_means_are_found(options):
     on = random.random((2000, 1)) < 0.5
     rows = (np.where(on, 1.0, -1.0) + noise * random.normal(size=(2000, 3))).astype(np.float32)
     settings = Settings(2, visible_units="gaussian", learn_variances=True, epochs=30, learning_rate=0.02, weight_decay=0.0, **options)
-    state = run_algorithm(learning.RBMLearning(LearningProblem([rows], settings)))
+    state = run_algorithm(parallel_fits.RBMLearning(LearningProblem([rows], settings)))
     np.testing.assert_allclose(np.exp(state.log_scale[0]), noise, rtol=0.15)
 
 
@@ -62,7 +62,7 @@ def test_deviations_beside_labels_are_learned_by_the_slope_of_the_joint_likeliho
         2, "exact", epochs=1, batch_size=0, learning_rate=0.01, rate_decay="none", visible_units="gaussian+softmax:2",
         joint="generative", learn_variances=True, initial_scale=0.5,
     )  # fmt: skip
-    run = learning.RBMLearning(LearningProblem([rows], settings))
+    run = parallel_fits.RBMLearning(LearningProblem([rows], settings))
     state = run.init()
     h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), run.problem.visible, run.problem.hidden)
     # log p(v, y) of z = v e^{−s}: Z of z is that of s = 0 and cancels from differences, and is finite: hidden units have a range.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.rbm import learning, length_tempering, minibatch_statistics, word_counts
+from herdcli.rbm import length_tempering, minibatch_statistics, parallel_fits, word_counts
 from herdcli.rbm.gibbs import GibbsSweeper
-from herdcli.rbm.learning import LearningProblem, Settings
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.parallel_fits import LearningProblem, Settings
 from herdcli.rbm.phases import PhaseScratch
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.words import MultinomialLayer, softmax_weights
@@ -49,7 +49,7 @@ def test_the_statistics_are_the_gradient_of_the_likelihood_given_lengths(chains:
         [[2, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 2], [3, 1, 1], [0, 5, 0], [1, 1, 3], [0, 0, 5], [4, 1, 0], [2, 2, 1]], np.float32
     )
     problem = LearningProblem([rows], Settings(2, algorithm="pt", visible_units="words", batch_size=0, chains=chains))
-    state = learning.RBMLearning(problem).init()
+    state = parallel_fits.RBMLearning(problem).init()
     state.W[0], state.b[0], state.c[0] = h.W, h.b, h.c
     for room in (problem.scratch().v, problem.scratch().h):
         room.fill(np.nan)  # what chains that stand for no row leave there is no part of it
@@ -100,7 +100,7 @@ def test_the_bytes_do_not_depend_on_threads() -> None:
     ends = []
     with ThreadPoolExecutor(2) as pool:
         for run in (map, pool.map):
-            algorithm = learning.RBMLearning(problem, run)
+            algorithm = parallel_fits.RBMLearning(problem, run)
             state = algorithm.init()
             while not algorithm.done(state):
                 state = algorithm.step(state)

@@ -11,7 +11,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.rbm import learning, likelihood_tracking
+from herdcli.rbm import likelihood_tracking, parallel_fits
 from herdcli.rbm.enumeration import log_partition_exact
 from herdcli.rbm.learning_problem import LearningProblem
 from herdcli.rbm.learning_state import LearningState
@@ -46,11 +46,11 @@ def rows(units: str) -> np.ndarray:
 
 def fitted(
     seed: int, /, visible: str = "binary", above: str = "binary", map: Any = map, **more: Any
-) -> tuple[LearningState, Harmonium, learning.RBMLearning]:
+) -> tuple[LearningState, Harmonium, parallel_fits.RBMLearning]:
     given = {"hidden": 8, "epochs": 25, "learning_rate": 0.05, "batch_size": 20} | more
     layers = {"visible_units": visible, "hidden_units": above}
-    settings = learning.Settings(seed=seed, track_likelihood=True, **layers, **given)
-    algorithm = learning.RBMLearning(LearningProblem([rows(visible)], settings), map)
+    settings = parallel_fits.Settings(seed=seed, track_likelihood=True, **layers, **given)
+    algorithm = parallel_fits.RBMLearning(LearningProblem([rows(visible)], settings), map)
     state = run_algorithm(algorithm)
     W, b, c = (part[0].astype(np.float64) for part in (state.W, state.b, state.c))
     return state, Harmonium(W, b, c, unit_family(visible), unit_family(above)), algorithm
@@ -93,7 +93,7 @@ def test_the_likelihood_of_rows_is_that_of_the_log_z_beside_it() -> None:
 def test_tracking_changes_no_model() -> None:
     state, _, algorithm = fitted(0)
     plain = run_algorithm(
-        learning.RBMLearning(replace(algorithm.problem, settings=replace(algorithm.problem.settings, track_likelihood=False)))
+        parallel_fits.RBMLearning(replace(algorithm.problem, settings=replace(algorithm.problem.settings, track_likelihood=False)))
     )
     for name in ("W", "b", "c"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(state, name))
@@ -114,10 +114,10 @@ def test_threads_that_take_the_populations_of_a_large_model_change_no_bit(monkey
 
 
 def test_where_rows_are_looked_at_log_z_is_known() -> None:
-    settings = learning.Settings(hidden=8, epochs=9, validate_every=3, track_likelihood=True, visible_units="binary")
+    settings = parallel_fits.Settings(hidden=8, epochs=9, validate_every=3, track_likelihood=True, visible_units="binary")
     (first, held) = bits(0), bits(5)
-    whole = LearningProblem([first], settings, valid=[learning.SelectedRows(held, np.arange(len(held)))])
-    state = run_algorithm(learning.RBMLearning(whole))
+    whole = LearningProblem([first], settings, valid=[parallel_fits.SelectedRows(held, np.arange(len(held)))])
+    state = run_algorithm(parallel_fits.RBMLearning(whole))
     assert np.isfinite(state.track.figures[[2, 5, 8], 0]).all()
 
 
@@ -133,7 +133,7 @@ def test_an_estimate_that_one_population_makes_says_so() -> None:
 
 def test_rows_of_a_large_model_take_as_many_products_as_learning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five a row of an update, three a row of a step; a place for every epoch, or for every fourth of a hundred."""
-    settings = learning.Settings(hidden=8, epochs=5, batch_size=20, steps=40)
+    settings = parallel_fits.Settings(hidden=8, epochs=5, batch_size=20, steps=40)
     assert likelihood_tracking.allowed_steps(LearningProblem([bits()], settings), 0) == round(5 * 120 * 40 / (3 * 256))
     assert likelihood_tracking.allowed_steps(LearningProblem([bits()], replace(settings, epochs=100)), 0) == round(
         4 * 5 * 120 * 40 / (3 * 256)
@@ -181,5 +181,5 @@ def test_steps_that_few_rows_survive_are_told_in_the_error(monkeypatch: pytest.M
 )
 def test_models_without_a_log_z_to_keep_are_refused(settings: dict[str, str], said: str) -> None:
     with pytest.raises(BadUsage) as refused:
-        learning.Settings(track_likelihood=True, **settings)
+        parallel_fits.Settings(track_likelihood=True, **settings)
     assert refused.value.message == said

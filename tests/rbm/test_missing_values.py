@@ -9,7 +9,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import gradients, learning, missing_values
+from herdcli.rbm import gradients, missing_values, parallel_fits
 from herdcli.rbm.enumeration import enumerate_hidden, log_partition_exact
 from herdcli.rbm.gibbs import GibbsSweeper
 from herdcli.rbm.learning_problem import LearningProblem
@@ -108,16 +108,16 @@ def test_filled_values_are_those_of_their_columns() -> None:
         missing_values.fill_missing(X, 0)
 
 
-def problem(settings: learning.Settings, known: np.ndarray, base: np.ndarray) -> LearningProblem:
+def problem(settings: parallel_fits.Settings, known: np.ndarray, base: np.ndarray) -> LearningProblem:
     index = np.arange(len(base))
-    return LearningProblem([learning.SelectedRows(base, index)], settings, known=[learning.SelectedRows(known, index)])
+    return LearningProblem([parallel_fits.SelectedRows(base, index)], settings, known=[parallel_fits.SelectedRows(known, index)])
 
 
 def test_what_is_known_of_all_rows_learns_as_whole_rows_do() -> None:
     base = RANDOM.integers(0, 2, (60, 6)).astype(np.int8)
-    settings = learning.Settings(hidden=3, epochs=3)
-    whole = run_algorithm(learning.RBMLearning(LearningProblem([base], settings)))
-    found = run_algorithm(learning.RBMLearning(problem(settings, np.ones((60, 6), dtype=bool), base)))
+    settings = parallel_fits.Settings(hidden=3, epochs=3)
+    whole = run_algorithm(parallel_fits.RBMLearning(LearningProblem([base], settings)))
+    found = run_algorithm(parallel_fits.RBMLearning(problem(settings, np.ones((60, 6), dtype=bool), base)))
     np.testing.assert_array_equal(whole.W, found.W)
 
 
@@ -127,7 +127,7 @@ def test_gaps_do_not_hide_how_columns_go_together() -> None:
     known = RANDOM.random(base.shape) < 0.7
     torn = np.where(known, base, RANDOM.integers(0, 2, base.shape)).astype(np.int8)
     state = run_algorithm(
-        learning.RBMLearning(problem(learning.Settings(hidden=2, epochs=15, learning_rate=0.1, centering=True), known, torn))
+        parallel_fits.RBMLearning(problem(parallel_fits.Settings(hidden=2, epochs=15, learning_rate=0.1, centering=True), known, torn))
     )
     W, b, c = (part[0].astype(np.float64) for part in (state.W, state.b, state.c))
     h = Harmonium(W, b, c, unit_family("binary"), unit_family("binary"))
@@ -138,8 +138,8 @@ def test_gaps_do_not_hide_how_columns_go_together() -> None:
 
 def test_each_update_draws_anew() -> None:
     base, known = RANDOM.integers(0, 2, (30, 6)).astype(np.int8), RANDOM.random((30, 6)) < 0.5
-    given = problem(learning.Settings(hidden=3), known, base)
-    state, order = learning.RBMLearning(given).init(), np.arange(30)
+    given = problem(parallel_fits.Settings(hidden=3), known, base)
+    state, order = parallel_fits.RBMLearning(given).init(), np.arange(30)
     first, again, later = (_select_rows(given, state, 0, order, step) for step in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != later).any()
@@ -148,9 +148,9 @@ def test_each_update_draws_anew() -> None:
 def test_what_gaps_do_not_go_with_is_refused() -> None:
     base, known = np.eye(6, dtype=np.float32), np.ones((6, 6), dtype=bool)
     with pytest.raises(BadUsage, match="missing entries are drawn of units of one column, not of softmax:3"):
-        problem(learning.Settings(hidden=3, visible_units="softmax:3"), known, np.tile(np.eye(3, dtype=np.float32), (2, 2)))
-    joined = learning.Settings(hidden=3, visible_units="binary+softmax:2", joint="generative", algorithm="exact")
+        problem(parallel_fits.Settings(hidden=3, visible_units="softmax:3"), known, np.tile(np.eye(3, dtype=np.float32), (2, 2)))
+    joined = parallel_fits.Settings(hidden=3, visible_units="binary+softmax:2", joint="generative", algorithm="exact")
     with pytest.raises(BadUsage, match="missing entries of rows with labels are drawn for --labels generative by sampled algorithms"):
         problem(joined, known, np.tile(np.eye(2, dtype=np.float32)[:, [0, 1, 0, 1, 0, 1]], (3, 1)))
     with pytest.raises(BadUsage, match="missing entries are not drawn for --algorithm pseudo-likelihood"):
-        problem(learning.Settings(hidden=3, algorithm="pseudo-likelihood"), known, base)
+        problem(parallel_fits.Settings(hidden=3, algorithm="pseudo-likelihood"), known, base)

@@ -10,7 +10,7 @@ import pytest
 from herdcli import schema
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import learning, pair_similarity, pairs
+from herdcli.rbm import pair_similarity, pairs, parallel_fits
 from herdcli.rbm.settings import Settings
 
 QUICK = replace(pairs.DEFAULTS, hidden=5, epochs=3, batch_size=4, learning_rate=0.01, bias_rate=0.02, hidden_units="rate:20")
@@ -27,7 +27,7 @@ def faces():
 
 
 def learned(problem):
-    return run_algorithm(learning.RBMLearning(problem))
+    return run_algorithm(parallel_fits.RBMLearning(problem))
 
 
 def test_every_two_images_of_a_person_are_a_pair_in_both_orders(faces):
@@ -50,7 +50,7 @@ def test_pairs_are_learned_as_the_rows_they_stand_for(faces):
     assert varies.all()
     rows = np.hstack([images[index[:, 0]], images[index[:, 1]]])
     np.testing.assert_array_equal(problem.rows[0][:], rows)
-    one, two = learned(problem), learned(learning.LearningProblem([rows], QUICK))
+    one, two = learned(problem), learned(parallel_fits.LearningProblem([rows], QUICK))
     for name in ("W", "b", "c", "trace"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     model = pairs.assemble_pair_rbm(problem, one, varies, images, index, np.zeros(9, dtype=np.uint8))
@@ -89,8 +89,8 @@ def test_a_step_is_that_of_centred_units(faces):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
     problem, _ = pairs.pair_problem(images, index, replace(QUICK, momentum=0.0))
-    state, plain, before = (learning.RBMLearning(problem).init() for _ in range(3))
-    state, plain = pairs.PairLearning(problem).step(state), learning.RBMLearning(problem).step(plain)
+    state, plain, before = (parallel_fits.RBMLearning(problem).init() for _ in range(3))
+    state, plain = pairs.PairLearning(problem).step(state), parallel_fits.RBMLearning(problem).step(plain)
     mean, half = images[index].mean(axis=0).ravel(), np.full(5, 10.0)  # rate:20 units half on
     G_b, G_c = (plain.b[0] - before.b[0]) * 10 / 0.02, (plain.c[0] - before.c[0]) * 20 / 0.02
     centred = plain.W[0] - 0.01 / 200 * (np.outer(G_b, half) + np.outer(mean, G_c))
@@ -105,7 +105,7 @@ def test_mean_inputs_move_with_the_biases_own_gradients_alone_whatever_the_momen
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
     problem, _ = pairs.pair_problem(images, index, replace(QUICK, non_negative=True, rate_decay="linear"))
-    mean, state = images[index].mean(axis=0).ravel(), learning.RBMLearning(problem).init()
+    mean, state = images[index].mean(axis=0).ravel(), parallel_fits.RBMLearning(problem).init()
     for _ in range(5):
         W, c = state.W[0].copy(), state.c[0].copy()
         state = pairs.PairLearning(problem).step(state)
@@ -137,7 +137,7 @@ def test_an_edited_model_that_makes_no_sense_is_refused(faces, field, value, say
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
     problem, varies = pairs.pair_problem(images, index, QUICK)
-    model = pairs.assemble_pair_rbm(problem, learning.RBMLearning(problem).init(), varies, images, index, np.zeros(9, dtype=np.uint8))
+    model = pairs.assemble_pair_rbm(problem, parallel_fits.RBMLearning(problem).init(), varies, images, index, np.zeros(9, dtype=np.uint8))
     schema.check_arrays(model)
     edited = getattr(model, field).copy()
     edited[0] = value

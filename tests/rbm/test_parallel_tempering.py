@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from herdcli.rbm import learning, parallel_tempering
+from herdcli.rbm import parallel_fits, parallel_tempering
 from herdcli.rbm.gibbs import GibbsSweeper
 from herdcli.rbm.gradients import model_moments
-from herdcli.rbm.learning import LearningProblem, Settings
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.parallel_fits import LearningProblem, Settings
 from herdcli.rbm.units import unit_family
 from herdcli.rng import Stream, generator
 
@@ -85,8 +85,8 @@ def test_learned_ladders_refuse_alike():
     random = np.random.default_rng(0)
     rows = np.repeat(random.random((400, 1)) < 0.5, 8, axis=1) ^ (random.random((400, 8)) < 0.05)
     settings = Settings(4, "pt", epochs=60, replicas=5, learning_rate=0.1, chains=20)
-    state = learning.RBMLearning(LearningProblem([rows.astype(np.int8)], settings)).init()
-    algorithm = learning.RBMLearning(LearningProblem([rows.astype(np.int8)], settings))
+    state = parallel_fits.RBMLearning(LearningProblem([rows.astype(np.int8)], settings)).init()
+    algorithm = parallel_fits.RBMLearning(LearningProblem([rows.astype(np.int8)], settings))
     while not algorithm.done(state):
         state = algorithm.step(state)
     assert state.rejected.max() - state.rejected.min() < 0.25
@@ -106,7 +106,7 @@ def test_the_second_phase_of_learning_is_the_models_own_expectation():
     for algorithm in ("pt", "pcd"):
         settings = Settings(3, algorithm, chains=2000, epochs=60, batch_size=0, learning_rate=1e-9, momentum=0, weight_decay=0, replicas=6)
         problem = LearningProblem([states], settings)
-        run = learning.RBMLearning(problem)
+        run = parallel_fits.RBMLearning(problem)
         state = run.init()
         state.W[0], state.b[0], state.c[0], state.chain[:] = h.W, h.b, h.c, 0
         while not run.done(state):

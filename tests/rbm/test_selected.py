@@ -9,7 +9,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.rbm import feature_transform, learning
+from herdcli.rbm import feature_transform, parallel_fits
 from herdcli.rbm.class_rows import assign_groups
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
@@ -19,11 +19,11 @@ def test_shared_rows_learn_what_copied_rows_learn() -> None:
     random = np.random.default_rng(0)
     base = random.integers(0, 2, (60, 5)).astype(np.int8)
     chosen = [np.flatnonzero(random.random(60) < share) for share in (0.5, 0.9)]
-    settings = learning.Settings(hidden=3, epochs=4, batch_size=7)
+    settings = parallel_fits.Settings(hidden=3, epochs=4, batch_size=7)
     found = []
-    for rows in ([base[index] for index in chosen], [learning.SelectedRows(base, index) for index in chosen]):
-        problem = learning.LearningProblem(rows, settings)
-        state = run_algorithm(learning.RBMLearning(problem))
+    for rows in ([base[index] for index in chosen], [parallel_fits.SelectedRows(base, index) for index in chosen]):
+        problem = parallel_fits.LearningProblem(rows, settings)
+        state = run_algorithm(parallel_fits.RBMLearning(problem))
         found.append(state)
     for name in ("W", "b", "c", "trace"):
         np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))
@@ -32,7 +32,7 @@ def test_shared_rows_learn_what_copied_rows_learn() -> None:
 @pytest.mark.parametrize(("rows", "says"), [([], "no models to learn"), ([np.zeros((0, 2), np.int8)], "there are none")])
 def test_no_rows_are_refused_as_such_when_scores_are_averaged_too(rows: list[np.ndarray], says: str) -> None:
     with pytest.raises(DataError, match=says):
-        learning.LearningProblem(rows, learning.Settings(batch_size=0, average_scores=1), np.zeros((1, 2), np.int8))
+        parallel_fits.LearningProblem(rows, parallel_fits.Settings(batch_size=0, average_scores=1), np.zeros((1, 2), np.int8))
 
 
 def test_folds_hold_indices_not_rows() -> None:
@@ -59,7 +59,7 @@ def test_energies_are_taken_block_by_block() -> None:
     ]
     rows = np.flatnonzero(random.random(9000) < 0.8)
     tracemalloc.start()
-    found = feature_transform.free_energies(models, learning.SelectedRows(base, rows))
+    found = feature_transform.free_energies(models, parallel_fits.SelectedRows(base, rows))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     np.testing.assert_allclose(found, np.stack([h.free_energy(base[rows]) for h in models], axis=1), atol=1e-11)

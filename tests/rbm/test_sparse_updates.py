@@ -15,9 +15,9 @@ from scipy.special import expit
 
 from herdcli.algorithm import run_algorithm
 from herdcli.artifacts.checkpoints import load_checkpoint, save_checkpoint
-from herdcli.rbm import class_models, learning, learning_problem, sparse_updates
+from herdcli.rbm import class_models, learning_problem, parallel_fits, sparse_updates
 from herdcli.rbm import learning_state as state_module
-from herdcli.rbm.learning import LearningProblem, Settings
+from herdcli.rbm.parallel_fits import LearningProblem, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +38,8 @@ def rows(n: int = 120, D: int = 30, words: bool = False) -> np.ndarray:
     return X.astype(np.float32 if words else np.int8)
 
 
-def begun(settings: Settings, X: Any, map: Any = map) -> tuple[learning.RBMLearning, learning.LearningState]:
-    run = learning.RBMLearning(LearningProblem([learning.SelectedRows(X, np.arange(X.shape[0]))], settings), map)
+def begun(settings: Settings, X: Any, map: Any = map) -> tuple[parallel_fits.RBMLearning, parallel_fits.LearningState]:
+    run = parallel_fits.RBMLearning(LearningProblem([parallel_fits.SelectedRows(X, np.arange(X.shape[0]))], settings), map)
     state = run.init()
     assert state.lag is not None
     return run, state
@@ -176,7 +176,7 @@ def test_a_run_that_goes_on_is_one_long_run(words: bool, monkeypatch: pytest.Mon
     expected = run_algorithm(begun(settings, X)[0])
     half = run_algorithm(begun(replace(settings, epochs=2), X)[0])
     kept = learning_problem.InitialModels(half.W, half.b, half.c, 2, class_models._kept_state(half, 0), half.trace)
-    found = run_algorithm(learning.RBMLearning(replace(begun(settings, X)[0].problem, begun=kept)))
+    found = run_algorithm(parallel_fits.RBMLearning(replace(begun(settings, X)[0].problem, begun=kept)))
     for name in ("W", "b", "c", "W_velocity", "trace"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 

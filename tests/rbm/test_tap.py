@@ -9,10 +9,10 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.rbm import enumeration, learning, tap
-from herdcli.rbm.learning import LearningProblem, Settings
-from herdcli.rbm.likelihood import log_likelihood
+from herdcli.rbm import enumeration, parallel_fits, tap
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.parallel_fits import LearningProblem, Settings
+from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.units import unit_family
 
 PAIRS = [
@@ -66,7 +66,7 @@ def test_learning_by_it_raises_the_exact_likelihood_of_a_weakly_coupled_model() 
     for algorithm in ("tap", "exact"):
         settings = Settings(4, algorithm, epochs=40, steps=3, learning_rate=0.05, centering=True)
         problem = LearningProblem([rows], settings)
-        state = run_algorithm(learning.RBMLearning(problem))
+        state = run_algorithm(parallel_fits.RBMLearning(problem))
         h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
         figures[algorithm] = log_likelihood(h, rows, enumeration.log_partition_exact(h)).mean()
     p = rows.mean(axis=0)

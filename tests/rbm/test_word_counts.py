@@ -14,9 +14,9 @@ from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.rbm import metrics
-from herdcli.rbm import learning, length_annealing, minibatch_statistics, word_counts
-from herdcli.rbm.learning import LearningProblem, Settings
+from herdcli.rbm import length_annealing, minibatch_statistics, parallel_fits, word_counts
 from herdcli.rbm.model import Harmonium, Rows, rbm_from_weights
+from herdcli.rbm.parallel_fits import LearningProblem, Settings
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.words import MultinomialLayer, WordCountUnits
 
@@ -69,7 +69,7 @@ def test_cd_reaches_the_gradient_of_the_likelihood_given_lengths():
     lengths, step, h = np.array([2, 5]), 1e-4, model()
     settings = Settings(2, visible_units="words", steps=30, batch_size=0)
     problem = LearningProblem([data], settings)
-    state = learning.RBMLearning(problem).init()
+    state = parallel_fits.RBMLearning(problem).init()
     state.W[0], state.b[0], state.c[0] = h.W, h.b, h.c
     found = minibatch_statistics.batch_statistics(problem, state, 0, np.arange(len(data)), 0, reconstruct=True)
     slopes = {"W": found.pairs(slice(None)), "b": found.b}
@@ -100,8 +100,8 @@ def test_topics_are_learned(kind):
     rows = np.array([random.multinomial(random.integers(5, 20), topics[i % 2]) for i in range(300)], dtype=np.float32)
     given = kind(rows)
     settings = Settings(3, visible_units="words", epochs=40, learning_rate=0.005)
-    problem = LearningProblem([learning.SelectedRows(given, np.arange(300))], settings)
-    state = run_algorithm(learning.RBMLearning(problem))
+    problem = LearningProblem([parallel_fits.SelectedRows(given, np.arange(300))], settings)
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
     lengths = np.unique(word_counts.row_lengths(given))
     found = word_counts.row_log_likelihoods(h, given, lengths, word_counts.log_partitions_by_length(h, lengths)).mean()

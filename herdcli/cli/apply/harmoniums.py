@@ -15,7 +15,7 @@ from herdcli.cli.frame.dataset_rows import rows_for_model
 from herdcli.errors import BadUsage
 from herdcli.rbm import feature_transform
 from herdcli.rbm.layers import model_layers
-from herdcli.rbm.likelihood import rows_per_block
+from herdcli.rbm.row_likelihood import rows_per_block
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

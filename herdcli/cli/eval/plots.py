@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import outputs
 from herdcli.errors import BadUsage, HerdError
-from herdcli.evaluation import plots as pictures
+from herdcli.evaluation import plot_list as pictures
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

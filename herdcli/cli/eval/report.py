@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.network_files import load_model
 from herdcli.errors import BadUsage, HerdError
-from herdcli.evaluation import plots
+from herdcli.evaluation import plot_list
 from herdcli.kinds import kinds_with
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.session import Session
     from herdcli.evaluation.evaluation_settings import EvaluationSettings
-    from herdcli.evaluation.report import ReportPart, ReportPicture
+    from herdcli.evaluation.report_page import ReportPart, ReportPicture
     from herdcli.evaluation.table import Row
 
 
@@ -50,7 +50,7 @@ class ReportBuilder:
         """One artifact, with every picture of its kind that can be drawn here."""
         if self._path:
             from herdcli.cli.frame import command_lines
-            from herdcli.evaluation.report import ReportPart
+            from herdcli.evaluation.report_page import ReportPart
 
             pictures, lines = _draw_pictures(self._session, artifact, settings), command_lines.command_lines(artifact)
             self._parts.append(ReportPart(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines))
@@ -59,7 +59,7 @@ class ReportBuilder:
         """The page.  Raises BadUsage when there is nothing to report."""
         if not self._path:
             return
-        from herdcli.evaluation.report import report_page
+        from herdcli.evaluation.report_page import report_page
 
         if not self._parts:
             raise BadUsage(
@@ -72,15 +72,17 @@ class ReportBuilder:
 
 def _draw_pictures(session: Session, artifact: Artifact, settings: EvaluationSettings) -> dict[str, ReportPicture]:
     """Pictures by the plot's name; a plot that this artifact has no data for is told under -v and left out."""
-    from herdcli.evaluation.report import ReportPicture
+    from herdcli.evaluation.report_page import ReportPicture
 
     found: dict[str, ReportPicture] = {}
-    for name in plots.plot_names(artifact.kind):
+    for name in plot_list.plot_names(artifact.kind):
         target = io.BytesIO()
         try:
-            plots.write_figure(plots.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map), target, ".svg", page=True)
+            plot_list.write_figure(
+                plot_list.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map), target, ".svg", page=True
+            )
         except HerdError as error:
             session.console.detail(f"no picture of {name}: {error}")
             continue
-        found[name] = ReportPicture(target.getvalue().decode(), plots.plot_caption(artifact.kind, name))
+        found[name] = ReportPicture(target.getvalue().decode(), plot_list.plot_caption(artifact.kind, name))
     return found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.session import Session
-    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.kernel_functions import Kernel
     from herdcli.quadrature.samples import Samples
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array

@@ -1,4 +1,5 @@
-"""`herd fit-rbm`: one model, or one for each class and fold, of which a shard learns its own; the learning is in herdcli.rbm.learning."""
+"""`herd fit-rbm`: one model, or one for each class and fold, of which a shard learns its own; the learning is in
+herdcli.rbm.parallel_fits."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from herdcli.numerics.streamed_rows import StreamedRows
     from herdcli.rbm.class_models import LearnedModel, RBMShard
     from herdcli.rbm.class_rows import ClassGroups
-    from herdcli.rbm.learning import LearningProblem, Settings
     from herdcli.rbm.learning_state import LearningState
     from herdcli.rbm.minibatch_statistics import RemoteGroups
     from herdcli.rbm.model import RBM
+    from herdcli.rbm.parallel_fits import LearningProblem, Settings
     from herdcli.schema import Array
 
 
@@ -56,8 +57,8 @@ def fit_models(session: Session, request: Request) -> None:
     """Learn and save an `rbm`, or a shard of one."""
     from herdcli.rbm import class_models
     from herdcli.rbm.class_rows import assign_groups
-    from herdcli.rbm.learning import LearningProblem, RBMLearning
     from herdcli.rbm.model import RBM
+    from herdcli.rbm.parallel_fits import LearningProblem, RBMLearning
     from herdcli.rbm.validation import MOST
 
     outputs.check_artifact(session, kind_of(RBM).name)
@@ -239,7 +240,7 @@ def _learn_models(
     """The models of a problem, which have these numbers, and what else was learned: the numbers of hidden units that were tried, and what
     columns were freed of."""
     from herdcli.rbm import class_models
-    from herdcli.rbm.learning import RBMLearning
+    from herdcli.rbm.parallel_fits import RBMLearning
 
     more: dict[str, object] = {}
     if request.hidden == "auto":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from herdcli.cli.kernel_herd.indexed_rows import IndexedRows
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.quadrature.block_sketches import SketchShard
-    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.kernel_functions import Kernel
     from herdcli.quadrature.merge_tree import TreeLayout
     from herdcli.schema import Array
 

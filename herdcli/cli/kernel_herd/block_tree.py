@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.cli.kernel_herd.indexed_rows import IndexedRows
     from herdcli.cli.kernel_herd.request import Request
-    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.kernel_functions import Kernel
     from herdcli.quadrature.merge_tree import BlocksShard, TreeLayout, TreeNode
     from herdcli.quadrature.selection_problem import SelectionSettings
     from herdcli.schema import Array
@@ -151,8 +151,8 @@ class RowLeaves:
 
 def _scaled_sample(session: Session, request: Request, rows: IndexedRows) -> tuple[Array, Kernel]:
     """Rows (n, d) in scaled columns, and the kernel with its length, told from all rows or from stretches evenly spread over many."""
+    from herdcli.quadrature.kernel_functions import check_definite
     from herdcli.quadrature.kernel_parsing import choose_length_scales, parse_kernel
-    from herdcli.quadrature.kernels import check_definite
 
     kernel = parse_kernel(request.kernel)
     inputs.refuse_inexact(session, request, kernel)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.quadrature.approximation import EmbeddingApproximation
-    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.kernel_functions import Kernel
     from herdcli.quadrature.samples import Samples
     from herdcli.quadrature.selection_problem import SelectionGroup
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.quadrature.approximation import EmbeddingApproximation
-    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.kernel_functions import Kernel
     from herdcli.quadrature.row_groups import WeightedRows
     from herdcli.quadrature.samples import Samples
     from herdcli.quadrature.selection_problem import SelectionGroup, SelectionProblem, SelectionSettings
@@ -224,8 +224,8 @@ def _suitable_kernel(
     kernel: Kernel, request: Request, data: _InputRows | None, target: Target, given: Array | None, scale: Array
 ) -> Kernel:
     """The kernel, its length scale chosen, once it is known to suit all points.  Rows are scaled already."""
+    from herdcli.quadrature.kernel_functions import check_definite
     from herdcli.quadrature.kernel_parsing import choose_length_scales
-    from herdcli.quadrature.kernels import check_definite
 
     basis = _scale_basis(data, target, given)
     basis = basis if data is not None else basis / scale
@@ -237,9 +237,9 @@ def _suitable_kernel(
 
 def selection_settings(session: Session, request: Request, norm: int, approximate: EmbeddingApproximation | None) -> SelectionSettings:
     """The rule and what goes with it."""
-    from herdcli.quadrature import rules, selection_problem
+    from herdcli.quadrature import selection_problem, sequential_rules
 
-    rule = rules.RuleSettings(request.rule, request.init or "auto", _step_sizes(session, request), request.unique, request.seed)
+    rule = sequential_rules.RuleSettings(request.rule, request.init or "auto", _step_sizes(session, request), request.unique, request.seed)
     return selection_problem.SelectionSettings(rule, request.refine, request.precision, norm, approximate)
 
 

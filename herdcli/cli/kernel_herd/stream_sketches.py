@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
     from herdcli.cli.kernel_herd.request import Request
-    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.kernel_functions import Kernel
     from herdcli.quadrature.samples import Samples
     from herdcli.schema import Array
 
@@ -114,8 +114,8 @@ def _select_atoms(session: Session, request: Request, source: Source, data: Iter
 def _scale_and_kernel(session: Session, request: Request, X: Array) -> tuple[Array, Kernel]:
     """Scales and the kernel with its length, told from the first rows (n, d)."""
     from herdcli.quadrature.input_preparation import column_scales
+    from herdcli.quadrature.kernel_functions import check_definite
     from herdcli.quadrature.kernel_parsing import choose_length_scales, parse_kernel
-    from herdcli.quadrature.kernels import check_definite
 
     scale, _ = column_scales(X, request.scale)
     kernel = choose_length_scales(parse_kernel(request.kernel), X / scale, request.bandwidth, request.seed)

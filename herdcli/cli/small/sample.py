@@ -99,9 +99,9 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
     from herdcli.cli.small.sampled_rows import sample_models, sampled_dataset
     from herdcli.cli.small.state_names import decode_softmax_columns
     from herdcli.errors import BadUsage
+    from herdcli.rbm.gibbs_samples import SamplingProblem
     from herdcli.rbm.layers import model_layers
     from herdcli.rbm.normalizability import require_proper
-    from herdcli.rbm.sampling import SamplingProblem
     from herdcli.rbm.units import unit_family
 
     *below, top = model_layers(fitted.value)

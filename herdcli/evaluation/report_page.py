@@ -30,7 +30,7 @@ def escape_html(text: str) -> str:
 
 @dataclass(frozen=True)
 class ReportPicture:
-    """A picture: SVG as `plots.write_figure(…, page=True)` makes it, and what it shows in a sentence."""
+    """A picture: SVG as `plot_list.write_figure(…, page=True)` makes it, and what it shows in a sentence."""
 
     svg: str
     shows: str

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import input_preparation, rules, sobol_sequence
+from herdcli.quadrature import input_preparation, sequential_rules, sobol_sequence
 from herdcli.quadrature.candidate_space import prefix_distances
-from herdcli.quadrature.kernels import BernoulliKernel, FeatureKernel, GaussianKernel, LaplaceKernel, PolynomialKernel
+from herdcli.quadrature.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, LaplaceKernel, PolynomialKernel
 from herdcli.quadrature.targets import MomentTarget, RowTarget, TrigonometricTarget
 
 SEQUENCES = ("herding", "line-search", "open-loop", "step", "random")
@@ -60,7 +60,7 @@ def test_traces_and_weights_are_those_of_the_matrices(rows, space_of, run_rule, 
     space = space_of(kernel, target, rows)
     for t in (1, 2, 17):
         state = run_rule(space, target, t, rule=rule, rates=(0.3, 0.2))
-        w = rules.sequence_weights(state)
+        w = sequential_rules.sequence_weights(state)
         assert w.sum() == pytest.approx(1.0, abs=1e-14)
         np.testing.assert_array_equal(state.atoms, rows[state.index])
         assert state.mmd[-1] == pytest.approx(mmd(kernel, rows, target.weights, state.atoms, w), abs=1e-12)
@@ -75,7 +75,7 @@ def test_weights_of_given_step_sizes_are_the_corrected_formula(space_of, rows, r
     """w_u = ρ_{u−1} Π_{v=u}^{t−1} (1 − ρ_v), ρ_0 = 1."""
     target = RowTarget(rows, np.full(200, 1 / 200))
     state = run_rule(space_of(GaussianKernel(1.0), target, rows), target, 4, rule="step", rates=(0.5, 0.25, 0.1))
-    np.testing.assert_allclose(rules.sequence_weights(state), [0.5 * 0.75 * 0.9, 0.5 * 0.75 * 0.9, 0.25 * 0.9, 0.1], rtol=1e-15)
+    np.testing.assert_allclose(sequential_rules.sequence_weights(state), [0.5 * 0.75 * 0.9, 0.5 * 0.75 * 0.9, 0.25 * 0.9, 0.1], rtol=1e-15)
 
 
 @pytest.mark.parametrize("rule", SEQUENCES)
@@ -90,15 +90,15 @@ def test_fewer_atoms_are_the_first_of_more(rows, space_of, run_rule, rule):
 def test_going_on_equals_an_uninterrupted_run(rows, space_of, run_rule):
     target = RowTarget(rows, np.full(200, 1 / 200))
     space = space_of(GaussianKernel(1.0), target, rows)
-    problem = rules.SequenceProblem(space, target, rules.RuleSettings())
-    state = rules.extend_state(problem, run_rule(space, target, 9), 30)
+    problem = sequential_rules.SequenceProblem(space, target, sequential_rules.RuleSettings())
+    state = sequential_rules.extend_state(problem, run_rule(space, target, 9), 30)
     while state.step < 30:
-        state = rules.greedy_step(problem, state)
+        state = sequential_rules.greedy_step(problem, state)
     whole = run_rule(space, target, 30)
     for name in ("index", "mmd", "gap", "running"):
         np.testing.assert_array_equal(getattr(state, name), getattr(whole, name))
     with pytest.raises(BadUsage, match="30 atoms already"):
-        rules.extend_state(problem, whole, 10)
+        sequential_rules.extend_state(problem, whole, 10)
 
 
 @pytest.mark.parametrize("init", ["nearest", "zero"])
@@ -204,12 +204,12 @@ def test_polish_finds_the_point_between_candidates(space_of, interval):
     found = []
     for points, polish in ((coarse, True), (coarse, False), (fine, False)):
         space = space_of(BernoulliKernel(2), target, points)
-        problem = rules.SequenceProblem(
-            space, target, rules.RuleSettings(init="mean"), input_preparation.search_box(target, points) if polish else None
+        problem = sequential_rules.SequenceProblem(
+            space, target, sequential_rules.RuleSettings(init="mean"), input_preparation.search_box(target, points) if polish else None
         )
-        state = rules.initial_state(problem, 24)
+        state = sequential_rules.initial_state(problem, 24)
         while state.step < 24:
-            state = rules.greedy_step(problem, state)
+            state = sequential_rules.greedy_step(problem, state)
         found.append(state.mmd[-1])
         assert (state.index.min() == -1) == polish  # points between the candidates
     assert found[0] < 1.2 * found[2]
@@ -231,7 +231,7 @@ def test_line_search_stops_at_the_atom_it_heads_for(space_of, run_rule):
     state = run_rule(space, target, 2, rule="line-search", init="zero")
     np.testing.assert_array_equal(state.index, [0, 1])
     assert state.rate[1] == 1.0
-    np.testing.assert_array_equal(rules.sequence_weights(state), [0.0, 1.0])
+    np.testing.assert_array_equal(sequential_rules.sequence_weights(state), [0.0, 1.0])
     assert state.mmd[1] == pytest.approx(0.5, abs=1e-12)
 
 
@@ -254,7 +254,7 @@ def test_the_weights_of_open_loop_steps_grow_with_the_atom(rows, space_of, run_r
     """ρ_t = 2/(t + 2), ρ_0 = 1: the u-th of m atoms has weight 2u/(m (m + 1))."""
     target = RowTarget(rows, np.full(200, 1 / 200))
     state = run_rule(space_of(GaussianKernel(1.0), target, rows), target, 7, rule="open-loop")
-    np.testing.assert_allclose(rules.sequence_weights(state), np.arange(1, 8) / 28, rtol=1e-12)
+    np.testing.assert_allclose(sequential_rules.sequence_weights(state), np.arange(1, 8) / 28, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("rule", "init"), [("herding", "zero"), ("herding", "mean"), ("line-search", "zero"), ("open-loop", "mean")])
@@ -262,11 +262,13 @@ def test_polished_atoms_are_the_best_points_around_their_candidates(space_of, in
     """Of Σ_u k(x_u, x) − t μ(x), of herding from the mean − (t + 1) μ(x), of unequal weights ⟨g, Φ(x)⟩ − μ(x), on a fine grid."""
     target, points = TrigonometricTarget(np.array([0.4, -1.0]), np.array([0.7, 0.2])), interval(9)[0]
     space = space_of(BernoulliKernel(2), target, points)
-    problem = rules.SequenceProblem(space, target, rules.RuleSettings(rule, init=init), input_preparation.search_box(target, points))
-    state = rules.initial_state(problem, 8)
+    problem = sequential_rules.SequenceProblem(
+        space, target, sequential_rules.RuleSettings(rule, init=init), input_preparation.search_box(target, points)
+    )
+    state = sequential_rules.initial_state(problem, 8)
     for t in range(8):
-        start, w = points[state.best, 0], rules.sequence_weights(state) if rule != "herding" else np.ones(t)
-        state = rules.greedy_step(problem, state)
+        start, w = points[state.best, 0], sequential_rules.sequence_weights(state) if rule != "herding" else np.ones(t)
+        state = sequential_rules.greedy_step(problem, state)
         fine = np.clip(np.linspace(start - 1 / 9, start + 1 / 9, 4001), 0, 1)[:, None]
         pull = (t + (init == "mean")) if rule == "herding" else float(t > 0 or init == "mean")
         at = np.vstack([fine, state.atoms[t : t + 1]])
@@ -275,6 +277,6 @@ def test_polished_atoms_are_the_best_points_around_their_candidates(space_of, in
         assert abs(state.atoms[t, 0] - start) <= 1 / 9 + 1e-12
         assert state.index[t] == (-1 if state.atoms[t, 0] != start else np.flatnonzero(points[:, 0] == start)[0])
         assert state.embedding[t] == pytest.approx(space.mean(state.atoms[t : t + 1])[0], abs=1e-12)
-    w = rules.sequence_weights(state) if rule != "herding" else np.full(8, 1 / 8)
+    w = sequential_rules.sequence_weights(state) if rule != "herding" else np.full(8, 1 / 8)
     square = w @ BernoulliKernel(2).matrix(state.atoms, state.atoms) @ w
     assert state.mmd[-1] == pytest.approx(np.sqrt(square - 2 * w @ state.embedding + space.norm), rel=1e-6)

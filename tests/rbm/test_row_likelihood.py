@@ -12,7 +12,7 @@ import pytest
 from herdcli import fast, iterate
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.rbm import annealed_importance, enumeration, likelihood
+from herdcli.rbm import annealed_importance, enumeration, row_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
 
@@ -50,7 +50,7 @@ def test_exact_likelihood_is_the_sum_over_all_states(visible, hidden, shape):
     v, negative_energy = joint(h)
     log_z = np.logaddexp.reduce(negative_energy.ravel())
     assert enumeration.log_partition_exact(h) == pytest.approx(log_z, abs=1e-12)
-    found = likelihood.log_likelihood(h, v, log_z)
+    found = row_likelihood.log_likelihood(h, v, log_z)
     np.testing.assert_allclose(found, np.logaddexp.reduce(negative_energy, axis=1) - log_z, atol=1e-12)
     assert np.exp(found).sum() == pytest.approx(1.0, abs=1e-12)
 
@@ -121,7 +121,7 @@ def test_large_models_are_not_enumerated():
 def test_free_energy_and_likelihood_agree():
     h = model("spin", "binary", (6, 4))
     v = states("spin", 6)
-    np.testing.assert_allclose(likelihood.log_likelihood(h, v, 0.0), -h.free_energy(v), atol=1e-12)
+    np.testing.assert_allclose(row_likelihood.log_likelihood(h, v, 0.0), -h.free_energy(v), atol=1e-12)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), MIXES)
@@ -136,14 +136,14 @@ def test_pseudo_likelihood_is_the_product_of_exact_conditionals(visible, hidden)
             flipped = row.copy()
             flipped[j] = sum(h.visible.states) - row[j]
             expected[i] += log_p[i] - np.logaddexp(log_p[i], log_p[index[tuple(flipped)]])
-    np.testing.assert_allclose(likelihood.pseudo_likelihood(h, v), expected, atol=1e-12)
+    np.testing.assert_allclose(row_likelihood.pseudo_likelihood(h, v), expected, atol=1e-12)
 
 
 def test_pseudo_likelihood_of_independent_units_is_the_likelihood():
     h = model("binary", "binary", (8, 3), scale=0.0)
     v = states("binary", 8)
-    expected = likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h))
-    np.testing.assert_allclose(likelihood.pseudo_likelihood(h, v), expected, atol=1e-12)
+    expected = row_likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h))
+    np.testing.assert_allclose(row_likelihood.pseudo_likelihood(h, v), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("visible", FAMILIES)
@@ -154,15 +154,15 @@ def test_reconstruction_error_by_hand(visible):
     hidden = 1 / (1 + np.exp(-(v @ h.W + h.c)))
     probability = 1 / (1 + np.exp(-(on - off) * (hidden @ h.W.T + h.b)))
     expected = np.mean(((v - off) / (on - off) - probability) ** 2, axis=1)
-    np.testing.assert_allclose(likelihood.reconstruction_error(h, v), expected, atol=1e-12)
+    np.testing.assert_allclose(row_likelihood.reconstruction_error(h, v), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("figure", [likelihood.pseudo_likelihood, likelihood.reconstruction_error])
+@pytest.mark.parametrize("figure", [row_likelihood.pseudo_likelihood, row_likelihood.reconstruction_error])
 def test_row_figures_do_not_depend_on_blocks_or_threads(figure, monkeypatch):
     h = model("binary", "spin", (6, 5))
     v = states("binary", 6).astype(np.uint8)
     whole = figure(h, v)
-    monkeypatch.setattr(likelihood, "BLOCK", 100)
+    monkeypatch.setattr(row_likelihood, "BLOCK", 100)
     with ThreadPoolExecutor(2) as pool:
         np.testing.assert_allclose(figure(h, v, map=pool.map), whole, rtol=1e-13)
     assert figure(h, v[:0]).shape == (0,)
@@ -242,17 +242,17 @@ def test_annealing_refuses_what_gives_no_estimate(option, value):
 def test_digits_with_16_hidden_units_reach_their_likelihood_and_annealing_finds_it():
     """Bars: exact test log-likelihood of at least −18.7 nats (CD-1 with momentum), annealing within 0.1 nats of it."""
     from herdcli.artifacts import load
-    from herdcli.rbm import learning
+    from herdcli.rbm import parallel_fits
 
     digits = load(str(DIGITS)).value
     on = (digits.X >= 0.4 * 16).astype(np.uint8)
     train, valid, test = (on[digits.split == part] for part in range(3))
-    problem = learning.LearningProblem([train], learning.Settings(hidden=16, epochs=100))
-    state = run_algorithm(learning.RBMLearning(problem))
+    problem = parallel_fits.LearningProblem([train], parallel_fits.Settings(hidden=16, epochs=100))
+    state = run_algorithm(parallel_fits.RBMLearning(problem))
     W, b, c = (part[0].astype(np.float64) for part in (state.W, state.b, state.c))
     h = Harmonium(W, b, c, unit_family("binary"), unit_family("binary"))
     exact = enumeration.log_partition_exact(h)
-    assert likelihood.log_likelihood(h, test, exact).mean() >= -18.7
+    assert row_likelihood.log_likelihood(h, test, exact).mean() >= -18.7
     annealed = annealed_importance.AnnealingProblem((h,), (h.visible.base_rate(valid),))
     (found,) = run_algorithm(annealed_importance.Annealing(annealed))
     assert found.log_partition == pytest.approx(exact, abs=0.1)

@@ -17,8 +17,8 @@ import numpy as np
 from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
 from herdcli.errors import BadUsage
 from herdcli.rbm.gibbs import GibbsSweeper
-from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.row_likelihood import Map
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array

@@ -15,11 +15,11 @@ import pytest
 from herdcli import fast
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError, Diverged
-from herdcli.rbm import enumeration, learning, likelihood, minibatch_statistics, minibatch_update, phases
-from herdcli.rbm.learning import LearningProblem, LearningState, Settings
+from herdcli.rbm import enumeration, minibatch_statistics, minibatch_update, parallel_fits, phases, row_likelihood
 from herdcli.rbm.learning_problem import SPARE
 from herdcli.rbm.minibatch_statistics import BatchStatistics
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.parallel_fits import LearningProblem, LearningState, Settings
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.two_state import uniform_uint16
 from herdcli.rng import Stream, generator
@@ -48,9 +48,9 @@ def rows(n: int, D: int, *, units: str = "binary", seed: int = 0) -> np.ndarray:
 
 
 def fit(problem: LearningProblem, state: LearningState | None = None, *, until: int | None = None, **options: object) -> LearningState:
-    state = learning.RBMLearning(problem).init() if state is None else state
-    while state.step < (learning.RBMLearning(problem).steps if until is None else until):
-        state = learning.RBMLearning(problem, **options).step(state)  # type: ignore[arg-type]
+    state = parallel_fits.RBMLearning(problem).init() if state is None else state
+    while state.step < (parallel_fits.RBMLearning(problem).steps if until is None else until):
+        state = parallel_fits.RBMLearning(problem, **options).step(state)  # type: ignore[arg-type]
     return state
 
 
@@ -81,7 +81,7 @@ def exact_gradient(h: Harmonium, v: np.ndarray) -> np.ndarray:
 
 def strong_model(problem: LearningProblem) -> tuple[LearningState, Harmonium]:
     """A state whose chains mix slowly enough that CD-1 is clearly biased."""
-    state, random = learning.RBMLearning(problem).init(), np.random.default_rng(7)
+    state, random = parallel_fits.RBMLearning(problem).init(), np.random.default_rng(7)
     state.W[0] = random.normal(0, 1.0, state.W[0].shape)
     state.b[0], state.c[0] = random.normal(0, 0.5, state.b[0].shape), random.normal(0, 0.5, state.c[0].shape)
     settings = problem.settings
@@ -98,7 +98,7 @@ def test_cd_approaches_the_exact_gradient_as_k_grows(kernels: str, visible: str,
         settings = Settings(3, steps=k, epochs=1, batch_size=0, learning_rate=1, momentum=0, weight_decay=0)
         problem = LearningProblem([data], replace(settings, visible_units=visible, hidden_units=hidden))
         state, model = strong_model(problem)
-        state = learning.RBMLearning(problem).step(state)
+        state = parallel_fits.RBMLearning(problem).step(state)
         distance[k] = np.abs(state.W_velocity[0] - exact_gradient(model, data)).max()
     deviation = 0.5 if visible == hidden == "binary" else 1.0  # at most, of a product of two units
     noise = deviation * np.sqrt(2 / n)
@@ -112,7 +112,7 @@ def test_persistent_chains_reach_the_exact_gradient_over_steps(kernels: str) -> 
     problem = LearningProblem([rows(500, 4)], settings)
     state, model = strong_model(problem)
     exact = exact_gradient(model, problem.rows[0])
-    state = learning.RBMLearning(problem).step(state)
+    state = parallel_fits.RBMLearning(problem).step(state)
     at_first = np.abs(state.W_velocity[0] / 1e-9 - exact).max()
     state = fit(problem, state)
     at_last = np.abs(state.W_velocity[0] / (1e-9 / T) - exact).max()
@@ -124,10 +124,10 @@ def test_learning_raises_the_exact_likelihood(kernels: str) -> None:
     for algorithm in ("cd", "pcd"):
         problem = LearningProblem([data], Settings(6, algorithm=algorithm, epochs=30))
         scores = []
-        for state in (learning.RBMLearning(problem).init(), fit(problem)):
+        for state in (parallel_fits.RBMLearning(problem).init(), fit(problem)):
             parts = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
             model = Harmonium(*parts, unit_family("binary"), unit_family("binary"))
-            scores.append(likelihood.log_likelihood(model, data, enumeration.log_partition_exact(model)).mean())
+            scores.append(row_likelihood.log_likelihood(model, data, enumeration.log_partition_exact(model)).mean())
         assert scores[1] > scores[0] + 1
 
 
@@ -206,10 +206,10 @@ CASES = [
 def test_learning_follows_a_plain_program(kernels: str, settings: Settings, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     multiply_by_entries(monkeypatch, sparse)
     problem = LearningProblem([rows(47, 12, units=settings.visible_units)], settings)
-    state = learning.RBMLearning(problem).init()
+    state = parallel_fits.RBMLearning(problem).init()
     plain = Plain(problem, copy.deepcopy(state))
-    for t in range(learning.RBMLearning(problem).steps):
-        learning.RBMLearning(problem).step(state)
+    for t in range(parallel_fits.RBMLearning(problem).steps):
+        parallel_fits.RBMLearning(problem).step(state)
         plain.step(t)
         for mine, theirs in zip((state.W, state.b, state.c), plain.theta, strict=True):
             np.testing.assert_allclose(mine[0], theirs, rtol=0, atol=2e-5)
@@ -227,9 +227,9 @@ def test_statistics_add_up_over_blocks_of_rows(kernels: str, algorithm: str, mon
     for block in (1000, 32):
         monkeypatch.setattr("herdcli.rbm.minibatch_statistics.BLOCK", block)
         problem = LearningProblem([rows(100, 6)], settings)
-        state = learning.RBMLearning(problem).init()
+        state = parallel_fits.RBMLearning(problem).init()
         state.W[:], state.c[:], state.b[:] = 0, 0.5, [-100, 100, -100, 100, -100, 100]
-        learning.RBMLearning(problem).step(state)
+        parallel_fits.RBMLearning(problem).step(state)
         updates.append(state)
     for part in ("W_velocity", "b_velocity", "c_velocity", "trace"):
         np.testing.assert_allclose(getattr(updates[0], part), getattr(updates[1], part), rtol=1e-5, atol=1e-6)
@@ -248,7 +248,7 @@ def test_only_matrices_with_few_entries_are_multiplied_by_their_entries(kernels:
 
     monkeypatch.setattr(fast, "add_sparse_product", spy)
     problem = LearningProblem([rows(300, 40)], Settings(30, epochs=20, batch_size=99))
-    learning.RBMLearning(problem).step(state := learning.RBMLearning(problem).init())
+    parallel_fits.RBMLearning(problem).step(state := parallel_fits.RBMLearning(problem).init())
     assert shares == []
     fit(problem, state)
     assert len(shares) > 0
@@ -288,7 +288,7 @@ def test_threads_and_order_of_the_models_change_nothing(kernels: str, algorithm:
 def test_a_resumed_fit_ends_where_an_uninterrupted_one_ends(kernels: str, algorithm: str, cut: int) -> None:
     settings = Settings(8, epochs=4, batch_size=10, algorithm=algorithm, steps=2)
     saved = copy.deepcopy(fit(LearningProblem(SEVERAL, settings), until=cut))
-    assert saved.step == cut < learning.RBMLearning(LearningProblem(SEVERAL, settings)).steps
+    assert saved.step == cut < parallel_fits.RBMLearning(LearningProblem(SEVERAL, settings)).steps
     assert_same(fit(LearningProblem(SEVERAL, settings)), fit(LearningProblem(SEVERAL, settings), saved))
 
 
@@ -298,7 +298,7 @@ def test_a_model_does_not_depend_on_its_neighbours_and_rests_when_it_is_done(ker
     assert np.array_equal(together.W[1], other.W[1])
     problem = LearningProblem(SEVERAL, settings)
     assert [problem.batches(m) for m in range(3)] == [6, 2, 4]
-    assert learning.RBMLearning(problem).steps == 24
+    assert parallel_fits.RBMLearning(problem).steps == 24
     state = fit(problem, until=8)
     assert np.array_equal(state.W[1], together.W[1])
     assert not np.array_equal(state.W[2], together.W[2])
@@ -364,14 +364,14 @@ def test_minibatches_are_a_partition_of_every_epoch_in_nearly_equal_parts(monkey
 def test_first_visible_means_are_the_datas_with_a_row_of_each_value(units: str) -> None:
     data = rows(98, 5, units=units)
     data[:, 0] = data.max()
-    state = learning.RBMLearning(LearningProblem([data], Settings(3, visible_units=units))).init()
+    state = parallel_fits.RBMLearning(LearningProblem([data], Settings(3, visible_units=units))).init()
     expected = (data.sum(axis=0, dtype=np.int64) + sum(unit_family(units).states)) / 100
     np.testing.assert_allclose(unit_family(units).mean(state.b[0].astype(np.float64)), expected, atol=1e-6)
     assert np.isfinite(state.b).all()
 
 
 def test_first_weights_are_normal_with_deviation_one_in_a_hundred() -> None:
-    state = learning.RBMLearning(LearningProblem([rows(10, 50), rows(10, 50)], Settings(200))).init()
+    state = parallel_fits.RBMLearning(LearningProblem([rows(10, 50), rows(10, 50)], Settings(200))).init()
     assert state.W.std() == pytest.approx(0.01, rel=0.05)
     assert abs(state.W.mean()) < 5 * 0.01 / np.sqrt(state.W.size)
     assert not np.array_equal(state.W[0], state.W[1])
@@ -379,7 +379,7 @@ def test_first_weights_are_normal_with_deviation_one_in_a_hundred() -> None:
 
 def test_chains_are_as_many_as_asked_for_or_as_the_batch() -> None:
     def chains(**options: object) -> tuple[int, ...]:
-        state = learning.RBMLearning(LearningProblem(SEVERAL, Settings(8, **options))).init()  # type: ignore[arg-type]
+        state = parallel_fits.RBMLearning(LearningProblem(SEVERAL, Settings(8, **options))).init()  # type: ignore[arg-type]
         return () if state.chain is None else state.chain.shape
 
     assert chains(algorithm="pcd", chains=7, batch_size=10) == (3, 7, 8)
@@ -401,10 +401,10 @@ def test_divergence_names_model_epoch_and_remedy(kernels: str, algorithm: str) -
 
 def test_parameters_that_are_not_finite_are_divergence(kernels: str) -> None:
     problem = LearningProblem([SEVERAL[0]], Settings(8))
-    state = learning.RBMLearning(problem).init()
+    state = parallel_fits.RBMLearning(problem).init()
     state.W_velocity[0, 0, 0] = np.nan
     with pytest.raises(Diverged, match="the model diverged in epoch 1"):
-        learning.RBMLearning(problem).step(state)
+        parallel_fits.RBMLearning(problem).step(state)
 
 
 @pytest.mark.parametrize(
@@ -460,9 +460,9 @@ def test_persistent_chains_learn_the_same_from_sparse_products(monkeypatch: pyte
     seen = []
     real = phases.PhaseBlock.add
     monkeypatch.setattr(phases.PhaseBlock, "add", lambda self, *rest, **named: (seen.append(self.sparse), real(self, *rest, **named))[1])
-    sparse = run_algorithm(learning.RBMLearning(LearningProblem([X], settings)))
+    sparse = run_algorithm(parallel_fits.RBMLearning(LearningProblem([X], settings)))
     assert any(seen)
     monkeypatch.setattr(phases, "WORTH", 2**62)
-    dense = run_algorithm(learning.RBMLearning(LearningProblem([X], settings)))
+    dense = run_algorithm(parallel_fits.RBMLearning(LearningProblem([X], settings)))
     np.testing.assert_allclose(sparse.W, dense.W, rtol=0, atol=1e-5)
     np.testing.assert_allclose(sparse.b, dense.b, rtol=0, atol=1e-5)

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from herdcli.evaluation import column_descriptions, inline_svg, plot_style
-from herdcli.evaluation.report import ReportPart, ReportPicture, order_columns, report_page
+from herdcli.evaluation.report_page import ReportPart, ReportPicture, order_columns, report_page
 
 RECORD = {
     "command": "fit-rbm",

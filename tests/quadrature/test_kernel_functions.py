@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import kernel_parsing, kernels
+from herdcli.quadrature import kernel_functions, kernel_parsing
 
 REAL = [
     "gaussian:0.7",
@@ -39,7 +39,7 @@ def test_kernels_are_definite_and_agree_with_their_diagonal(text):
     np.testing.assert_allclose(K, K.T, atol=1e-14)
     np.testing.assert_allclose(np.diag(K), kernel.diagonal(X), atol=1e-14)
     assert np.linalg.eigvalsh(K)[0] > -1e-12 * np.abs(K).max()
-    kernels.check_definite(kernel, X)
+    kernel_functions.check_definite(kernel, X)
     assert kernel_parsing.parse_kernel(kernel.text()) == kernel
 
 
@@ -66,7 +66,7 @@ def test_values_of_the_definitions():
 
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_bernoulli_is_its_fourier_series_and_invariant_to_translation(order):
-    kernel = kernels.BernoulliKernel(order)
+    kernel = kernel_functions.BernoulliKernel(order)
     x, y = np.random.default_rng(0).random((2, 5, 1))
     k = np.arange(1, 20001)
     series = [[(2 * (2 * np.pi * k) ** (-2.0 * order) * np.cos(2 * np.pi * k * (a - b))).sum() for b in y[:, 0]] for a in x[:, 0]]
@@ -87,7 +87,7 @@ def test_what_is_no_kernel_is_refused_with_the_list(text):
 def test_an_indefinite_combination_is_refused():
     X = np.random.default_rng(0).random((40, 2))
     with pytest.raises(DataError, match="indefinite"):
-        kernels.check_definite(kernel_parsing.parse_kernel("gaussian:1+-1*gaussian:0.2"), X)
+        kernel_functions.check_definite(kernel_parsing.parse_kernel("gaussian:1+-1*gaussian:0.2"), X)
 
 
 def test_median_bandwidth():
@@ -95,17 +95,19 @@ def test_median_bandwidth():
     distances = [np.linalg.norm(a - b) for i, a in enumerate(X) for b in X[:i]]
     chosen = kernel_parsing.choose_length_scales(kernel_parsing.parse_kernel("gaussian+laplace:2"), X, "median", 0)
     assert chosen.parts[0].bandwidth == pytest.approx(np.median(distances), rel=1e-15)
-    assert chosen.parts[1] == kernels.LaplaceKernel(2.0)
-    assert kernel_parsing.choose_length_scales(kernels.GaussianKernel(), X, 0.25, 0) == kernels.GaussianKernel(0.25)
+    assert chosen.parts[1] == kernel_functions.LaplaceKernel(2.0)
+    assert kernel_parsing.choose_length_scales(kernel_functions.GaussianKernel(), X, 0.25, 0) == kernel_functions.GaussianKernel(0.25)
     with pytest.raises(DataError, match="bandwidth is 0"):
-        kernel_parsing.choose_length_scales(kernels.GaussianKernel(), np.ones((5, 2)), "median", 0)
+        kernel_parsing.choose_length_scales(kernel_functions.GaussianKernel(), np.ones((5, 2)), "median", 0)
     many_equal = np.vstack([np.zeros((8, 1)), [[1.0], [2.0]]])
-    assert kernel_parsing.choose_length_scales(kernels.GaussianKernel(), many_equal, "median", 0) == kernels.GaussianKernel(1.0)
+    assert kernel_parsing.choose_length_scales(
+        kernel_functions.GaussianKernel(), many_equal, "median", 0
+    ) == kernel_functions.GaussianKernel(1.0)
 
 
 def test_points_outside_the_unit_interval_are_refused_for_bernoulli():
     with pytest.raises(DataError, match=r"2 rows lie outside \[0, 1\] \(first: row 1\)"):
-        kernels.BernoulliKernel(1).check(np.array([[0.5], [1.5], [-0.1]]))
+        kernel_functions.BernoulliKernel(1).check(np.array([[0.5], [1.5], [-0.1]]))
 
 
 def test_a_plus_behind_a_name_that_ends_in_e_joins_terms_and_one_in_an_exponent_does_not() -> None:

@@ -29,9 +29,10 @@ import click
 import numpy as np
 
 from herdcli import LEARNING, artifacts, notebook
-from herdcli.artifacts import native_arrays, provenance
-from herdcli.artifacts.arrow import to_arrow as as_arrow
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.formats.arrow import to_arrow as as_arrow
+from herdcli.artifacts.sealed import provenance
+from herdcli.artifacts.tables import native_arrays
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.errors import BadUsage, HerdError, Interrupted
 from herdcli.records import set_notebook_view

@@ -27,11 +27,11 @@ from check_likelihood import FILES, rows_of
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import Diverged
-from herdcli.rbm import parallel_fits
-from herdcli.rbm.curvature_bound import largest_moment
-from herdcli.rbm.enumeration import log_partition_exact
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.learning.curvature_bound import largest_moment
+from herdcli.rbm.likelihood.enumeration import log_partition_exact
+from herdcli.rbm.likelihood.row_likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.settings import Settings, fill_defaults
 
 HERD = (sys.executable, "-m", "herdcli.cli.main")

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 from bench_defaults import independent, judged
 
-from herdcli.rbm.curvature_bound import largest_moment
+from herdcli.rbm.learning.curvature_bound import largest_moment
 from herdcli.rbm.settings import Settings, fill_defaults
 from herdcli.records import dataclass
 

@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.algorithm import run_algorithm
-from herdcli.em import gmm, kmeans
 from herdcli.em.driver import EM, EMSettings, run_em
+from herdcli.em.mixture import gmm, kmeans
 from herdcli.numerics.block_statistics import RowBlocks, RowTable
 from herdcli.regression import families, fit, model
 

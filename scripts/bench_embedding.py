@@ -43,8 +43,10 @@ from pyarrow import csv
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.quadrature import approximation, selection, selection_problem, sequential_rules
-from herdcli.quadrature.kernel_parsing import parse_kernel
+from herdcli.quadrature import selection, selection_problem
+from herdcli.quadrature.embeddings import approximation
+from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
+from herdcli.quadrature.rules import sequential_rules
 from herdcli.quadrature.targets import RowTarget
 
 COLUMNS, ATOMS, GROUP = 10, 1000, 250_000

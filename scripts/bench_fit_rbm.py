@@ -58,7 +58,7 @@ import numpy as np
 from real_data import FOLDER
 
 from herdcli import fast
-from herdcli.rbm import parallel_fits
+from herdcli.rbm.learning import parallel_fits
 
 DENSITY = 0.35  # of the pixels that are on in USPS
 
@@ -163,7 +163,7 @@ def in_turns(X: Any, settings: parallel_fits.Settings, arguments: argparse.Names
     What is on among the visible units is drawn by it, so that dense products in the place of sparse ones cost at most so much more.
     """
     from herdcli.numerics.row_selection import SelectedRows
-    from herdcli.rbm import learning_problem, phases
+    from herdcli.rbm.learning import learning_problem, phases
 
     worth, wide = phases.WORTH, learning_problem.WIDE
     seconds: dict[str, list[float]] = {}

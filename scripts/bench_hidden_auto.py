@@ -22,11 +22,12 @@ import numpy as np
 from check_likelihood import FILES, rows_of
 
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.rbm import metrics
-from herdcli.rbm import class_models, hidden_size_search
-from herdcli.rbm.class_rows import ClassGroups, assign_groups
-from herdcli.rbm.curvature_bound import largest_moment
-from herdcli.rbm.learning_problem import LearningProblem
+from herdcli.evaluation.figures.rbm import metrics
+from herdcli.rbm import class_models
+from herdcli.rbm.learning import hidden_size_search
+from herdcli.rbm.learning.class_rows import ClassGroups, assign_groups
+from herdcli.rbm.learning.curvature_bound import largest_moment
+from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.settings import Settings, fill_defaults
 
 BAR = 0.5

@@ -20,7 +20,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from herdcli.em import driver, hmm, sequences
+from herdcli.em import driver
+from herdcli.em.sequence import hmm, sequences
 
 
 def rows(name: str, states: int, lengths: np.ndarray, random: np.random.Generator) -> np.ndarray:

@@ -52,9 +52,9 @@ from herdcli.ica import (
     variational_sparse_coding,
     whitening,
 )
-from herdcli.ica.amari_distance import amari_distance
 from herdcli.ica.energy import LinearExperts
 from herdcli.ica.experts import EXPERTS
+from herdcli.ica.filters.amari_distance import amari_distance
 from herdcli.ica.problem import LearningProblem
 from herdcli.rows import mixing_matrices
 

@@ -30,7 +30,7 @@ from real_data import FOLDER
 
 from herdcli.algorithm import run_algorithm
 from herdcli.ica import defaults, external_libraries, maximum_likelihood, stochastic_learning, whitening
-from herdcli.ica.amari_distance import amari_distance
+from herdcli.ica.filters.amari_distance import amari_distance
 from herdcli.rows import mixing_matrices
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))

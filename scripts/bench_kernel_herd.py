@@ -41,10 +41,12 @@ import numpy as np
 
 from herdcli import fast, iterate
 from herdcli.algorithm import run_algorithm
-from herdcli.quadrature import kernel_sums, selection, selection_problem, sequential_rules
-from herdcli.quadrature.kernel_functions import GaussianKernel
-from herdcli.quadrature.kernel_parsing import median_distance
+from herdcli.quadrature import selection, selection_problem
+from herdcli.quadrature.kernels import kernel_sums
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
+from herdcli.quadrature.kernels.kernel_parsing import median_distance
 from herdcli.quadrature.result_assembly import samples_artifact
+from herdcli.quadrature.rules import sequential_rules
 from herdcli.quadrature.targets import RowTarget
 
 

@@ -50,8 +50,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from herdcli.fast import _embedding
-from herdcli.quadrature import kernel_sums
-from herdcli.quadrature.kernel_parsing import parse_kernel
+from herdcli.quadrature.kernels import kernel_sums
+from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
 
 KERNELS = [f"{name}:3" for name in ("gaussian", "gaussian32", "laplace", "matern12", "matern32", "matern52")] + [
     "inverse-multiquadric:3",

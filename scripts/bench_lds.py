@@ -28,11 +28,11 @@ from real_data import path
 
 from herdcli import artifacts
 from herdcli.em.driver import EM, EMFit, EMSettings, run_em
-from herdcli.em.kalman import filter_sequences, smooth_sequences
-from herdcli.em.lds import LDS, floor_and_scale
-from herdcli.em.lds_initialization import window_moments
-from herdcli.em.particle_filter import LinearGaussianModel, bootstrap_filter, smooth_particles
-from herdcli.em.sequences import SequenceBlocks, group_rows
+from herdcli.em.sequence.kalman import filter_sequences, smooth_sequences
+from herdcli.em.sequence.lds import LDS, floor_and_scale
+from herdcli.em.sequence.lds_initialization import window_moments
+from herdcli.em.sequence.particle_filter import LinearGaussianModel, bootstrap_filter, smooth_particles
+from herdcli.em.sequence.sequences import SequenceBlocks, group_rows
 
 PYKALMAN_STEPS = 2000
 

@@ -26,11 +26,12 @@ import numpy as np
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm import annealed_importance, parallel_fits
-from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.log_z_estimates import LogZEstimate
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.likelihood import annealed_importance
+from herdcli.rbm.likelihood.enumeration import log_partition_exact
+from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
+from herdcli.rbm.likelihood.row_likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.units import unit_family
 
 HIDDEN, EPOCHS, SEEDS = 16, 300, range(5)

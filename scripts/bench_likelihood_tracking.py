@@ -19,11 +19,11 @@ import numpy as np
 from check_likelihood import rows_of
 
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm import parallel_fits
-from herdcli.rbm.enumeration import log2_states, log_partition_exact
-from herdcli.rbm.learning_problem import LearningProblem
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.learning.learning_problem import LearningProblem
+from herdcli.rbm.likelihood.enumeration import log2_states, log_partition_exact
+from herdcli.rbm.likelihood.repeated_annealing import repeated_annealing
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.repeated_annealing import repeated_annealing
 from herdcli.rbm.settings import Settings, fill_defaults
 
 CASES = (  # set, hidden units, algorithm, batch, rate or None for the default

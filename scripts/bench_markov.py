@@ -47,7 +47,8 @@ from herdcli.markov.exact import elimination, junction_tree
 from herdcli.markov.formats import network_formats as formats
 from herdcli.markov.learning import learners as learning
 from herdcli.markov.method import InferenceSettings
-from herdcli.markov.model import constraints, network, random_networks, structure_selection
+from herdcli.markov.model import constraints, network, random_networks
+from herdcli.markov.model.graphs import structure_selection
 from herdcli.markov.model.pairwise import reduce_to_pairwise
 
 RUNS = 3

@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from herdcli.rbm import parallel_fits
+from herdcli.rbm.learning import parallel_fits
 
 ROUNDS, UPDATES = 9, 20
 

@@ -109,7 +109,7 @@ def run_rival(python: str, name: str, bif: str, path: str, seconds: int) -> list
 def true_edges(text: str) -> Edges:
     """Those of a network."""
     from herdcli.markov.formats import network_formats
-    from herdcli.markov.model.dag import network_parents
+    from herdcli.markov.model.graphs.dag import network_parents
 
     network = network_formats.read_network(text, "bif")
     return {(network.name(i), network.name(j)) for j, of in enumerate(network_parents(network) or ()) for i in of}

@@ -28,15 +28,15 @@ from real_data import FOLDER
 from scipy.sparse import csr_matrix
 
 from herdcli import algorithm, fast
-from herdcli.artifacts import svmlight
+from herdcli.artifacts.text import svmlight
 from herdcli.online import learner
 from herdcli.online.block_sources import MemorySource
-from herdcli.online.full_covariance import learn_full, symmetrise
+from herdcli.online.learners.full_covariance import learn_full, symmetrise
+from herdcli.online.learners.reference_updates import loop_codes
 from herdcli.online.model import Settings
 from herdcli.online.normal_distribution import normal_cdf
-from herdcli.online.prediction import make_scorer, predicted_classes
-from herdcli.online.reference_updates import loop_codes
-from herdcli.online.text_parser import BlockReader
+from herdcli.online.predictions.prediction import make_scorer, predicted_classes
+from herdcli.online.text.text_parser import BlockReader
 
 # The learner that is measured: no race for C, features and their number as they are
 PLAIN = ["--algorithm", "nherd", "--C", "running", "--scale", "none", "--no-bias"]

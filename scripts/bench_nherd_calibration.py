@@ -21,7 +21,7 @@ import numpy as np
 from bench_nherd_defaults import HERD, Rows, lines, parted, read, sets
 from real_data import FOLDER
 
-from herdcli.evaluation.classifier import calibration_error
+from herdcli.evaluation.figures.classifier import calibration_error
 
 LEAST = 10_000
 

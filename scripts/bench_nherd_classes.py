@@ -26,9 +26,9 @@ from real_data import FOLDER
 from herdcli.online import learner
 from herdcli.online.block_sources import MemorySource
 from herdcli.online.example_blocks import block_from_rows
-from herdcli.online.hyperparameter_race import EXAMPLES, ReplaySource, run_race
+from herdcli.online.learners.hyperparameter_race import EXAMPLES, ReplaySource, run_race
 from herdcli.online.model import Settings
-from herdcli.online.prediction import make_scorer, predicted_classes
+from herdcli.online.predictions.prediction import make_scorer, predicted_classes
 
 FORMS = ("top-1", "one-vs-rest")
 POWERS = range(-2, 5)

@@ -35,13 +35,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from herdcli.online import drift_detection, early_stopping, hyperparameter_race
 from herdcli.online.block_sources import MemorySource
 from herdcli.online.example_blocks import block_from_rows
 from herdcli.online.learner import OnlineLearner
+from herdcli.online.learners import drift_detection, early_stopping, hyperparameter_race
+from herdcli.online.learners.state_conversion import classifier_from_state
 from herdcli.online.model import Settings
-from herdcli.online.prediction import make_scorer, predicted_classes
-from herdcli.online.state_conversion import classifier_from_state
+from herdcli.online.predictions.prediction import make_scorer, predicted_classes
 
 VW = """
 import sys

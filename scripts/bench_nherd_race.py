@@ -27,10 +27,11 @@ from bench_nherd_defaults import Rows, sets
 from real_data import FOLDER
 
 from herdcli import algorithm
-from herdcli.online import hyperparameter_race, learner
+from herdcli.online import learner
 from herdcli.online.block_sources import MemorySource
+from herdcli.online.learners import hyperparameter_race
 from herdcli.online.model import Settings
-from herdcli.online.prediction import make_scorer, predicted_classes
+from herdcli.online.predictions.prediction import make_scorer, predicted_classes
 
 Figure = Callable[[np.ndarray, np.ndarray], tuple[float, ...]]
 

@@ -32,7 +32,7 @@ from bench_defaults import independent, judged
 from bench_likelihood import binary, exact
 from check_likelihood import FILES, rows_of
 
-from herdcli.rbm.curvature_bound import largest_moment
+from herdcli.rbm.learning.curvature_bound import largest_moment
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fill_defaults
 

@@ -29,7 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from real_data import FOLDER
 
-from herdcli.rbm import parallel_fits
+from herdcli.rbm.learning import parallel_fits
 
 D, K, BATCH, ROWS, DENSITY = 784, 500, 100, 10_000, 0.13
 WAYS = {"CD-1": ("cd", 1, 1.6), "PCD-1": ("pcd", 1, 1.5), "CD-5": ("cd", 5, 1.6)}

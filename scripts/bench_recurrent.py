@@ -20,7 +20,7 @@ import numpy as np
 
 from herdcli.algorithm import run_algorithm
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.recurrent import metrics
+from herdcli.evaluation.figures.recurrent import metrics
 from herdcli.rbm.recurrent.artifacts import recurrent_artifact
 from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences

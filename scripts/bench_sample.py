@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from herdcli.algorithm import Algorithm, run_algorithm
-from herdcli.rbm.gibbs_samples import BlockGibbsSampling, SamplingProblem
-from herdcli.rbm.independent_sampling import IndependentSampling, enumeration_parts
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.sampling.gibbs_samples import BlockGibbsSampling, SamplingProblem
+from herdcli.rbm.sampling.independent_sampling import IndependentSampling, enumeration_parts
 from herdcli.rbm.units import unit_family
 
 MODELS = (

@@ -26,8 +26,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from herdcli.algorithm import run_algorithm
-from herdcli.quadrature import selection, selection_problem, sequential_rules, stein_kernels
-from herdcli.quadrature.stein_kernels import ScoreTarget, SteinKernel
+from herdcli.quadrature import selection, selection_problem
+from herdcli.quadrature.kernels import stein_kernels
+from herdcli.quadrature.kernels.stein_kernels import ScoreTarget, SteinKernel
+from herdcli.quadrature.rules import sequential_rules
 
 
 def draws(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:

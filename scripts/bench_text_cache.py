@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from herdcli.artifacts.parsed_text_cache import ParsedCache, ParsedPiece, Rows, write_cache
+from herdcli.artifacts.text.parsed_text_cache import ParsedCache, ParsedPiece, Rows, write_cache
 
 NAMES = ("pointer", "value", "label", "weight", "index")
 KEY = b"bench"

@@ -20,11 +20,12 @@ from check_likelihood import FILES, rows_of
 
 from herdcli.algorithm import run_algorithm
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.rbm import metrics
-from herdcli.rbm import class_models, parallel_fits
-from herdcli.rbm.class_rows import ClassGroups, assign_groups
-from herdcli.rbm.curvature_bound import largest_moment
-from herdcli.rbm.learning_problem import LearningProblem
+from herdcli.evaluation.figures.rbm import metrics
+from herdcli.rbm import class_models
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.learning.class_rows import ClassGroups, assign_groups
+from herdcli.rbm.learning.curvature_bound import largest_moment
+from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.settings import Settings, fill_defaults
 
 DECAYS = (1e-4, 5e-4, 1e-3, 3e-3)

@@ -31,10 +31,11 @@ from scipy import sparse
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm import length_annealing, parallel_fits, word_counts
-from herdcli.rbm.log_z_estimates import STUDENT
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.likelihood import length_annealing, word_counts
+from herdcli.rbm.likelihood.log_z_estimates import STUDENT
+from herdcli.rbm.likelihood.repeated_annealing import MOST_TEMPERATURES
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.repeated_annealing import MOST_TEMPERATURES
 from herdcli.rng import Stream, generator
 
 HERD = (sys.executable, "-m", "herdcli.cli.main")

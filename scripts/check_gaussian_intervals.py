@@ -17,10 +17,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.partition_functions import log_partitions
+from herdcli.evaluation.metrics.partition_functions import log_partitions
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.enumeration import enumerate_hidden
-from herdcli.rbm.log_z_estimates import STUDENT
+from herdcli.rbm.likelihood.enumeration import enumerate_hidden
+from herdcli.rbm.likelihood.log_z_estimates import STUDENT
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
 

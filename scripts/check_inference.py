@@ -28,7 +28,7 @@ import numpy as np
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import HerdError
-from herdcli.evaluation import beliefs as figures
+from herdcli.evaluation.figures import beliefs as figures
 from herdcli.evaluation.verdicts import OK, verdict_text
 from herdcli.markov import algorithms
 from herdcli.markov.algorithms.table import EXACT, NO_LOG_Z, TABLE, able

@@ -32,10 +32,11 @@ import numpy as np
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm import annealed_importance, parallel_fits, repeated_annealing
-from herdcli.rbm.curvature_bound import largest_moment
-from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.log_z_estimates import STUDENT, LogZEstimate
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.learning.curvature_bound import largest_moment
+from herdcli.rbm.likelihood import annealed_importance, repeated_annealing
+from herdcli.rbm.likelihood.enumeration import log_partition_exact
+from herdcli.rbm.likelihood.log_z_estimates import STUDENT, LogZEstimate
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import fill_defaults
 from herdcli.rng import Stream, generator

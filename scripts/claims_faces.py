@@ -23,7 +23,7 @@ from figure_pipeline import Row, herd
 from real_data import path
 
 from herdcli import artifacts
-from herdcli.artifacts.condition_holdout import PROBE_SET
+from herdcli.artifacts.tables.condition_holdout import PROBE_SET
 from herdcli.faces import face_similarities
 from herdcli.faces.rank_errors import first_match
 from herdcli.schema import Array

@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from scipy.stats import spearmanr
 
 from herdcli import artifacts
-from herdcli.evaluation import gabor
+from herdcli.evaluation.plots import gabor
 from herdcli.ica.model import ICA
 from herdcli.schema import Array
 

@@ -24,11 +24,11 @@ from scipy.special import expit, logsumexp
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
 from herdcli.faces.rank_errors import first_match
-from herdcli.rbm import parallel_fits
-from herdcli.rbm.enumeration import log_partition_exact
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.likelihood.enumeration import log_partition_exact
+from herdcli.rbm.likelihood.row_likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.pair_similarity import hidden_totals, pair_similarity
-from herdcli.rbm.row_likelihood import log_likelihood
 from herdcli.rbm.settings import Settings
 from herdcli.schema import Array
 

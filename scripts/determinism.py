@@ -7,8 +7,8 @@
     python scripts/determinism.py --lowest PYTHON     an interpreter with the lowest NumPy and SciPy that herd is for
 
 Every command runs on small inputs once as it is, and once for each setting.  A cell is `=` where the bytes are the same, else the
-largest difference of a value relative to the largest of its array (`herdcli.artifacts.artifact_comparison`), `≠` where texts or shapes
-differ.
+largest difference of a value relative to the largest of its array (`herdcli.artifacts.sealed.artifact_comparison`), `≠` where texts or
+shapes differ.
 Processors are imitated: OPENBLAS_CORETYPE and NPY_DISABLE_CPU_FEATURES choose among the code that libraries have for several of them,
 HERD_SIMD among that of herd's own.  What this machine cannot run is left out.
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from herdcli import artifacts
-from herdcli.artifacts import artifact_comparison
+from herdcli.artifacts.sealed import artifact_comparison
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reliability.md"

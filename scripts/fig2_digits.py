@@ -23,7 +23,7 @@ from figure_pipeline import Row, herd, pyplot, write_csv
 from real_data import path
 
 from herdcli import artifacts
-from herdcli.artifacts import dataset_preparation
+from herdcli.artifacts.tables import dataset_preparation
 from herdcli.herding.model import Herding
 
 SHOWN = 20

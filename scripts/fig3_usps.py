@@ -53,8 +53,8 @@ def regression(seed: int, target: Path) -> float:
     """Error of multinomial logistic regression on the units of the training rows."""
     if not target.exists():
         from herdcli import artifacts
-        from herdcli.artifacts import dataset_preparation
-        from herdcli.evaluation import logistic
+        from herdcli.artifacts.tables import dataset_preparation
+        from herdcli.evaluation.baselines import logistic
 
         dataset = artifacts.load(str(path("usps_all.h5"))).value
         split = dataset_preparation.assign_splits(dataset, SPLIT, seed)

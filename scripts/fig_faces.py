@@ -32,9 +32,10 @@ from real_data import path
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.evaluation import gallery_plots, plot_list
-from herdcli.ica import filter_metrics
-from herdcli.rbm import pairs, parallel_fits
+from herdcli.evaluation.plots import gallery_plots, plot_list
+from herdcli.ica.filters import filter_metrics
+from herdcli.rbm import pairs
+from herdcli.rbm.learning import parallel_fits
 
 NORMAL = ("--mask", "ellipse", "--equalize")
 SPLITS = {

@@ -26,9 +26,9 @@ from figure_pipeline import herd, read_csv, write_csv
 from real_data import path
 
 from herdcli import artifacts
-from herdcli.evaluation import gabor, plot_list
-from herdcli.evaluation.ica_plots import small_curves
-from herdcli.ica import filter_metrics, filter_spectra
+from herdcli.evaluation.plots import gabor, plot_list
+from herdcli.evaluation.plots.ica_plots import small_curves
+from herdcli.ica.filters import filter_metrics, filter_spectra
 from herdcli.ica.model import ICA
 from herdcli.numerics.principal_components import principal_components
 

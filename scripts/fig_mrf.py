@@ -25,7 +25,7 @@ from figure_pipeline import Row, herd, pyplot, read_csv, side_by_side, told, wri
 from real_data import path
 
 from herdcli.artifacts import load
-from herdcli.evaluation import plot_list
+from herdcli.evaluation.plots import plot_list
 from herdcli.schema import Array
 
 SIZES = range(7, 12)

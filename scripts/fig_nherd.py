@@ -18,8 +18,8 @@ from figure_pipeline import Row, herd, pyplot, read_csv, write_csv
 
 from herdcli import artifacts
 from herdcli.evaluation.table import build_report
+from herdcli.online.learners.reference_updates import five_ellipses, update_step
 from herdcli.online.model import Settings
-from herdcli.online.reference_updates import five_ellipses, update_step
 
 X, C = np.array([1.0, 2.0]), 1.0
 NOISES = (0.0, 0.1, 0.3)

@@ -39,9 +39,9 @@ from sklearn.neural_network import BernoulliRBM
 
 from herdcli import artifacts
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.dataset_preparation import assign_splits
+from herdcli.artifacts.tables.dataset_preparation import assign_splits
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.partition_functions import log_partitions
+from herdcli.evaluation.metrics.partition_functions import log_partitions
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
 

@@ -94,7 +94,7 @@ def loaded(name: str, folder: Path, rows: int) -> dict[str, np.ndarray]:
     if not kept.exists():
         import h5py
 
-        from herdcli.quadrature.kernel_parsing import median_distance
+        from herdcli.quadrature.kernels.kernel_parsing import median_distance
 
         scores = np.zeros((0, 0))
         if name == "posterior":
@@ -134,9 +134,10 @@ def mmd_squared(made: dict[str, np.ndarray], index: np.ndarray, weights: np.ndar
 def of_herd(rule: str, refine: int = 0, kinds: tuple[str, ...] = ("rule",)) -> Callable[[dict[str, np.ndarray], int], list[Chosen]]:
     """`herd kernel-herd` without its files: atoms of one rule, and their weights of some kinds."""
     from herdcli.algorithm import run_algorithm
-    from herdcli.quadrature import selection, selection_problem, sequential_rules
-    from herdcli.quadrature.kernel_functions import GaussianKernel
+    from herdcli.quadrature import selection, selection_problem
+    from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
     from herdcli.quadrature.result_assembly import samples_artifact
+    from herdcli.quadrature.rules import sequential_rules
     from herdcli.quadrature.targets import RowTarget
 
     def run(made: dict[str, np.ndarray], count: int) -> list[Chosen]:

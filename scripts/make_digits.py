@@ -19,8 +19,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from herdcli.artifacts import Dataset, atomic_file, load, save, seal_header
-from herdcli.artifacts.dataset_preparation import SplitRule, assign_splits, use_split_rule
+from herdcli.artifacts import Dataset, atomic_file, load, save
+from herdcli.artifacts.sealed import seal_header
+from herdcli.artifacts.tables.dataset_preparation import SplitRule, assign_splits, use_split_rule
 from herdcli.schema import Array
 
 SOURCE = (

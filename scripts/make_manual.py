@@ -19,7 +19,7 @@ import click
 import python_manual
 
 from herdcli import __version__
-from herdcli.cli.frame.help_pages import help_record
+from herdcli.cli.frame.options.help_pages import help_record
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.datasets import registry
 from herdcli.datasets.cache import format_megabytes

@@ -17,7 +17,7 @@ Not changed, since no result shows it:
   - annotations, texts, and what is said in `raise` statements and warnings (whether they are reached is decided elsewhere);
   - numbers that stand for a name in capitals at the head of a module: sizes of blocks, tolerances, limits, each with its meaning beside
     it; and numbers of at most 10⁻⁶ anywhere, with what they multiply, which are guards of divisions and tolerances;
-  - estimates of memory (functions named `memory`, `bytes`, `…_bytes`, `bytes_…`, `memory_…`), which tests/cli/test_memory.py holds
+  - estimates of memory (functions named `memory`, `bytes`, `…_bytes`, `bytes_…`, `memory_…`), which tests/cli/limits/test_memory.py holds
     to a factor only; functions named `block`, names `block` and `size` of the larger of two numbers, and max(1, LIMIT // …): how much is
     done at one time;
   - defaults of the fields of a class, which stand for what a caller leaves out: the commands, which leave out nothing but what has no

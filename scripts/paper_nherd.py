@@ -22,9 +22,9 @@ from figure_pipeline import Row, read_csv, write_csv
 from nherd_tasks import SETS, Task, tasks
 
 from herdcli import fast
-from herdcli.evaluation.classifier import sign_test
+from herdcli.evaluation.figures.classifier import sign_test
+from herdcli.online.learners.reference_updates import loop_codes
 from herdcli.online.model import Settings
-from herdcli.online.reference_updates import loop_codes
 
 ALGORITHMS = {
     "NHERD_P": ("nherd", "project"),

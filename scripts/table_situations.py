@@ -153,7 +153,7 @@ def default_classifier() -> Case:
     X, y = load_iris(return_X_y=True)
     table("t.csv", ["a", "b", "c", "d", "y"], [[*row, label] for row, label in zip(X.tolist(), y.tolist(), strict=True)])
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.artifacts.dataset_preparation import assign_splits
+    from herdcli.artifacts.tables.dataset_preparation import assign_splits
 
     ours, peers = [], []
     for seed in range(3):
@@ -309,7 +309,7 @@ def new_levels() -> Case:
 
 @case("papers on RBMs")
 def gaussian_log_z() -> Case:
-    from herdcli.rbm.enumeration import enumerate_hidden, log_partition_exact
+    from herdcli.rbm.likelihood.enumeration import enumerate_hidden, log_partition_exact
     from herdcli.rbm.model import Harmonium
     from herdcli.rbm.units import unit_family
 
@@ -389,7 +389,7 @@ def states_beside_one_state() -> Case:
 @case("clustering libraries")
 def few_rows() -> Case:
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.artifacts.dataset_preparation import assign_splits
+    from herdcli.artifacts.tables.dataset_preparation import assign_splits
 
     X = np.random.default_rng(23).normal(300, 80, size=(12, 10)).round(2)
     table("t.csv", [f"x{k}" for k in range(10)], X.tolist())

@@ -14,8 +14,8 @@ import pytest
 SOURCE = Path(__file__).resolve().parent.parent
 
 # What the compiled loops and their twins have no part in, or only as what a command happens to run: files, signals, messages, pages,
-# mathematics in NumPy alone.  tests/fast holds the twins to the same bits, tests/cli/test_kernels.py every command that loops to the same
-# bytes on both; the tests of the topics' algorithms, which are left out here, run on both.
+# mathematics in NumPy alone.  tests/fast holds the twins to the same bits, tests/cli/frame/test_kernels.py every command that loops
+# to the same bytes on both; the tests of the topics' algorithms, which are left out here, run on both.
 ONCE = (
     *("artifacts/*", "cli/*", "evaluation/*", "exchange/*", "faces/*", "numerics/*", "regression/*", "rows/*", "sklearn/*", "test_*"),
     *(
@@ -34,7 +34,7 @@ ONCE = (
         "quadrature/test_kernel_functions",
         "quadrature/test_targets",
     ),
-    *(f"markov/test_{name}" for name in ("beliefs", "bound", "circles", "exact", "formats", "frontier", "meanfield", "network")),
+    *(f"markov/*test_{name}" for name in ("beliefs", "bound", "circles", "exact", "formats", "frontier", "meanfield", "network")),
 )
 
 

@@ -24,11 +24,11 @@ from herdcli.markov.algorithms import table as inference
 from herdcli.markov.bethe.ups import UPS
 from herdcli.markov.method import Delegate, InferenceMethod, InferenceSettings
 from herdcli.markov.model import random_networks
-from herdcli.online import algorithm_table, reference_updates
+from herdcli.online.learners import algorithm_table, reference_updates
 from herdcli.online.model import Settings
-from herdcli.quadrature import rule_table
-from herdcli.quadrature.pivoted_cholesky import CholeskyRule
-from herdcli.quadrature.rule import Rule, load_rule
+from herdcli.quadrature.rules import rule_table
+from herdcli.quadrature.rules.pivoted_cholesky import CholeskyRule
+from herdcli.quadrature.rules.rule import Rule, load_rule
 from herdcli.rbm import units
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.rbm.units.gaussian import GaussianUnits
@@ -78,8 +78,8 @@ def test_unit_families_have_the_names_of_their_lines(name: str) -> None:
 @pytest.mark.parametrize("lacking", sorted(required(Rule)))
 def test_a_selection_rule_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """None ends as another one."""
-    monkeypatch.setattr("herdcli.quadrature.pivoted_cholesky.CholeskyRule", without(CholeskyRule, Rule, lacking))
-    entry = rule_table.Entry(path="herdcli.quadrature.pivoted_cholesky.CholeskyRule", reads=frozenset())
+    monkeypatch.setattr("herdcli.quadrature.rules.pivoted_cholesky.CholeskyRule", without(CholeskyRule, Rule, lacking))
+    entry = rule_table.Entry(path="herdcli.quadrature.rules.pivoted_cholesky.CholeskyRule", reads=frozenset())
     monkeypatch.setitem(rule_table.TABLE, "incomplete", entry)
     load_rule.cache_clear()
     with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):

@@ -4,9 +4,9 @@ Used by `cli` alone: topics see arrays, never files.
 """
 
 from herdcli.artifacts.atomic_output import atomic_file
-from herdcli.artifacts.checkpoints import ExtendedRun, check_checkpoint, load_checkpoint, remove_checkpoint, save_checkpoint
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.load_save import Artifact, SavedArtifact, check_output, load, save
+from herdcli.artifacts.sealed.checkpoints import ExtendedRun, check_checkpoint, load_checkpoint, remove_checkpoint, save_checkpoint
 
 __all__ = [
     "Artifact",

@@ -23,8 +23,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from herdcli.artifacts import memory_budget, process_limits, seal_header, text_encodings
+from herdcli.artifacts import memory_budget, process_limits
 from herdcli.artifacts.atomic_output import descriptor_number, enlarge_pipe, scratch_file
+from herdcli.artifacts.sealed import seal_header
+from herdcli.artifacts.text import text_encodings
 from herdcli.dialect import current_dialect
 from herdcli.errors import BadUsage, DataError, NoInput, WriteFailed
 

@@ -11,9 +11,9 @@ import itertools
 import os
 import re
 
-from herdcli.artifacts import csv_header
 from herdcli.artifacts.byte_sources import open_source
-from herdcli.artifacts.format_detection import detect_format
+from herdcli.artifacts.formats.format_detection import detect_format
+from herdcli.artifacts.text import csv_header
 from herdcli.errors import HerdError
 
 _WHOLE = 1 << 62  # bytes that a compressed text may unfold to: it was read before

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from herdcli.artifacts import memory_budget
-from herdcli.artifacts.column_roles import ColumnRoles
+from herdcli.artifacts.tables.column_roles import ColumnRoles
 from herdcli.dialect import TextDialect, current_dialect
 from herdcli.records import dataclass
 

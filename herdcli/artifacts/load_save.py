@@ -10,14 +10,16 @@ from dataclasses import field, replace
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from herdcli.artifacts import format_detection, hdf5_guard, process_limits, seal_header, sealed_hdf5
+from herdcli.artifacts import hdf5_guard, process_limits
 from herdcli.artifacts.atomic_output import atomic_file, check_destination, compress_file
 from herdcli.artifacts.byte_sources import LimitedText, Source, decode_text_source, open_source
-from herdcli.artifacts.column_alignment import select_columns
-from herdcli.artifacts.column_roles import BY_NAME_ROLES, NONE, ColumnRoles
 from herdcli.artifacts.dataset import Dataset, validate
+from herdcli.artifacts.formats import format_detection
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.recoding import Recoding
+from herdcli.artifacts.sealed import seal_header, sealed_hdf5
+from herdcli.artifacts.tables.column_alignment import select_columns
+from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, NONE, ColumnRoles
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import CHECKPOINT, KINDS, Kind, kind_of, kinds_exporting
 from herdcli.parts import import_named
@@ -190,7 +192,7 @@ def _select_columns(found: Artifact, options: LoadOptions) -> Artifact:
 
 def _read_archive(source: Source, input_format: str | None, options: LoadOptions) -> Artifact | None:
     """What one file in a zip archive holds; None for archives that are a format of their own: NumPy's arrays and workbooks."""
-    from herdcli.artifacts import zip_archives
+    from herdcli.artifacts.formats import zip_archives
 
     with source.file() as path:
         if _is_workbook(path) or not zip_archives.is_archive(path):
@@ -229,7 +231,7 @@ def _resolve_member(file: Any, member: str | None, where: str, options: LoadOpti
     """
     if member is None:
         return file, options
-    from herdcli.artifacts import hdf5_contents
+    from herdcli.artifacts.formats import hdf5_contents
 
     group, rows = hdf5_contents.resolve_member(file, member, where=where)
     return group, replace(options, rows=rows)
@@ -237,7 +239,7 @@ def _resolve_member(file: Any, member: str | None, where: str, options: LoadOpti
 
 def _choose_hdf5_reader(file: Any, options: LoadOptions) -> Any:
     """The module that reads an HDF5 file without our seal."""
-    from herdcli.artifacts import anndata, arviz, foreign_hdf5, tenx_genomics, unsealed_hdf5
+    from herdcli.artifacts.formats import anndata, arviz, foreign_hdf5, tenx_genomics, unsealed_hdf5
 
     if options.rows is not None:
         return foreign_hdf5
@@ -278,7 +280,7 @@ def verify_hdf5(source: Source, stated: seal_header.Seal, *, limit: int) -> str:
 
 
 def _read_parquet(source: Source, options: LoadOptions) -> Artifact:
-    from herdcli.artifacts import parquet_files
+    from herdcli.artifacts.formats import parquet_files
 
     with source.file() as path:
         digest = parquet_files.verify_seal(path, where=source.name)
@@ -295,12 +297,12 @@ BY_NAME = {  # format -> module, function: readers of files that can be opened b
     "excel": ("spreadsheets", "read"),
 }
 TABLES = ("csv", "json", "arrow", "excel")  # whose reader selects columns
-STREAMED = {"json": "jsonlines", "wav": "audio"}  # format -> module of readers of streams
+STREAMED = {"json": "text.jsonlines", "wav": "formats.audio"}  # format -> module of readers of streams
 
 
 def _read_folder(path: str, options: LoadOptions) -> Artifact | None:
     """The data set of a folder of pictures, or of Parquet files; None for what is none."""
-    from herdcli.artifacts import image_folder, parquet_folder
+    from herdcli.artifacts.formats import image_folder, parquet_folder
 
     if parts := parquet_folder.list_parquet_files(path):
         value, digest, size = parquet_folder.read_folder(path, parts, options)
@@ -313,7 +315,7 @@ def _read_folder(path: str, options: LoadOptions) -> Artifact | None:
 
 
 def _read_idx(source: Source, options: LoadOptions) -> Artifact:
-    from herdcli.artifacts import idx
+    from herdcli.artifacts.formats import idx
 
     with source.reader() as stream:
         value, beside = idx.read_dataset(stream, where=source.name, asked=options)
@@ -322,7 +324,7 @@ def _read_idx(source: Source, options: LoadOptions) -> Artifact:
 
 
 def _is_workbook(path: str) -> bool:
-    from herdcli.artifacts.spreadsheets import is_workbook
+    from herdcli.artifacts.formats.spreadsheets import is_workbook
 
     return is_workbook(path)
 
@@ -332,7 +334,7 @@ def _read_export(source: Source, form: str, options: LoadOptions) -> Dataset:
     if form in BY_NAME:
         with source.file() as path:
             module, function = BY_NAME["excel" if form == "npz" and _is_workbook(path) else form]
-            found: Dataset = getattr(import_module(f"herdcli.artifacts.{module}"), function)(
+            found: Dataset = getattr(import_module(f"herdcli.artifacts.formats.{module}"), function)(
                 path, where=source.name, asked=replace(options, member=source.member)
             )
             return found
@@ -343,10 +345,10 @@ def _read_export(source: Source, form: str, options: LoadOptions) -> Dataset:
         marks = b":\n" if form == "svmlight" else b",;\t \n"
         stream: BinaryIO = io.BufferedReader(LimitedText(whole, marks, limit=options.limit, where=source.name), 1 << 18)
         if form == "svmlight":
-            from herdcli.artifacts import svmlight
+            from herdcli.artifacts.text import svmlight
 
             return svmlight.read_dataset(stream, where=source.name, note=options.note, limit=options.limit)
-        from herdcli.artifacts import delimited_text, stan
+        from herdcli.artifacts.text import delimited_text, stan
 
         if stan.is_stan(source.head):
             return stan.read(stream, source.head, where=source.name, asked=options)
@@ -421,24 +423,24 @@ def _write(
     if form == "hdf5":
         sealed_hdf5.write_sealed(path, kind.name, kind.version, value, history, **more)
     elif form == "parquet":
-        from herdcli.artifacts import parquet_files
+        from herdcli.artifacts.formats import parquet_files
 
         parquet_files.write_table(path, kind, value, history, leading, **more)
     elif form == "csv":
-        from herdcli.artifacts import delimited_text
+        from herdcli.artifacts.text import delimited_text
 
         delimited_text.write(path, value, leading, recoding.levels if recoding.codes else {})
     elif form in kind.exports:
         import_named(kind.exports[form])(path, value)
     elif form == "wav":
-        from herdcli.artifacts import audio
+        from herdcli.artifacts.formats import audio
 
         audio.write(path, value)
     elif form in ("npz", "npy"):
-        from herdcli.artifacts import npz
+        from herdcli.artifacts.formats import npz
 
         (npz.write if form == "npz" else npz.write_array)(path, value)
     else:
-        from herdcli.artifacts import svmlight
+        from herdcli.artifacts.text import svmlight
 
         svmlight.write(path, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from herdcli.artifacts.arrow import to_numpy
+from herdcli.artifacts.formats.arrow import to_numpy
 from herdcli.errors import DataError
 
 DEEPEST = 16  # records inside each other

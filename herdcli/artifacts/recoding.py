@@ -19,7 +19,7 @@ import numpy as np
 
 from herdcli.artifacts.dataset import Dataset, take_rows
 from herdcli.artifacts.message_numbers import group_digits
-from herdcli.artifacts.number_formats import MARKS, parse_plain_number
+from herdcli.artifacts.text.number_formats import MARKS, parse_plain_number
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array, find_truth

@@ -23,7 +23,7 @@ from typing import NoReturn, TextIO
 import click
 
 from herdcli import __version__, iterate
-from herdcli.cli.frame.console import Console
+from herdcli.cli.frame.run.console import Console
 from herdcli.command_table import TABLE
 from herdcli.errors import HerdError, WriteFailed, escape_text
 
@@ -98,7 +98,7 @@ def _needed(error: click.MissingParameter) -> str | None:
 
 def _completed(command: click.Command) -> click.Command:
     """The command as a shell's completion sees it."""
-    from herdcli.cli.frame.completion import with_completion
+    from herdcli.cli.frame.options.completion import with_completion
 
     return with_completion(command)
 

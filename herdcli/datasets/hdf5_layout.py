@@ -49,7 +49,7 @@ def read_arrays(path: Path) -> Arrays:
 
 def read_svmlight(path: Path) -> Arrays:
     """The entries and labels of an svmlight file, as CSR; the same of every way to write the numbers and spaces."""
-    from herdcli.artifacts.svmlight import parse_svmlight
+    from herdcli.artifacts.text.svmlight import parse_svmlight
 
     with path.open("rb") as file:
         X, y = parse_svmlight(file, where=str(path))

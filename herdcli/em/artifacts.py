@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from herdcli.em.driver import EMFit, Ledger, Parameters
-from herdcli.em.factor_analysis import MODELS, factor_posterior
-from herdcli.em.factor_analysis import parameter_count as factor_parameters
-from herdcli.em.factor_rotation import promax, varimax
-from herdcli.em.gmm import COVARIANCES, mixture_posteriors, parameter_count
-from herdcli.em.kmeans import nearest_centres
-from herdcli.em.mixture_e_step import complete_rows
+from herdcli.em.factor.factor_analysis import MODELS, factor_posterior
+from herdcli.em.factor.factor_analysis import parameter_count as factor_parameters
+from herdcli.em.factor.factor_rotation import promax, varimax
+from herdcli.em.mixture.gmm import COVARIANCES, mixture_posteriors, parameter_count
+from herdcli.em.mixture.kmeans import nearest_centres
+from herdcli.em.mixture.mixture_e_step import complete_rows
+from herdcli.em.mixture.variational_mixture import HELD, predictive_densities
 from herdcli.em.variance_floors import are_positive_definite, require_moments
-from herdcli.em.variational_mixture import HELD, predictive_densities
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array, array

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.em import artifacts, gmm, kmeans
-from herdcli.em.component_search import ComponentSearch, SearchResult
+from herdcli.em import artifacts
 from herdcli.em.driver import EMFit, EMSettings, Parameters
+from herdcli.em.factor.principal_axes import PrincipalAxes
+from herdcli.em.mixture import gmm, kmeans
+from herdcli.em.mixture.component_search import ComponentSearch, SearchResult
 from herdcli.em.model_table import TABLE
-from herdcli.em.principal_axes import PrincipalAxes
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import block_statistics
 from herdcli.numerics.block_statistics import (

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.em import forward_backward
 from herdcli.em.artifacts import Restarts
 from herdcli.em.driver import Ledger, Parameters
-from herdcli.em.emissions import Categorical, EmissionFamily, MeanEmission, PreparedEmission
-from herdcli.em.forward_backward import HiddenChain
-from herdcli.em.gaussian_emissions import GaussianEmission
-from herdcli.em.gmm import COVARIANCES
-from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
+from herdcli.em.mixture.gmm import COVARIANCES
+from herdcli.em.sequence import forward_backward
+from herdcli.em.sequence.emissions import Categorical, EmissionFamily, MeanEmission, PreparedEmission
+from herdcli.em.sequence.forward_backward import HiddenChain
+from herdcli.em.sequence.gaussian_emissions import GaussianEmission
+from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.block_statistics import Map, RowBlocks, RowMoments, RowTable, Sums, total_statistics
@@ -305,7 +305,7 @@ def emission_from_artifact(name: str, family: str | None, emissions: Emissions, 
 
 def impossible_row_error(error: forward_backward.ImpossibleRow, block: SequenceBlock, sequences: Sequences) -> DataError:
     """An impossible row of a block by its place in the table and in its sequence."""
-    from herdcli.em.hmm import impossible_row_error
+    from herdcli.em.sequence.hmm import impossible_row_error
 
     return impossible_row_error(error, block)
 

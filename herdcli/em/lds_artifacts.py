@@ -8,8 +8,8 @@ import numpy as np
 
 from herdcli.em.artifacts import Restarts, _require_finite
 from herdcli.em.driver import Ledger, Parameters
-from herdcli.em.kalman import FilteredStates, filter_sequences, missing_patterns, smooth_sequences
-from herdcli.em.lds import complete_rows, parameter_count
+from herdcli.em.sequence.kalman import FilteredStates, filter_sequences, missing_patterns, smooth_sequences
+from herdcli.em.sequence.lds import complete_rows, parameter_count
 from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass

@@ -64,7 +64,7 @@ def check_compiled_loops() -> Iterator[KnownAnswer]:
 
 def check_boltzmann_machines() -> Iterator[KnownAnswer]:
     """Partition functions by enumerating one layer, the other, and by annealing."""
-    from herdcli.rbm import annealed_importance, enumeration
+    from herdcli.rbm.likelihood import annealed_importance, enumeration
     from herdcli.rbm.model import Harmonium
     from herdcli.rbm.units import unit_family
 
@@ -109,9 +109,10 @@ def check_herding() -> Iterator[KnownAnswer]:
 
 def check_quadrature() -> Iterator[KnownAnswer]:
     """Kernel herding under Bernoulli kernels, whose answers are known."""
-    from herdcli.quadrature import selection, selection_problem, sequential_rules
+    from herdcli.quadrature import selection, selection_problem
     from herdcli.quadrature.input_preparation import uniform_box
-    from herdcli.quadrature.kernel_parsing import parse_kernel
+    from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
+    from herdcli.quadrature.rules import sequential_rules
 
     kernel, grid = parse_kernel("bernoulli:1"), np.arange(16)[:, np.newaxis] / 16
     target = uniform_box(0.0, 1.0, 1)
@@ -156,7 +157,7 @@ def check_networks() -> Iterator[KnownAnswer]:
 
 def check_online() -> Iterator[KnownAnswer]:
     """Closed forms of Gaussian herding against numerical minimisers."""
-    from herdcli.online.update_verification import verification_rows
+    from herdcli.online.learners.update_verification import verification_rows
 
     for row in verification_rows(4, 4, SEED):
         gap = max(float(row["mean_gap"] or 0.0), float(row["covariance_gap"] or 0.0))
@@ -166,8 +167,8 @@ def check_online() -> Iterator[KnownAnswer]:
 
 def check_components() -> Iterator[KnownAnswer]:
     """Leapfrog steps run back, and sources found up to order and scale."""
-    from herdcli.ica.amari_distance import amari_distance
     from herdcli.ica.energy import make_energy
+    from herdcli.ica.filters.amari_distance import amari_distance
 
     random = _generator(3)
     energy = make_energy(random.standard_normal((6, 4)), np.ones(6), "student")

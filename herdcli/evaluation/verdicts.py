@@ -190,7 +190,7 @@ def classifier_findings(row: Row, value: Any) -> list[str]:
     """Of classifiers: errors beside the commonest class's, ranks beside chance, log-loss beside that of the shares."""
     if row.get("error") is None:
         return [NO_ROWS]
-    from herdcli.evaluation.classifier import evaluated_examples
+    from herdcli.evaluation.figures.classifier import evaluated_examples
 
     found = evaluated_examples(value)
     assert found is not None
@@ -249,7 +249,7 @@ def tagger_findings(row: Row, value: Any) -> list[str]:
     """Of taggers: the label of the highest score beside the commonest label."""
     if row.get("rows") is None:
         return [NO_ROWS]
-    from herdcli.evaluation.tagger import evaluated_tags
+    from herdcli.evaluation.figures.tagger import evaluated_tags
 
     found = evaluated_tags(value)
     assert found is not None
@@ -276,7 +276,7 @@ def _auc_margin(shares: Array, count: int) -> float:
 
 def em_findings(row: Row, value: Any) -> list[str]:
     """Of mixtures, k-means and factors: log-likelihood, or minus the squared error, beside the simplest models of the same rows."""
-    from herdcli.evaluation.em import EvaluatedRows
+    from herdcli.evaluation.figures.em import EvaluatedRows
 
     value = value.model if isinstance(value, EvaluatedRows) else value
     density = "log_likelihood" in row
@@ -328,7 +328,7 @@ def samples_findings(row: Row, value: Any) -> list[str]:
     Where ‖μ‖² is E k(x,x)/n, no row is like another; where it is E k(x,x), all are alike.  An approximate embedding whose error may be more
     than the MMD of random rows says nothing.
     """
-    from herdcli.evaluation.samples import expected_random_mmd
+    from herdcli.evaluation.figures.samples import expected_random_mmd
 
     atoms = getattr(value, "samples", value)
     summary = getattr(atoms, "summary", None)
@@ -414,7 +414,7 @@ def _is_rotation_only(value: Any) -> bool:
 
 def ica_findings(row: Row, value: Any) -> list[str]:
     """Of filters: the likelihood of whitened rows beside a Gaussian's, else how far from Gaussian the outputs are beside the inputs."""
-    from herdcli.evaluation.ica import EvaluatedFilters, evaluated_filters
+    from herdcli.evaluation.figures.ica import EvaluatedFilters, evaluated_filters
 
     held = evaluated_filters(value)
     value = value.model if isinstance(value, EvaluatedFilters) else value

@@ -17,7 +17,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.online.model import Classifier, Progress, Running, Settings
-from herdcli.online.quadratic_features import parse_pairs
+from herdcli.online.text.quadratic_features import parse_pairs
 
 if TYPE_CHECKING:
     from herdcli.schema import Array

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import HerdError
-from herdcli.ica import filter_convention
 from herdcli.ica.expert_table import SEPARATING, TABLE
+from herdcli.ica.filters import filter_convention
 from herdcli.ica.model import ICA, Trace
 from herdcli.ica.whitening import Whitening
 from herdcli.numerics import symmetric_matrices

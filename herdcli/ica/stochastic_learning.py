@@ -26,10 +26,10 @@ import numpy as np
 from herdcli import fast
 from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.errors import Diverged
-from herdcli.ica.amari_distance import amari_distance
 from herdcli.ica.energy import LinearExperts, RowEnergy, make_energy, make_normalisable
 from herdcli.ica.energy_gradients import contrastive_gradients, exact_gradients
 from herdcli.ica.experts import AUTO, density_signs
+from herdcli.ica.filters.amari_distance import amari_distance
 from herdcli.ica.model import Trace
 from herdcli.ica.pair_rotations import mixed_pairs, rotate_pairs
 from herdcli.ica.problem import LearningProblem, LearningSettings, LearningState, Map, pooling_weights

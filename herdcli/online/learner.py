@@ -8,14 +8,17 @@ import numpy as np
 
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
-from herdcli.online import compact_features, forgetting, heldout_examples, prediction_sets, tags
+from herdcli.online import heldout_examples, tags
 from herdcli.online.example_blocks import DENSE_ROWS, ExampleBlock, apply_scales, prepare_block, rescale_block, split_block
-from herdcli.online.full_covariance import learn_full, widen_covariances
-from herdcli.online.kernel_learner import GrowingMachine, learn_kernel
 from herdcli.online.learner_state import BlockSource, HasClassNames, LabelledBatch, LearnerState
+from herdcli.online.learners import forgetting
+from herdcli.online.learners.full_covariance import learn_full, widen_covariances
+from herdcli.online.learners.kernel_learner import GrowingMachine, learn_kernel
+from herdcli.online.learners.reference_updates import loop_codes
+from herdcli.online.learners.state_conversion import SMALLER, classifier_from_state, load_model_into_state
 from herdcli.online.model import Classifier, Machine, Settings
-from herdcli.online.reference_updates import loop_codes
-from herdcli.online.state_conversion import SMALLER, classifier_from_state, load_model_into_state
+from herdcli.online.predictions import prediction_sets
+from herdcli.online.text import compact_features
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.online.algorithm_table import TABLE
+from herdcli.online.learners.algorithm_table import TABLE
 from herdcli.online.model import Classifier, Settings
 from herdcli.schema import Array
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics.class_baselines import ClassBaselines
-from herdcli.online.algorithm_table import TABLE
-from herdcli.online.coverage import Coverage
-from herdcli.online.documents import Documents
-from herdcli.online.quadratic_features import require_pairs
+from herdcli.online.learners.algorithm_table import TABLE
+from herdcli.online.predictions.coverage import Coverage
+from herdcli.online.text.documents import Documents
+from herdcli.online.text.quadratic_features import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import LARGEST, Array, array
 

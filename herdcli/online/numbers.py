@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.online.model import Classifier, require_features, require_finite, require_settings, require_weights
-from herdcli.online.quadratic_features import require_pairs
+from herdcli.online.text.quadratic_features import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 

@@ -18,8 +18,8 @@ from herdcli.online import heldout_examples
 from herdcli.online.example_blocks import ExampleBlock
 from herdcli.online.model import LINKS, Classifier, Progress, Running, Settings, require_features, require_finite, require_settings
 from herdcli.online.model import require_weights as require_weights_of
-from herdcli.online.prediction import class_probabilities, fit_link
-from herdcli.online.quadratic_features import require_pairs
+from herdcli.online.predictions.prediction import class_probabilities, fit_link
+from herdcli.online.text.quadratic_features import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 

@@ -12,7 +12,7 @@ import numpy as np
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.symmetric_matrices import eigenvalues, eigenvectors
 from herdcli.quadrature import simplex
-from herdcli.quadrature.candidate_space import CandidateSpace
+from herdcli.quadrature.rules.candidate_space import CandidateSpace
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

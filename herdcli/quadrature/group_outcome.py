@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.quadrature import closed_form_embeddings, sequential_rules
-from herdcli.quadrature.candidate_space import CandidateSpace, prefix_distances
-from herdcli.quadrature.point_sums import depends_on_moments, make_evaluator, moment_embedding
-from herdcli.quadrature.rule import Rule
+from herdcli.quadrature.embeddings import closed_form_embeddings
+from herdcli.quadrature.kernels.point_sums import depends_on_moments, make_evaluator, moment_embedding
+from herdcli.quadrature.kernels.stein_kernels import ScoreTarget
+from herdcli.quadrature.rules import sequential_rules
+from herdcli.quadrature.rules.candidate_space import CandidateSpace, prefix_distances
+from herdcli.quadrature.rules.rule import Rule
 from herdcli.quadrature.samples import Continuation
 from herdcli.quadrature.selection_problem import GroupResult, SelectionGroup, SelectionProblem, SelectionState, is_estimated, norm_sample
-from herdcli.quadrature.stein_kernels import ScoreTarget
 from herdcli.quadrature.targets import MomentTarget, RowTarget
 from herdcli.schema import Array
 

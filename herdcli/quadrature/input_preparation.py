@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import sobol_sequence
-from herdcli.quadrature.local_search import SearchBox
+from herdcli.quadrature.rules.local_search import SearchBox
 from herdcli.quadrature.targets import MixtureTarget, MomentTarget, Target, TrigonometricTarget, UniformTarget, sign_target
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

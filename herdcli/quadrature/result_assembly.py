@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from herdcli.quadrature.atom_weights import WeightReport, fit_weights, projected_trace, report_weights
-from herdcli.quadrature.candidate_space import CandidateSpace
-from herdcli.quadrature.kernel_functions import FeatureKernel
-from herdcli.quadrature.point_sums import make_evaluator
+from herdcli.quadrature.kernels.kernel_functions import FeatureKernel
+from herdcli.quadrature.kernels.point_sums import make_evaluator
+from herdcli.quadrature.kernels.stein_kernels import points_without_scores
+from herdcli.quadrature.rules.candidate_space import CandidateSpace
 from herdcli.quadrature.samples import Projected, Samples, Summary
 from herdcli.quadrature.selection_problem import GroupResult, SelectionProblem, SelectionState
-from herdcli.quadrature.stein_kernels import points_without_scores
 from herdcli.quadrature.targets import RowTarget
 from herdcli.records import dataclass
 from herdcli.schema import Array, join_records

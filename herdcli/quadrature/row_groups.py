@@ -8,8 +8,8 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import input_preparation
+from herdcli.quadrature.kernels.stein_kernels import ScoreTarget
 from herdcli.quadrature.selection_problem import SelectionGroup
-from herdcli.quadrature.stein_kernels import ScoreTarget
 from herdcli.quadrature.targets import RowTarget, Target
 from herdcli.records import dataclass
 from herdcli.schema import Array

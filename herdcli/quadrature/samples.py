@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.quadrature import active_set, min_norm_point, sequential_rules
-from herdcli.quadrature.approximation import Added
+from herdcli.quadrature.embeddings.approximation import Added
+from herdcli.quadrature.rules import active_set, min_norm_point, sequential_rules
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_index
 

@@ -10,12 +10,14 @@ import numpy as np
 
 from herdcli.algorithm import RunProgress
 from herdcli.errors import BadUsage
-from herdcli.quadrature import embedding_sums, group_outcome, sequential_rules, swap_refinement
-from herdcli.quadrature.approximation import Added
-from herdcli.quadrature.candidate_space import CandidateSpace
-from herdcli.quadrature.point_sums import depends_on_moments, make_evaluator
-from herdcli.quadrature.rule import Choice, Rule, load_rule
-from herdcli.quadrature.rule_table import reading
+from herdcli.quadrature import group_outcome
+from herdcli.quadrature.embeddings import embedding_sums
+from herdcli.quadrature.embeddings.approximation import Added
+from herdcli.quadrature.kernels.point_sums import depends_on_moments, make_evaluator
+from herdcli.quadrature.rules import sequential_rules, swap_refinement
+from herdcli.quadrature.rules.candidate_space import CandidateSpace
+from herdcli.quadrature.rules.rule import Choice, Rule, load_rule
+from herdcli.quadrature.rules.rule_table import reading
 from herdcli.quadrature.selection_problem import (
     PHASES,
     Map,

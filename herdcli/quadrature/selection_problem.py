@@ -9,25 +9,24 @@ from typing import ClassVar
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import (
+from herdcli.quadrature.embeddings import nystrom, random_fourier
+from herdcli.quadrature.embeddings.approximation import Added, EmbeddingApproximation
+from herdcli.quadrature.kernels import kernel_sums
+from herdcli.quadrature.kernels.kernel_functions import Kernel
+from herdcli.quadrature.kernels.kernel_sums import EmbeddingState
+from herdcli.quadrature.kernels.point_sums import depends_on_moments
+from herdcli.quadrature.rules import (
     active_set,
     facility_location,
-    kernel_sums,
     kernel_thinning,
     min_norm_point,
-    nystrom,
     pivoted_cholesky,
-    random_fourier,
     sequential_rules,
     support_points,
     swap_refinement,
 )
-from herdcli.quadrature.approximation import Added, EmbeddingApproximation
-from herdcli.quadrature.kernel_functions import Kernel
-from herdcli.quadrature.kernel_sums import EmbeddingState
-from herdcli.quadrature.local_search import SearchBox
-from herdcli.quadrature.point_sums import depends_on_moments
-from herdcli.quadrature.rule import load_rule
+from herdcli.quadrature.rules.local_search import SearchBox
+from herdcli.quadrature.rules.rule import load_rule
 from herdcli.quadrature.samples import Continuation, Samples
 from herdcli.quadrature.targets import RowTarget, Target
 from herdcli.records import dataclass

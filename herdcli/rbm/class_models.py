@@ -15,13 +15,14 @@ from herdcli.numerics.nearest_neighbours import nearest_rows_euclidean, nearest_
 from herdcli.numerics.row_selection import SelectedRows, is_sparse
 from herdcli.numerics.scores import Scores, align_energies
 from herdcli.numerics.streamed_rows import StreamedRows
-from herdcli.rbm import feature_transform, gaussian_moments, heldout_rows
-from herdcli.rbm.class_rows import ClassGroups, spread_evenly
-from herdcli.rbm.learning_problem import InitialModels
+from herdcli.rbm import feature_transform, heldout_rows
+from herdcli.rbm.learning.class_rows import ClassGroups, spread_evenly
+from herdcli.rbm.learning.learning_problem import InitialModels
+from herdcli.rbm.learning.parallel_fits import LearningState, Settings
+from herdcli.rbm.learning.validation import FIGURES, MOST
+from herdcli.rbm.likelihood import gaussian_moments
 from herdcli.rbm.model import RBM, Elsewhere, Harmonium, Kept, Rows, Sizes, Trace
-from herdcli.rbm.parallel_fits import LearningState, Settings
 from herdcli.rbm.units import unit_family
-from herdcli.rbm.validation import FIGURES, MOST
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_alike
 from herdcli.shards import Shard

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.gibbs import GibbsSweeper
-from herdcli.rbm.gradients import GradientSums
+from herdcli.rbm.learning.gradients import GradientSums
+from herdcli.rbm.likelihood.row_likelihood import row_blocks
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.row_likelihood import row_blocks
+from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.schema import Array
 

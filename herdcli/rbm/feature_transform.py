@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.numerics.row_selection import is_sparse, select_rows
+from herdcli.rbm.likelihood.row_likelihood import row_blocks
 from herdcli.rbm.model import RBM, Harmonium
-from herdcli.rbm.row_likelihood import row_blocks
 from herdcli.rbm.units import unit_family
 from herdcli.schema import Array
 

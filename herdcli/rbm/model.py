@@ -14,7 +14,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import as_dense, is_sparse
 from herdcli.numerics.scores import Scores
-from herdcli.rbm.gaussian_moments import GaussianMoments
+from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass

@@ -11,9 +11,9 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.row_selection import SelectedRows
+from herdcli.rbm.learning.parallel_fits import LearningProblem, LearningState, RBMLearning
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import project_weights
-from herdcli.rbm.parallel_fits import LearningProblem, LearningState, RBMLearning
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from herdcli.engine import function
-from herdcli.evaluation.energy_classification import class_probabilities
+from herdcli.evaluation.baselines.energy_classification import class_probabilities
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.schema import Array
 from herdcli.sklearn.base import Estimator, Options, Ranged

@@ -160,6 +160,6 @@ class Faults:
         return ""
 
     def _damaged(self, path: Path) -> bool:
-        from herdcli.artifacts import sealing
+        from herdcli.artifacts.sealed import sealing
 
         return sealing.check_file(str(path), seal_only=True).code != 0

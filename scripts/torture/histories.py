@@ -26,9 +26,9 @@ import click
 import h5py
 import numpy as np
 
-from herdcli.artifacts import seal_header
-from herdcli.artifacts.file_digests import accepted_digests
-from herdcli.cli.frame import rerun, sandboxed_rerun
+from herdcli.artifacts.sealed import seal_header
+from herdcli.artifacts.sealed.file_digests import accepted_digests
+from herdcli.cli.frame.history import rerun, sandboxed_rerun
 from herdcli.cli.main import COMMANDS
 
 from . import corpus

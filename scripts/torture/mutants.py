@@ -18,7 +18,7 @@ import h5py
 import numpy as np
 
 from herdcli import kinds
-from herdcli.artifacts import seal_header
+from herdcli.artifacts.sealed import seal_header
 from herdcli.schema import spec_of
 
 from . import corpus

@@ -92,7 +92,7 @@ class Parsers:
         evil = own / f"evil{name.removeprefix('in')}"
         evil.write_bytes(broken(self.texts[name], random))
         if name == "in.h5" and random.random() < 0.7:
-            from herdcli.artifacts import seal_header
+            from herdcli.artifacts.sealed import seal_header
 
             seal_header.write_seal(evil, "dataset")
         for line in READ[name][1]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from herdcli.artifacts import seal_header
+from herdcli.artifacts.sealed import seal_header
 from herdcli.kinds import CHECKPOINT, KINDS
 
 from . import corpus, surgery

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import load
-from herdcli.cli.frame.column_cleaning import CleaningOptions
-from herdcli.cli.frame.console import Console
+from herdcli.cli.frame.rows.column_cleaning import CleaningOptions
+from herdcli.cli.frame.run.console import Console
 from herdcli.errors import HerdError
 
 CORPUS = Path(__file__).parents[1] / "data" / "corpus"

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdcli.artifacts import load, save
-from herdcli.artifacts.csv_header import is_value
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.number_formats import MARKS
+from herdcli.artifacts.text.csv_header import is_value
+from herdcli.artifacts.text.number_formats import MARKS
 
 # Every character but surrogates, which are no text, and controls, by which text is told from other bytes.
 CHARACTERS = st.characters(exclude_categories=("Cs", "Cc"))

@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from herdcli.artifacts import Dataset, load, parquet_files, save, sealing
+from herdcli.artifacts import Dataset, load, save
+from herdcli.artifacts.formats import parquet_files
+from herdcli.artifacts.sealed import sealing
 from herdcli.errors import DataError
 
 

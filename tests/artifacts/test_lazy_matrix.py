@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from herdcli.algorithm import run_algorithm
-from herdcli.artifacts import lazy_matrix, row_ranges
+from herdcli.artifacts.rows import lazy_matrix, row_ranges
 from herdcli.errors import DataError
 from herdcli.online.block_sources import MemorySource
 from herdcli.online.learner import OnlineLearner

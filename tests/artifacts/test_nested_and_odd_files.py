@@ -19,7 +19,7 @@ from scipy import sparse
 
 from herdcli.artifacts import load
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.number_formats import common_unit
+from herdcli.artifacts.text.number_formats import common_unit
 from herdcli.dialect import TextDialect, use_dialect
 from herdcli.errors import BadUsage, DataError
 

@@ -13,8 +13,8 @@ import pytest
 
 from herdcli.artifacts import load, recoding
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.row_ranges import open_ranges
-from herdcli.artifacts.svmlight import write as export
+from herdcli.artifacts.rows.row_ranges import open_ranges
+from herdcli.artifacts.text.svmlight import write as export
 from herdcli.errors import DataError
 
 

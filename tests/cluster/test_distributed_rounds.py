@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.artifacts import lazy_matrix
-from herdcli.cli.frame import block_placement
-from herdcli.cli.frame.session import Session
+from herdcli.artifacts.rows import lazy_matrix
+from herdcli.cli.frame.run import block_placement
+from herdcli.cli.frame.run.session import Session
 from herdcli.cli.main import cli
 from herdcli.cluster import serialization, worker_tasks
 from herdcli.errors import DataError

@@ -11,8 +11,8 @@ import pytest
 from herdcli.cluster import serialization
 from herdcli.cluster.block_chunks import chunk_sums
 from herdcli.cluster.distributed_rounds import RemoteBlocks, chunk_size
-from herdcli.em.gaussian_densities import prepare_gaussians
-from herdcli.em.mixture_e_step import EStep
+from herdcli.em.mixture.gaussian_densities import prepare_gaussians
+from herdcli.em.mixture.mixture_e_step import EStep
 from herdcli.numerics.block_statistics import CentredSums, RowBlock, RowBlocks, RowTable, SquareSums, SumTree, total_statistics
 
 

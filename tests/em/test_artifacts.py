@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts.load_save import load, save
-from herdcli.em import artifacts, driver, factor_analysis, gmm, kmeans
+from herdcli.em import artifacts, driver
+from herdcli.em.factor import factor_analysis
+from herdcli.em.mixture import gmm, kmeans
 from herdcli.errors import DataError
 from herdcli.numerics import block_statistics
 from herdcli.schema import check_arrays
@@ -65,8 +67,8 @@ def test_values_that_make_no_model_are_refused() -> None:
 
 
 def test_a_checkpoint_keeps_a_run_in_the_middle_of_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from herdcli.artifacts import codec
     from herdcli.artifacts.h5py_import import h5py
+    from herdcli.artifacts.sealed import codec
 
     monkeypatch.setattr(block_statistics, "PASS_BLOCKS", 1)
     X = np.random.default_rng(0).normal(size=(3 * block_statistics.BLOCK, 2))

@@ -10,19 +10,13 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from herdcli.algorithm import run_algorithm
-from herdcli.em import (
-    emissions,
-    factor_analysis,
-    gaussian_densities,
-    gaussian_emissions,
-    hmm,
-    hmm_artifacts,
-    hmm_fitting,
-    sequences,
-)
-from herdcli.em import forward_backward as chains
+from herdcli.em import hmm_artifacts
 from herdcli.em.driver import EMSettings, run_em
-from herdcli.em.particle_filter import (
+from herdcli.em.factor import factor_analysis
+from herdcli.em.mixture import gaussian_densities
+from herdcli.em.sequence import emissions, gaussian_emissions, hmm, hmm_fitting, sequences
+from herdcli.em.sequence import forward_backward as chains
+from herdcli.em.sequence.particle_filter import (
     DiscreteChainModel,
     LinearGaussianModel,
     bootstrap_filter,
@@ -394,7 +388,7 @@ def test_steps_of_linear_particles_are_densities_and_draws_of_the_system(monkeyp
     np.testing.assert_allclose(first, p["start_mean"] + z @ np.linalg.cholesky(p["start_covariance"]).T)
     cloud = bootstrap_filter(model, 30, 0)
     whole = smooth_particles(model, cloud).weight
-    monkeypatch.setattr("herdcli.em.particle_filter.SLAB", 90)
+    monkeypatch.setattr("herdcli.em.sequence.particle_filter.SLAB", 90)
     np.testing.assert_allclose(smooth_particles(model, cloud).weight, whole, rtol=1e-12)
 
 

@@ -8,7 +8,8 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.em import closed_form_pca, driver, factor_analysis, factor_rotation
+from herdcli.em import driver
+from herdcli.em.factor import closed_form_pca, factor_analysis, factor_rotation
 from herdcli.errors import BadUsage
 from herdcli.numerics import block_statistics
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.em.factor_analysis import FactorEM, MomentsBlock
+from herdcli.em.factor.factor_analysis import FactorEM, MomentsBlock
 from herdcli.numerics import factor_model
 from herdcli.numerics.block_statistics import RowMoments
 

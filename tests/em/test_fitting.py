@@ -11,9 +11,10 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
 from herdcli.algorithm import RunProgress, run_algorithm
-from herdcli.em import artifacts, cluster_initialization, fitting, gmm, kmeans
-from herdcli.em.component_search import ComponentSearch, SearchState
+from herdcli.em import artifacts, fitting
 from herdcli.em.driver import EM, EMSettings, EMState, Ledger, RestartState
+from herdcli.em.mixture import cluster_initialization, gmm, kmeans
+from herdcli.em.mixture.component_search import ComponentSearch, SearchState
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.numerics.block_statistics import RowBlock, RowBlocks, RowMoments, RowTable
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hidden_markov import enumerated, parts
 
-from herdcli.em import forward_backward
+from herdcli.em.sequence import forward_backward
 from herdcli.errors import DataError
 
 CASES = [(1, 1), (1, 4), (2, 1), (2, 7), (3, 6), (4, 5)]

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from herdcli.em import driver, gaussian_densities, gmm
+from herdcli.em import driver
+from herdcli.em.mixture import gaussian_densities, gmm
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.numerics import block_statistics
 
@@ -267,7 +268,7 @@ def test_wide_rows_are_whitened_to_the_same_statistics_as_features_give(columns,
     source = block_statistics.RowBlocks(block_statistics.RowTable(X, weight=weight))
     found = []
     for limits in ((0, 0), (1000, 1000)):
-        monkeypatch.setattr("herdcli.em.gaussian_densities.WIDE", limits)
+        monkeypatch.setattr("herdcli.em.mixture.gaussian_densities.WIDE", limits)
         model = gmm.prepare_gmm(source, 3)
         parameters = model.start(0)
         (block,) = source.take(0, 1)

@@ -9,7 +9,8 @@ import pytest
 from hidden_markov import enumerated
 from scipy.stats import multivariate_normal, poisson
 
-from herdcli.em import driver, hmm, sequences
+from herdcli.em import driver
+from herdcli.em.sequence import hmm, sequences
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.numerics import block_statistics
 
@@ -234,7 +235,7 @@ def test_sequences_of_one_step_have_no_transitions() -> None:
 
 
 def test_floors_are_the_likeliest_above_them_and_are_told() -> None:
-    from herdcli.em.emissions import raise_to_floor
+    from herdcli.em.sequence.emissions import raise_to_floor
 
     counts = np.array([[8.0, 1.0, 0.0, 1.0]])
     p, floors = raise_to_floor(counts, 0.15)

@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from herdcli.artifacts.load_save import load, save
-from herdcli.em import forward_backward, hmm_fitting, sequences
 from herdcli.em import hmm_artifacts as kinds
 from herdcli.em.driver import EMSettings
+from herdcli.em.sequence import forward_backward, hmm_fitting, sequences
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.hmm import metrics
+from herdcli.evaluation.figures.hmm import metrics
 from herdcli.schema import check_arrays
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "data"

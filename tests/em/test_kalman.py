@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from linear_dynamics import dense, system
 
-from herdcli.em.factor_analysis import factor_posterior
-from herdcli.em.kalman import filter_sequences, smooth_sequences
+from herdcli.em.factor.factor_analysis import factor_posterior
+from herdcli.em.sequence.kalman import filter_sequences, smooth_sequences
 from herdcli.errors import Diverged
+from herdcli.online.learners.reference_updates import full_update
 from herdcli.online.model import Settings
-from herdcli.online.reference_updates import full_update
 
 CLOSE = {"rtol": 0, "atol": 1e-12}
 

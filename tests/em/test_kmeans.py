@@ -8,7 +8,8 @@ from scipy.spatial.distance import cdist
 
 from herdcli.algorithm import run_algorithm
 from herdcli.artifacts import load_checkpoint, save_checkpoint
-from herdcli.em import driver, gmm, kmeans
+from herdcli.em import driver
+from herdcli.em.mixture import gmm, kmeans
 from herdcli.errors import DataError
 from herdcli.numerics import block_statistics
 

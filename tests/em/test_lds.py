@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from linear_dynamics import draw, fitted, system
 
-from herdcli.em.kalman import filter_sequences
-from herdcli.em.lds import LDS, apply_floor, floor_and_scale, parameter_count
-from herdcli.em.lds_initialization import window_moments
-from herdcli.em.sequences import SequenceBlocks, group_rows
+from herdcli.em.sequence.kalman import filter_sequences
+from herdcli.em.sequence.lds import LDS, apply_floor, floor_and_scale, parameter_count
+from herdcli.em.sequence.lds_initialization import window_moments
+from herdcli.em.sequence.sequences import SequenceBlocks, group_rows
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import total_statistics
 

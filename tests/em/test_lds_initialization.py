@@ -9,12 +9,12 @@ import pytest
 from linear_dynamics import dense, draw, system
 
 from herdcli.algorithm import run_algorithm
-from herdcli.em import lds_fitting, lds_initialization
 from herdcli.em.driver import EMSettings, run_em
-from herdcli.em.kalman import MissingPatterns, collapse_rows, filter_sequences
-from herdcli.em.lds import apply_floor, floor_and_scale, regression_coefficients, regression_on_observed
 from herdcli.em.lds_artifacts import one_step_predictions
-from herdcli.em.sequences import SequenceBlocks, Sequences, group_rows
+from herdcli.em.sequence import lds_fitting, lds_initialization
+from herdcli.em.sequence.kalman import MissingPatterns, collapse_rows, filter_sequences
+from herdcli.em.sequence.lds import apply_floor, floor_and_scale, regression_coefficients, regression_on_observed
+from herdcli.em.sequence.sequences import SequenceBlocks, Sequences, group_rows
 from herdcli.errors import BadUsage, DataError
 from herdcli.rng import Stream, generator
 
@@ -296,8 +296,8 @@ def test_many_patterns_of_gaps_are_seen_as_few_are(monkeypatch):
     Y = np.where(masks[which], Y, np.nan)
     Sigma = p["loading"] @ np.eye(2) @ p["loading"].T + p["noise"]
     for few, numbers in ((4, 1 << 18), (100, 1 << 18), (4, 33), (100, 33), (100, 1)):
-        monkeypatch.setattr("herdcli.em.kalman.FEW", few)
-        monkeypatch.setattr("herdcli.em.kalman.PATTERNS", numbers)
+        monkeypatch.setattr("herdcli.em.sequence.kalman.FEW", few)
+        monkeypatch.setattr("herdcli.em.sequence.kalman.PATTERNS", numbers)
         seen = collapse_rows(p, Y, MissingPatterns(masks, which))
         for t in range(40):  # ∫ N(z; T x, I) e^log N(x; 0, I) dx = N(y; c, C C' + R) of what is there
             T, o = seen.TT[which[t]].T, masks[which[t]]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from linear_dynamics import draw, system
 
-from herdcli.em.kalman import filter_sequences, smooth_sequences
-from herdcli.em.particle_filter import (
+from herdcli.em.sequence.kalman import filter_sequences, smooth_sequences
+from herdcli.em.sequence.particle_filter import (
     DiscreteChainModel,
     LinearGaussianModel,
     bootstrap_filter,

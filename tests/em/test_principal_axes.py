@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from herdcli.algorithm import run_algorithm
-from herdcli.em import closed_form_pca, principal_axes
 from herdcli.em.artifacts import factor_artifact
+from herdcli.em.factor import closed_form_pca, principal_axes
 from herdcli.numerics.block_statistics import RowBlocks, RowTable, marginal_moments, row_moments
 
 

@@ -11,10 +11,10 @@ from linear_dynamics import draw, system
 from herdcli.artifacts import load_checkpoint, save_checkpoint
 from herdcli.em import quasi_newton
 from herdcli.em.driver import EM, EMSettings, EMState, run_em
-from herdcli.em.kalman import filter_sequences
-from herdcli.em.lds import LDS, floor_and_scale
-from herdcli.em.lds_initialization import window_moments
-from herdcli.em.sequences import SequenceBlocks, group_rows
+from herdcli.em.sequence.kalman import filter_sequences
+from herdcli.em.sequence.lds import LDS, floor_and_scale
+from herdcli.em.sequence.lds_initialization import window_moments
+from herdcli.em.sequence.sequences import SequenceBlocks, group_rows
 from herdcli.errors import Diverged
 from herdcli.numerics.block_statistics import total_statistics
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.em import sequences
+from herdcli.em.sequence import sequences
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import block_statistics
 

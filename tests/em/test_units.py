@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from herdcli.algorithm import run_algorithm
-from herdcli.em import factor_analysis, gmm, hmm, variance_floors, variational_mixture
+from herdcli.em import variance_floors
 from herdcli.em.artifacts import factor_artifact, mixture_artifact
 from herdcli.em.driver import EM, EMSettings, run_em
+from herdcli.em.factor import factor_analysis
 from herdcli.em.fitting import FitOptions, FitRows, baseline_density, prepare_fit
-from herdcli.em.sequences import SequenceBlocks, group_rows
+from herdcli.em.mixture import gmm, variational_mixture
+from herdcli.em.sequence import hmm
+from herdcli.em.sequence.sequences import SequenceBlocks, group_rows
 from herdcli.numerics.block_statistics import RowBlocks, RowTable
 
 DIGITS = Path(__file__).resolve().parents[2] / "data" / "digits.h5"

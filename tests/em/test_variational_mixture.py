@@ -8,9 +8,9 @@ from scipy.integrate import quad
 from scipy.special import multigammaln
 from scipy.stats import beta, multivariate_t
 
-from herdcli.em import gmm, variational_mixture
 from herdcli.em.driver import EM, EMSettings, run_em
-from herdcli.em.gaussian_densities import normalise_joint, quadratic_features
+from herdcli.em.mixture import gmm, variational_mixture
+from herdcli.em.mixture.gaussian_densities import normalise_joint, quadratic_features
 from herdcli.errors import BadUsage
 from herdcli.numerics.block_statistics import RowBlocks, RowTable
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from herdcli.evaluation import standard_errors
-from herdcli.evaluation.gaussian_baseline import log_density, predictive_covariance, predictive_variances
-from herdcli.evaluation.series_baselines import SeriesMoments, baseline_densities, persistence_densities
+from herdcli.evaluation.baselines.gaussian_baseline import log_density, predictive_covariance, predictive_variances
+from herdcli.evaluation.baselines.series_baselines import SeriesMoments, baseline_densities, persistence_densities
+from herdcli.evaluation.metrics import standard_errors
 
 
 def test_densities_are_those_of_gaussians_and_leave_out_what_is_missing():
@@ -88,10 +88,10 @@ def test_a_gaussian_rbm_is_held_against_one_gaussian():
     """Its `gaussian` is the likeliest Gaussian's density of the same rows, in the units that they came in."""
     from dataclasses import replace
 
-    from herdcli.evaluation import rbm
     from herdcli.evaluation.evaluation_settings import EvaluationSettings
+    from herdcli.evaluation.figures import rbm
     from herdcli.evaluation.verdicts import verdict_text
-    from herdcli.rbm.gaussian_moments import GaussianMoments, row_moments
+    from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments, row_moments
     from herdcli.rbm.model import RBM, Rows
 
     random = np.random.default_rng(4)

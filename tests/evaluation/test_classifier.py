@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import classifier
+from herdcli.evaluation.figures import classifier
 from herdcli.online.model import Classifier, Holdout, Progress, Running, Settings
-from herdcli.online.prediction import class_probabilities
+from herdcli.online.predictions.prediction import class_probabilities
 
 
 def judged(score: np.ndarray, y: np.ndarray, classes: int = 2, split: np.ndarray | None = None) -> Classifier:

@@ -10,8 +10,8 @@ from scipy.integrate import quad
 
 from herdcli.em.artifacts import FactorModel, Mixture, Restarts
 from herdcli.em.driver import Ledger
-from herdcli.evaluation import code_lengths
-from herdcli.evaluation.bit_units import BITS, convert_unit
+from herdcli.evaluation.metrics import code_lengths
+from herdcli.evaluation.metrics.bit_units import BITS, convert_unit
 
 P, U = np.array([1 / 2, 1 / 4, 1 / 8, 1 / 8]), np.full(4, 1 / 4)
 LEDGER = Ledger(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))

@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 from scipy.optimize import least_squares
 
-from herdcli.evaluation import gabor
+from herdcli.evaluation.plots import gabor
 
 
 def known(count: int, seed: int = 0) -> gabor.GaborParameters:

@@ -7,11 +7,13 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.evaluation import gallery, gallery_plots, plot_list
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.figures import gallery
+from herdcli.evaluation.plots import gallery_plots, plot_list
 from herdcli.faces import face_similarities
 from herdcli.faces.rank_errors import first_match, rank_errors
-from herdcli.rbm import pair_similarity, pairs, parallel_fits
+from herdcli.rbm import pair_similarity, pairs
+from herdcli.rbm.learning import parallel_fits
 
 PERSONS, EACH, SHAPE = 6, 5, (4, 5)
 

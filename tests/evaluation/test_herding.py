@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from herdcli.algorithm import run_algorithm
 from herdcli.evaluation import table
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.herding import COLUMNS, metrics
+from herdcli.evaluation.figures.herding import COLUMNS, metrics
 from herdcli.herding import class_runs, dynamics, maximisers, sample_entropy, visible_herding
 from herdcli.herding.binary_features import pack_rows, unit_values
 

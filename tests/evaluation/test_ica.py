@@ -9,8 +9,9 @@ import pytest
 from scipy.stats import norm
 
 from herdcli.errors import DataError
-from herdcli.evaluation import gabor, ica, ica_plots, plot_list
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.figures import ica
+from herdcli.evaluation.plots import gabor, ica_plots, plot_list
 from herdcli.ica import whitening
 from herdcli.ica.model import ICA, Trace
 

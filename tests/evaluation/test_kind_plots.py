@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import (
-    classifier_plots,
-    feature_importance,
-    graph_layout,
-    herding_plots,
-    network_plots,
-    plot_list,
-    plot_style,
-    samples_plots,
-)
+from herdcli.evaluation.metrics import feature_importance
+from herdcli.evaluation.plots import classifier_plots, graph_layout, herding_plots, network_plots, plot_list, plot_style, samples_plots
 from herdcli.markov.model.network import build_network
 
 

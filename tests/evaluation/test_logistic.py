@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.evaluation import logistic
+from herdcli.evaluation.baselines import logistic
 
 
 def problem(rows: int = 200, width: int = 4, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage
-from herdcli.evaluation import plot_list
+from herdcli.evaluation.plots import plot_list
 from herdcli.kinds import KINDS
 
 

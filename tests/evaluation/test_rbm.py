@@ -9,12 +9,14 @@ import pytest
 
 from herdcli.algorithm import RunProgress
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import energy_classification, quick_metrics, rbm
+from herdcli.evaluation.baselines import energy_classification
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.figures import rbm
+from herdcli.evaluation.metrics import quick_metrics
 from herdcli.evaluation.verdicts import verdict_text
 from herdcli.numerics.scores import Scores
-from herdcli.rbm import enumeration, row_likelihood
-from herdcli.rbm.log_z_estimates import LogZEstimate
+from herdcli.rbm.likelihood import enumeration, row_likelihood
+from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
 from herdcli.rbm.model import RBM, Rows
 
 SMALL = EvaluationSettings(chains=50, temperatures=200)

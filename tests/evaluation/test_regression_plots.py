@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from herdcli.evaluation import regression_plots
+from herdcli.evaluation.plots import regression_plots
 from herdcli.regression import families
 
 

@@ -8,8 +8,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from herdcli.evaluation import column_descriptions, inline_svg, plot_style
-from herdcli.evaluation.report_page import ReportPart, ReportPicture, order_columns, report_page
+from herdcli.evaluation.plots import plot_style
+from herdcli.evaluation.report import column_descriptions, inline_svg
+from herdcli.evaluation.report.report_page import ReportPart, ReportPicture, order_columns, report_page
 
 RECORD = {
     "command": "fit-rbm",
@@ -156,7 +157,7 @@ def test_words_of_pictures_can_be_read_on_the_page(dark, page_colour):
 
 @pytest.mark.parametrize("module", ["rbm", "classifier", "network", "beliefs", "herding", "ica", "recurrent", "lds"])
 def test_every_column_is_explained(module):
-    found = importlib.import_module(f"herdcli.evaluation.{module}")
+    found = importlib.import_module(f"herdcli.evaluation.figures.{module}")
     assert [column for column in found.COLUMNS if not column_descriptions.column_meaning(column)] == []
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from herdcli.algorithm import run_algorithm
-from herdcli.evaluation import samples
-from herdcli.quadrature import input_preparation, result_assembly, selection, selection_problem, sequential_rules
-from herdcli.quadrature.kernel_functions import FeatureKernel, GaussianKernel
+from herdcli.evaluation.figures import samples
+from herdcli.quadrature import input_preparation, result_assembly, selection, selection_problem
+from herdcli.quadrature.kernels.kernel_functions import FeatureKernel, GaussianKernel
+from herdcli.quadrature.rules import sequential_rules
 from herdcli.quadrature.targets import MomentTarget, RowTarget
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.artifacts import spill_file
-from herdcli.evaluation import score_collection
+from herdcli.artifacts.rows import spill_file
+from herdcli.evaluation.metrics import score_collection
 
 
 def by_ranks(score, positive):

@@ -81,7 +81,7 @@ def test_ranks_of_many_classes_are_better_than_chance_where_errors_are_too_few_t
     p = random.dirichlet(np.full(8, 2.0), size=38)
     p[np.arange(38), y] += 0.14
     p /= p.sum(axis=1, keepdims=True)
-    from herdcli.evaluation import classifier as figures
+    from herdcli.evaluation.figures import classifier as figures
 
     monkeypatch.setattr(figures, "class_probabilities", lambda *_: p)
     monkeypatch.setattr(figures, "predicted_classes", lambda score: score.argmax(axis=1))
@@ -122,7 +122,7 @@ def test_a_model_overfits_where_other_rows_gain_less_than_a_third():
 
 def judged(monkeypatch, p, y):
     """The verdict on a classifier of two classes that says these probabilities."""
-    from herdcli.evaluation import classifier as figures
+    from herdcli.evaluation.figures import classifier as figures
 
     monkeypatch.setattr(figures, "class_probabilities", lambda *_: p)
     monkeypatch.setattr(figures, "predicted_classes", lambda score: score.argmax(axis=1))

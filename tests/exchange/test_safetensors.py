@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import herdcli
-from herdcli.artifacts.artifact_comparison import largest_difference
+from herdcli.artifacts.sealed.artifact_comparison import largest_difference
 
 safetensors = pytest.importorskip("safetensors.numpy")
 

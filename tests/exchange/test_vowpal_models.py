@@ -8,8 +8,8 @@ import pytest
 import herdcli
 from herdcli.errors import BadUsage
 from herdcli.exchange import vowpal_models
-from herdcli.online.prediction import make_scorer
-from herdcli.online.text_parser import BlockReader
+from herdcli.online.predictions.prediction import make_scorer
+from herdcli.online.text.text_parser import BlockReader
 
 ONE = "hint: one weight for each feature or pair of features is read: no --oaa or reductions\n"
 HEAD = "Version 9.11.9\nId \nMin label:-1\nMax label:1\nbits:10\nlda:0\n0 ngram:\n0 skip:\noptions:{}\n:0\n"

@@ -9,8 +9,8 @@ from small_networks import random_network, weights
 from herdcli import fast
 from herdcli.fast import numpy_blocks
 from herdcli.markov.model.stacked_tables import state_offsets
-from herdcli.markov.query import sampling
-from herdcli.markov.query.block_programs import compile_block
+from herdcli.markov.query.chains import chain_samples as sampling
+from herdcli.markov.query.chains.block_programs import compile_block
 
 
 def drawn(given, cells, draw, seed=0):

@@ -7,7 +7,7 @@ import pytest
 from linear_dynamics import system
 
 from herdcli import fast
-from herdcli.em.kalman import filter_sequences, smooth_sequences
+from herdcli.em.sequence.kalman import filter_sequences, smooth_sequences
 
 
 def rows(count: int, columns: int, missing: float, seed: int = 0) -> np.ndarray:
@@ -38,7 +38,7 @@ def test_both_loops_give_the_same_bits(states, columns, missing):
 
 def test_covariances_that_settled_are_those_of_single_steps(monkeypatch):
     """A long sequence makes few covariances; with nothing looked up (a pattern of its own for every row) the same bits come out."""
-    from herdcli.em import kalman as module
+    from herdcli.em.sequence import kalman as module
 
     p, Y, offsets = system(3, 2), rows(1000, 2, 0.0), np.array([0, 1000])
     settled = filter_sequences(p, Y, offsets)
@@ -57,7 +57,7 @@ def test_covariances_that_settled_are_those_of_single_steps(monkeypatch):
 
 
 def test_more_covariances_than_there_is_room_for_make_more_room(monkeypatch):
-    from herdcli.em import kalman as module
+    from herdcli.em.sequence import kalman as module
 
     p, Y, offsets = system(2, 3), rows(200, 3, 0.4), np.array([0, 120, 200])
     wide = filter_sequences(p, Y, offsets)

@@ -14,7 +14,7 @@ import pytest
 from herdcli import schema
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import logistic
+from herdcli.evaluation.baselines import logistic
 from herdcli.herding import class_runs, dynamics, visible_herding
 from herdcli.herding.binary_features import pack_rows, unit_values
 from herdcli.herding.driving_rates import decouple, driving_sums

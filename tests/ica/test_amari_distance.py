@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.ica.amari_distance import amari_distance
+from herdcli.ica.filters.amari_distance import amari_distance
 
 PRODUCT = np.random.default_rng(0).normal(size=(5, 5)) + 3 * np.eye(5)
 ORDER = [3, 0, 4, 2, 1]

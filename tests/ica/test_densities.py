@@ -9,8 +9,8 @@ from source_mixtures import NAMES, whitened
 
 from herdcli.ica import defaults, external_libraries, stochastic_learning
 from herdcli.ica import maximum_likelihood as ml
-from herdcli.ica.amari_distance import amari_distance
 from herdcli.ica.experts import EXPERTS, best_scale, combine_experts, density_names, density_signs
+from herdcli.ica.filters.amari_distance import amari_distance
 
 SUB_GAUSSIAN = {NAMES[0]: 4, NAMES[1]: 8, NAMES[2]: 3}
 # Amari distances that python-picard 0.8 ends at, extended and not orthogonal, tolerance 1e-7, started at I: seed 0 of each mixture

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from herdcli.errors import DataError
-from herdcli.ica import filter_convention, results, whitening
-from herdcli.ica.amari_distance import amari_distance
+from herdcli.ica import results, whitening
+from herdcli.ica.filters import filter_convention
+from herdcli.ica.filters.amari_distance import amari_distance
 from herdcli.ica.model import Trace
 from herdcli.ica.results import ICAFit
 from herdcli.schema import check_arrays

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from herdcli.ica import filter_metrics, filter_spectra
+from herdcli.ica.filters import filter_metrics, filter_spectra
 
 
 def test_interference_of_a_known_product():

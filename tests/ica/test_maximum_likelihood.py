@@ -13,10 +13,11 @@ from herdcli.algorithm import run_algorithm
 from herdcli.cluster import serialization
 from herdcli.cluster.block_chunks import chunk_sums
 from herdcli.errors import BadUsage
-from herdcli.ica import external_libraries, filter_convention, likelihood, whitening
+from herdcli.ica import external_libraries, likelihood, whitening
 from herdcli.ica import maximum_likelihood as ml
-from herdcli.ica.amari_distance import amari_distance
 from herdcli.ica.experts import EXPERTS
+from herdcli.ica.filters import filter_convention
+from herdcli.ica.filters.amari_distance import amari_distance
 from herdcli.numerics import block_statistics
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.ica import pair_rotations, stochastic_learning
-from herdcli.ica.amari_distance import amari_distance
+from herdcli.ica.filters.amari_distance import amari_distance
 from herdcli.ica.problem import LearningProblem, LearningSettings
 
 N = 20_000

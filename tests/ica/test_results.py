@@ -10,10 +10,11 @@ import pytest
 from scipy.integrate import quad
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.ica import external_libraries, filter_convention, results, sobi, sparse_coding, stochastic_learning, whitening
+from herdcli.ica import external_libraries, results, sobi, sparse_coding, stochastic_learning, whitening
 from herdcli.ica import maximum_likelihood as ml
 from herdcli.ica.energy import make_energy, student_floor
 from herdcli.ica.experts import EXPERTS, best_scale
+from herdcli.ica.filters import filter_convention
 from herdcli.ica.model import ICA
 
 

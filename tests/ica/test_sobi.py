@@ -12,7 +12,7 @@ from herdcli import schema
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import maximum_likelihood as ml
 from herdcli.ica import sobi, whitening
-from herdcli.ica.amari_distance import amari_distance
+from herdcli.ica.filters.amari_distance import amari_distance
 
 
 def run(problem):

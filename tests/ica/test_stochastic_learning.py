@@ -11,9 +11,9 @@ import pytest
 
 from herdcli.errors import BadUsage, Diverged
 from herdcli.ica import energy_gradients, maximum_likelihood, stochastic_learning, whitening
-from herdcli.ica.amari_distance import amari_distance
 from herdcli.ica.energy import LinearExperts, leapfrog
 from herdcli.ica.experts import EXPERTS
+from herdcli.ica.filters.amari_distance import amari_distance
 from herdcli.ica.stochastic_learning import ChainsCollapsed, LearningProblem, LearningSettings
 from herdcli.rng import Stream, generator
 

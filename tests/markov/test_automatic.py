@@ -11,7 +11,8 @@ from herdcli.markov import algorithms
 from herdcli.markov.algorithms import automatic
 from herdcli.markov.algorithms.automatic import AutomaticChoice
 from herdcli.markov.method import InferenceSettings
-from herdcli.markov.model import network, random_networks, region_graphs
+from herdcli.markov.model import network, random_networks
+from herdcli.markov.model.graphs import region_graphs
 
 
 def choose(given, settings=None, effort=1e8, sampled=True):

@@ -9,7 +9,7 @@ from herdcli.algorithm import run_algorithm
 from herdcli.markov import algorithms
 from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model import chain_convergence, network, random_networks
-from herdcli.markov.query import temperature_ladder
+from herdcli.markov.query.chains import temperature_ladder
 
 
 def test_errors_are_the_largest_over_batches_of_all_lengths():

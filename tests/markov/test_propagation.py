@@ -11,7 +11,7 @@ import pytest
 
 from herdcli import iterate
 from herdcli.algorithm import run_algorithm
-from herdcli.artifacts.arrays_file import ArraysFile
+from herdcli.artifacts.rows.arrays_file import ArraysFile
 from herdcli.errors import NegativeResult
 from herdcli.markov import algorithms
 from herdcli.markov.exact import (

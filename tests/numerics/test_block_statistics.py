@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from herdcli.artifacts import artifact_comparison
-from herdcli.em import driver, gmm, kmeans
+from herdcli.artifacts.sealed import artifact_comparison
+from herdcli.em import driver
+from herdcli.em.mixture import gmm, kmeans
 from herdcli.errors import DataError
 from herdcli.numerics import block_statistics
 

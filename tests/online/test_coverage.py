@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from herdcli.errors import DataError
-from herdcli.online import coverage
 from herdcli.online.block_sources import MemorySource
-from herdcli.online.coverage import ALPHA, RATE, Coverage, adapt_thresholds, quantile_rank, set_threshold
 from herdcli.online.example_blocks import block_from_rows
 from herdcli.online.learner import OnlineLearner
 from herdcli.online.model import Settings
-from herdcli.online.prediction import make_scorer
-from herdcli.online.prediction_sets import calibrate_sets, set_members
+from herdcli.online.predictions import coverage
+from herdcli.online.predictions.coverage import ALPHA, RATE, Coverage, adapt_thresholds, quantile_rank, set_threshold
+from herdcli.online.predictions.prediction import make_scorer
+from herdcli.online.predictions.prediction_sets import calibrate_sets, set_members
 
 
 def tally(level: float) -> np.ndarray:

@@ -7,10 +7,10 @@ import pytest
 
 from herdcli.online.block_sources import MemorySource
 from herdcli.online.example_blocks import block_from_rows
-from herdcli.online.explanation import explain_score
 from herdcli.online.learner import OnlineLearner
 from herdcli.online.model import Settings
-from herdcli.online.prediction import make_scorer
+from herdcli.online.predictions.explanation import explain_score
+from herdcli.online.predictions.prediction import make_scorer
 
 
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])

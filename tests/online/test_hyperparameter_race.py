@@ -9,13 +9,14 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from herdcli.errors import DataError
-from herdcli.online import hyperparameter_race, learner
+from herdcli.online import learner
 from herdcli.online.block_sources import LARGEST, MemorySource, TextSource, gather_blocks, split_by_rows
 from herdcli.online.class_labels import LabelEncoder
 from herdcli.online.example_blocks import BlockBuilder, block_from_rows, prepare_block, rescale_block
+from herdcli.online.learners import hyperparameter_race
+from herdcli.online.learners.reference_updates import diagonal_update
 from herdcli.online.model import Settings
-from herdcli.online.reference_updates import diagonal_update
-from herdcli.online.text_parser import BlockReader
+from herdcli.online.text.text_parser import BlockReader
 
 ROUNDS = ((20, 5), (40, 2), (60, 1))
 

@@ -11,11 +11,12 @@ from scipy.sparse import csr_matrix
 
 from herdcli import algorithm, fast
 from herdcli.errors import DataError
-from herdcli.online import kernel_learner, learner, state_conversion
+from herdcli.online import learner
 from herdcli.online.block_sources import MemorySource
+from herdcli.online.learners import kernel_learner, state_conversion
+from herdcli.online.learners.reference_updates import diagonal_update, full_update
 from herdcli.online.model import Classifier, Settings
-from herdcli.online.prediction import make_scorer, predicted_classes
-from herdcli.online.reference_updates import diagonal_update, full_update
+from herdcli.online.predictions.prediction import make_scorer, predicted_classes
 
 
 @pytest.fixture(params=["python", "cython"])

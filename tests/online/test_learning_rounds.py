@@ -8,11 +8,11 @@ from scipy.sparse import csr_array
 
 from herdcli.algorithm import run_algorithm
 from herdcli.cluster import serialization
-from herdcli.online import learning_rounds, partitioned_learning
 from herdcli.online.block_sources import MemorySource
 from herdcli.online.learner import OnlineLearner
+from herdcli.online.learners import learning_rounds, partitioned_learning
+from herdcli.online.learners.model_merging import merge_models
 from herdcli.online.model import Settings
-from herdcli.online.model_merging import merge_models
 
 RANDOM = np.random.default_rng(2)
 X = RANDOM.standard_normal((90, 4))

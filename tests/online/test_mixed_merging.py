@@ -12,12 +12,12 @@ import pytest
 from herdcli.online.block_sources import MemorySource
 from herdcli.online.example_blocks import block_from_rows
 from herdcli.online.learner import OnlineLearner
+from herdcli.online.learners.model_merging import merge_models
+from herdcli.online.learners.state_conversion import classifier_from_state
 from herdcli.online.mixed_merging import learner_names, learners_differ, with_common_covariances
 from herdcli.online.model import Classifier, Settings
-from herdcli.online.model_merging import merge_models
-from herdcli.online.prediction import class_probabilities, make_scorer, predicted_classes
-from herdcli.online.score_calibration import calibrate_on_all
-from herdcli.online.state_conversion import classifier_from_state
+from herdcli.online.predictions.prediction import class_probabilities, make_scorer, predicted_classes
+from herdcli.online.predictions.score_calibration import calibrate_on_all
 
 LEARNERS = [
     Settings(algorithm="arow", C=1.0, bias=True, scaling="standard"),
@@ -122,7 +122,7 @@ def test_wide_models_are_merged_by_their_variances() -> None:
 
 
 def _nothing() -> tuple[Any, Any]:
+    from herdcli.online.learners.model_merging import empty_progress
     from herdcli.online.model import Running
-    from herdcli.online.model_merging import empty_progress
 
     return Running(examples=1), empty_progress()

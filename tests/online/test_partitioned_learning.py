@@ -9,9 +9,9 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.online import partitioned_learning
 from herdcli.online.block_sources import MemorySource
 from herdcli.online.learner import OnlineLearner
+from herdcli.online.learners import partitioned_learning
 from herdcli.online.model import Settings
 
 RANDOM = np.random.default_rng(2)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.online import state_conversion
 from herdcli.online.example_blocks import block_from_rows
-from herdcli.online.full_covariance import widen_covariances
+from herdcli.online.learners import state_conversion
+from herdcli.online.learners.full_covariance import widen_covariances
+from herdcli.online.learners.model_merging import merge_models
 from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
-from herdcli.online.model_merging import merge_models
 from herdcli.online.normal_distribution import log_normal_cdf, normal_cdf, normal_quantile
-from herdcli.online.prediction import (
+from herdcli.online.predictions.prediction import (
     _golden_section,
     calibrate_confidence,
     class_probabilities,
@@ -24,7 +24,7 @@ from herdcli.online.prediction import (
     predicted_classes,
     standard_margins,
 )
-from herdcli.online.score_calibration import calibrate_on_all
+from herdcli.online.predictions.score_calibration import calibrate_on_all
 
 
 def model(mean: np.ndarray, variance: np.ndarray | None = None, covariance: np.ndarray | None = None, **more) -> Classifier:

@@ -8,8 +8,8 @@ import pytest
 from herdcli import fast
 from herdcli.errors import DataError
 from herdcli.fast.numpy_online_pairs import ordered
-from herdcli.online import quadratic_features
-from herdcli.online.text_parser import BlockReader
+from herdcli.online.text import quadratic_features
+from herdcli.online.text.text_parser import BlockReader
 
 BITS = 18
 TEXT = b"1 2.5 'tag |a x y:2 |b:3 z:3 |c q\n-1 | w |a x:4 |bee z |a p\n0 |c q:2\n\n1 x|c:2 u v |b z:.5 t:-1\n"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdcli.online import update_verification
+from herdcli.online.learners import update_verification
+from herdcli.online.learners.reference_updates import diagonal_update, five_ellipses, full_update, update_step
 from herdcli.online.model import ALGORITHMS, Settings
-from herdcli.online.reference_updates import diagonal_update, five_ellipses, full_update, update_step
 
 seeds = st.integers(0, 10_000)
 
@@ -233,7 +233,7 @@ def test_passive_aggressive_agrees_with_scikit_learn():
 def test_a_multiclass_update_counts_the_variances_of_both_classes():
     """arow by hand: Δ has x for the true class and −x for its rival, so v = x'(Σ_y + Σ_z)x and both means move by (1 − m)/(v + 1/C) Σ x."""
     from herdcli import fast
-    from herdcli.online.reference_updates import loop_codes
+    from herdcli.online.learners.reference_updates import loop_codes
 
     table = np.zeros((2, 2, 3))
     table[1] = [[0.2, 0.3, -1.0], [0.5, 0.9, 0.7]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.online.multilabel_text import LabelSetEncoder, LabelSetReader, parse_labels
 from herdcli.online.tags import best_threshold, grow_weights
-from herdcli.online.text_parser import BlockReader
+from herdcli.online.text.multilabel_text import LabelSetEncoder, LabelSetReader, parse_labels
+from herdcli.online.text.text_parser import BlockReader
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -11,7 +11,7 @@ from herdcli.errors import DataError
 from herdcli.online.block_sources import TextSource, gather_blocks
 from herdcli.online.class_labels import LabelEncoder, check_classes, format_label, format_labels
 from herdcli.online.example_blocks import ExampleBlock, apply_scales, block_from_rows, join_blocks, prepare_block
-from herdcli.online.text_parser import BlockReader
+from herdcli.online.text.text_parser import BlockReader
 
 TEXT = b"+1 1:0.5 7:2\n-1 3:1e-3\n\n# nothing\n+1\n-1 2:4 9:1\n"
 

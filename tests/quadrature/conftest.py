@@ -7,10 +7,12 @@ import pytest
 
 from herdcli import iterate
 from herdcli.algorithm import run_algorithm
-from herdcli.quadrature import closed_form_embeddings, selection, selection_problem, sequential_rules
-from herdcli.quadrature.candidate_space import CandidateSpace
-from herdcli.quadrature.kernel_functions import GaussianKernel
-from herdcli.quadrature.point_sums import make_evaluator
+from herdcli.quadrature import selection, selection_problem
+from herdcli.quadrature.embeddings import closed_form_embeddings
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
+from herdcli.quadrature.kernels.point_sums import make_evaluator
+from herdcli.quadrature.rules import sequential_rules
+from herdcli.quadrature.rules.candidate_space import CandidateSpace
 from herdcli.quadrature.targets import RowTarget, UniformTarget
 
 

@@ -11,18 +11,11 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.quadrature import (
-    approximation,
-    embedding_sums,
-    nystrom,
-    random_fourier,
-    result_assembly,
-    selection,
-    selection_problem,
-    sequential_rules,
-)
-from herdcli.quadrature.kernel_functions import GaussianKernel
-from herdcli.quadrature.kernel_parsing import parse_kernel
+from herdcli.quadrature import result_assembly, selection, selection_problem
+from herdcli.quadrature.embeddings import approximation, embedding_sums, nystrom, random_fourier
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
+from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
+from herdcli.quadrature.rules import sequential_rules
 from herdcli.quadrature.targets import RowTarget
 
 ROWS, COLUMNS = 240, 3

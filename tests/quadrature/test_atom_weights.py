@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from herdcli.quadrature import active_set, atom_weights, min_norm_point, simplex, swap_refinement
-from herdcli.quadrature.candidate_space import prefix_distances
-from herdcli.quadrature.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, MaternKernel, PolynomialKernel
+from herdcli.quadrature import atom_weights, simplex
+from herdcli.quadrature.kernels.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, MaternKernel, PolynomialKernel
+from herdcli.quadrature.rules import active_set, min_norm_point, swap_refinement
+from herdcli.quadrature.rules.candidate_space import prefix_distances
 from herdcli.quadrature.targets import RowTarget
 
 

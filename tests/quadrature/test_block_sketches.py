@@ -9,9 +9,11 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.quadrature import block_sketches, nystrom, result_assembly, selection, selection_problem, sequential_rules
-from herdcli.quadrature.approximation import EmbeddingApproximation
-from herdcli.quadrature.kernel_functions import GaussianKernel
+from herdcli.quadrature import result_assembly, selection, selection_problem
+from herdcli.quadrature.embeddings import block_sketches, nystrom
+from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
+from herdcli.quadrature.rules import sequential_rules
 
 KERNEL = GaussianKernel(1.5)
 X = np.random.default_rng(4).standard_normal((500, 3))

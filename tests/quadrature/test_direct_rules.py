@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from herdcli.quadrature import facility_location, kernel_halving, kernel_thinning, pivoted_cholesky, support_points
-from herdcli.quadrature.kernel_blocks import KernelColumns, kernel_matrix
-from herdcli.quadrature.kernel_functions import GaussianKernel, MaternKernel, PolynomialKernel
-from herdcli.quadrature.point_sums import make_evaluator
+from herdcli.quadrature.kernels.kernel_blocks import KernelColumns, kernel_matrix
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel, MaternKernel, PolynomialKernel
+from herdcli.quadrature.kernels.point_sums import make_evaluator
+from herdcli.quadrature.rules import facility_location, kernel_halving, kernel_thinning, pivoted_cholesky, support_points
 
 X = np.random.default_rng(5).standard_normal((64, 3))
 KERNEL = GaussianKernel(1.5)

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage
-from herdcli.quadrature import active_set, atom_weights, closed_form_embeddings, kernel_parsing, local_search, min_norm_point, simplex
-from herdcli.quadrature.candidate_space import CandidateSpace, prefix_distances
-from herdcli.quadrature.kernel_functions import FeatureKernel, GaussianKernel, PolynomialKernel
-from herdcli.quadrature.point_sums import make_evaluator
+from herdcli.quadrature import atom_weights, simplex
+from herdcli.quadrature.embeddings import closed_form_embeddings
+from herdcli.quadrature.kernels import kernel_parsing
+from herdcli.quadrature.kernels.kernel_functions import FeatureKernel, GaussianKernel, PolynomialKernel
+from herdcli.quadrature.kernels.point_sums import make_evaluator
+from herdcli.quadrature.rules import active_set, local_search, min_norm_point
+from herdcli.quadrature.rules.candidate_space import CandidateSpace, prefix_distances
 from herdcli.quadrature.targets import UniformTarget
 
 KERNEL = GaussianKernel(1.2)

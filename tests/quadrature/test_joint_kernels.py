@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import kernel_parsing, kernel_sums
-from herdcli.quadrature.joint_kernels import JointKernel, default_label_kernel
-from herdcli.quadrature.kernel_blocks import kernel_matrix
-from herdcli.quadrature.kernel_functions import CompositeKernel, GaussianKernel, HammingKernel, LaplaceKernel
-from herdcli.quadrature.point_sums import make_evaluator
+from herdcli.quadrature.kernels import kernel_parsing, kernel_sums
+from herdcli.quadrature.kernels.joint_kernels import JointKernel, default_label_kernel
+from herdcli.quadrature.kernels.kernel_blocks import kernel_matrix
+from herdcli.quadrature.kernels.kernel_functions import CompositeKernel, GaussianKernel, HammingKernel, LaplaceKernel
+from herdcli.quadrature.kernels.point_sums import make_evaluator
 
 RANDOM = np.random.default_rng(11)
 CLASSES = np.column_stack([RANDOM.standard_normal((90, 3)), RANDOM.integers(3, size=90)])

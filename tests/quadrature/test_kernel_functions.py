@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import kernel_functions, kernel_parsing
+from herdcli.quadrature.kernels import kernel_functions, kernel_parsing
 
 REAL = [
     "gaussian:0.7",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from herdcli import fast, iterate
-from herdcli.quadrature import kernel_parsing, kernel_sums
-from herdcli.quadrature.kernel_functions import GaussianKernel
-from herdcli.quadrature.point_sums import make_evaluator, moment_embedding, radial_profile
+from herdcli.quadrature.kernels import kernel_parsing, kernel_sums
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
+from herdcli.quadrature.kernels.point_sums import make_evaluator, moment_embedding, radial_profile
 
 
 def sums(kernel, points, rows, weights, *, map=map, precision="float64"):

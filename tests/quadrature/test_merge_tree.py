@@ -9,9 +9,10 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.quadrature import merge_tree, result_assembly, selection, selection_problem, sequential_rules
-from herdcli.quadrature.approximation import EmbeddingApproximation
-from herdcli.quadrature.kernel_functions import GaussianKernel
+from herdcli.quadrature import result_assembly, selection, selection_problem
+from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
+from herdcli.quadrature.rules import merge_tree, sequential_rules
 from herdcli.quadrature.targets import RowTarget
 
 KERNEL = GaussianKernel(1.5)

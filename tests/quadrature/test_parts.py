@@ -9,22 +9,11 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import (
-    active_set,
-    input_preparation,
-    kernel_parsing,
-    kernel_sums,
-    min_norm_point,
-    result_assembly,
-    row_groups,
-    selection,
-    selection_problem,
-    sequential_rules,
-    simplex,
-    swap_refinement,
-)
-from herdcli.quadrature.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, PolynomialKernel
-from herdcli.quadrature.point_sums import depends_on_moments
+from herdcli.quadrature import input_preparation, result_assembly, row_groups, selection, selection_problem, simplex
+from herdcli.quadrature.kernels import kernel_parsing, kernel_sums
+from herdcli.quadrature.kernels.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, PolynomialKernel
+from herdcli.quadrature.kernels.point_sums import depends_on_moments
+from herdcli.quadrature.rules import active_set, min_norm_point, sequential_rules, swap_refinement
 from herdcli.quadrature.samples import Continuation, Samples
 from herdcli.quadrature.targets import MomentTarget, RowTarget, UniformTarget
 from herdcli.rng import Stream, generator

@@ -10,8 +10,10 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.quadrature import kernel_sums, result_assembly, rule_table, selection, selection_problem, sequential_rules
-from herdcli.quadrature.kernel_functions import GaussianKernel
+from herdcli.quadrature import result_assembly, selection, selection_problem
+from herdcli.quadrature.kernels import kernel_sums
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
+from herdcli.quadrature.rules import rule_table, sequential_rules
 from herdcli.quadrature.targets import RowTarget
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import input_preparation, sequential_rules, sobol_sequence
-from herdcli.quadrature.candidate_space import prefix_distances
-from herdcli.quadrature.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, LaplaceKernel, PolynomialKernel
+from herdcli.quadrature import input_preparation, sobol_sequence
+from herdcli.quadrature.kernels.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, LaplaceKernel, PolynomialKernel
+from herdcli.quadrature.rules import sequential_rules
+from herdcli.quadrature.rules.candidate_space import prefix_distances
 from herdcli.quadrature.targets import MomentTarget, RowTarget, TrigonometricTarget
 
 SEQUENCES = ("herding", "line-search", "open-loop", "step", "random")

@@ -7,11 +7,13 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import kernel_parsing, selection, selection_problem, sequential_rules, stein_kernels
-from herdcli.quadrature.kernel_functions import GaussianKernel
-from herdcli.quadrature.point_sums import make_evaluator
+from herdcli.quadrature import selection, selection_problem
+from herdcli.quadrature.kernels import kernel_parsing, stein_kernels
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
+from herdcli.quadrature.kernels.point_sums import make_evaluator
+from herdcli.quadrature.kernels.stein_kernels import ScoreTarget, SteinKernel
 from herdcli.quadrature.row_groups import groups_of_scores, weigh_rows
-from herdcli.quadrature.stein_kernels import ScoreTarget, SteinKernel
+from herdcli.quadrature.rules import sequential_rules
 
 RANDOM = np.random.default_rng(3)
 POINTS = RANDOM.normal(size=(60, 3)) * [1.0, 2.0, 0.5]

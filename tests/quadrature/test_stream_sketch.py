@@ -10,8 +10,10 @@ import pytest
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.quadrature import selection, selection_problem, sequential_rules, stream_sketch
-from herdcli.quadrature.kernel_functions import GaussianKernel
+from herdcli.quadrature import selection, selection_problem
+from herdcli.quadrature.embeddings import stream_sketch
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
+from herdcli.quadrature.rules import sequential_rules
 
 KERNEL = GaussianKernel(1.5)
 

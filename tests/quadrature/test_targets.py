@@ -8,8 +8,10 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import closed_form_embeddings, input_preparation, kernel_parsing, sobol_sequence
-from herdcli.quadrature.closed_form_embeddings import closed_form_embedding
+from herdcli.quadrature import input_preparation, sobol_sequence
+from herdcli.quadrature.embeddings import closed_form_embeddings
+from herdcli.quadrature.embeddings.closed_form_embeddings import closed_form_embedding
+from herdcli.quadrature.kernels import kernel_parsing
 from herdcli.quadrature.targets import MixtureTarget, RowTarget, TrigonometricTarget, UniformTarget, sign_target
 
 BOX = UniformTarget(np.array([-0.5]), np.array([1.7]))

@@ -9,8 +9,9 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.rbm import class_models, parallel_fits
-from herdcli.rbm.class_rows import ClassGroups, assign_groups, largest_class_size
+from herdcli.rbm import class_models
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.learning.class_rows import ClassGroups, assign_groups, largest_class_size
 from herdcli.rbm.units import unit_family
 
 N = 48

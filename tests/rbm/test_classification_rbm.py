@@ -9,11 +9,13 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import classification_rbm, enumeration, gradients, minibatch_statistics, parallel_fits
-from herdcli.rbm.gibbs import GibbsSweeper
+from herdcli.rbm import classification_rbm
+from herdcli.rbm.learning import gradients, minibatch_statistics, parallel_fits
+from herdcli.rbm.learning.parallel_fits import LearningProblem, Settings
+from herdcli.rbm.likelihood import enumeration
+from herdcli.rbm.likelihood.row_likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.parallel_fits import LearningProblem, Settings
-from herdcli.rbm.row_likelihood import log_likelihood
+from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units import unit_family
 from herdcli.rng import Stream, generator
 

@@ -11,9 +11,10 @@ from scipy.sparse import csr_matrix
 from herdcli.algorithm import run_algorithm
 from herdcli.artifacts import load
 from herdcli.numerics.row_selection import SelectedRows
-from herdcli.rbm import enumeration, parallel_fits, row_likelihood
-from herdcli.rbm.curvature_bound import COMMON, count_shift, largest_moment, mean_squared_total
-from herdcli.rbm.minibatch_statistics import renew_chains
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.learning.curvature_bound import COMMON, count_shift, largest_moment, mean_squared_total
+from herdcli.rbm.learning.minibatch_statistics import renew_chains
+from herdcli.rbm.likelihood import enumeration, row_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fill_defaults
 

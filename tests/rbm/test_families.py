@@ -11,9 +11,10 @@ from scipy.special import gammaln, logsumexp
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import annealed_importance, enumeration, normalizability, row_likelihood
-from herdcli.rbm.gibbs import GibbsSweeper
+from herdcli.rbm import normalizability
+from herdcli.rbm.likelihood import annealed_importance, enumeration, row_likelihood
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units import unit_family
 from herdcli.rng import Stream, generator
 

@@ -10,7 +10,8 @@ import pytest
 from herdcli import schema
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import pair_similarity, pairs, parallel_fits
+from herdcli.rbm import pair_similarity, pairs
+from herdcli.rbm.learning import parallel_fits
 from herdcli.rbm.settings import Settings
 
 QUICK = replace(pairs.DEFAULTS, hidden=5, epochs=3, batch_size=4, learning_rate=0.01, bias_rate=0.02, hidden_units="rate:20")

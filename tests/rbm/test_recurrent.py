@@ -11,15 +11,15 @@ from recurrent_models import OFFSETS, PAIRS, bouncing, exact_likelihoods, held, 
 from herdcli import fast
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError, Diverged
-from herdcli.rbm.enumeration import log_partition_exact
-from herdcli.rbm.gibbs import GibbsSweeper
-from herdcli.rbm.gradients import exact_gradient as exact_gradient
+from herdcli.rbm.learning.gradients import exact_gradient as exact_gradient
+from herdcli.rbm.likelihood.enumeration import log_partition_exact
+from herdcli.rbm.likelihood.row_likelihood import log_likelihood, pseudo_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.recurrent import exact_sums, gradients, likelihood
 from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem, SequencePieces
 from herdcli.rbm.recurrent.model import NAMES, DrivenSteps, Parameters, RecurrentModel, SequenceHistory, TimeOrder, run_through_time
 from herdcli.rbm.recurrent.settings import RecurrentSettings, fill_defaults
-from herdcli.rbm.row_likelihood import log_likelihood, pseudo_likelihood
+from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units import unit_family
 
 # The model --------------------------------------------------------------------------------------------------------

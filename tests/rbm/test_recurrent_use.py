@@ -10,8 +10,8 @@ from recurrent_models import OFFSETS, bouncing, exact_likelihoods, held, laid, m
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.evaluation import recurrent as evaluation
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.figures import recurrent as evaluation
 from herdcli.rbm.recurrent import exact_sums, likelihood
 from herdcli.rbm.recurrent.artifacts import heldout_sequences, recurrent_artifact, states_after
 from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling

@@ -9,8 +9,9 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.rbm import feature_transform, parallel_fits
-from herdcli.rbm.class_rows import assign_groups
+from herdcli.rbm import feature_transform
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.learning.class_rows import assign_groups
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
 

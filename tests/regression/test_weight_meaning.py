@@ -7,7 +7,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.evaluation.regression import metrics
+from herdcli.evaluation.figures.regression import metrics
 from herdcli.numerics.block_statistics import RowTable
 from herdcli.regression import families, fit, model, weight_meaning
 

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import herdcli
-from herdcli.artifacts.artifact_comparison import largest_difference
+from herdcli.artifacts.sealed.artifact_comparison import largest_difference
 from herdcli.errors import DataError
 from herdcli.sklearn import (
     DBN,

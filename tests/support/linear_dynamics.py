@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.em.driver import EM, EMFit, EMSettings, Parameters, run_em
-from herdcli.em.lds import LDS, floor_and_scale
-from herdcli.em.lds_initialization import window_moments
-from herdcli.em.sequences import SequenceBlocks, group_rows
+from herdcli.em.sequence.lds import LDS, floor_and_scale
+from herdcli.em.sequence.lds_initialization import window_moments
+from herdcli.em.sequence.sequences import SequenceBlocks, group_rows
 from herdcli.schema import Array
 
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "recipes.md"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 COPIED = ("herdcli", "tests", "docs", "scripts", "README.md", "pyproject.toml", "CHANGELOG.md")
-LEFT = shutil.ignore_patterns("gallery", "man", "figures", "*.png", "*.c")
+LEFT = shutil.ignore_patterns("gallery", "man", "*.png", "*.c")
 
 
 @dataclass(frozen=True)

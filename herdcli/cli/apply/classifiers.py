@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import column_roles
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.dataset_assembly import decode_numeric_labels
-from herdcli.cli.frame.classifier_scores import score_file
+from herdcli.artifacts.tables import column_roles
+from herdcli.artifacts.tables.dataset_assembly import decode_numeric_labels
+from herdcli.cli.frame.rows.classifier_scores import score_file
 from herdcli.errors import BadUsage, DataError
 from herdcli.online.numbers import predictive_deviations
-from herdcli.online.prediction import class_probabilities, predicted_classes
-from herdcli.online.prediction_sets import set_members
+from herdcli.online.predictions.prediction import class_probabilities, predicted_classes
+from herdcli.online.predictions.prediction_sets import set_members
 from herdcli.online.tags import assigned_labels, label_confidences
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.frame.session import Session
-    from herdcli.online.coverage import Coverage
+    from herdcli.cli.frame.run.session import Session
     from herdcli.online.model import Classifier
     from herdcli.online.numbers import Predictor
+    from herdcli.online.predictions.coverage import Coverage
     from herdcli.online.tags import Tagger
 
 

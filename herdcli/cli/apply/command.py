@@ -8,14 +8,14 @@ import click
 
 from herdcli.cli.apply.request import Request
 from herdcli.cli.apply.values import EM, IN_TIME, OF_EM, OF_TIME
-from herdcli.cli.frame.common_options import cleaning_options, output_options, stage, threads_option
-from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.options.common_options import cleaning_options, output_options, stage, threads_option
+from herdcli.cli.frame.options.help_pages import Command
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS, kinds_with
 from herdcli.parts import import_named
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("apply", cls=Command)
@@ -35,7 +35,8 @@ def command(session: Session, request: Request) -> None:
     file stay in it and are written as HDF5, Parquet or CSV some at a time, but those of models in time.
     """
     from herdcli.cli.apply import classifiers, explanations, large_files
-    from herdcli.cli.frame import exact_mode, outputs
+    from herdcli.cli.frame.output import outputs
+    from herdcli.cli.frame.run import exact_mode
 
     if request.model == request.source == "-":
         raise BadUsage(

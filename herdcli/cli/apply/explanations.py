@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import outputs
-from herdcli.cli.frame.classifier_scores import example_at
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows.classifier_scores import example_at
 from herdcli.errors import BadUsage, DataError, escape_text
 from herdcli.evaluation import table
-from herdcli.evaluation.feature_importance import column_namer
-from herdcli.online.explanation import ScoreTerms, explain_score
+from herdcli.evaluation.metrics.feature_importance import column_namer
+from herdcli.online.predictions.explanation import ScoreTerms, explain_score
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.evaluation.table import Row
     from herdcli.online.model import Classifier
 

@@ -6,21 +6,21 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import column_roles
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.tables import column_roles
 from herdcli.cli.apply.inputs import RowMap
 from herdcli.cli.apply.inputs import load_rows as new_rows
-from herdcli.cli.frame import exact_mode
-from herdcli.cli.frame.dataset_rows import rows_for_model
+from herdcli.cli.frame.rows.dataset_rows import rows_for_model
+from herdcli.cli.frame.run import exact_mode
 from herdcli.errors import BadUsage
 from herdcli.rbm import feature_transform
 from herdcli.rbm.layers import model_layers
-from herdcli.rbm.row_likelihood import rows_per_block
+from herdcli.rbm.likelihood.row_likelihood import rows_per_block
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.rbm.model import RBM
     from herdcli.schema import Array
 
@@ -77,7 +77,7 @@ def _row_function(session: Session, layers: Sequence[RBM], want: str, request: R
     """What makes values (r, K) of rows (r, D), which others come before; K; and how many rows it takes together."""
     model, K = layers[0], int(layers[-1].c.size)
     if want == "states" or len(layers) > 1:
-        from herdcli.rbm import layerwise_learning
+        from herdcli.rbm.learning import layerwise_learning
 
         models = [part.harmonium() for part in layers]
         if model.count > 1:
@@ -96,7 +96,7 @@ def _row_function(session: Session, layers: Sequence[RBM], want: str, request: R
     single = model.harmoniums()
     if want == "energies" or model.scores is None:
         return lambda rows, first: feature_transform.free_energies(single, rows, session.map), len(single), unit
-    from herdcli.evaluation.energy_classification import calibrate_energies
+    from herdcli.evaluation.baselines.energy_classification import calibrate_energies
     from herdcli.evaluation.evaluation_settings import EvaluationSettings
 
     probabilities = calibrate_energies(model.scores, EvaluationSettings(seed=request.seed)).probabilities
@@ -134,10 +134,10 @@ def _impute_rows(session: Session, fitted: Artifact, data: Artifact, request: Re
     """The rows with missing entries at their expectations given the others, and how many there were."""
     import numpy as np
 
-    from herdcli.artifacts.lazy_matrix import LazyMatrix
-    from herdcli.cli.frame.dataset_rows import file_rows_with_missing, rows_with_missing
+    from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
+    from herdcli.cli.frame.rows.dataset_rows import file_rows_with_missing, rows_with_missing
     from herdcli.numerics.row_selection import row_slices
-    from herdcli.rbm.imputation import PART, impute_rows
+    from herdcli.rbm.sampling.imputation import PART, impute_rows
     from herdcli.rbm.units import unit_family
 
     layers = model_layers(fitted.value)

@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.apply.inputs import TOGETHER, load_rows
-from herdcli.cli.frame.column_order import align_dataset
+from herdcli.cli.frame.rows.column_order import align_dataset
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica.energy import make_energy
 from herdcli.ica.sparse_coding import SparseCodingModel
@@ -17,7 +17,7 @@ from herdcli.ica.sparse_coding import SparseCodingModel
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.ica.model import ICA
     from herdcli.schema import Array
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 TOGETHER = {"ica": 512, "classifier": 1000, "tagger": 1000, "predictor": 1000}  # rows that are taken at one time (filters, frame.scores)
 

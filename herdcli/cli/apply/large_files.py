@@ -8,12 +8,13 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import incremental_dataset, lazy_matrix, provenance, row_ranges
 from herdcli.artifacts.load_save import output_format
+from herdcli.artifacts.rows import incremental_dataset, lazy_matrix, row_ranges
+from herdcli.artifacts.sealed import provenance
 from herdcli.cli.apply.inputs import TOGETHER
-from herdcli.cli.frame import outputs
-from herdcli.cli.frame import streamed_rows as streamed_rows
-from herdcli.cli.frame.console import Console
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.run.console import Console
 from herdcli.kinds import KINDS, kinds_with
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.artifacts.row_ranges import RowRanges
+    from herdcli.artifacts.rows.row_ranges import RowRanges
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
     Applied = Callable[[Session, Artifact, Request], tuple[Dataset, str]]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from herdcli.cli.apply.values import WANT
-from herdcli.cli.frame import shared_options
-from herdcli.cli.frame.declaration import (
+from herdcli.cli.frame.history.request import input_file, where_given
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import (
     OUTPUT,
     option,
     text,
     whole,
 )
-from herdcli.cli.frame.request import input_file, where_given
 from herdcli.records import dataclass
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from herdcli.cli.frame.declaration import Kind
+from herdcli.cli.frame.options.declaration import Kind
 
 EM = ("mixture", "kmeans", "factors")
 OF_EM = ("clusters", "responsibilities", "scores")

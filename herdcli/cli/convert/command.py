@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.convert.request import Request
-from herdcli.cli.frame.common_options import cleaning_options, input_argument, output_options, stage, weights_option
-from herdcli.cli.frame.help_pages import Command
-from herdcli.cli.frame.shards import row_shard_option
+from herdcli.cli.frame.options.common_options import cleaning_options, input_argument, output_options, stage, weights_option
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run.shards import row_shard_option
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("convert", cls=Command)
@@ -40,7 +40,7 @@ def command(session: Session, request: Request) -> None:
     INPUT may be a model: rbm, dbn and ica become .safetensors, these, classifiers and regressions .onnx, and
     classifiers of hashed text .vw, Vowpal Wabbit's readable weights.
     """
-    from herdcli.artifacts import format_detection
+    from herdcli.artifacts.formats import format_detection
     from herdcli.cli.convert.datasets import convert
     from herdcli.cli.convert.model_weights import OF_WEIGHTS, export_model, import_model, warn_of_ignored_options
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import incremental_dataset, row_ranges
 from herdcli.artifacts.dataset import take_rows
 from herdcli.artifacts.load_save import output_format
+from herdcli.artifacts.rows import incremental_dataset, row_ranges
 from herdcli.cli.convert.images import normalize_images
 from herdcli.cli.convert.row_transforms import binarize_at_median, transform_rows
 from herdcli.cli.convert.splits import assign_splits
-from herdcli.cli.frame import outputs, streamed_rows
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows import streamed_rows
 from herdcli.errors import BadUsage
 from herdcli.kinds import kinds_exporting
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.artifacts.row_ranges import RowRanges
+    from herdcli.artifacts.rows.row_ranges import RowRanges
     from herdcli.cli.convert.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
 SHARDS_HINT = "make the other changes first, and then the shards of what that run wrote"

@@ -16,7 +16,7 @@ from herdcli.schema import Array
 
 if TYPE_CHECKING:
     from herdcli.cli.convert.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 SHAPE_HINT = "attribute image_shape of /X: height and width"
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame.output import outputs
 from herdcli.errors import DataError
 from herdcli.kinds import KINDS
 from herdcli.parts import import_named
 
 if TYPE_CHECKING:
-    from herdcli.artifacts.foreign_weights import ForeignWeights
+    from herdcli.artifacts.formats.foreign_weights import ForeignWeights
     from herdcli.cli.convert.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.online.model import Classifier
     from herdcli.rbm.layers import DBN
     from herdcli.rbm.model import RBM
@@ -56,7 +56,8 @@ def import_model(session: Session, request: Request) -> None:
 
 def import_rbm(session: Session, request: Request) -> tuple[RBM, str]:
     """Weights and biases of one model, and what they are in words."""
-    from herdcli.artifacts import foreign_weights, memory_budget
+    from herdcli.artifacts import memory_budget
+    from herdcli.artifacts.formats import foreign_weights
 
     found = foreign_weights.read_weights(
         request.source, limit=session.max_memory or memory_budget.default_limit(), note=session.console.note
@@ -68,7 +69,8 @@ def import_rbm(session: Session, request: Request) -> tuple[RBM, str]:
 
 def import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
     """Weights and biases of layers, and what they are in words."""
-    from herdcli.artifacts import foreign_weights, memory_budget
+    from herdcli.artifacts import memory_budget
+    from herdcli.artifacts.formats import foreign_weights
     from herdcli.rbm.layers import DBN
 
     layers = foreign_weights.read_layers(
@@ -84,7 +86,7 @@ def import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
 
 def import_classifier(session: Session, request: Request) -> tuple[Classifier, str]:
     """Weights of Vowpal Wabbit, and what they are in words."""
-    from herdcli.cli.frame.network_files import load_parsed_text
+    from herdcli.cli.frame.rows.network_files import load_parsed_text
     from herdcli.exchange import vowpal_models
 
     model = load_parsed_text(

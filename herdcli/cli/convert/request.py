@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import shared_options, unit_options
-from herdcli.cli.frame.declaration import INPUT, OUTPUT, Excludes, choice, flag, number, option, parsed, repeated, text, whole
-from herdcli.cli.frame.request import as_recorded, input_file, unrecorded, where_given
+from herdcli.cli.frame.history.request import as_recorded, input_file, unrecorded, where_given
+from herdcli.cli.frame.options import shared_options, unit_options
+from herdcli.cli.frame.options.declaration import INPUT, OUTPUT, Excludes, choice, flag, number, option, parsed, repeated, text, whole
 from herdcli.kinds import kinds_with
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.artifacts.condition_holdout import ConditionHoldout
+    from herdcli.artifacts.tables.condition_holdout import ConditionHoldout
 
 
 FORMATS = ("hdf5", "parquet", "csv", "npz", "svmlight", "wav", "netcdf", "safetensors", "onnx", "vw")
 
 
 def _parse_hold_out(text: str) -> ConditionHoldout:
-    from herdcli.artifacts import condition_holdout
+    from herdcli.artifacts.tables import condition_holdout
 
     return condition_holdout.parse_holdout(text)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from herdcli.artifacts import Dataset
-from herdcli.artifacts.dataset_preparation import require_range
+from herdcli.artifacts.tables.dataset_preparation import require_range
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.ica.whitening import log_intensities
 from herdcli.rows.binarization import at_or_above, cuts, drawn
@@ -18,7 +18,7 @@ from herdcli.splits import TRAIN
 
 if TYPE_CHECKING:
     from herdcli.cli.convert.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 SHAPE_HINT = "attribute image_shape of /X: height and width"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import Dataset, condition_holdout, dataset_preparation
+from herdcli.artifacts import Dataset
+from herdcli.artifacts.tables import condition_holdout, dataset_preparation
 
 if TYPE_CHECKING:
     from herdcli.cli.convert.request import Request

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.data.request import SHIPPED, Request
-from herdcli.cli.frame.common_options import output_options, stage
-from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.options.common_options import output_options, stage
+from herdcli.cli.frame.options.help_pages import Command
 from herdcli.datasets import registry
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("data", cls=Command)

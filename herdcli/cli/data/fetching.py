@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from herdcli.algorithm import RunProgress
 from herdcli.artifacts.load_save import output_format
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame.output import outputs
 from herdcli.datasets import cache, registry
 from herdcli.errors import BadUsage, HerdError, Unreachable
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.frame.console import Console, ProgressDisplay
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.console import Console, ProgressDisplay
+    from herdcli.cli.frame.run.session import Session
     from herdcli.datasets.registry import DatasetEntry
 
 KILOBYTE = 1000

@@ -7,12 +7,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from herdcli.cli.data.request import SHIPPED
-from herdcli.cli.frame.console import write_stdout
+from herdcli.cli.frame.run.console import write_stdout
 from herdcli.datasets import cache, registry
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 NAME_WIDTH, SHAPE_WIDTH, SIZE_WIDTH = 12, 18, 8
 

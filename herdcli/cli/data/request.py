@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.declaration import Excludes, flag
-from herdcli.cli.frame.request import unrecorded
+from herdcli.cli.frame.history.request import unrecorded
+from herdcli.cli.frame.options.declaration import Excludes, flag
 from herdcli.records import dataclass
 
 SHIPPED = ("digits",)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
-from herdcli.cli.frame.column_order import align_dataset
+from herdcli.cli.frame.rows.column_order import align_dataset
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.em.fitting import Made
     from herdcli.schema import Array
 

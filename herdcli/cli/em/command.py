@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.em.request import Request
-from herdcli.cli.frame.common_options import (
+from herdcli.cli.frame.options.common_options import (
     IN_ROUNDS,
     checkpoint_options,
     cleaning_options,
@@ -17,10 +17,10 @@ from herdcli.cli.frame.common_options import (
     stage,
     threads_option,
 )
-from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.options.help_pages import Command
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("em", cls=Command)
@@ -42,7 +42,8 @@ def command(session: Session, request: Request) -> None:
     whole.  The result does not depend on the number of threads.
     """
     from herdcli.cli.em import hmm_fit, inputs, lds_fit, model_fits
-    from herdcli.cli.frame import outputs, streamed_rows
+    from herdcli.cli.frame.output import outputs
+    from herdcli.cli.frame.rows import streamed_rows
     from herdcli.em.model_table import TABLE
 
     outputs.check_artifact(session, TABLE[request.model].kind)

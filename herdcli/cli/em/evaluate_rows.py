@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import dataset_preparation
+from herdcli.artifacts.tables import dataset_preparation
 from herdcli.cli.em.inputs import dataset_labels
-from herdcli.cli.frame import streamed_rows
-from herdcli.cli.frame.column_order import align_dataset
+from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.rows.column_order import align_dataset
 from herdcli.errors import DataError
 from herdcli.splits import TEST
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.em.artifacts import Known
     from herdcli.em.fitting import Made
     from herdcli.em.hmm_artifacts import KnownChain
-    from herdcli.evaluation.em import EvaluatedRows
+    from herdcli.evaluation.figures.em import EvaluatedRows
     from herdcli.schema import Array
 
 
@@ -57,7 +57,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
 
 def _evaluation_rows_in_file(model: Made, data: Dataset, test: Array | None, where: str) -> EvaluatedRows:
     """The rows (n,) bool of a data set whose rows stay in their file, all where `test` is None."""
-    from herdcli.evaluation.em import EvaluatedRows
+    from herdcli.evaluation.figures.em import EvaluatedRows
 
     X, y = (data.X, data.y) if test is None else (data.X.taken(test), None if data.y is None else data.y[test])
     if y is None or model.known is None:

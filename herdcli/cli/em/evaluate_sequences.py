@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import provenance
+from herdcli.artifacts.sealed import provenance
 from herdcli.cli.em.evaluate_rows import labels_in_model_order
 from herdcli.cli.em.lds_fit import split_controls
-from herdcli.cli.frame import sequences
-from herdcli.cli.frame.column_order import align_dataset
+from herdcli.cli.frame.rows import sequences
+from herdcli.cli.frame.rows.column_order import align_dataset
 from herdcli.errors import DataError, HerdError
 from herdcli.records import dataclass
 from herdcli.splits import TEST
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.em.hmm_artifacts import MarkovChain
     from herdcli.em.lds_artifacts import LinearDynamics
-    from herdcli.em.sequences import Sequences
+    from herdcli.em.sequence.sequences import Sequences
     from herdcli.schema import Array
 
 
@@ -56,7 +56,7 @@ def evaluate_hmm(session: Session, artifact: Artifact, request: Request) -> Arti
 
 def evaluate_lds(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """A linear dynamical system with the sequences of --data, pieces of which begin where the rows before them end."""
-    from herdcli.em.lds_fitting import first_states
+    from herdcli.em.sequence.lds_fitting import first_states
 
     if request.data is None:
         return artifact
@@ -78,7 +78,7 @@ def evaluate_lds(session: Session, artifact: Artifact, request: Request) -> Arti
 
 def _load_sequences(session: Session, artifact: Artifact, source: str, controls: tuple[str, ...] | None) -> EvaluationSequences:
     """The sequences of a file, by the column that the model's were grouped by."""
-    from herdcli.em.sequences import group_rows, split_sequences
+    from herdcli.em.sequence.sequences import group_rows, split_sequences
 
     model: MarkovChain | LinearDynamics = artifact.value
     column = provenance.option_of(artifact.history, "em", "sequence")

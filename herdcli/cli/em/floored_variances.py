@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.console import Console
+    from herdcli.cli.frame.run.console import Console
     from herdcli.schema import Array
 
 DEPEND = "columns depend on each other"  # why variances of a single component are at their floor

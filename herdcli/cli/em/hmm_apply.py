@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import sequence_rows
+from herdcli.cli.frame.rows import sequence_rows
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset
     from herdcli.artifacts.recoding import Recoding
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.frame.sequence_rows import SequenceRows
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.rows.sequence_rows import SequenceRows
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.small.sample import Request as Sampled
     from herdcli.em.hmm_artifacts import MarkovChain
 
@@ -53,7 +53,7 @@ def _filter_with_particles(
     session: Session, model: MarkovChain, given: SequenceRows, want: str, count: int, seed: int
 ) -> tuple[Dataset, str]:
     """Probabilities of the states by a particle filter, with the effective sample size of every row."""
-    from herdcli.em.particle_filter import filter_hmm
+    from herdcli.em.sequence.particle_filter import filter_hmm
 
     sequence_rows.check_particles(session, given, want, model.states, count)
     told, effective = filter_hmm(

@@ -9,17 +9,17 @@ import numpy as np
 
 from herdcli.cli.em import floored_variances, sequence_models
 from herdcli.cli.em.request import SIZES, STRUCTURES, WORSE
-from herdcli.cli.frame import block_placement
-from herdcli.cli.frame.request import topic_settings
+from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.run import block_placement
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.cli.em.request import Request
-    from herdcli.cli.frame.sequences import SequenceTable
-    from herdcli.cli.frame.session import Session
-    from herdcli.em.component_search import SearchResult
+    from herdcli.cli.frame.rows.sequences import SequenceTable
+    from herdcli.cli.frame.run.session import Session
     from herdcli.em.hmm_artifacts import MarkovChain
-    from herdcli.em.hmm_fitting import ChainOptions, ChainSequences, PreparedChainFit
+    from herdcli.em.mixture.component_search import SearchResult
+    from herdcli.em.sequence.hmm_fitting import ChainOptions, ChainSequences, PreparedChainFit
     from herdcli.schema import Array
 
 MEMORY = "states of a block of sequences"
@@ -34,7 +34,7 @@ def fit_hmm(session: Session, request: Request) -> None:
 
 def _fitting(session: Session, series: SequenceTable, *, request: Request) -> PreparedChainFit:
     from herdcli.em.driver import EMSettings
-    from herdcli.em.hmm_fitting import prepare_chain_fit
+    from herdcli.em.sequence.hmm_fitting import prepare_chain_fit
 
     rows = _training_sequences(series, request)
     if request.emission == "bernoulli":
@@ -57,7 +57,7 @@ def _require_two_states(series: SequenceTable) -> None:
 
 def _training_sequences(series: SequenceTable, request: Request) -> ChainSequences:
     from herdcli.cli.em.inputs import requested_labels
-    from herdcli.em.hmm_fitting import ChainSequences
+    from herdcli.em.sequence.hmm_fitting import ChainSequences
 
     y, names = requested_labels(series.data, request)
     return ChainSequences(
@@ -71,7 +71,7 @@ def _training_sequences(series: SequenceTable, request: Request) -> ChainSequenc
 
 
 def _hmm_options(session: Session, rows: ChainSequences, request: Request) -> ChainOptions:
-    from herdcli.em.hmm_fitting import ChainOptions
+    from herdcli.em.sequence.hmm_fitting import ChainOptions
 
     start = sequence_models.initial_model(session, request, rows.training.columns)
     given: MarkovChain | None = None if start is None else start.value

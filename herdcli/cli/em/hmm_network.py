@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import sequences
-from herdcli.cli.frame.column_order import align_dataset
+from herdcli.cli.frame.rows import sequences
+from herdcli.cli.frame.rows.column_order import align_dataset
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.network.request import Request
     from herdcli.em.hmm_artifacts import MarkovChain
-    from herdcli.em.sequences import Sequences
+    from herdcli.em.sequence.sequences import Sequences
     from herdcli.markov.model.network import Factor, Network
     from herdcli.schema import Array
 
@@ -24,7 +24,7 @@ LOWEST, HIGHEST = -600.0, 600.0  # log-likelihoods of a row that a table can hol
 
 def hmm_network_from_files(session: Session, request: Request) -> tuple[Network, Artifact]:
     """The network of a model's states under the rows of --evidence, and the model's file."""
-    from herdcli.em.sequences import group_rows
+    from herdcli.em.sequence.sequences import group_rows
 
     if request.evidence is None:
         raise BadUsage("from-hmm needs the rows that its states are to explain", hint="--evidence FILE")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.dataset import take_rows
-from herdcli.artifacts.lazy_matrix import LazyMatrix
+from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
 from herdcli.cli.em import on_disk
 from herdcli.cli.em.request import SIZES, WORSE
-from herdcli.cli.frame import streamed_rows
-from herdcli.cli.frame.column_order import weighted_rows
+from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.rows.column_order import weighted_rows
 from herdcli.em.model_table import TABLE
 from herdcli.errors import DataError, HerdError
 from herdcli.numerics.block_statistics import require_weights
@@ -22,7 +22,7 @@ from herdcli.splits import TEST
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset
     from herdcli.cli.em.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.em.driver import Parameters
     from herdcli.em.fitting import FitOptions, FitRows
     from herdcli.schema import Array
@@ -83,7 +83,7 @@ def _row_weights(data: Dataset, name: str | None) -> Array | None:
 
 def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRows:
     """The parts of a data set: split 0 to learn from, 1 to choose by, 2 to judge by."""
-    from herdcli.artifacts.dataset_preparation import assign_splits
+    from herdcli.artifacts.tables.dataset_preparation import assign_splits
     from herdcli.em.fitting import FitRows
     from herdcli.numerics.block_statistics import RowReader as Numbered
     from herdcli.numerics.block_statistics import RowTable
@@ -188,7 +188,7 @@ def _default_component_counts(request: Request, rows: FitRows, given: Parameters
 
 def _initial_values(session: Session, request: Request, data: Artifact) -> Parameters | Array:
     """Parameters of an earlier model, or rows as centres."""
-    from herdcli.cli.frame import column_order
+    from herdcli.cli.frame.rows import column_order
 
     kind = TABLE[request.model].kind
     path = str(request.start)

@@ -9,15 +9,15 @@ import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.em.lds_fit import split_controls
-from herdcli.cli.frame import sequence_rows
+from herdcli.cli.frame.rows import sequence_rows
 from herdcli.errors import DataError, HerdError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.frame.sequence_rows import SequenceRows
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.rows.sequence_rows import SequenceRows
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.small.sample import Request as Sampled
     from herdcli.em.lds_artifacts import LinearDynamics
     from herdcli.schema import Array
@@ -90,7 +90,7 @@ def _filter_with_particles(
     session: Session, model: LinearDynamics, given: LDSRows, want: str, count: int, seed: int
 ) -> tuple[Dataset, str]:
     """The same by a particle filter, with the effective sample size of every row."""
-    from herdcli.em.particle_filter import filter_lds
+    from herdcli.em.sequence.particle_filter import filter_lds
 
     sequence_rows.check_particles(session, given.rows, want, model.states, count)
     told = filter_lds(model.parameters, given.Y, given.rows.found.offsets, given.U, count, seed, want == "smoothed", session.map)

@@ -10,18 +10,19 @@ import numpy as np
 
 from herdcli.cli.em import sequence_models
 from herdcli.cli.em.request import SIZES, WORSE
-from herdcli.cli.frame import block_placement, sequences
-from herdcli.cli.frame.request import topic_settings
+from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.rows import sequences
+from herdcli.cli.frame.run import block_placement
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Dataset
     from herdcli.cli.em.request import Request
-    from herdcli.cli.frame.sequences import SequenceTable
-    from herdcli.cli.frame.session import Session
-    from herdcli.em.component_search import SearchResult
+    from herdcli.cli.frame.rows.sequences import SequenceTable
+    from herdcli.cli.frame.run.session import Session
     from herdcli.em.lds_artifacts import LinearDynamics
-    from herdcli.em.lds_fitting import DynamicsOptions, DynamicsSequences, PreparedDynamicsFit
+    from herdcli.em.mixture.component_search import SearchResult
+    from herdcli.em.sequence.lds_fitting import DynamicsOptions, DynamicsSequences, PreparedDynamicsFit
     from herdcli.schema import Array
 
 MEMORY = "the moments of the states"
@@ -36,7 +37,7 @@ def fit_lds(session: Session, request: Request) -> None:
 
 def _fitting(session: Session, series: SequenceTable, *, request: Request) -> PreparedDynamicsFit:
     from herdcli.em.driver import EMSettings
-    from herdcli.em.lds_fitting import prepare_dynamics_fit
+    from herdcli.em.sequence.lds_fitting import prepare_dynamics_fit
 
     rows = _training_sequences(series, request.controls)
     return prepare_dynamics_fit(
@@ -49,7 +50,7 @@ def _fitting(session: Session, series: SequenceTable, *, request: Request) -> Pr
 
 
 def _training_sequences(series: SequenceTable, names: tuple[str, ...] | None) -> DynamicsSequences:
-    from herdcli.em.lds_fitting import DynamicsSequences
+    from herdcli.em.sequence.lds_fitting import DynamicsSequences
 
     data, controls = split_controls(series.data, names)
     whole = {name: replace(part, X=data.X) for name, part in ({-1: series.sequences} | series.parts).items()}
@@ -80,7 +81,7 @@ def split_controls(data: Dataset, names: tuple[str, ...] | None) -> tuple[Datase
 
 
 def _lds_options(session: Session, rows: DynamicsSequences, request: Request) -> DynamicsOptions:
-    from herdcli.em.lds_fitting import DynamicsOptions
+    from herdcli.em.sequence.lds_fitting import DynamicsOptions
 
     given = _initial_model(session, rows, request)
     default = (SIZES[0], min(SIZES[1], max(1, rows.training.rows // 4))) if given is None else (given.states, given.states)

@@ -5,24 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdcli.cli.em import floored_variances
-from herdcli.cli.frame import block_placement, outputs
-from herdcli.cli.frame.request import topic_settings
+from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.run import block_placement
 from herdcli.em.model_table import TABLE
 
 if TYPE_CHECKING:
     from herdcli.cli.em.inputs import EMInputs
     from herdcli.cli.em.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.em.artifacts import FactorModel, Mixture
-    from herdcli.em.component_search import SearchResult
     from herdcli.em.fitting import Made
+    from herdcli.em.mixture.component_search import SearchResult
 
 
 def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
     """Learn, and save a `mixture`, `kmeans` or `factors`."""
-    from herdcli.em.component_search import SearchResult
     from herdcli.em.driver import EMSettings
     from herdcli.em.fitting import prepare_fit
+    from herdcli.em.mixture.component_search import SearchResult
     from herdcli.numerics.block_statistics import RowBlocks
 
     source = block_placement.place_blocks(session, RowBlocks(inputs.rows.training))

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import dataset_preparation, split_files
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.message_numbers import group_digits
-from herdcli.cli.frame import streamed_rows
+from herdcli.artifacts.rows import split_files
+from herdcli.artifacts.tables import dataset_preparation
+from herdcli.cli.frame.rows import streamed_rows
 from herdcli.em.fitting import FitRows
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.block_statistics import ROOM, RowBlock
@@ -20,7 +21,7 @@ from herdcli.splits import TEST, TRAIN, VALID
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.em.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.schema import Array
 
 HELD, HELD_BYTES = 100_000, 1 << 23  # rows of split 2, and their bytes, that the model takes along at most, evenly spread over more

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from herdcli.cli.frame import shared_options
-from herdcli.cli.frame.declaration import (
+from herdcli.cli.frame.history.request import as_recorded, input_file, unrecorded, where_changed, where_given
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
     Condition,
@@ -21,7 +22,6 @@ from herdcli.cli.frame.declaration import (
     text,
     whole,
 )
-from herdcli.cli.frame.request import as_recorded, input_file, unrecorded, where_changed, where_given
 from herdcli.em.model_table import TABLE, named
 from herdcli.records import dataclass
 
@@ -223,7 +223,7 @@ class Request:
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
-        from herdcli.artifacts.column_roles import ROLES
+        from herdcli.artifacts.tables.column_roles import ROLES
 
         return ROLES if self.per_class else frozenset({"weight"} if self.weights == "weight" else ())
 

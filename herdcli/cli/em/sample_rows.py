@@ -9,7 +9,7 @@ from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.small.sample import Request
 
 UNUSED = ("burn_in", "chains", "thin", "given", "mask")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from herdcli.cli.frame import outputs, sequences
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows import sequences
 from herdcli.errors import DataError, HerdError
 
 if TYPE_CHECKING:
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
     from herdcli.artifacts import Artifact
     from herdcli.cli.em.request import Request
-    from herdcli.cli.frame.sequences import SequenceTable
-    from herdcli.cli.frame.session import Session
-    from herdcli.em.component_search import SearchResult
+    from herdcli.cli.frame.rows.sequences import SequenceTable
+    from herdcli.cli.frame.run.session import Session
     from herdcli.em.hmm_artifacts import MarkovChain
-    from herdcli.em.hmm_fitting import PreparedChainFit
     from herdcli.em.lds_artifacts import LinearDynamics
-    from herdcli.em.lds_fitting import PreparedDynamicsFit
+    from herdcli.em.mixture.component_search import SearchResult
+    from herdcli.em.sequence.hmm_fitting import PreparedChainFit
+    from herdcli.em.sequence.lds_fitting import PreparedDynamicsFit
 
     Model = MarkovChain | LinearDynamics
 
@@ -55,7 +56,7 @@ def _drop_constant_columns(session: Session, series: SequenceTable, request: Req
     A model would have no way to give another value in other rows any probability, and a baseline none either.
     """
     from herdcli.artifacts.recoding import column_names
-    from herdcli.em.sequences import uninformative_columns
+    from herdcli.em.sequence.sequences import uninformative_columns
 
     real, controls = request.model == "lds" or request.emission in ("gaussian", "gmm"), set(request.controls or ())
     silent, constant = uninformative_columns(series.parts[0])

@@ -5,16 +5,17 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import provenance
-from herdcli.cli.frame import classifier_scores
-from herdcli.cli.frame.classifier_scores import rescore_classifier
+from herdcli.artifacts.sealed import provenance
+from herdcli.cli.frame.rows import classifier_scores
+from herdcli.cli.frame.rows.classifier_scores import rescore_classifier
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import classifier, table
+from herdcli.evaluation import table
+from herdcli.evaluation.figures import classifier
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.evaluation.table import Row
 
 VARIANTS = {"algorithm", "form", "covariance", "loss", "C", "passes", "confidence", "multiclass", "always_update", "kernel", "continue"}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.eval.request import Request
-from herdcli.cli.frame.common_options import column_options, output_options, stage, threads_option
-from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.options.common_options import column_options, output_options, stage, threads_option
+from herdcli.cli.frame.options.help_pages import Command
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("eval", cls=Command)

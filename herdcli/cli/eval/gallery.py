@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import condition_holdout, dataset_preparation, provenance
-from herdcli.cli.frame.column_order import align_dataset
-from herdcli.cli.frame.dataset_rows import RowReading, rows_in_units
+from herdcli.artifacts.sealed import provenance
+from herdcli.artifacts.tables import condition_holdout, dataset_preparation
+from herdcli.cli.frame.rows.column_order import align_dataset
+from herdcli.cli.frame.rows.dataset_rows import RowReading, rows_in_units
 from herdcli.errors import DataError
-from herdcli.evaluation.gallery import RecognitionTask, SubspaceDimensions
+from herdcli.evaluation.figures.gallery import RecognitionTask, SubspaceDimensions
 from herdcli.kinds import GALLERY
 from herdcli.rbm.units import unit_family
 from herdcli.splits import TEST, TRAIN, VALID
@@ -19,7 +20,7 @@ from herdcli.splits import TEST, TRAIN, VALID
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.schema import Array
 
 PARTS = {"test": TEST, "valid": VALID}

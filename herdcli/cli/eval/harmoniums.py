@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from herdcli.artifacts import dataset_preparation
-from herdcli.cli.frame.dataset_rows import model_classes, rows_for_model
+from herdcli.artifacts.tables import dataset_preparation
+from herdcli.cli.frame.rows.dataset_rows import model_classes, rows_for_model
 from herdcli.errors import DataError
-from herdcli.evaluation.rbm import lost_tracking_message, ranking_messages
+from herdcli.evaluation.figures.rbm import lost_tracking_message, ranking_messages
 from herdcli.evaluation.verdicts import split_findings
 from herdcli.kinds import KINDS
 from herdcli.parts import import_named
 from herdcli.rbm.class_models import replace_evaluation_rows
-from herdcli.rbm.enumeration import is_enumerable
 from herdcli.rbm.layers import model_layers, replace_lowest
+from herdcli.rbm.likelihood.enumeration import is_enumerable
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.evaluation.table import Row
     from herdcli.rbm.model import RBM
 
@@ -87,7 +87,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
 
 def _load_evaluation_rows(session: Session, model: RBM, path: str) -> Artifact:
     """The rows of --data, read as those of the fit were where its held-out rows are to be found among them."""
-    from herdcli.cli.frame import streamed_rows
+    from herdcli.cli.frame.rows import streamed_rows
     from herdcli.rbm.units import unit_family
 
     if model.elsewhere is None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import streamed_rows
-from herdcli.cli.frame.column_order import align_dataset
+from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.rows.column_order import align_dataset
 from herdcli.errors import BadUsage, DataError
 from herdcli.rows.mixing_matrices import estimate, unit_variance
 from herdcli.splits import TEST
@@ -16,7 +16,7 @@ from herdcli.splits import TEST
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.ica.model import ICA
     from herdcli.numerics.block_statistics import RowReader as BlockRows
     from herdcli.schema import Array
@@ -56,7 +56,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     value = replace(value, **changes)
     if left is None:
         return replace(artifact, value=value)
-    from herdcli.evaluation.ica import EvaluatedFilters
+    from herdcli.evaluation.figures.ica import EvaluatedFilters
 
     return replace(artifact, value=EvaluatedFilters(value, rows, map=session.map))
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts.column_alignment import format_names
-from herdcli.cli.frame.column_order import match_variables, warn_of_weights
-from herdcli.cli.frame.network_files import load_matching, parse_source, state_encoding
+from herdcli.artifacts.tables.column_alignment import format_names
+from herdcli.cli.frame.rows.column_order import match_variables, warn_of_weights
+from herdcli.cli.frame.rows.network_files import load_matching, parse_source, state_encoding
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.markov.model.beliefs import Beliefs
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
@@ -26,7 +26,7 @@ def with_reference(session: Session, artifact: Artifact, request: Request) -> Ar
     found = compare_with_reference(session, artifact, request.reference)
     if artifact.kind != "network" or request.data is None:
         return found
-    from herdcli.evaluation.network import NetworkWithReference
+    from herdcli.evaluation.figures.network import NetworkWithReference
 
     network: Network = artifact.value
     reference = found.value.reference if isinstance(found.value, NetworkWithReference) else None
@@ -67,8 +67,8 @@ def compare_with_reference(session: Session, artifact: Artifact, reference: str 
     """Beliefs beside the marginals of a reference (.MAR text, or beliefs), networks beside a network; the others as they are."""
     if reference is None or artifact.kind not in ("beliefs", "network"):
         return artifact
-    from herdcli.evaluation.beliefs import BeliefsWithReference
-    from herdcli.evaluation.network import NetworkWithReference
+    from herdcli.evaluation.figures.beliefs import BeliefsWithReference
+    from herdcli.evaluation.figures.network import NetworkWithReference
 
     if artifact.kind == "network":
         return replace(

@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame.output import outputs
 from herdcli.errors import BadUsage, HerdError
-from herdcli.evaluation import plot_list as pictures
+from herdcli.evaluation.plots import plot_list as pictures
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.evaluation.evaluation_settings import EvaluationSettings
 
 

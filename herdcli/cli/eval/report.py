@@ -6,18 +6,18 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import outputs
-from herdcli.cli.frame.network_files import load_model
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows.network_files import load_model
 from herdcli.errors import BadUsage, HerdError
-from herdcli.evaluation import plot_list
+from herdcli.evaluation.plots import plot_list
 from herdcli.kinds import kinds_with
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.evaluation.evaluation_settings import EvaluationSettings
-    from herdcli.evaluation.report_page import ReportPart, ReportPicture
+    from herdcli.evaluation.report.report_page import ReportPart, ReportPicture
     from herdcli.evaluation.table import Row
 
 
@@ -49,8 +49,8 @@ class ReportBuilder:
     def add(self, artifact: Artifact, rows: Sequence[Row], settings: EvaluationSettings) -> None:
         """One artifact, with every picture of its kind that can be drawn here."""
         if self._path:
-            from herdcli.cli.frame import command_lines
-            from herdcli.evaluation.report_page import ReportPart
+            from herdcli.cli.frame.history import command_lines
+            from herdcli.evaluation.report.report_page import ReportPart
 
             pictures, lines = _draw_pictures(self._session, artifact, settings), command_lines.command_lines(artifact)
             self._parts.append(ReportPart(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines))
@@ -59,7 +59,7 @@ class ReportBuilder:
         """The page.  Raises BadUsage when there is nothing to report."""
         if not self._path:
             return
-        from herdcli.evaluation.report_page import report_page
+        from herdcli.evaluation.report.report_page import report_page
 
         if not self._parts:
             raise BadUsage(
@@ -72,7 +72,7 @@ class ReportBuilder:
 
 def _draw_pictures(session: Session, artifact: Artifact, settings: EvaluationSettings) -> dict[str, ReportPicture]:
     """Pictures by the plot's name; a plot that this artifact has no data for is told under -v and left out."""
-    from herdcli.evaluation.report_page import ReportPicture
+    from herdcli.evaluation.report.report_page import ReportPicture
 
     found: dict[str, ReportPicture] = {}
     for name in plot_list.plot_names(artifact.kind):

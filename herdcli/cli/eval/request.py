@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from herdcli.cli.eval.values import DIMENSIONS, PLOT
-from herdcli.cli.frame import shared_options
-from herdcli.cli.frame.declaration import (
+from herdcli.cli.frame.history.request import as_file, as_recorded, input_file, output_file, record_as_file, unrecorded, where_changed
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import (
     INPUT,
     OUTPUT,
     choice,
@@ -15,8 +16,7 @@ from herdcli.cli.frame.declaration import (
     text,
     whole,
 )
-from herdcli.cli.frame.request import as_file, as_recorded, input_file, output_file, record_as_file, unrecorded, where_changed
-from herdcli.cli.frame.target_files import recorded_scores
+from herdcli.cli.frame.rows.target_files import recorded_scores
 from herdcli.errors import BadUsage
 from herdcli.kinds import plots_by_kind
 from herdcli.records import dataclass
@@ -25,7 +25,7 @@ TABLES = ("confusion", "mcnemar", "tournament")  # of classifiers: other tables 
 
 
 def _recorded_target(text: str | None) -> str | None:
-    from herdcli.cli.frame.target_files import recorded_target
+    from herdcli.cli.frame.rows.target_files import recorded_target
 
     return None if text is None else recorded_target(text)
 

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.eval import plots, shared_test_rows, table
 from herdcli.cli.eval.report import ReportBuilder
-from herdcli.cli.frame import exact_mode
-from herdcli.cli.frame.console import printable_name
-from herdcli.cli.frame.request import topic_settings
+from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.run import exact_mode
+from herdcli.cli.frame.run.console import printable_name
 from herdcli.errors import NegativeResult
 from herdcli.evaluation import table as tables
-from herdcli.evaluation.bit_units import convert_unit
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.metrics.bit_units import convert_unit
 from herdcli.kinds import KINDS
 from herdcli.parts import import_named
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.evaluation.table import Row
 
 

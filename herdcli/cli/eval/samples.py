@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import label_column, stein_scores
-from herdcli.cli.frame.column_order import align_matrix
-from herdcli.cli.frame.target_files import parse_target, rows_and_names
+from herdcli.cli.frame.rows import label_column, stein_scores
+from herdcli.cli.frame.rows.column_order import align_matrix
+from herdcli.cli.frame.rows.target_files import parse_target, rows_and_names
 from herdcli.errors import BadUsage
-from herdcli.evaluation import samples
-from herdcli.quadrature.joint_kernels import MARK
-from herdcli.quadrature.kernel_parsing import choose_length_scales, parse_kernel
-from herdcli.quadrature.stein_kernels import ScoreTarget, SteinKernel
+from herdcli.evaluation.figures import samples
+from herdcli.quadrature.kernels.joint_kernels import MARK
+from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales, parse_kernel
+from herdcli.quadrature.kernels.stein_kernels import ScoreTarget, SteinKernel
 from herdcli.quadrature.targets import RowTarget
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
-    from herdcli.quadrature.kernel_functions import Kernel
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.quadrature.kernels.kernel_functions import Kernel
     from herdcli.quadrature.samples import Samples
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array

@@ -9,7 +9,7 @@ from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @dataclass(frozen=True)

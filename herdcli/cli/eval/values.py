@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from herdcli.cli.frame.declaration import FILE_PATH, Kind, parsed
+from herdcli.cli.frame.options.declaration import FILE_PATH, Kind, parsed
 
 
 def _parse_dimensions(text: str) -> tuple[int, ...]:

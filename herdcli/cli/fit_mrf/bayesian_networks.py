@@ -9,19 +9,19 @@ import numpy as np
 
 from herdcli.cli.fit_mrf import state_codes, structure_search
 from herdcli.cli.fit_mrf.inputs import EncodedStates, all_state_names, note_codes, read_states, require_state_indices, text_columns
-from herdcli.cli.frame.network_files import load_network, state_encoding, write_network
+from herdcli.cli.frame.rows.network_files import load_network, state_encoding, write_network
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.fit_mrf.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.markov.learning.bayesian_network_em import EMState as Tables
     from herdcli.markov.learning.bayesian_network_em import ExpectationMaximisation
     from herdcli.markov.learning.bayesian_networks import WeightedCases
-    from herdcli.markov.model.dag import Parents
     from herdcli.markov.model.fit import Fit
+    from herdcli.markov.model.graphs.dag import Parents
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
 
@@ -161,7 +161,7 @@ def _match_states(x: Array, cardinality: Array, names: list[str] | None, data: A
 
 def _encode_states(session: Session, data: Artifact, request: Request, *, by_place: bool) -> EncodedStates:
     """Rows of states with −1 for what is missing.  by_place  numbers are places of states, not their names."""
-    from herdcli.artifacts import dataset_preparation
+    from herdcli.artifacts.tables import dataset_preparation
 
     value = data.value
     dense = value.X.toarray() if value.is_sparse else np.asarray(value.X)
@@ -201,7 +201,7 @@ def _match_variables(
 def _choose_parents(session: Session, given: BayesianNetworkRows, request: Request) -> Parents:
     """Of the network that is given, else a tree or what hill climbing finds."""
     from herdcli.markov.learning import bayesian_networks
-    from herdcli.markov.model.dag import network_parents
+    from herdcli.markov.model.graphs.dag import network_parents
 
     if given.model is not None:
         if request.structure is not None:

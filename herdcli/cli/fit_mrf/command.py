@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.fit_mrf.request import Request
-from herdcli.cli.frame.common_options import (
+from herdcli.cli.frame.options.common_options import (
     NETWORK_FORMATS,
     checkpoint_options,
     cleaning_options,
@@ -15,11 +15,11 @@ from herdcli.cli.frame.common_options import (
     stage,
     weights_option,
 )
-from herdcli.cli.frame.help_pages import Command
-from herdcli.cli.frame.shards import shard_option
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run.shards import shard_option
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("fit-mrf", cls=Command)
@@ -51,7 +51,7 @@ def command(session: Session, request: Request) -> None:
     herd eval gives test log-likelihoods.  Blocks of rows are units of --shard and --cluster, which count them.
     """
     from herdcli.cli.fit_mrf import bayesian_networks, counted_rows, inputs, learn
-    from herdcli.cli.frame.network_files import check_output, output_format
+    from herdcli.cli.frame.rows.network_files import check_output, output_format
 
     form = output_format(session, request.format, NETWORK_FORMATS)
     check_output(session, "network", form)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.fit_mrf import inputs, learn, row_readers, state_codes
-from herdcli.cli.frame import shards
-from herdcli.cli.frame.common_options import NETWORK_FORMATS
-from herdcli.cli.frame.network_files import output_format
+from herdcli.cli.frame.options.common_options import NETWORK_FORMATS
+from herdcli.cli.frame.rows.network_files import output_format
+from herdcli.cli.frame.run import shards
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.fit_mrf.row_readers import CountableRows
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.markov.model.network import Network
     from herdcli.markov.model.row_counts import CountsShard, Scope
     from herdcli.schema import Array

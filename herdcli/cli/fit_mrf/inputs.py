@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.fit_mrf import state_codes
-from herdcli.cli.frame.column_order import drop_zero_weights
-from herdcli.cli.frame.network_files import load_matching, load_parsed_text
+from herdcli.cli.frame.rows.column_order import drop_zero_weights
+from herdcli.cli.frame.rows.network_files import load_matching, load_parsed_text
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
 from herdcli.schema import TRUTHS
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.fit_mrf.request import Request
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.markov.model.constraints import Cluster, LearningProblem, PairTables, StateRows
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
@@ -111,7 +111,7 @@ def all_state_names(data: Artifact, states: EncodedStates) -> list[str] | None:
 
 def read_regions(session: Session, names: list[str] | None, nodes: int, request: Request) -> tuple[tuple[int, ...], ...]:
     """The cliques of loopy-is and cvm, where a file names them."""
-    from herdcli.markov.model import structure_selection
+    from herdcli.markov.model.graphs import structure_selection
 
     if not request.regions:
         return ()
@@ -156,8 +156,8 @@ def read_states(session: Session, data: Artifact, request: Request, *, by_place:
 
     by_place  numbers are places of states that have names already.
     """
-    from herdcli.artifacts import dataset_preparation
-    from herdcli.cli.frame.dataset_rows import RowReading, binary_rows
+    from herdcli.artifacts.tables import dataset_preparation
+    from herdcli.cli.frame.rows.dataset_rows import RowReading, binary_rows
 
     value, levels = data.value, dict[int, tuple[str, ...]]()
     if _is_binary(value, request, text=bool(data.recoding.levels)):
@@ -256,7 +256,7 @@ def _build_clusters(session: Session, states: EncodedStates, rows: StateRows, pa
 
 def scopes_from_file(session: Session, names: list[str] | None, nodes: int, request: Request) -> list[tuple[int, ...]] | None:
     """The clusters that a file names."""
-    from herdcli.markov.model import structure_selection
+    from herdcli.markov.model.graphs import structure_selection
 
     if not (request.edges or request.clusters):
         return None
@@ -271,7 +271,7 @@ def scopes_from_structure(
     asked: tuple[str, float, int], nodes: int, pairs: PairTables, shape: Array | None, request: Request
 ) -> list[tuple[int, ...]]:
     """The pairs of a structure that is told from pair marginals, or from nothing."""
-    from herdcli.markov.model import structure_selection
+    from herdcli.markov.model.graphs import structure_selection
 
     kind, probability, reach = asked
     information = pairs.information() if kind.startswith("chow-liu") else None

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path as File
 
     from herdcli.cli.fit_mrf.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.markov.learning.l1_selection import PenaltyPath
     from herdcli.markov.model.constraints import StateRows
-    from herdcli.markov.model.structure_selection import Pair
+    from herdcli.markov.model.graphs.structure_selection import Pair
     from herdcli.schema import Array
 
 
@@ -48,7 +48,7 @@ def select_pairs(
 
 def _write_path(session: Session, path: str, made: PenaltyPath, share: Array | None) -> None:
     """A row a penalty and pair with a weight: both regressions' weights, and how often halves of the rows have it."""
-    from herdcli.cli.frame import outputs
+    from herdcli.cli.frame.output import outputs
 
     lines = ["penalty,score,first,second,weight_first,weight_second" + ("" if share is None else ",chosen")]
     for penalty, score, weight in zip(made.penalty.tolist(), made.score.tolist(), made.weight, strict=True):

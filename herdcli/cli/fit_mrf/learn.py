@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import block_placement
-from herdcli.cli.frame.network_files import write_network
-from herdcli.cli.frame.request import topic_settings
+from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.rows.network_files import write_network
+from herdcli.cli.frame.run import block_placement
 from herdcli.errors import DataError, NotConverged
 
 if TYPE_CHECKING:
     from herdcli.cli.fit_mrf.inputs import LearningInputs
     from herdcli.cli.fit_mrf.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.markov.learning.learners import LearnedFactors, Learner, LearningSettings
     from herdcli.markov.model.fit import Fit
 

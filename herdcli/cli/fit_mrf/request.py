@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import shared_options
-from herdcli.cli.frame.declaration import (
+from herdcli.cli.frame.history.request import as_file, input_file, output_file, where_changed
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
     Condition,
@@ -20,17 +21,16 @@ from herdcli.cli.frame.declaration import (
     text,
     whole,
 )
-from herdcli.cli.frame.request import as_file, input_file, output_file, where_changed
 from herdcli.errors import BadUsage
 from herdcli.markov.learning.algorithm_table import ALGORITHMS, DIRECTED, SCORES
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 def _parse_structure(text: str) -> tuple[str, float, int]:
-    from herdcli.markov.model import structure_selection
+    from herdcli.markov.model.graphs import structure_selection
 
     return structure_selection.parse_structure(text)
 

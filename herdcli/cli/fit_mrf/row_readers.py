@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import dataset_preparation
 from herdcli.artifacts.dataset import UNITS, Dataset
+from herdcli.artifacts.tables import dataset_preparation
 from herdcli.cli.fit_mrf import inputs, state_codes
-from herdcli.cli.frame import streamed_rows
+from herdcli.cli.frame.rows import streamed_rows
 from herdcli.errors import DataError
 from herdcli.markov.model.row_counts import StateBlock
 from herdcli.numerics.block_statistics import BLOCK, MemoryBlocks
@@ -21,9 +21,9 @@ from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.artifacts.row_ranges import RowRanges
+    from herdcli.artifacts.rows.row_ranges import RowRanges
     from herdcli.cli.fit_mrf.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.schema import Array
 
 STATES = "--values states, or --values two with --range LO,HI, says it of all rows"

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import outputs
-from herdcli.cli.frame.network_files import load_parsed_text
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows.network_files import load_parsed_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from herdcli.cli.fit_mrf.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.markov.learning.bayesian_networks import WeightedCases
     from herdcli.markov.learning.hill_climbing import HillClimbing
-    from herdcli.markov.model.dag import Parents
+    from herdcli.markov.model.graphs.dag import Parents
     from herdcli.schema import Array
 
 
@@ -53,7 +53,7 @@ def _hill_climbing(
 
 def _read_edges(session: Session, path: str | None, role: str, names: list[str] | None, nodes: int) -> list[tuple[int, int]]:
     """The edges of a file, a parent and a child a line, with or without an arrow between them."""
-    from herdcli.markov.model import structure_selection
+    from herdcli.markov.model.graphs import structure_selection
 
     if path is None:
         return []

@@ -1,4 +1,4 @@
-"""`herd fit-rbm --layers` and `--below`: harmoniums learned one on the other; the learning is in herdcli.rbm.layerwise_learning."""
+"""`herd fit-rbm --layers` and `--below`: RBMs learned one on the other, by herdcli.rbm.learning.layerwise_learning."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_rbm.messages import warn_of_rows
 from herdcli.cli.fit_rbm.model_runs import largest_moment
-from herdcli.cli.frame import outputs
-from herdcli.cli.frame.column_order import warn_of_weights
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows.column_order import warn_of_weights
 from herdcli.errors import DataError
 from herdcli.kinds import kinds_with
 from herdcli.splits import TRAIN
@@ -17,17 +17,17 @@ from herdcli.splits import TRAIN
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.fit_rbm.request import Request
-    from herdcli.cli.frame.dataset_rows import PreparedRows
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.rows.dataset_rows import PreparedRows
+    from herdcli.cli.frame.run.session import Session
     from herdcli.rbm.model import RBM
     from herdcli.rbm.settings import Settings
 
 
 def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     """Learn the layers and save them as a `dbn`."""
-    from herdcli.rbm import layerwise_learning
     from herdcli.rbm.class_models import replace_evaluation_rows
     from herdcli.rbm.layers import DBN
+    from herdcli.rbm.learning import layerwise_learning
 
     outputs.check_artifact(session, "dbn")
     below = _load_lower_layers(session, request.below)
@@ -76,7 +76,7 @@ def _load_lower_layers(session: Session, path: str | None) -> list[RBM]:
 
 def _rows_of_lowest_layer(session: Session, request: Request, data: Artifact, below: list[RBM], settings: Settings) -> PreparedRows:
     """Rows in the units of the lowest layer, which is a model that is there already or the first to learn."""
-    from herdcli.cli.frame.dataset_rows import OF_MODELS, RowReading, rows_for_model, rows_in_units
+    from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_for_model, rows_in_units
     from herdcli.rbm.units import unit_family
 
     if not below:

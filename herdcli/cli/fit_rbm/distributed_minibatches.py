@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import block_placement
+from herdcli.cli.frame.run import block_placement
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
-    from herdcli.rbm.learning_problem import LearningProblem
-    from herdcli.rbm.minibatch_statistics import RemoteGroups
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.rbm.learning.learning_problem import LearningProblem
+    from herdcli.rbm.learning.minibatch_statistics import RemoteGroups
 
 DEALT = ("cd", "pcd", "rpcd", "fpcd")  # of pt the temperatures move on between the groups; the others do not sample rows in groups
 
@@ -20,8 +20,8 @@ def remote_minibatches(session: Session, problem: LearningProblem) -> RemoteGrou
     if session.cluster is None or session.dry_run:
         return None
     from herdcli.numerics.block_statistics import RemoteSource
-    from herdcli.rbm.learning_problem import BLOCK
-    from herdcli.rbm.minibatch_statistics import MinibatchSource, RemoteGroups, split_minibatch
+    from herdcli.rbm.learning.learning_problem import BLOCK
+    from herdcli.rbm.learning.minibatch_statistics import MinibatchSource, RemoteGroups, split_minibatch
 
     _refuse_unsupported(problem)
     rows = len(problem.rows[0])

@@ -1,4 +1,4 @@
-"""`herd fit-rbm --hidden auto`: the number of hidden units is chosen by rows held out; how is in herdcli.rbm.hidden_size_search."""
+"""`herd fit-rbm --hidden auto`: the number of hidden units, chosen on held-out rows by herdcli.rbm.learning.hidden_size_search."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
-    from herdcli.rbm.hidden_size_search import ChosenSize
-    from herdcli.rbm.learning_problem import LearningProblem
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.rbm.learning.hidden_size_search import ChosenSize
+    from herdcli.rbm.learning.learning_problem import LearningProblem
 
 
 def refuse_shards(session: Session) -> None:
@@ -22,7 +22,7 @@ def refuse_shards(session: Session) -> None:
 
 def choose_hidden_size(session: Session, problem: LearningProblem, models: int) -> ChosenSize:
     """The models of the best size, of which and of the others the user is told.  models  how many of them rows held out judge."""
-    from herdcli.rbm.hidden_size_search import SizeSearch, search_messages
+    from herdcli.rbm.learning.hidden_size_search import SizeSearch, search_messages
 
     label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
     found = session.run(SizeSearch(problem, models, session.map), label=label)

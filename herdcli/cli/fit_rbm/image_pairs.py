@@ -6,19 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_rbm.messages import warn_of_pairs
-from herdcli.cli.frame import outputs
-from herdcli.cli.frame.column_order import warn_of_weights
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows.column_order import warn_of_weights
 from herdcli.errors import DataError
 from herdcli.splits import TRAIN
 
 if TYPE_CHECKING:
     from herdcli.cli.fit_rbm.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 def fit_pairs(session: Session, request: Request) -> None:
     """Learn and save an `rbm-pairs`."""
-    from herdcli.cli.frame.dataset_rows import OF_MODELS, RowReading, rows_in_units
+    from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_in_units
     from herdcli.rbm import pairs
     from herdcli.rbm.units import unit_family
 

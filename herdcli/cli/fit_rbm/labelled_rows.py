@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from herdcli.cli.fit_rbm.request import Request
-    from herdcli.cli.frame.dataset_rows import PreparedRows
+    from herdcli.cli.frame.rows.dataset_rows import PreparedRows
     from herdcli.rbm.settings import Settings
 
 

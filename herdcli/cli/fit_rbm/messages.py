@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
-    from herdcli.rbm.learning_problem import LearningProblem
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.rbm.learning.learning_problem import LearningProblem
     from herdcli.rbm.model import RBM
     from herdcli.rbm.settings import Settings
     from herdcli.schema import Array

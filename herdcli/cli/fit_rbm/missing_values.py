@@ -1,5 +1,5 @@
 """`herd fit-rbm --draw-missing`: rows with missing values, which are drawn given the others; the learning is in
-herdcli.rbm.missing_values."""
+herdcli.rbm.learning.missing_values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from herdcli.splits import TRAIN
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.fit_rbm.request import Request
-    from herdcli.cli.frame.dataset_rows import PreparedRows
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.rows.dataset_rows import PreparedRows
+    from herdcli.cli.frame.run.session import Session
     from herdcli.numerics.row_selection import SelectedRows
-    from herdcli.rbm.class_rows import ClassGroups
+    from herdcli.rbm.learning.class_rows import ClassGroups
     from herdcli.schema import Array
 
 
@@ -32,8 +32,8 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | Non
     """The data set with known values of their columns in the place of those that are missing, and which are known (n, D); None: all are."""
     import numpy as np
 
-    from herdcli.artifacts import dataset_preparation
-    from herdcli.rbm.missing_values import fill_missing
+    from herdcli.artifacts.tables import dataset_preparation
+    from herdcli.rbm.learning.missing_values import fill_missing
 
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True)
     if data.value.is_sparse:

@@ -1,5 +1,5 @@
 """`herd fit-rbm`: one model, or one for each class and fold, of which a shard learns its own; the learning is in
-herdcli.rbm.parallel_fits."""
+herdcli.rbm.learning.parallel_fits."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts.dataset_preparation import current_split_rule
+from herdcli.artifacts.tables.dataset_preparation import current_split_rule
 from herdcli.cli.fit_rbm import distributed_minibatches, hidden_size, missing_values
 from herdcli.cli.fit_rbm.labelled_rows import append_labels, column_facts_with_labels
 from herdcli.cli.fit_rbm.messages import note_best_epoch, note_omitted_heldout_rows, warn_of_nearly_improper, warn_of_rows
-from herdcli.cli.frame import exact_mode, outputs, shards
-from herdcli.cli.frame.column_order import drop_zero_weights, warn_of_weights
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
+from herdcli.cli.frame.run import exact_mode, shards
 from herdcli.errors import DataError
 from herdcli.kinds import kind_of
 from herdcli.records import dataclass
@@ -21,17 +22,17 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.fit_rbm.request import Request
-    from herdcli.cli.frame.dataset_rows import PreparedRows
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.rows.dataset_rows import PreparedRows
+    from herdcli.cli.frame.run.session import Session
     from herdcli.numerics.row_selection import SelectedRows
     from herdcli.numerics.streamed_rows import StreamedRows
     from herdcli.rbm.class_models import LearnedModel, RBMShard
-    from herdcli.rbm.class_rows import ClassGroups
-    from herdcli.rbm.learning_state import LearningState
-    from herdcli.rbm.minibatch_statistics import RemoteGroups
+    from herdcli.rbm.learning.class_rows import ClassGroups
+    from herdcli.rbm.learning.learning_state import LearningState
+    from herdcli.rbm.learning.minibatch_statistics import RemoteGroups
+    from herdcli.rbm.learning.parallel_fits import LearningProblem, Settings
     from herdcli.rbm.model import RBM
-    from herdcli.rbm.parallel_fits import LearningProblem, Settings
     from herdcli.schema import Array
 
 
@@ -56,10 +57,10 @@ class FitInputs:
 def fit_models(session: Session, request: Request) -> None:
     """Learn and save an `rbm`, or a shard of one."""
     from herdcli.rbm import class_models
-    from herdcli.rbm.class_rows import assign_groups
+    from herdcli.rbm.learning.class_rows import assign_groups
+    from herdcli.rbm.learning.parallel_fits import LearningProblem, RBMLearning
+    from herdcli.rbm.learning.validation import MOST
     from herdcli.rbm.model import RBM
-    from herdcli.rbm.parallel_fits import LearningProblem, RBMLearning
-    from herdcli.rbm.validation import MOST
 
     outputs.check_artifact(session, kind_of(RBM).name)
     if request.draw_missing:
@@ -117,9 +118,9 @@ def _validation_rows(groups: ClassGroups, settings: Settings, *, needed: bool) -
 
 def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
     """The inputs of models that begin at random weights."""
-    from herdcli.cli.frame.dataset_rows import OF_MODELS, RowReading, rows_in_units
-    from herdcli.cli.frame.streamed_rows import suggest_streaming
-    from herdcli.rbm.class_rows import largest_class_size
+    from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_in_units
+    from herdcli.cli.frame.rows.streamed_rows import suggest_streaming
+    from herdcli.rbm.learning.class_rows import largest_class_size
     from herdcli.rbm.units import unit_family
 
     settings = request.settings()
@@ -170,7 +171,7 @@ def largest_moment(rows: PreparedRows, settings: Settings) -> float:
 
     from herdcli.numerics.row_selection import SelectedRows, is_sparse
     from herdcli.numerics.streamed_rows import StreamedRows
-    from herdcli.rbm.curvature_bound import count_shift, largest_moment, mean_squared_total
+    from herdcli.rbm.learning.curvature_bound import count_shift, largest_moment, mean_squared_total
     from herdcli.rbm.units import unit_family
     from herdcli.splits import TRAIN
 
@@ -183,7 +184,7 @@ def largest_moment(rows: PreparedRows, settings: Settings) -> float:
 
 def _load_data(session: Session, request: Request, settings: Settings) -> Artifact:
     """The data set: its rows left where they are, if that is asked for or if they are too many for memory, or read."""
-    from herdcli.cli.frame import streamed_rows
+    from herdcli.cli.frame.rows import streamed_rows
     from herdcli.rbm.units import unit_family
 
     if not request.in_memory_option():
@@ -210,7 +211,7 @@ def _request_as_read(request: Request, rows: PreparedRows) -> Request:
 
 def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
     """The inputs of models that learning goes on from, whose rows are read as theirs were."""
-    from herdcli.cli.frame.dataset_rows import model_classes, rows_for_model
+    from herdcli.cli.frame.rows.dataset_rows import model_classes, rows_for_model
     from herdcli.rbm.model import RBM
 
     earlier: RBM = session.load(str(request.model), "model", kinds={kind_of(RBM).name}).value
@@ -240,7 +241,7 @@ def _learn_models(
     """The models of a problem, which have these numbers, and what else was learned: the numbers of hidden units that were tried, and what
     columns were freed of."""
     from herdcli.rbm import class_models
-    from herdcli.rbm.parallel_fits import RBMLearning
+    from herdcli.rbm.learning.parallel_fits import RBMLearning
 
     more: dict[str, object] = {}
     if request.hidden == "auto":
@@ -264,7 +265,7 @@ def _learn_models(
 
 def _shorter_request(session: Session, request: Request, given: FitInputs, state: LearningState) -> Request:
     """The request of the run of fewer epochs that a state is of: with its epochs, and with the rate that was chosen for them."""
-    from herdcli.rbm.class_rows import largest_class_size
+    from herdcli.rbm.learning.class_rows import largest_class_size
 
     fewer = given.settings.epochs - len(state.trace)
     asked: Request = session.request  # type: ignore[assignment]
@@ -281,7 +282,7 @@ def _shorter_request(session: Session, request: Request, given: FitInputs, state
 
 def _resume_with_more_epochs(session: Session, problem: LearningProblem, state: LearningState) -> LearningState:
     """The state in the run of more epochs, of which the user is told."""
-    from herdcli.rbm.epoch_extension import extend_state
+    from herdcli.rbm.learning.epoch_extension import extend_state
 
     settings = problem.settings
     falls = "" if settings.rate_decay == "none" else ": the rate falls over all of them"

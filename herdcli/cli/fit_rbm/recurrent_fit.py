@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.fit_rbm.recurrent_models import sequences_with_history
-from herdcli.cli.frame import outputs, sequences
-from herdcli.cli.frame.column_order import warn_of_weights
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows import sequences
+from herdcli.cli.frame.rows.column_order import warn_of_weights
 from herdcli.errors import DataError
 from herdcli.splits import TEST, TRAIN, VALID
 
 if TYPE_CHECKING:
     from herdcli.cli.fit_rbm.request import SequencesRequest
-    from herdcli.cli.frame.dataset_rows import PreparedRows
-    from herdcli.cli.frame.sequences import SequenceTable
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.rows.dataset_rows import PreparedRows
+    from herdcli.cli.frame.rows.sequences import SequenceTable
+    from herdcli.cli.frame.run.session import Session
     from herdcli.rbm.recurrent.artifacts import RecurrentRBM
     from herdcli.rbm.recurrent.learning import RecurrentProblem
     from herdcli.rbm.recurrent.settings import RecurrentSettings
@@ -55,7 +56,7 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
 
 def _rows_in_units(session: Session, series: SequenceTable, request: SequencesRequest, settings: RecurrentSettings) -> PreparedRows:
     """All rows in unit values, which those of split 0 standardise.  Rows of none of the parts stay, and are not looked at."""
-    from herdcli.cli.frame.dataset_rows import OF_MODELS, RowReading, rows_in_units
+    from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_in_units
     from herdcli.rbm.units import unit_family
 
     split = np.full(len(series.data.X), UNUSED, dtype=np.uint8)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import provenance
 from herdcli.artifacts.dataset import Dataset
-from herdcli.cli.frame import sequence_rows, sequences
-from herdcli.cli.frame.dataset_rows import rows_for_model
+from herdcli.artifacts.sealed import provenance
+from herdcli.cli.frame.rows import sequence_rows, sequences
+from herdcli.cli.frame.rows.dataset_rows import rows_for_model
 from herdcli.errors import DataError, HerdError
 from herdcli.records import dataclass
 from herdcli.splits import TEST
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request as Applied
     from herdcli.cli.eval.request import Request as Judged
-    from herdcli.cli.frame.sequence_rows import SequenceRows
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.rows.sequence_rows import SequenceRows
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.small.sample import Request as Sampled
-    from herdcli.em.sequences import Sequences
+    from herdcli.em.sequence.sequences import Sequences
     from herdcli.rbm.recurrent.artifacts import RecurrentRBM
     from herdcli.rbm.recurrent.likelihood import EvaluationSequences
     from herdcli.schema import Array
@@ -148,7 +148,7 @@ def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tu
 
 def with_evaluation_sequences(session: Session, artifact: Artifact, request: Judged) -> Artifact:
     """The model with the sequences of --data, those of split 2 where they have a split; without the option as it is."""
-    from herdcli.em.sequences import split_sequences
+    from herdcli.em.sequence.sequences import split_sequences
     from herdcli.rbm.recurrent.artifacts import heldout_sequences
 
     if request.data is None:

@@ -7,8 +7,9 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
 from herdcli.cli.fit_rbm.values import BATCH_SIZE, HIDDEN, SIZES
-from herdcli.cli.frame import shared_options, unit_options
-from herdcli.cli.frame.declaration import (
+from herdcli.cli.frame.history.request import as_file, derived, input_file, topic_settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame.options import shared_options, unit_options
+from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
     Condition,
@@ -24,7 +25,6 @@ from herdcli.cli.frame.declaration import (
     text,
     whole,
 )
-from herdcli.cli.frame.request import as_file, derived, input_file, topic_settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
@@ -361,7 +361,7 @@ class Request:
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
-        from herdcli.artifacts.column_roles import ROLES
+        from herdcli.artifacts.tables.column_roles import ROLES
 
         return ROLES if self.per_class or self.labels or self.pairs else frozenset()
 
@@ -403,8 +403,8 @@ class Request:
     def resolve_for_columns(self, columns: int, visible: str) -> Request:
         """The request for rows of so many columns of a family: auto is cd of more than FEW hidden units, whose spurious states chains from
         rows can miss, and of many weights, whose updates by it can cost what is on."""
-        from herdcli.rbm.hidden_size_search import LADDER
-        from herdcli.rbm.learning_problem import WIDE
+        from herdcli.rbm.learning.hidden_size_search import LADDER
+        from herdcli.rbm.learning.learning_problem import WIDE
         from herdcli.rbm.units import unit_family
 
         most = LADDER[-1] if self.hidden == "auto" else max(self.layers or (self.hidden,))
@@ -449,7 +449,7 @@ class Request:
 
     def settings(self) -> Settings:
         """The settings of the learning, with Settings' own rate, centring and weight decay where none were typed."""
-        from herdcli.rbm.hidden_size_search import LADDER
+        from herdcli.rbm.learning.hidden_size_search import LADDER
         from herdcli.rbm.settings import Settings
 
         layers: dict[str, object] = {name: getattr(self, name) or self.units for name in ("visible_units", "hidden_units")}

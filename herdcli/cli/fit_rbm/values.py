@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from herdcli.cli.frame.declaration import Kind, parsed
+from herdcli.cli.frame.options.declaration import Kind, parsed
 
 
 def _parse_batch_size(text: str) -> int:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame import shards
-from herdcli.cli.frame.common_options import (
+from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
     input_argument,
@@ -15,11 +14,12 @@ from herdcli.cli.frame.common_options import (
     stage,
     threads_option,
 )
-from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run import shards
 from herdcli.cli.herd.request import Request
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("herd", cls=Command)
@@ -37,7 +37,7 @@ def command(session: Session, request: Request) -> None:
     1 and 2 are scored by every class, for eval.  Arithmetic is exact: any number of threads, the compiled
     and the NumPy loops give the same bytes.
     """
-    from herdcli.cli.frame import outputs
+    from herdcli.cli.frame.output import outputs
     from herdcli.cli.herd import inputs, runs
 
     request.refuse_contradictions(session)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from herdcli.cli.frame.column_order import drop_zero_weights, warn_of_weights
-from herdcli.cli.frame.request import topic_settings
+from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.herd.request import Request
     from herdcli.herding import dynamics, visible_herding
     from herdcli.herding.model import Herding
@@ -62,7 +62,7 @@ def _visible_settings(request: Request, units: int) -> visible_herding.VisibleHe
 
 def _binary_rows(session: Session, data: Artifact, request: Request) -> HerdingInputs:
     """Two-state rows: one run, or one per class."""
-    from herdcli.cli.frame.dataset_rows import RowReading, binary_rows
+    from herdcli.cli.frame.rows.dataset_rows import RowReading, binary_rows
     from herdcli.herding import class_runs, dynamics, visible_herding
 
     rows = binary_rows(session, data, (0, 1), RowReading.asked(request, default=DEFAULT_THRESHOLD))

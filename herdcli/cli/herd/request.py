@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import shared_options
-from herdcli.cli.frame.declaration import INPUT, LEARNING, Condition, choice, flag, option, parsed, text, whole
-from herdcli.cli.frame.request import as_file, input_file
+from herdcli.cli.frame.history.request import as_file, input_file
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import INPUT, LEARNING, Condition, choice, flag, option, parsed, text, whole
 from herdcli.errors import BadUsage
 from herdcli.herding import MODELS
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 def _parse_step_sizes(text: str) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ class Request:
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
-        from herdcli.artifacts.column_roles import ROLES
+        from herdcli.artifacts.tables.column_roles import ROLES
 
         return ROLES if self.per_class else frozenset()
 

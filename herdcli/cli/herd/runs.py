@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import outputs, shards
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.run import shards
 from herdcli.errors import NotConverged
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.herd.inputs import HerdingInputs
     from herdcli.cli.herd.request import Request
     from herdcli.herding.class_runs import HerdingShard

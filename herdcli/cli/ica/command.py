@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.common_options import (
+from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
     input_argument,
@@ -14,12 +14,12 @@ from herdcli.cli.frame.common_options import (
     stage,
     threads_option,
 )
-from herdcli.cli.frame.help_pages import Command
-from herdcli.cli.frame.shards import shard_option
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run.shards import shard_option
 from herdcli.cli.ica.request import Request
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("ica", cls=Command)
@@ -46,7 +46,8 @@ def command(session: Session, request: Request) -> None:
     sobi uses autocorrelations, so its rows must be in order of time.  With as many filters as dimensions ml, infomax
     and equil choose for each output whether its density has heavier or lighter tails than a Gaussian's.
     """
-    from herdcli.cli.frame import outputs, streamed_rows
+    from herdcli.cli.frame.output import outputs
+    from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.ica import inputs, one_pass, runs
 
     one_pass.check_options(session, request)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import Artifact, Dataset, dataset_preparation
+from herdcli.artifacts import Artifact, Dataset
 from herdcli.artifacts.message_numbers import group_digits
-from herdcli.cli.frame import streamed_rows
-from herdcli.cli.frame.column_order import drop_zero_weights, warn_of_weights
+from herdcli.artifacts.tables import dataset_preparation
+from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
 from herdcli.cli.ica import on_disk
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import block_moments, whitening
@@ -23,9 +24,9 @@ from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN
 
 if TYPE_CHECKING:
-    from herdcli.artifacts.lazy_matrix import LazyMatrix
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ica.request import Request
     from herdcli.numerics.block_statistics import Map
     from herdcli.numerics.block_statistics import RowReader as BlockRows

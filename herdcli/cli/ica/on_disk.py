@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts import dataset_preparation, lazy_matrix, row_ranges
 from herdcli.artifacts.byte_sources import open_source
-from herdcli.cli.frame import streamed_rows
+from herdcli.artifacts.rows import lazy_matrix, row_ranges
+from herdcli.artifacts.tables import dataset_preparation
+from herdcli.cli.frame.rows import streamed_rows
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ica.request import Request
 
 UNBOUNDED = 1 << 62

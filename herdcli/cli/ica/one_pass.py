@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.message_numbers import group_digits
-from herdcli.cli.frame import shards, streamed_rows
-from herdcli.cli.frame.common_options import ITERATED, WORKERS
+from herdcli.cli.frame.options.common_options import ITERATED, WORKERS
+from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.run import shards
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import block_moments
 from herdcli.ica.block_moments import MomentBlock
@@ -21,9 +22,9 @@ from herdcli.splits import TEST
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.artifacts.row_ranges import RowRanges
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.artifacts.rows.row_ranges import RowRanges
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ica.request import Request
     from herdcli.ica.block_moments import ICAShard
     from herdcli.schema import Array
@@ -83,7 +84,7 @@ def sum_and_learn(session: Session, request: Request) -> None:
 
 def _rows_in_files(session: Session, request: Request, found: RowRanges) -> MomentRows | None:
     """Rows that stay in their files; None where all of them must be seen to read one."""
-    from herdcli.cli.frame.column_order import warn_of_weights
+    from herdcli.cli.frame.rows.column_order import warn_of_weights
     from herdcli.cli.ica import inputs
 
     head, artifact = found.read(0, 1), found.artifact

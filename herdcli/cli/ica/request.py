@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import shared_options
-from herdcli.cli.frame.declaration import (
+from herdcli.cli.frame.history.request import as_file, input_file, topic_settings, where_changed, where_given
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
     OneOf,
@@ -17,14 +18,13 @@ from herdcli.cli.frame.declaration import (
     text,
     whole,
 )
-from herdcli.cli.frame.request import as_file, input_file, topic_settings, where_changed, where_given
 from herdcli.cli.ica.values import ALGORITHMS, COMPONENTS, GRID, INITIAL_SCALE, MIX, RATES
 from herdcli.errors import BadUsage
 from herdcli.ica.expert_table import SEPARATING, TABLE
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.ica.problem import LearningSettings
     from herdcli.ica.whitening import Method
 

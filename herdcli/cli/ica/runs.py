@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import block_placement, outputs
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.run import block_placement
 from herdcli.cli.ica.request import CONVERGING
 from herdcli.errors import BadUsage, NotConverged
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ica.inputs import WhitenedRows
     from herdcli.cli.ica.request import Request
     from herdcli.ica.results import ICAFit

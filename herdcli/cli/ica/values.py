@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from herdcli.cli.frame.declaration import format_number, parsed
+from herdcli.cli.frame.options.declaration import format_number, parsed
 
 ALGORITHMS = ["ml", "infomax", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding"]
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts.message_numbers import shorten_decimals
-from herdcli.cli.frame import exact_mode, shards
+from herdcli.cli.frame.run import exact_mode, shards
 from herdcli.cli.kernel_herd import inputs, results
 from herdcli.cli.kernel_herd.embedding_choice import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.indexed_rows import IndexedRows
     from herdcli.cli.kernel_herd.request import Request
-    from herdcli.quadrature.block_sketches import SketchShard
-    from herdcli.quadrature.kernel_functions import Kernel
-    from herdcli.quadrature.merge_tree import TreeLayout
+    from herdcli.quadrature.embeddings.block_sketches import SketchShard
+    from herdcli.quadrature.kernels.kernel_functions import Kernel
+    from herdcli.quadrature.rules.merge_tree import TreeLayout
     from herdcli.schema import Array
 
 
 def uses_sketch(session: Session, request: Request, kernel: Kernel, rows: int, columns: int) -> bool:
     """Whether all rows go into one sketch: where nystrom is asked for, and by default where all pairs of rows would cost more."""
-    from herdcli.quadrature.approximation import EmbeddingApproximation
-    from herdcli.quadrature.point_sums import depends_on_moments
+    from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
+    from herdcli.quadrature.kernels.point_sums import depends_on_moments
 
     if depends_on_moments(kernel):
         return False
@@ -39,8 +39,8 @@ def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: 
     """The sketches of this run's units.  basis (n, d): rows in scaled columns that landmarks are drawn from."""
     import numpy as np
 
-    from herdcli.quadrature import block_sketches, stream_sketch
-    from herdcli.quadrature.approximation import parse_embedding
+    from herdcli.quadrature.embeddings import block_sketches, stream_sketch
+    from herdcli.quadrature.embeddings.approximation import parse_embedding
 
     session.ignored("block_atoms", "with a sketch of all rows, which are not merged and reduced")
     session.ignored("precision", "with a sketch, whose bound takes float64")
@@ -79,9 +79,10 @@ class RowBlocks:
 
 def finish(session: Session, whole: SketchShard, history: History, request: Request) -> None:
     """Choose atoms for the sum of all sketches, and save them."""
-    from herdcli.quadrature import block_sketches, nystrom, result_assembly, selection
-    from herdcli.quadrature.approximation import EmbeddingApproximation
-    from herdcli.quadrature.kernel_parsing import parse_kernel
+    from herdcli.quadrature import result_assembly, selection
+    from herdcli.quadrature.embeddings import block_sketches, nystrom
+    from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
+    from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
     from herdcli.quadrature.selection_problem import SelectionProblem
 
     if sum(part.rows for part in whole.parts) != whole.rows:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.message_numbers import group_digits, shorten_decimals
-from herdcli.cli.frame import shards
+from herdcli.cli.frame.run import shards
 from herdcli.cli.kernel_herd import block_sketches, embedding_choice, indexed_rows, inputs, results
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.indexed_rows import IndexedRows
     from herdcli.cli.kernel_herd.request import Request
-    from herdcli.quadrature.kernel_functions import Kernel
-    from herdcli.quadrature.merge_tree import BlocksShard, TreeLayout, TreeNode
+    from herdcli.quadrature.kernels.kernel_functions import Kernel
+    from herdcli.quadrature.rules.merge_tree import BlocksShard, TreeLayout, TreeNode
     from herdcli.quadrature.selection_problem import SelectionSettings
     from herdcli.schema import Array
     from herdcli.shards import Shard
@@ -31,7 +31,7 @@ def uses_block_tree(request: Request) -> bool:
 
 def select_in_blocks(session: Session, request: Request) -> None:
     """Choose atoms of this run's blocks, and save `samples` or a shard of them."""
-    from herdcli.quadrature.merge_tree import BlocksShard
+    from herdcli.quadrature.rules.merge_tree import BlocksShard
 
     request.refuse()
     request.warn_of_ignored(session)
@@ -61,9 +61,9 @@ def select_in_blocks(session: Session, request: Request) -> None:
 
 def _empty_shard(session: Session, request: Request, rows: IndexedRows, layout: TreeLayout) -> None:
     """A shard without blocks, which nothing is told from."""
-    from herdcli.quadrature.block_sketches import SketchShard
-    from herdcli.quadrature.kernel_parsing import parse_kernel
-    from herdcli.quadrature.merge_tree import BlocksShard
+    from herdcli.quadrature.embeddings.block_sketches import SketchShard
+    from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
+    from herdcli.quadrature.rules.merge_tree import BlocksShard
 
     shards.unit_numbers(session, layout.units, "blocks of rows")
     place, count, one = session.place, rows.count, np.ones(1)
@@ -74,14 +74,14 @@ def _empty_shard(session: Session, request: Request, rows: IndexedRows, layout: 
 
 
 def _tree_layout(request: Request, rows: int) -> TreeLayout:
-    from herdcli.quadrature.merge_tree import TreeLayout
+    from herdcli.quadrature.rules.merge_tree import TreeLayout
 
     return TreeLayout(rows, int(request.block_rows or 0), request.atoms_per_block)
 
 
 def _build_nodes(session: Session, request: Request, rows: IndexedRows, units: range, kernel: Kernel) -> list[TreeNode]:
     """The nodes of these units."""
-    from herdcli.quadrature import merge_tree
+    from herdcli.quadrature.rules import merge_tree
 
     layout = _tree_layout(request, rows.count)
     tasks = [task for unit in units for task in layout.tasks(layout.level, unit)]
@@ -101,8 +101,9 @@ def _block_settings(session: Session, request: Request, kernel: Kernel, rows: in
 
 def finish(session: Session, whole: BlocksShard, history: History, request: Request) -> None:
     """Herd the atoms of all blocks, and save those that are chosen of them."""
-    from herdcli.quadrature import merge_tree, result_assembly, selection, selection_problem
-    from herdcli.quadrature.kernel_parsing import parse_kernel
+    from herdcli.quadrature import result_assembly, selection, selection_problem
+    from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
+    from herdcli.quadrature.rules import merge_tree
     from herdcli.quadrature.targets import RowTarget
 
     kernel, layout = parse_kernel(whole.kernel), _tree_layout(request, whole.rows)
@@ -140,7 +141,7 @@ class RowLeaves:
 
     def leaf(self, node: int) -> TreeNode | tuple[Array, Array, int]:
         """A block's rows in scaled columns; a node without atoms where they have no weight."""
-        from herdcli.quadrature.merge_tree import TreeNode
+        from herdcli.quadrature.rules.merge_tree import TreeNode
 
         first = node * self.size
         X, weights = self.rows.read(first, min(first + self.size, self.rows.count))
@@ -151,8 +152,8 @@ class RowLeaves:
 
 def _scaled_sample(session: Session, request: Request, rows: IndexedRows) -> tuple[Array, Kernel]:
     """Rows (n, d) in scaled columns, and the kernel with its length, told from all rows or from stretches evenly spread over many."""
-    from herdcli.quadrature.kernel_functions import check_definite
-    from herdcli.quadrature.kernel_parsing import choose_length_scales, parse_kernel
+    from herdcli.quadrature.kernels.kernel_functions import check_definite
+    from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales, parse_kernel
 
     kernel = parse_kernel(request.kernel)
     inputs.refuse_inexact(session, request, kernel)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame import shards
-from herdcli.cli.frame.common_options import (
+from herdcli.cli.frame.options.common_options import (
     Parsed,
     checkpoint_options,
     cleaning_options,
@@ -19,13 +18,14 @@ from herdcli.cli.frame.common_options import (
     stage,
     threads_option,
 )
-from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run import shards
 from herdcli.cli.kernel_herd.options import RULES, group_options, large_options, parse_bandwidth, parse_norm, parse_scale
 from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS, Request
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("kernel-herd", cls=Command)
@@ -130,7 +130,7 @@ def command(session: Session, request: Request) -> None:
     same whatever --count (not after --refine).  The artifact holds the MMD for each number of atoms; -o FILE.csv and
     FILE.parquet are plain tables of the atoms: row, weight, MMD, columns.
     """
-    from herdcli.cli.frame import streamed_rows
+    from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.kernel_herd import block_tree, groups, inputs, results, stream_sketches
 
     if not request.by and (stream_sketches.uses_stream(request) or not block_tree.uses_block_tree(request)):

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts.message_numbers import group_digits
-from herdcli.cli.frame import exact_mode
+from herdcli.cli.frame.run import exact_mode
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.request import Request
-    from herdcli.quadrature.approximation import EmbeddingApproximation
-    from herdcli.quadrature.kernel_functions import Kernel
+    from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
+    from herdcli.quadrature.kernels.kernel_functions import Kernel
     from herdcli.quadrature.samples import Samples
     from herdcli.quadrature.selection_problem import SelectionGroup
 
@@ -39,8 +39,8 @@ def choose_embedding_for_sizes(
     session: Session, request: Request, kernel: Kernel, sizes: list[tuple[int, int, int]]
 ) -> EmbeddingApproximation | None:
     """The same of groups with so many candidates, rows and columns."""
-    from herdcli.quadrature import approximation, random_fourier
-    from herdcli.quadrature.point_sums import depends_on_moments
+    from herdcli.quadrature.embeddings import approximation, random_fourier
+    from herdcli.quadrature.kernels.point_sums import depends_on_moments
 
     typed = request.embedding is not None
     found = approximation.parse_embedding(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
@@ -68,7 +68,7 @@ def choose_embedding_for_sizes(
 
 def _embedding_of_extended_samples(request: Request, earlier: Samples) -> EmbeddingApproximation | None:
     """That of the samples that are extended, whose embedding is in their state.  Raises BadUsage where another was asked for."""
-    from herdcli.quadrature import approximation
+    from herdcli.quadrature.embeddings import approximation
 
     have = earlier.embedding or "exact"
     if request.embedding not in (None, have):
@@ -78,7 +78,7 @@ def _embedding_of_extended_samples(request: Request, earlier: Samples) -> Embedd
 
 def note_embedding_error(session: Session, value: Samples) -> None:
     """Say what an approximate embedding may have added, of the group where that is most."""
-    from herdcli.quadrature.approximation import parse_embedding
+    from herdcli.quadrature.embeddings.approximation import parse_embedding
 
     summary, found = value.summary, parse_embedding(value.embedding or "exact")
     if found is None or summary is None or summary.embedding_error is None:

@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts.message_numbers import shorten_decimals
-from herdcli.cli.frame import shards
+from herdcli.cli.frame.run import shards
 from herdcli.cli.kernel_herd import results
 from herdcli.cli.kernel_herd.sampler_chains import left_out_message
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.inputs import SelectionInputs
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.quadrature.result_assembly import SamplesShard

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import row_ranges
 from herdcli.artifacts.message_numbers import group_digits
+from herdcli.artifacts.rows import row_ranges
 from herdcli.cli.kernel_herd import inputs, sampler_chains
 from herdcli.errors import DataError
 from herdcli.records import dataclass
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from herdcli.artifacts import Artifact
-    from herdcli.artifacts.row_ranges import RowRanges
-    from herdcli.cli.frame.session import Session
+    from herdcli.artifacts.rows.row_ranges import RowRanges
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.schema import Array
 

@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import exact_mode, label_column, stein_scores, streamed_rows
-from herdcli.cli.frame.column_order import align_matrix
-from herdcli.cli.frame.target_files import parse_target, read_table, rows_and_names
+from herdcli.cli.frame.rows import label_column, stein_scores, streamed_rows
+from herdcli.cli.frame.rows.column_order import align_matrix
+from herdcli.cli.frame.rows.target_files import parse_target, read_table, rows_and_names
+from herdcli.cli.frame.run import exact_mode
 from herdcli.cli.kernel_herd import embedding_choice, sampler_chains
 from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature.rule_table import TABLE
+from herdcli.quadrature.rules.rule_table import TABLE
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.request import Request
-    from herdcli.quadrature.approximation import EmbeddingApproximation
-    from herdcli.quadrature.kernel_functions import Kernel
+    from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
+    from herdcli.quadrature.kernels.kernel_functions import Kernel
+    from herdcli.quadrature.kernels.stein_kernels import SteinKernel
     from herdcli.quadrature.row_groups import WeightedRows
     from herdcli.quadrature.samples import Samples
     from herdcli.quadrature.selection_problem import SelectionGroup, SelectionProblem, SelectionSettings
-    from herdcli.quadrature.stein_kernels import SteinKernel
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
 
@@ -66,9 +67,9 @@ class _InputRows:
 def read_problem(session: Session, request: Request) -> SelectionInputs:
     """The problem that the options ask for."""
     from herdcli.quadrature import selection_problem
-    from herdcli.quadrature.joint_kernels import MARK
-    from herdcli.quadrature.kernel_parsing import parse_kernel
-    from herdcli.quadrature.stein_kernels import SteinKernel
+    from herdcli.quadrature.kernels.joint_kernels import MARK
+    from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
+    from herdcli.quadrature.kernels.stein_kernels import SteinKernel
 
     request.refuse()
     request.warn_of_ignored(session)
@@ -111,7 +112,7 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
 
 def _full_kernel_text(request: Request, data: _InputRows | None) -> str:
     """The kernel's text, that on labels behind it."""
-    from herdcli.quadrature.joint_kernels import MARK, default_label_kernel
+    from herdcli.quadrature.kernels.joint_kernels import MARK, default_label_kernel
 
     if request.label is None or data is None or MARK in request.kernel:
         return request.kernel
@@ -120,7 +121,7 @@ def _full_kernel_text(request: Request, data: _InputRows | None) -> str:
 
 def refuse_inexact(session: Session, request: Request, kernel: Kernel) -> None:
     """Raise BadUsage for what --exact is not for."""
-    from herdcli.quadrature.kernel_parsing import inexact_part
+    from herdcli.quadrature.kernels.kernel_parsing import inexact_part
 
     refused = {"trace-projected": request.trace_projected, "polish": request.polish, "target": request.target != "rows"}
     exact_mode.refuse_options(session, refused)
@@ -212,7 +213,7 @@ def _stein_groups(
 ) -> tuple[Kernel, list[SelectionGroup], list[Array | None]]:
     """A Stein kernel with its metric, and the groups of the problem, in scaled columns."""
     from herdcli.quadrature import row_groups
-    from herdcli.quadrature.kernel_parsing import choose_length_scales
+    from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales
 
     if data is None or data.scores is None:
         raise BadUsage("a Stein kernel needs rows")
@@ -224,8 +225,8 @@ def _suitable_kernel(
     kernel: Kernel, request: Request, data: _InputRows | None, target: Target, given: Array | None, scale: Array
 ) -> Kernel:
     """The kernel, its length scale chosen, once it is known to suit all points.  Rows are scaled already."""
-    from herdcli.quadrature.kernel_functions import check_definite
-    from herdcli.quadrature.kernel_parsing import choose_length_scales
+    from herdcli.quadrature.kernels.kernel_functions import check_definite
+    from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales
 
     basis = _scale_basis(data, target, given)
     basis = basis if data is not None else basis / scale
@@ -237,7 +238,8 @@ def _suitable_kernel(
 
 def selection_settings(session: Session, request: Request, norm: int, approximate: EmbeddingApproximation | None) -> SelectionSettings:
     """The rule and what goes with it."""
-    from herdcli.quadrature import selection_problem, sequential_rules
+    from herdcli.quadrature import selection_problem
+    from herdcli.quadrature.rules import sequential_rules
 
     rule = sequential_rules.RuleSettings(request.rule, request.init or "auto", _step_sizes(session, request), request.unique, request.seed)
     return selection_problem.SelectionSettings(rule, request.refine, request.precision, norm, approximate)

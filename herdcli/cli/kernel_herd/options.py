@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import click
 
-from herdcli.cli.frame.common_options import Parsed
-from herdcli.quadrature.rule_table import TABLE
+from herdcli.cli.frame.options.common_options import Parsed
+from herdcli.quadrature.rules.rule_table import TABLE
 
 F = TypeVar("F", bound=Callable[..., object])
 RULES = click.Choice(list(TABLE))
@@ -52,7 +52,7 @@ def parse_norm(text: str) -> str:
 
 def parse_embedding(text: str) -> str:
     """'exact', sample:N, nystrom:R or fourier:R.  Raises ValueError."""
-    from herdcli.quadrature.approximation import parse_embedding
+    from herdcli.quadrature.embeddings.approximation import parse_embedding
 
     parse_embedding(text)
     return text

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.request import as_file, as_recorded, input_file, output_file, unrecorded, where_changed, where_given
-from herdcli.cli.frame.target_files import recorded_scores, recorded_target
+from herdcli.cli.frame.history.request import as_file, as_recorded, input_file, output_file, unrecorded, where_changed, where_given
+from herdcli.cli.frame.rows.target_files import recorded_scores, recorded_target
 from herdcli.errors import BadUsage
-from herdcli.quadrature.rule_table import TABLE, listed, reading
+from herdcli.quadrature.rules.rule_table import TABLE, listed, reading
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 MADE = ("grid", "sobol", "sample", "cube")  # candidates that no file holds
 
@@ -84,7 +84,7 @@ class Request:
     @property
     def default_roles(self) -> frozenset[str]:
         """The roles of columns that are recognised by their usual names."""
-        from herdcli.artifacts.column_roles import ROLES
+        from herdcli.artifacts.tables.column_roles import ROLES
 
         if self.label or self.by:
             return ROLES

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame.output import outputs
 from herdcli.cli.kernel_herd import embedding_choice
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.inputs import SelectionInputs
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.evaluation.table import Row
@@ -62,8 +62,8 @@ def compare_with_random(value: Samples) -> str:
 
 def write_report(session: Session, inputs: SelectionInputs, parts: Sequence[Samples], request: Request) -> None:
     """Write --report: for each parameter what the chosen rows say of it, beside what all say, and the error of as many random ones."""
+    from herdcli.evaluation.metrics.thinning_error import compare_statistics
     from herdcli.evaluation.table import to_aligned_text, to_csv
-    from herdcli.evaluation.thinning_error import compare_statistics
     from herdcli.quadrature.targets import RowTarget
 
     if request.report is None:
@@ -110,7 +110,7 @@ def note_result(session: Session, value: Samples, count: int) -> None:
         figures = f"MMD {summary.mmd[g]:.4g} (sampling floor {summary.floor[g]:.4g}), effective size {summary.effective[g]:.1f}"
         session.console.detail(f"{name}{figures}, smallest weight {summary.smallest[g]:.3g}, condition {summary.condition[g]:.3g}")
     if summary.norm_error is not None:
-        from herdcli.evaluation.samples import mmd_standard_error
+        from herdcli.evaluation.figures.samples import mmd_standard_error
 
         figure = f"MMD {summary.mmd[0]:.4g} ± {mmd_standard_error(summary)[0]:.2g}"
         session.console.note(f"{figure}, ‖μ‖² being estimated; --norm exact takes all pairs of rows")

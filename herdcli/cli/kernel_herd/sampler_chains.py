@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import row_ranges
-from herdcli.artifacts.stan import is_stan
+from herdcli.artifacts.rows import row_ranges
+from herdcli.artifacts.text.stan import is_stan
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.schema import Array
 

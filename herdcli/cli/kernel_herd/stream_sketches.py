@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import Artifact, block_reader
+from herdcli.artifacts import Artifact
 from herdcli.artifacts.message_numbers import group_digits, shorten_decimals
-from herdcli.cli.frame import exact_mode
+from herdcli.artifacts.rows import block_reader
+from herdcli.cli.frame.run import exact_mode
 from herdcli.cli.kernel_herd import block_tree, inputs, results, sampler_chains
 from herdcli.cli.kernel_herd.embedding_choice import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS
 from herdcli.errors import BadUsage, DataError, HerdError
@@ -19,9 +20,9 @@ from herdcli.errors import BadUsage, DataError, HerdError
 if TYPE_CHECKING:
     from herdcli.artifacts.byte_sources import Source
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.request import Request
-    from herdcli.quadrature.kernel_functions import Kernel
+    from herdcli.quadrature.kernels.kernel_functions import Kernel
     from herdcli.quadrature.samples import Samples
     from herdcli.schema import Array
 
@@ -62,7 +63,7 @@ def _load_whole_stream(session: Session, request: Request, source: Source) -> No
 
 def _landmark_count(session: Session, request: Request) -> int:
     """How many landmarks there are to be.  Raises BadUsage for what cannot be done with rows that are seen once."""
-    from herdcli.quadrature.approximation import parse_embedding
+    from herdcli.quadrature.embeddings.approximation import parse_embedding
 
     request.refuse()
     request.warn_of_ignored(session)
@@ -79,8 +80,9 @@ def _landmark_count(session: Session, request: Request) -> int:
 
 def _select_atoms(session: Session, request: Request, source: Source, data: Iterator[Dataset]) -> Samples:
     """The atoms of all rows."""
-    from herdcli.quadrature import result_assembly, selection, stream_sketch
-    from herdcli.quadrature.approximation import EmbeddingApproximation
+    from herdcli.quadrature import result_assembly, selection
+    from herdcli.quadrature.embeddings import stream_sketch
+    from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
     from herdcli.quadrature.selection_problem import SelectionProblem
 
     size, rows = _landmark_count(session, request), StreamBlocks(data, request)
@@ -114,8 +116,8 @@ def _select_atoms(session: Session, request: Request, source: Source, data: Iter
 def _scale_and_kernel(session: Session, request: Request, X: Array) -> tuple[Array, Kernel]:
     """Scales and the kernel with its length, told from the first rows (n, d)."""
     from herdcli.quadrature.input_preparation import column_scales
-    from herdcli.quadrature.kernel_functions import check_definite
-    from herdcli.quadrature.kernel_parsing import choose_length_scales, parse_kernel
+    from herdcli.quadrature.kernels.kernel_functions import check_definite
+    from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales, parse_kernel
 
     scale, _ = column_scales(X, request.scale)
     kernel = choose_length_scales(parse_kernel(request.kernel), X / scale, request.bandwidth, request.seed)

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.common_options import (
+from herdcli.cli.frame.options.common_options import (
     NETWORK_FORMATS,
     output_options,
     stage,
 )
-from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.network.request import DESCRIPTION_FORMATS, Request
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("network", cls=Command)
@@ -41,8 +41,8 @@ def command(session: Session, request: Request) -> None:
     .xml), Hugin (.net) and GeNIe (.xdsl, .dsl).  Names that a format cannot hold go into NAME.names.json beside it, which is read with
     it again.
     """
-    from herdcli.cli.frame import network_files
-    from herdcli.cli.frame.network_files import load_network
+    from herdcli.cli.frame.rows import network_files
+    from herdcli.cli.frame.rows.network_files import load_network
     from herdcli.cli.network import describe
     from herdcli.cli.network.inputs import read_or_generate_network
 

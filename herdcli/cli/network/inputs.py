@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.network_files import load_network
+from herdcli.cli.frame.rows.network_files import load_network
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.network.request import Request
     from herdcli.markov.model.network import Network
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame.network_files import state_encoding
+from herdcli.cli.frame.rows.network_files import state_encoding
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.artifacts.recoding import Recoding
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.small.sample import Request
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
@@ -44,7 +44,7 @@ def sample_network(session: Session, fitted: Artifact, request: Request) -> tupl
 
 def _require_names(session: Session, known: Recoding) -> None:
     """What is said where a format has no place for names of states; refused where a number would be read as the name of another state."""
-    from herdcli.artifacts import format_detection
+    from herdcli.artifacts.formats import format_detection
 
     form = format_detection.output_format_from_suffix(session.output) or "hdf5"
     if not known.levels or form in ("hdf5", "parquet", "csv"):
@@ -60,7 +60,7 @@ def _require_names(session: Session, known: Recoding) -> None:
 def _sample_rows(session: Session, network: Network, request: Request, known: dict[int, int], number: int) -> Array:
     """(count, N) rows with these variables held."""
     from herdcli.markov.model.network import condition_network
-    from herdcli.markov.query.network_samples import NetworkSampling
+    from herdcli.markov.query.chains.network_samples import NetworkSampling
 
     asked = {"burn_in": request.burn_in, "thin": request.thin, "chains": request.chains or 0, "seed": request.seed + number}
     method = NetworkSampling(condition_network(network, known), request.count, **asked)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import shared_options
-from herdcli.cli.frame.declaration import (
+from herdcli.cli.frame.history.request import input_file, where_changed
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
     Condition,
@@ -16,7 +17,6 @@ from herdcli.cli.frame.declaration import (
     text,
     whole,
 )
-from herdcli.cli.frame.request import input_file, where_changed
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from herdcli.kinds import kinds_with
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 def load_sampled_model(session: Session, path: str) -> Artifact:
     """What can be sampled: an artifact, or a network as text."""
-    from herdcli.cli.frame.network_files import load_model
+    from herdcli.cli.frame.rows.network_files import load_model
 
     return load_model(session, path, "model", kinds_with("sample"))

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from herdcli.artifacts.parsed_text_cache import CacheWriter, ParsedCache, ParsedPiece, write_cache
+from herdcli.artifacts.text.parsed_text_cache import CacheWriter, ParsedCache, ParsedPiece, write_cache
 from herdcli.online.example_blocks import ExampleBlock
-from herdcli.online.text_parser import BlockReader, Text, whole_lines
+from herdcli.online.text.text_parser import BlockReader, Text, whole_lines
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.console import Console
+    from herdcli.cli.frame.run.console import Console
 
 STATE = ("skipped", "lines", "groups")  # what a reader knows besides its rows
 

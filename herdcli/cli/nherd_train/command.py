@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame import shards
-from herdcli.cli.frame.common_options import (
+from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
     input_argument,
@@ -16,12 +15,13 @@ from herdcli.cli.frame.common_options import (
     stage,
     weights_option,
 )
-from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run import shards
 from herdcli.cli.nherd_train.options import learner_options
 from herdcli.cli.nherd_train.request import Request
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("nherd-train", cls=Command)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from herdcli.online.drift_detection import SURE, DriftResult, compare_half_lives
-from herdcli.online.hyperparameter_race import EXAMPLES, ReplaySource, best_of_first_order
+from herdcli.online.learners.drift_detection import SURE, DriftResult, compare_half_lives
+from herdcli.online.learners.hyperparameter_race import EXAMPLES, ReplaySource, best_of_first_order
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.nherd_train.request import Request
-    from herdcli.online.early_stopping import PassChoice
     from herdcli.online.learner import OnlineLearner
+    from herdcli.online.learners.early_stopping import PassChoice
 
 L = TypeVar("L", bound="OnlineLearner")
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts.lazy_matrix import LazyMatrix
-from herdcli.online import early_stopping
+from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
 from herdcli.online.block_sources import MemorySource
+from herdcli.online.learners import early_stopping
 from herdcli.splits import VALID
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.labelled_examples import ClassificationRows
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.rows.labelled_examples import ClassificationRows
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.nherd_train.request import Request
-    from herdcli.online.early_stopping import PassChoice
     from herdcli.online.learner import OnlineLearner
+    from herdcli.online.learners.early_stopping import PassChoice
 
 
 def fits_in_memory(source: MemorySource) -> bool:

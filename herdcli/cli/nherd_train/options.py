@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.common_options import Parsed
-from herdcli.online.algorithm_table import TABLE
+from herdcli.cli.frame.options.common_options import Parsed
+from herdcli.online.learners.algorithm_table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from herdcli.cli.frame.common_options import Decorator
+    from herdcli.cli.frame.options.common_options import Decorator
 
 POSITIVE = click.FloatRange(0, min_open=True)
 
@@ -55,7 +55,7 @@ class _Number(Parsed):
 
 def _parse_pairs(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> str:
     """Pairs of namespaces, in the form that a request has them."""
-    from herdcli.online.quadratic_features import parse_pairs
+    from herdcli.online.text.quadratic_features import parse_pairs
 
     try:
         return ",".join(parse_pairs(",".join(texts))) if texts else ""

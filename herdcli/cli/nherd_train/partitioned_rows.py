@@ -10,25 +10,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import block_placement, labelled_examples, outputs, shards
-from herdcli.cli.frame.labelled_examples import ClassificationRows
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows import labelled_examples
+from herdcli.cli.frame.rows.labelled_examples import ClassificationRows
+from herdcli.cli.frame.run import block_placement, shards
 from herdcli.cli.nherd_train import runs
 from herdcli.cli.nherd_train.row_order import shuffle_if_sorted
 from herdcli.errors import BadUsage, DataError
-from herdcli.online import learning_rounds, partitioned_learning
-from herdcli.online.coverage import Coverage
-from herdcli.online.hyperparameter_race import EXAMPLES, ReplaySource, race_messages, run_race
 from herdcli.online.learner import OnlineLearner
-from herdcli.online.score_calibration import calibrate_model
+from herdcli.online.learners import learning_rounds, partitioned_learning
+from herdcli.online.learners.hyperparameter_race import EXAMPLES, ReplaySource, race_messages, run_race
+from herdcli.online.predictions.coverage import Coverage
+from herdcli.online.predictions.score_calibration import calibrate_model
 from herdcli.splits import VALID
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.labelled_examples import ExampleInput
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.rows.labelled_examples import ExampleInput
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.nherd_train.request import Request
+    from herdcli.online.learners.partitioned_learning import ClassifierShard, EvaluationRows
     from herdcli.online.model import Classifier, Race, Settings
-    from herdcli.online.partitioned_learning import ClassifierShard, EvaluationRows
     from herdcli.schema import Array
 
 

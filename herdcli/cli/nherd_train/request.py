@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.request import as_file, input_file, output_file, topic_settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame.history.request import as_file, input_file, output_file, topic_settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage, DataError
-from herdcli.online.algorithm_table import TABLE, reading
+from herdcli.online.learners.algorithm_table import TABLE, reading
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.online.model import Classifier, Settings
 
 TAKEN_FROM_MODEL = (
@@ -26,7 +26,7 @@ VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says
 
 def _are_pairs(value: object) -> bool:
     """Whether a history's pairs of namespaces are written as this command writes them."""
-    from herdcli.online.quadratic_features import parse_pairs
+    from herdcli.online.text.quadratic_features import parse_pairs
 
     try:
         return isinstance(value, str) and value == (",".join(parse_pairs(value)) if value else "")

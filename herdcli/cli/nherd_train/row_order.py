@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts import memory_budget
-from herdcli.artifacts.lazy_matrix import LazyMatrix, spooled
+from herdcli.artifacts.rows.lazy_matrix import LazyMatrix, spooled
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.labelled_examples import ClassificationRows
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.rows.labelled_examples import ClassificationRows
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.nherd_train.request import Request
     from herdcli.online.model import Settings
 

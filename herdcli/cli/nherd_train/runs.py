@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 import numpy as np
 
-from herdcli.artifacts.lazy_matrix import LazyMatrix
-from herdcli.cli.frame import labelled_examples, outputs, responses
-from herdcli.cli.frame.column_order import align_dataset
-from herdcli.cli.frame.console import Console, write_stdout
-from herdcli.cli.frame.dry_run import TRIAL_SECONDS
-from herdcli.cli.frame.labelled_examples import ClassificationRows, ExampleInput
+from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows import labelled_examples, responses
+from herdcli.cli.frame.rows.column_order import align_dataset
+from herdcli.cli.frame.rows.labelled_examples import ClassificationRows, ExampleInput
+from herdcli.cli.frame.run.console import Console, write_stdout
+from herdcli.cli.frame.run.dry_run import TRIAL_SECONDS
 from herdcli.cli.nherd_train import half_life_choice, in_memory
 from herdcli.cli.nherd_train.block_cache import CachingReader
 from herdcli.cli.nherd_train.row_order import shuffle_if_sorted
@@ -23,28 +24,29 @@ from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
 from herdcli.numerics import class_baselines
 from herdcli.numerics.block_units import thin_rows
 from herdcli.numerics.class_baselines import ClassBaselines
-from herdcli.online import hyperparameter_race, prediction
 from herdcli.online.block_sources import AFRESH, MemorySource, TextSource, gather_blocks
 from herdcli.online.class_labels import LabelEncoder, NumericTargets, look_like_quantities
-from herdcli.online.class_names import ClassNameEncoder
 from herdcli.online.example_blocks import DENSE_ROWS, ExampleBlock, block_from_rows
 from herdcli.online.heldout_examples import best_pass
 from herdcli.online.learner import OnlineLearner
 from herdcli.online.learner_state import BlockSource, LabelledBatch, LearnerState
 from herdcli.online.learner_state import HoldoutRule as Held
+from herdcli.online.learners import hyperparameter_race
 from herdcli.online.model import Classifier, Race, Settings
-from herdcli.online.multilabel_text import LabelSetEncoder, LabelSetReader
 from herdcli.online.numbers import Predictor
-from herdcli.online.quadratic_features import NAMESPACES, missing_namespaces_message
-from herdcli.online.score_calibration import add_heldout_scores, calibrate_model
+from herdcli.online.predictions import prediction
+from herdcli.online.predictions.score_calibration import add_heldout_scores, calibrate_model
 from herdcli.online.tags import Tagger
-from herdcli.online.text_parser import BlockReader
+from herdcli.online.text.class_names import ClassNameEncoder
+from herdcli.online.text.multilabel_text import LabelSetEncoder, LabelSetReader
+from herdcli.online.text.quadratic_features import NAMESPACES, missing_namespaces_message
+from herdcli.online.text.text_parser import BlockReader
 from herdcli.records import dataclass
 from herdcli.splits import TEST, TRAIN, VALID
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.nherd_train.request import Request
     from herdcli.schema import Array
 
@@ -60,7 +62,7 @@ TRIAL_ROWS = 100  # of a step of --dry-run, which tries some steps and not all r
 def verify_updates(seed: int) -> None:
     """Print how far the closed forms are from numerical minimisers; NegativeResult if too far."""
     from herdcli.evaluation.table import to_aligned_text
-    from herdcli.online import update_verification as check
+    from herdcli.online.learners import update_verification as check
 
     rows = check.verification_rows(20, 5, seed)
     write_stdout(to_aligned_text(rows))

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import document_rows, outputs
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows import document_rows
 from herdcli.cli.nherd_train import runs
 from herdcli.errors import BadUsage
-from herdcli.online import early_stopping
-from herdcli.online.documents import Documents
-from herdcli.online.score_calibration import calibrate_model
+from herdcli.online.learners import early_stopping
+from herdcli.online.predictions.score_calibration import calibrate_model
+from herdcli.online.text.documents import Documents
 from herdcli.splits import VALID
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.labelled_examples import ExampleInput
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.rows.labelled_examples import ExampleInput
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.nherd_train.request import Request
     from herdcli.online.model import Classifier, Settings
 

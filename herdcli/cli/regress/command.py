@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.common_options import (
+from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
     input_argument,
@@ -14,12 +14,12 @@ from herdcli.cli.frame.common_options import (
     stage,
     threads_option,
 )
-from herdcli.cli.frame.help_pages import Command
-from herdcli.cli.frame.shards import shard_option
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run.shards import shard_option
 from herdcli.cli.regress.request import Request
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("regress", cls=Command)
@@ -39,7 +39,7 @@ def command(session: Session, request: Request) -> None:
     falls; herd warns of separable classes and repeated columns.  Columns of text lose their first level to the intercept
     unless there is a penalty.
     """
-    from herdcli.cli.frame import streamed_rows
+    from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.regress import error_covariance, inputs, one_pass, runs
 
     one_pass.refuse_shards(session, request)

@@ -11,7 +11,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.regress.inputs import RegressionInputs
     from herdcli.cli.regress.request import Request
     from herdcli.regression.covariance import LeastSquaresColumns, WhitenedRows

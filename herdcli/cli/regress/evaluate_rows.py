@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import column_alignment, lazy_matrix
-from herdcli.cli.frame import streamed_rows
-from herdcli.cli.frame.column_order import align_matrix, match_columns
+from herdcli.artifacts.rows import lazy_matrix
+from herdcli.artifacts.tables import column_alignment
+from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.rows.column_order import align_matrix, match_columns
 from herdcli.cli.regress import inputs
 from herdcli.cli.regress.error_covariance import error_variances
 from herdcli.errors import DataError
@@ -22,10 +23,10 @@ from herdcli.splits import TEST, VALID
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.artifacts.column_alignment import ColumnOrder
-    from herdcli.artifacts.row_ranges import RowRanges
+    from herdcli.artifacts.rows.row_ranges import RowRanges
+    from herdcli.artifacts.tables.column_alignment import ColumnOrder
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.schema import Array
 
 
@@ -43,7 +44,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
         left = streamed_rows.leave_rows_in_file(session, request.data, keep=known.wanted, response=known.response)
         rows = None if left is None else _rows_in_files(session, model, known, left)
         if rows is not None:
-            from herdcli.evaluation.regression import EvaluatedRegression, evaluate_with_rows
+            from herdcli.evaluation.figures.regression import EvaluatedRegression, evaluate_with_rows
 
             made = evaluate_with_rows(model, rows, session.map) if rows.weighted else EvaluatedRegression(model, rows, float(rows.rows))
             return replace(artifact, value=made)

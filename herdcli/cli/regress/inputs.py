@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import dataset_preparation, provenance
 from herdcli.artifacts.dataset import take_rows
-from herdcli.artifacts.lazy_matrix import LazyMatrix
 from herdcli.artifacts.recoding import drop_base_columns
-from herdcli.cli.frame import streamed_rows
+from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
+from herdcli.artifacts.sealed import provenance
+from herdcli.artifacts.tables import dataset_preparation
+from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.time_steps import arrange_in_time
 from herdcli.cli.regress.time_steps import split_time_columns as grouped
@@ -26,7 +27,7 @@ from herdcli.splits import TEST
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.regress.request import Request
     from herdcli.regression.covariance import TimeSteps
     from herdcli.regression.model import GeneralisedLinear

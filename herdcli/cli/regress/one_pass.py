@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import dataset_preparation
 from herdcli.artifacts.dataset import Dataset
-from herdcli.cli.frame import shards, streamed_rows
-from herdcli.cli.frame.common_options import ITERATED, WORKERS
+from herdcli.artifacts.tables import dataset_preparation
+from herdcli.cli.frame.options.common_options import ITERATED, WORKERS
+from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.run import shards
 from herdcli.cli.regress import inputs, runs
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.numerics.block_statistics import BLOCK, MemoryBlocks
@@ -22,9 +23,9 @@ from herdcli.regression.block_sums import RegressionBlock, evaluation_mask
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.artifacts.row_ranges import RowRanges
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.artifacts.rows.row_ranges import RowRanges
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.regress.request import Request
     from herdcli.regression.block_sums import RegressionShard
     from herdcli.schema import Array

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import column_roles, dataset_preparation
 from herdcli.artifacts.dataset import Dataset
-from herdcli.cli.frame.column_order import align_dataset, align_matrix
+from herdcli.artifacts.tables import column_roles, dataset_preparation
+from herdcli.cli.frame.rows.column_order import align_dataset, align_matrix
 from herdcli.cli.regress import inputs
 from herdcli.cli.regress.error_covariance import error_variances
 from herdcli.errors import BadUsage, DataError
@@ -19,7 +19,7 @@ from herdcli.splits import TEST
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.regression.model import GeneralisedLinear
     from herdcli.schema import Array
 

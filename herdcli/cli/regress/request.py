@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame import shared_options
-from herdcli.cli.frame.declaration import INPUT, LEARNING, Condition, Excludes, OneOf, When, choice, flag, number, option, text, whole
-from herdcli.cli.frame.request import input_file, where_changed, where_given
+from herdcli.cli.frame.history.request import input_file, where_changed, where_given
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import (
+    INPUT,
+    LEARNING,
+    Condition,
+    Excludes,
+    OneOf,
+    When,
+    choice,
+    flag,
+    number,
+    option,
+    text,
+    whole,
+)
 from herdcli.records import dataclass
 from herdcli.regression.family_table import TABLE
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import block_placement, outputs
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.run import block_placement
 from herdcli.cli.regress.error_covariance import parse_error_covariance, whiten_errors
 from herdcli.cli.regress.inputs import MOST_CLASSES
 from herdcli.cli.regress.training_rows import predictors, rows_of, training_rows
@@ -15,8 +16,8 @@ from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.regression import count_detection
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.regress.inputs import RegressionInputs
     from herdcli.cli.regress.request import Request
     from herdcli.numerics.class_baselines import ClassBaselines

@@ -11,16 +11,16 @@ from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.regress.request import Request
-    from herdcli.em.sequences import Sequences
+    from herdcli.em.sequence.sequences import Sequences
     from herdcli.regression.covariance import TimeSteps
 
 
 def split_time_columns(data: Dataset, column: str | None) -> tuple[Dataset, Sequences, TimeSteps, bool]:
     """The data set without the column of sequences, these, the steps of all rows, and whether there was such a column."""
-    from herdcli.cli.frame.sequences import COLUMN, pop_column
-    from herdcli.em import sequences
+    from herdcli.cli.frame.rows.sequences import COLUMN, pop_column
+    from herdcli.em.sequence import sequences
     from herdcli.regression.covariance import TimeSteps
 
     name = column or COLUMN
@@ -37,8 +37,8 @@ def split_time_columns(data: Dataset, column: str | None) -> tuple[Dataset, Sequ
 
 def arrange_in_time(session: Session, data: Dataset, request: Request) -> tuple[Dataset, TimeSteps]:
     """The data set without the column of sequences, its splits by whole sequences or, of few, in time; and the steps of all rows."""
-    from herdcli.cli.frame.sequences import COLUMN, report_sequences
-    from herdcli.em import sequences
+    from herdcli.cli.frame.rows.sequences import COLUMN, report_sequences
+    from herdcli.em.sequence import sequences
 
     data, series, steps, grouped = split_time_columns(data, request.sequence)
     parts = sequences.split_sequences(series, data.split, sequences.parse_parts(request.split), request.seed)

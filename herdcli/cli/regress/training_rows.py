@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts.lazy_matrix import LazyMatrix
-from herdcli.cli.frame import streamed_rows
+from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
+from herdcli.cli.frame.rows import streamed_rows
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BLOCK, RowBlock, RowTable
 from herdcli.records import dataclass

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.common_options import stage, threads_option
-from herdcli.cli.frame.declaration import Condition, Excludes, flag, number, option, repeated, text
-from herdcli.cli.frame.help_pages import Command
-from herdcli.cli.frame.request import input_file, unrecorded
-from herdcli.cli.frame.shared_options import SIZE
+from herdcli.cli.frame.history.request import input_file, unrecorded
+from herdcli.cli.frame.options.common_options import stage, threads_option
+from herdcli.cli.frame.options.declaration import Condition, Excludes, flag, number, option, repeated, text
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.options.shared_options import SIZE
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 RERUN = Condition("rerun", why="without --rerun")
@@ -61,7 +61,7 @@ class Request:
 
     def refuse(self) -> None:
         """Raise BadUsage for --rerun of what can be read only once."""
-        from herdcli.artifacts.row_ranges import read_once
+        from herdcli.artifacts.rows.row_ranges import read_once
 
         for name, paths in (("FILE", self.sources), ("--input", self.inputs)):
             if self.rerun and "-" in paths:
@@ -90,7 +90,7 @@ def command(session: Session, request: Request) -> int:
     A history is what somebody wrote into the file.  --rerun takes from it only options that the command line would take, reads only
     files of the digests in it, writes only into a scratch folder, and keeps to --max-time, --max-memory and --max-disk.
     """
-    from herdcli.artifacts import sealing
+    from herdcli.artifacts.sealed import sealing
 
     request.refuse()
     worst = 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from herdcli.cli.frame.console import write_stdout
-from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run.console import write_stdout
 
 
 @click.command("completion", cls=Command)

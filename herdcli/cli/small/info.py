@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from herdcli.cli.frame.common_options import stage
-from herdcli.cli.frame.console import printable_name, write_stdout
-from herdcli.cli.frame.declaration import OUTPUT, choice, option, whole
-from herdcli.cli.frame.help_pages import Command
-from herdcli.cli.frame.request import input_file, unrecorded
+from herdcli.cli.frame.history.request import input_file, unrecorded
+from herdcli.cli.frame.options.common_options import stage
+from herdcli.cli.frame.options.declaration import OUTPUT, choice, option, whole
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run.console import printable_name, write_stdout
 from herdcli.errors import HerdError, escape_text
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
-    from herdcli.evaluation.feature_importance import FeatureWeight
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.evaluation.metrics.feature_importance import FeatureWeight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def _describe(session: Session, path: str, top: int | None) -> dict[str, Any]:
 
 
 def _most_important_weights(artifact: Artifact, count: int) -> list[FeatureWeight]:
-    from herdcli.evaluation.feature_importance import most_important_weights
+    from herdcli.evaluation.metrics.feature_importance import most_important_weights
 
     try:
         return most_important_weights(artifact.kind, artifact.value, count)

@@ -1,4 +1,4 @@
-"""herd merge: one classifier of several, by the mathematics of herdcli.online.model_merging, or the whole of all shards."""
+"""herd merge: one classifier of several, by the mathematics of herdcli.online.learners.model_merging, or the whole of all shards."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame import shards
-from herdcli.cli.frame.common_options import output_options, stage
-from herdcli.cli.frame.declaration import INPUT, choice, option, text
-from herdcli.cli.frame.help_pages import Command
-from herdcli.cli.frame.request import as_file, input_file
+from herdcli.cli.frame.history.request import as_file, input_file
+from herdcli.cli.frame.options.common_options import output_options, stage
+from herdcli.cli.frame.options.declaration import INPUT, choice, option, text
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run import shards
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 ONLINE = ("classifier", "predictor", "tagger")
@@ -89,10 +89,11 @@ def _load_part(session: Session, path: str, role: str) -> Artifact:
 def _merge_classifiers(session: Session, found: list[Artifact], request: Request) -> None:
     from dataclasses import replace
 
-    from herdcli.cli.frame import outputs
-    from herdcli.cli.frame.classifier_scores import rescore_classifier
-    from herdcli.online import mixed_merging, model_merging
-    from herdcli.online.score_calibration import calibrate_on_all
+    from herdcli.cli.frame.output import outputs
+    from herdcli.cli.frame.rows.classifier_scores import rescore_classifier
+    from herdcli.online import mixed_merging
+    from herdcli.online.learners import model_merging
+    from herdcli.online.predictions.score_calibration import calibrate_on_all
 
     if len(found) < 2:
         raise BadUsage("merging takes two models or more")

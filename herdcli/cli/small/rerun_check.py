@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts import memory_budget
-from herdcli.cli.frame import rerun as history
-from herdcli.cli.frame.console import write_stdout
-from herdcli.cli.frame.sandboxed_rerun import RerunLimits
+from herdcli.cli.frame.history import rerun as history
+from herdcli.cli.frame.history.sandboxed_rerun import RerunLimits
+from herdcli.cli.frame.run.console import write_stdout
 from herdcli.errors import HerdError, escape_text
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 def check_reruns(session: Session, paths: Sequence[str], inputs: Sequence[str], *, seconds: float, disk: int) -> int:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame import shared_options
-from herdcli.cli.frame.common_options import checkpoint_options, output_options, stage, threads_option
-from herdcli.cli.frame.declaration import Condition, flag, option, text, whole
-from herdcli.cli.frame.help_pages import Command
-from herdcli.cli.frame.request import input_file, topic_settings, where_given
+from herdcli.cli.frame.history.request import input_file, topic_settings, where_given
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.common_options import checkpoint_options, output_options, stage, threads_option
+from herdcli.cli.frame.options.declaration import Condition, flag, option, text, whole
+from herdcli.cli.frame.options.help_pages import Command
 from herdcli.kinds import KINDS
 from herdcli.parts import import_named
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.rbm.model import RBM
     from herdcli.schema import Array
 
@@ -79,7 +79,7 @@ def command(session: Session, request: Request) -> None:
     component, and sequences of an hmm their states.  With --given each of its rows is drawn --count times [default: once], with its
     known entries kept fixed.
     """
-    from herdcli.cli.frame import outputs
+    from herdcli.cli.frame.output import outputs
     from herdcli.cli.network.sample_models import load_sampled_model
 
     outputs.check_artifact(session, "dataset")
@@ -99,9 +99,9 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
     from herdcli.cli.small.sampled_rows import sample_models, sampled_dataset
     from herdcli.cli.small.state_names import decode_softmax_columns
     from herdcli.errors import BadUsage
-    from herdcli.rbm.gibbs_samples import SamplingProblem
     from herdcli.rbm.layers import model_layers
     from herdcli.rbm.normalizability import require_proper
+    from herdcli.rbm.sampling.gibbs_samples import SamplingProblem
     from herdcli.rbm.units import unit_family
 
     *below, top = model_layers(fitted.value)
@@ -126,7 +126,7 @@ def _given_rows(session: Session, model: RBM, request: Request, *, alone: bool) 
     """The rows of --given in unit values, NaN where an entry is to be drawn, each as often as it is drawn."""
     import numpy as np
 
-    from herdcli.cli.frame.dataset_rows import rows_with_missing
+    from herdcli.cli.frame.rows.dataset_rows import rows_with_missing
     from herdcli.errors import BadUsage
 
     if model.labels is not None:

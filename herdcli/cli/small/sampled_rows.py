@@ -11,9 +11,9 @@ from herdcli.artifacts import Dataset
 from herdcli.rbm.units import unit_family
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
-    from herdcli.rbm.gibbs_samples import SamplingProblem
+    from herdcli.cli.frame.run.session import Session
     from herdcli.rbm.model import RBM
+    from herdcli.rbm.sampling.gibbs_samples import SamplingProblem
     from herdcli.schema import Array
 
 
@@ -22,8 +22,8 @@ DISAGREE = 1.1  # R̂ of chains above which it is said
 
 def sample_models(session: Session, problem: SamplingProblem, *, chains: bool) -> tuple[list[Array], str]:
     """Rows (count, D) of each model, and how they were drawn: independently where a layer can be weighed and nobody asks for chains."""
-    from herdcli.rbm.gibbs_samples import BlockGibbsSampling
-    from herdcli.rbm.independent_sampling import IndependentSampling, enumeration_parts
+    from herdcli.rbm.sampling.gibbs_samples import BlockGibbsSampling
+    from herdcli.rbm.sampling.independent_sampling import IndependentSampling, enumeration_parts
 
     what = f"{len(problem.models)} × {problem.count} rows of {len(problem.models[0].b)} units"
     parts = enumeration_parts(problem)

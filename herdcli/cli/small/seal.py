@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.common_options import stage
-from herdcli.cli.frame.help_pages import Command
-from herdcli.cli.frame.request import input_file
+from herdcli.cli.frame.history.request import input_file
+from herdcli.cli.frame.options.common_options import stage
+from herdcli.cli.frame.options.help_pages import Command
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ def command(session: Session, request: Request) -> None:
     Only the header line changes.  An HDF5 file without a herd header is a data set that needs no
     seal; `herd convert data.h5 -o sealed.h5` turns it into an artifact.
     """
-    from herdcli.artifacts import sealing
+    from herdcli.artifacts.sealed import sealing
 
     for path in request.sources:
         sealing.write_new_seal(path)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.algorithm import RunProgress
-from herdcli.cli.frame.common_options import stage
-from herdcli.cli.frame.console import write_stdout
-from herdcli.cli.frame.declaration import OUTPUT, choice, option, repeated, text
-from herdcli.cli.frame.help_pages import Command
-from herdcli.cli.frame.request import unrecorded
+from herdcli.cli.frame.history.request import unrecorded
+from herdcli.cli.frame.options.common_options import stage
+from herdcli.cli.frame.options.declaration import OUTPUT, choice, option, repeated, text
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run.console import write_stdout
 from herdcli.errors import NegativeResult
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from herdcli.cli.frame import dry_run
+from herdcli.cli.frame.run import dry_run
 from herdcli.errors import DataError, Diverged, NegativeResult
 from herdcli.markov.algorithms.automatic import CHAINS
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.iterate import HasStep
     from herdcli.markov.algorithms.automatic import Attempt, AutomaticChoice
     from herdcli.markov.method import InferenceMethod, InferenceResult

@@ -17,7 +17,7 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.iterate import HasStep
     from herdcli.markov.algorithms.automatic import Attempt, AutomaticChoice
     from herdcli.markov.method import InferenceMethod, InferenceResult, InferenceSettings
@@ -30,7 +30,8 @@ TRIAL = 10  # steps
 
 def infer_automatically(session: Session, network: Network, asked: InferenceSettings, run: Run) -> tuple[InferenceResult, str]:
     """The result of the algorithm that is chosen, and its name.  run  runs one algorithm."""
-    from herdcli.artifacts import arrays_file, memory_budget
+    from herdcli.artifacts import memory_budget
+    from herdcli.artifacts.rows import arrays_file
     from herdcli.cli.ups_infer import auto_dry_run
     from herdcli.markov import algorithms
     from herdcli.markov.algorithms.automatic import MILLION, AutomaticChoice

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame import shards
-from herdcli.cli.frame.common_options import (
+from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     format_option,
     input_argument,
@@ -18,7 +17,8 @@ from herdcli.cli.frame.common_options import (
     stage,
     threads_option,
 )
-from herdcli.cli.frame.help_pages import Command
+from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.run import shards
 from herdcli.cli.ups_infer.options import (
     algorithm_options,
     auto_options,
@@ -31,7 +31,7 @@ from herdcli.cli.ups_infer.query_options import query_options
 from herdcli.cli.ups_infer.request import FORMATS, Request
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 
 @click.command("ups-infer", cls=Command)
@@ -67,7 +67,7 @@ def command(session: Session, request: Request) -> None:
     a table of evidence and writes a table of marginals; with --slices its rows are the slices of a template.  --query asks for
     likeliest states, joint tables, bounds on log Z or sensitivities instead of marginals.
     """
-    from herdcli.cli.frame.network_files import load_network
+    from herdcli.cli.frame.rows.network_files import load_network
     from herdcli.cli.ups_infer import evidence_rows, inputs, queries, runs, template_slices
 
     form = queries.output_format(session, request)

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import outputs, shards
-from herdcli.cli.frame.network_files import state_encoding
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows.network_files import state_encoding
+from herdcli.cli.frame.run import shards
 from herdcli.cli.ups_infer.request import AUTO
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ups_infer.request import Request
     from herdcli.markov.exact.evidence_batch import BlockAnswers, EvidenceRowsShard
     from herdcli.markov.model.network import Network

@@ -12,7 +12,7 @@ from herdcli.markov.query.query_parsing import parse_query
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ups_infer.request import Request
     from herdcli.markov.model.network import Network
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame.network_files import load_parsed_text
+from herdcli.cli.frame.rows.network_files import load_parsed_text
 from herdcli.cli.ups_infer.request import CLAMPS, REGIONS
 from herdcli.errors import BadUsage, DataError, NegativeResult
 
 MOST_NOTES = 3  # of numbers that could be names
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ups_infer.request import Request
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
@@ -85,7 +85,7 @@ def read_clamp_sets(session: Session, full: Network, clamp: str) -> list[list[in
 
 def read_regions(session: Session, full: Network, asked: str) -> list[list[int]] | None:
     """The regions in the file that --regions names, if it names one."""
-    from herdcli.markov.model import structure_selection
+    from herdcli.markov.model.graphs import structure_selection
 
     kind, _, size = asked.partition(":")
     if asked in REGIONS:

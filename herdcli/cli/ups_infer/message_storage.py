@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.markov.exact.collect_pass import PassPlan
     from herdcli.markov.exact.elimination import OrderSearch
     from herdcli.markov.exact.exact_algorithms import JunctionTree
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 def choose_storage(session: Session, method: JunctionTree, state: OrderSearch) -> tuple[int, str]:
     """Choose the fastest way that --max-memory and the disk leave: its bytes of memory, and what the user is told of it."""
-    from herdcli.artifacts import arrays_file, memory_budget
+    from herdcli.artifacts import memory_budget
     from herdcli.artifacts.message_numbers import format_size
+    from herdcli.artifacts.rows import arrays_file
 
     limit = session.max_memory or memory_budget.default_limit()
     what = method.bytes_needed(state)[1].rstrip(",")
@@ -33,8 +34,9 @@ def choose_storage(session: Session, method: JunctionTree, state: OrderSearch) -
 
 def choose_pass_storage(session: Session, work: PassPlan) -> tuple[PassPlan, int, str]:
     """One pass with best states, and messages, in a file where --max-memory asks for that: itself, its bytes of memory, and words."""
-    from herdcli.artifacts import arrays_file, memory_budget
+    from herdcli.artifacts import memory_budget
     from herdcli.artifacts.message_numbers import format_size
+    from herdcli.artifacts.rows import arrays_file
 
     limit, room = session.max_memory or memory_budget.default_limit(), arrays_file.free_disk_bytes() // 2
     what = f"elimination, 2^{math.log2(max(1, work.cells)):.1f} table cells" + (

@@ -6,7 +6,7 @@ import math
 
 import click
 
-from herdcli.cli.frame.common_options import Command, Parsed
+from herdcli.cli.frame.options.common_options import Command, Parsed
 from herdcli.cli.ups_infer.request import AUTO
 from herdcli.markov.algorithms.table import TABLE
 

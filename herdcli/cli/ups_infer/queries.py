@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import network_files, outputs
-from herdcli.cli.frame.request import topic_settings
+from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.rows import network_files
 from herdcli.cli.ups_infer import independence_queries, result_tables
 from herdcli.cli.ups_infer.request import AUTO, FORMATS
 from herdcli.errors import BadUsage, DataError, NoRoom
@@ -18,7 +19,7 @@ from herdcli.markov.query.query_parsing import parse_query
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ups_infer.request import Request
     from herdcli.markov.exact.collect_pass import PassPlan
     from herdcli.markov.model.network import Network

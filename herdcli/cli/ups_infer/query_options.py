@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from herdcli.cli.frame.common_options import Command, Parsed
+from herdcli.cli.frame.options.common_options import Command, Parsed
 from herdcli.markov.query.query_parsing import FORMS, parse_query
 
 

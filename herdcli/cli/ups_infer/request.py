@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, as_recorded, input_file, unrecorded, where_changed
+from herdcli.cli.frame.history.request import as_file, as_recorded, input_file, unrecorded, where_changed
 from herdcli.errors import BadUsage, is_unicode
 from herdcli.markov.algorithms.table import ITERATED, OPTIONS, reading
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
 
 AUTO = "auto"
 FORMATS = ("hdf5", "mar", "pr", "map", "csv", "parquet")

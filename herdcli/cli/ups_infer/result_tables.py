@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame.output import outputs
 
 if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.markov.model.beliefs import Beliefs
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array

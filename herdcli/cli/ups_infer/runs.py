@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from herdcli.cli.frame import outputs, shards
-from herdcli.cli.frame.request import topic_settings
+from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.run import shards
 from herdcli.cli.ups_infer import queries, result_tables
 from herdcli.cli.ups_infer.inputs import read_clamp_sets, read_regions
 from herdcli.cli.ups_infer.request import AUTO
@@ -16,8 +17,8 @@ from herdcli.markov.algorithms.table import EXACT, NO_LOG_Z, SAMPLED, TABLE, rea
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.outputs import History
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ups_infer.request import Request
     from herdcli.iterate import HasStep
     from herdcli.markov.bethe.starts import BeliefsShard

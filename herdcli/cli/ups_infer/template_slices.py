@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame.output import outputs
 from herdcli.cli.ups_infer import evidence_rows
 from herdcli.cli.ups_infer.request import AUTO
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ups_infer.request import Request
 
 

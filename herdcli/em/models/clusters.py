@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.em import artifacts, kmeans
-from herdcli.em.component_search import ComponentSearch
+from herdcli.em import artifacts
 from herdcli.em.driver import EM, EMFit, EMSettings
 from herdcli.em.fitting import FitOptions, FitRows, PreparedFit, RowModel
+from herdcli.em.mixture import kmeans
+from herdcli.em.mixture.component_search import ComponentSearch
 from herdcli.errors import BadUsage
 from herdcli.numerics import block_statistics
 from herdcli.numerics.block_statistics import BlockSource, Map, RemoteSource

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from herdcli.em import artifacts, factor_analysis
-from herdcli.em.component_search import ComponentSearch
+from herdcli.em import artifacts
 from herdcli.em.driver import EM, EMFit, EMSettings
+from herdcli.em.factor import factor_analysis
+from herdcli.em.factor.principal_axes import PrincipalAxes, choose_solver
 from herdcli.em.fitting import FitOptions, FitRows, PreparedFit, RowModel, add_criterion
-from herdcli.em.principal_axes import PrincipalAxes, choose_solver
+from herdcli.em.mixture.component_search import ComponentSearch
 from herdcli.em.variance_floors import column_floors
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.block_statistics import BlockSource, Map, marginal_moments

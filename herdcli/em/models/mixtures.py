@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.em import artifacts, gmm
-from herdcli.em.component_search import ComponentSearch
+from herdcli.em import artifacts
 from herdcli.em.driver import EM, EMFit, EMSettings
 from herdcli.em.fitting import FitOptions, FitRows, PreparedFit, RowModel, add_criterion, require_enough_rows
-from herdcli.em.variational_mixture import variational_gmm
+from herdcli.em.mixture import gmm
+from herdcli.em.mixture.component_search import ComponentSearch
+from herdcli.em.mixture.variational_mixture import variational_gmm
 from herdcli.numerics.block_statistics import BlockSource, Map
 
 

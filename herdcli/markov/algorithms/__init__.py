@@ -76,7 +76,7 @@ def _junction_tree_regions(network: Network, settings: InferenceSettings, most: 
     """gbp or the double loop over parts of a junction tree, that of one run of min-fill."""
     from herdcli.markov.bethe.double_loop import DoubleLoop
     from herdcli.markov.exact import elimination
-    from herdcli.markov.model import region_graphs
+    from herdcli.markov.model.graphs import region_graphs
 
     return DoubleLoop(network, settings, region_graphs.mini_bucket_regions(network, elimination.fill_order(network, settings.seed), most))
 
@@ -123,7 +123,7 @@ def _frontier_alternative(network: Network, settings: InferenceSettings, size: i
     import numpy as np
 
     from herdcli.markov.exact import frontier
-    from herdcli.markov.model import lattice_detection
+    from herdcli.markov.model.graphs import lattice_detection
 
     cells = None if size <= WIDE else lattice_detection.lattice_layout(network)
     if cells is None:

@@ -95,14 +95,14 @@ TABLE: dict[str, Entry] = {  # in the order of --help
     ),
     "gibbs": Entry(
         path="herdcli.markov.mean.gibbs.BinaryGibbs",
-        general="herdcli.markov.query.blocked_gibbs.BlockedGibbs",
+        general="herdcli.markov.query.chains.blocked_gibbs.BlockedGibbs",
         reads=CHAINS | _reads("annealing"),
         log_z=False,
         sampled=True,
         hint="raise --sweeps, or --algorithm tempered-gibbs",
     ),
     "tempered-gibbs": Entry(
-        path="herdcli.markov.query.tempered_gibbs.TemperedGibbs",
+        path="herdcli.markov.query.chains.tempered_gibbs.TemperedGibbs",
         reads=CHAINS,
         log_z=False,
         sampled=True,

@@ -21,10 +21,10 @@ import numpy as np
 from herdcli.errors import Diverged
 from herdcli.markov.bethe import starts
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
-from herdcli.markov.model import region_graphs
 from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.graphs import region_graphs
+from herdcli.markov.model.graphs.region_graphs import RegionGraph
 from herdcli.markov.model.network import Factor, Network
-from herdcli.markov.model.region_graphs import RegionGraph
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

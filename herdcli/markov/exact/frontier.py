@@ -23,7 +23,7 @@ from herdcli.algorithm import RunProgress
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise
-from herdcli.markov.model import lattice_detection
+from herdcli.markov.model.graphs import lattice_detection
 from herdcli.markov.model.network import Factor, Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.records import dataclass

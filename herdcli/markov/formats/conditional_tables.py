@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.model.dag import find_cycle
+from herdcli.markov.model.graphs.dag import find_cycle
 from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.formats.tokens import ROUNDED
-from herdcli.markov.model.dag import find_cycle
+from herdcli.markov.model.graphs.dag import find_cycle
 from herdcli.markov.model.network import Factor, Network, build_network
 from herdcli.markov.model.noisy_max import MOST_CELLS, NoisyMax, divorce_parents, expand_table
 from herdcli.schema import Array

@@ -17,7 +17,7 @@ from herdcli.errors import DataError
 from herdcli.markov.exact import cliques, elimination
 from herdcli.markov.exact.row_propagation import ImpossibleEvidence, propagate_rows
 from herdcli.markov.learning.bayesian_networks import WeightedCases, bayesian_network, case_counts, conditional_table
-from herdcli.markov.model.dag import Parents
+from herdcli.markov.model.graphs.dag import Parents
 from herdcli.markov.model.network import MOST_AXES, Network
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from herdcli.markov.model.dag import Parents, find_cycle
 from herdcli.markov.model.fit import Fit
+from herdcli.markov.model.graphs.dag import Parents, find_cycle
+from herdcli.markov.model.graphs.structure_selection import Pair, chow_liu
 from herdcli.markov.model.network import Network, build_network
-from herdcli.markov.model.structure_selection import Pair, chow_liu
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -16,7 +16,7 @@ from herdcli.algorithm import RunProgress
 from herdcli.errors import DataError
 from herdcli.markov.learning.bayesian_networks import WeightedCases
 from herdcli.markov.learning.family_scores import FamilyScore, FamilyScores
-from herdcli.markov.model.dag import Parents, find_cycle
+from herdcli.markov.model.graphs.dag import Parents, find_cycle
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

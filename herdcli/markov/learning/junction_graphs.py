@@ -6,8 +6,8 @@ from herdcli.errors import BadUsage
 from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.exact.cliques import ScalingLayout
 from herdcli.markov.learning.learners import LearningSettings
-from herdcli.markov.model import structure_selection
 from herdcli.markov.model.constraints import LearningProblem, pair_tables
+from herdcli.markov.model.graphs import structure_selection
 from herdcli.schema import Array
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from herdcli.algorithm import FixedLengthAlgorithm, RunProgress, run_algorithm
-from herdcli.markov.model.structure_selection import Pair
+from herdcli.markov.model.graphs.structure_selection import Pair
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

@@ -24,9 +24,9 @@ from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe.loopy_propagation import lost_state_warning, result_memory
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
 from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.graphs.union_find import find_root
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import PairwiseNetwork, reduce_to_pairwise
-from herdcli.markov.model.union_find import find_root
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

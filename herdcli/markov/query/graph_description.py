@@ -9,7 +9,15 @@ import numpy as np
 
 from herdcli.markov.exact import cliques
 from herdcli.markov.exact.elimination import Graph, moral_graph
-from herdcli.markov.model.dag import Parents, active_trails, children_of, markov_blanket, network_parents, reachable_from, separating_paths
+from herdcli.markov.model.graphs.dag import (
+    Parents,
+    active_trails,
+    children_of,
+    markov_blanket,
+    network_parents,
+    reachable_from,
+    separating_paths,
+)
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 

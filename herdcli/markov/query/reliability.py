@@ -178,7 +178,7 @@ def _with_chains(known: ReferenceAnswer, chains: Chains | None, too_large: bool 
 
 def _chains_of_part(network: Network, answer: InferenceResult | None, seed: int, budget: float) -> Chains | None:
     """Chains of the variables around one that is drawn, those at the edge left out; None where they cost more than this."""
-    from herdcli.markov.query import single_site_gibbs
+    from herdcli.markov.query.chains import single_site_gibbs
 
     free = np.flatnonzero(network.cardinality > 1)
     if answer is None or not len(free):
@@ -242,7 +242,7 @@ def _propagate(network: Network, order: Array, lower: float | None, cells: float
 
 def _short_chains(network: Network, seed: int, budget: float) -> Chains | None:
     """A short run of chains, if it is cheap."""
-    from herdcli.markov.query.tempered_gibbs import TemperedGibbs
+    from herdcli.markov.query.chains.tempered_gibbs import TemperedGibbs
 
     asked = InferenceSettings(algorithm="tempered-gibbs", temperatures=1, sweeps=SWEEPS, burn_in=BURN_IN, seed=seed)
     left = budget - COVER * network.count
@@ -261,7 +261,7 @@ def _short_chains(network: Network, seed: int, budget: float) -> Chains | None:
 
 def _least_of_chains(network: Network) -> float:
     """Seconds of the shortest single-site chains that tell something, with a few colours."""
-    from herdcli.markov.query import single_site_gibbs
+    from herdcli.markov.query.chains import single_site_gibbs
 
     if not single_site_gibbs.applies(network):
         return 0.0
@@ -271,7 +271,7 @@ def _least_of_chains(network: Network) -> float:
 
 def _single_site_chains(network: Network, seed: int, budget: float) -> Chains | None:
     """The same one variable at a time, for as many sweeps as are cheap."""
-    from herdcli.markov.query import single_site_gibbs
+    from herdcli.markov.query.chains import single_site_gibbs
 
     terms = single_site_gibbs.work(network)
     left = budget - PREPARED * terms

@@ -13,9 +13,9 @@ import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.model.graphs.union_find import find_root
 from herdcli.markov.model.network import Factor, Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
-from herdcli.markov.model.union_find import find_root
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

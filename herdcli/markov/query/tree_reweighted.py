@@ -17,10 +17,10 @@ import numpy as np
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
 from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.graphs.union_find import find_root
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.restricted_states import restrict_network
 from herdcli.markov.model.stacked_tables import FactorGroup, factor_groups, state_offsets
-from herdcli.markov.model.union_find import find_root
 from herdcli.markov.query.log_tables import rounding_error
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.enumeration import enumeration_limit, log2_states
+from herdcli.rbm.likelihood.enumeration import enumeration_limit, log2_states
+from herdcli.rbm.likelihood.unit_states import state_rows
 from herdcli.rbm.recurrent.model import DrivenSteps, RecurrentModel
-from herdcli.rbm.unit_states import state_rows
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array

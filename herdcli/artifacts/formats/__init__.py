@@ -1,0 +1,1 @@
+"""Binary formats of other programs, a file for each."""

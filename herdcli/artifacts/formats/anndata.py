@@ -1,0 +1,146 @@
+"""AnnData (.h5ad), as scanpy writes it: X or a layer, dense or sparse; names of genes; a column of obs as labels.
+
+Source: the on-disk format of anndata, versions 0.1 to 0.2 of its encodings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import hdf5_guard
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.sealed import codec
+from herdcli.artifacts.tables.dataset_assembly import assemble_dataset
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+OBS = "obs:"
+
+
+def is_anndata(file: Any) -> bool:
+    """Does an HDF5 file have what AnnData has?"""
+    encoding = file.attrs.get("encoding-type", b"")
+    return encoding in ("anndata", b"anndata") or ("X" in file and "obs" in file and "var" in file)
+
+
+def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+    """The data set of a guarded file."""
+    datasets = hdf5_guard.walk_datasets(file, where=name, soft=True)
+    place = f"layers/{asked.layer}" if asked.layer else "X"
+    layers = sorted(file["layers"]) if isinstance(file.get("layers"), h5py.Group) else []
+    if place not in file:
+        raise BadUsage(f"has no {'layer ' + repr(asked.layer) if asked.layer else 'X'}", where=name, hint=_describe_layers(layers))
+    obs, var = file["obs"], file["var"]
+    columns = _column_names(obs)
+    label = _label_column(asked.label, columns, name)
+    needed = {path: item for path, item in datasets.items() if path == f"/{place}" or path.startswith(f"/{place}/")}
+    for group, column in ((var, _index_column(var)), *(((obs, label),) if label else ())):
+        needed |= {path: item for path, item in datasets.items() if _read_member(path, group, column)}
+    hdf5_guard.check_readable(needed, limit=asked.limit, where=name)
+    X = _read_matrix(file[place], name)
+    roles: dict[str, Array] = {}
+    genes = _read_column(var, _index_column(var), name)
+    if genes is not None and len(set(genes.tolist())) == len(genes):
+        roles["feature_names"] = genes.astype(str)
+    if label:
+        roles["y"] = _read_labels(obs, label, name)
+    else:
+        asked.note(f"{name}: labels are not read; --label obs:COLUMN names one of {', '.join(columns[:12]) or 'none'}")
+    if layers and not asked.layer:
+        asked.note(f"{name}: read X; {_describe_layers(layers)}")
+    return assemble_dataset(X, roles, {}, where=name, note=asked.note)
+
+
+def _describe_layers(layers: list[str]) -> str:
+    return f"--layer takes {', '.join(layers[:12])}" if layers else "it has no layers"
+
+
+def _read_member(path: str, group: Any, column: str | None) -> bool:
+    whole = f"{group.name}/{column}"
+    categories = f"{group.name}/__categories/{column}"
+    return column is not None and (path in (whole, categories) or path.startswith(f"{whole}/") or path == group.name)
+
+
+def _column_names(frame: Any) -> list[str]:
+    if isinstance(frame, h5py.Dataset):
+        return list(frame.dtype.names or ())
+    index = _index_column(frame)
+    return [name for name in frame if name not in (index, "__categories")]
+
+
+def _index_column(frame: Any) -> str | None:
+    """The column that names the rows of a frame."""
+    if isinstance(frame, h5py.Dataset):
+        return (frame.dtype.names or (None,))[0]
+    found = frame.attrs.get("_index", "_index")
+    text = found.decode() if isinstance(found, bytes) else str(found)
+    return text if text in frame else None
+
+
+def _label_column(asked: str | None, columns: list[str], where: str) -> str | None:
+    if asked is None:
+        return None
+    column = asked.removeprefix(OBS)
+    if column not in columns:
+        listed = ", ".join(f"{OBS}{name}" for name in columns[:12]) or "no column"
+        raise BadUsage(f"has no column '{column}' in obs", where=where, hint=f"--label takes {listed}")
+    return column
+
+
+def _read_labels(obs: Any, label: str, where: str) -> Array:
+    found = _read_column(obs, label, where)
+    if found is None:
+        raise DataError(f"obs:{label} is neither numbers nor text nor categories", where=where, hint="--label names another column")
+    if found.dtype.kind in "UO" and (missing := [row for row, text in enumerate(found.tolist()) if not text]):
+        raise DataError(
+            f"obs:{label} has {len(missing)} missing values (first: row {missing[0]})", where=where, hint="--label names another column"
+        )
+    return found
+
+
+def _read_column(frame: Any, name: str | None, where: str) -> Array | None:
+    """A column of a frame: plain, or categories by codes; None where it is neither."""
+    if name is None or isinstance(frame, h5py.Dataset):
+        return None
+    item = frame[name]
+    if isinstance(item, h5py.Group):
+        if not {"categories", "codes"} <= set(item):
+            return None
+        return _decode_categories(codec.read_array(item["codes"]), codec.read_array(item["categories"], text=object), name, where)
+    values = codec.read_array(item, text=object)
+    if "__categories" in frame and name in frame["__categories"]:
+        return _decode_categories(values, codec.read_array(frame["__categories"][name], text=object), name, where)
+    return values
+
+
+def _decode_categories(codes: Array, categories: Array, name: str, where: str) -> Array:
+    if codes.dtype.kind not in "iu" or (codes.size and not -1 <= codes.min() <= codes.max() < len(categories)):
+        raise DataError(f"the codes of {name} point outside its categories", where=where, hint="write the file again")
+    texts = np.array([str(text) for text in categories.tolist()] + [""], dtype=object)
+    return np.asarray(texts[codes])
+
+
+def _read_matrix(item: Any, where: str) -> Any:
+    """Dense, or CSR of CSR and CSC."""
+    if isinstance(item, h5py.Dataset):
+        return codec.read_array(item)
+    encoding = item.attrs.get("encoding-type", item.attrs.get("h5sparse_format", b""))
+    form = (encoding.decode() if isinstance(encoding, bytes) else str(encoding)).removesuffix("_matrix")
+    shape = item.attrs.get("shape", item.attrs.get("h5sparse_shape"))
+    if form not in ("csr", "csc") or shape is None or not {"data", "indices", "indptr"} <= set(item):
+        raise DataError(
+            f"{item.name} is in the encoding '{form}'; dense, csr and csc are read", where=where, hint="adata.X = adata.X.tocsr()"
+        )
+    rows, columns = (int(length) for length in shape)
+    try:
+        found = codec.read_csr(item, (rows, columns) if form == "csr" else (columns, rows))
+    except ValueError as error:
+        raise DataError(f"{item.name} is damaged: {error}", where=where, hint="write the file again") from error
+    if form == "csc":
+        found = found.T.tocsr()
+    found.sum_duplicates()
+    return found

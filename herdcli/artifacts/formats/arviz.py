@@ -1,0 +1,76 @@
+"""ArviZ's netCDF (.nc): the draws of a sampler, chain × draw × shape of each variable, as rows of all chains one after the other.
+
+Columns are named as ArviZ prints them, `theta[0]`, `b[1, 2]`.  --label chain (or draw) has the chain of each row as its label; --layer
+names another group than the posterior, such as unconstrained_posterior.
+Source: the InferenceData schema of ArviZ; netCDF-4 marks coordinates as HDF5 dimension scales.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import hdf5_guard
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.sealed import codec
+from herdcli.artifacts.tables.dataset_assembly import assemble_dataset
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+AXES = ("chain", "draw")
+
+
+def is_inference_data(file: Any) -> bool:
+    """Does an HDF5 file have a group of draws?"""
+    return any(_holds_draws(file[name]) for name in file if isinstance(file.get(name), h5py.Group))
+
+
+def _holds_draws(group: Any) -> bool:
+    return all(isinstance(group.get(axis), h5py.Dataset) for axis in AXES)
+
+
+def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+    """The data set of a guarded file."""
+    datasets = hdf5_guard.walk_datasets(file, where=name, soft=True)
+    groups = sorted(group for group in file if isinstance(file.get(group), h5py.Group) and _holds_draws(file[group]))
+    chosen = asked.layer or ("posterior" if "posterior" in groups else groups[0])
+    if chosen not in groups:
+        raise BadUsage(f"has no group '{chosen}' of draws", where=name, hint=f"--layer takes {', '.join(groups[:12])}")
+    if len(groups) > 1 and asked.layer is None:
+        asked.note(f"{name}: read {chosen}; --layer takes {', '.join(groups[:12])}")
+    axes = {axis: datasets[f"/{chosen}/{axis}"] for axis in AXES}
+    shape = tuple(int(item.size) for item in axes.values())
+    found = {path.split("/")[2]: item for path, item in datasets.items() if path.startswith(f"/{chosen}/") and path.count("/") == 2}
+    variables = {title: item for title, item in found.items() if item.shape[:2] == shape and item.dtype.kind in "fiu"}
+    if not variables or 0 in shape:
+        raise DataError(f"group '{chosen}' has no variable of draws", where=name, hint="each is chain × draw × its shape")
+    hdf5_guard.check_readable({f"/{chosen}/{title}": item for title, item in (variables | axes).items()}, limit=asked.limit, where=name)
+    ignored = sorted(title for title in found if title not in variables and title not in AXES and not _is_scale(found[title]))
+    if ignored:
+        asked.note(f"{name}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
+    return _assemble_dataset(variables, axes, name, asked)
+
+
+def _is_scale(item: Any) -> bool:
+    return item.attrs.get("CLASS") in (b"DIMENSION_SCALE", "DIMENSION_SCALE")
+
+
+def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], where: str, asked: LoadOptions) -> Dataset:
+    titles: list[str] = []
+    columns = []
+    for title, item in sorted(variables.items()):
+        values = codec.read_array(item)
+        rest = values.shape[2:]
+        columns.append(values.reshape(values.shape[0] * values.shape[1], -1).astype(np.float64))
+        titles += [f"{title}[{', '.join(map(str, place))}]" for place in np.ndindex(rest)] if rest else [title]
+    parts: dict[str, Array] = {"feature_names": np.array(titles, dtype=str)}
+    if asked.label is not None:
+        if asked.label not in AXES:
+            raise BadUsage(f"--label {asked.label}: rows have no such label", where=where, hint="--label chain, or draw")
+        numbers = [codec.read_array(axes[axis]) for axis in AXES]
+        both = np.repeat(numbers[0], len(numbers[1])), np.tile(numbers[1], len(numbers[0]))
+        parts["y"] = both[AXES.index(asked.label)]
+    return assemble_dataset(np.concatenate(columns, axis=1), parts, {}, where=where, note=asked.note)

@@ -1,0 +1,137 @@
+"""Sound: a column for each channel, a row for each sample.  WAV is read and written by SciPy, other formats are read by soundfile."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from herdcli.artifacts import memory_budget
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, flatten_rows
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+RATE = 44_100  # of rows without one
+STORED = {"uint8": np.uint8, "int16": np.int16, "int32": np.int32, "float32": np.float32}  # types of samples in WAV
+DECODED = {"PCM_S8": "int16", "PCM_U8": "int16", "PCM_16": "int16", "PCM_24": "int32", "PCM_32": "int32", "DOUBLE": "float64"}
+MOST_BYTES, MOST_CHANNELS = (1 << 32) - 4096, (1 << 16) - 1  # that WAV has room for
+HINT = "write PCM: sox IN.wav -e signed -b 16 OUT.wav"
+
+
+def read(stream: BinaryIO, *, where: str, asked: LoadOptions) -> Dataset:
+    """The data set of a recording, with its sampling rate, which is told."""
+    raw = stream.read(asked.limit + 1)
+    memory_budget.require_memory(len(raw), asked.limit, where=where)
+    rate, X = _read_wav(raw, where, asked) if raw[8:12] == b"WAVE" else _read_with_soundfile(raw, where, asked)
+    rows, _ = flatten_rows(X)
+    seconds = len(rows) / rate if rate else 0.0
+    asked.note(f"{where}: {seconds:.3g} s at {rate} Hz, {rows.shape[1]} channel{'s' if rows.shape[1] > 1 else ''}")
+    return replace(assemble_dataset(rows, {}, {}, where=where, note=asked.note), sample_rate=rate or None)
+
+
+def _read_wav(raw: bytes, where: str, asked: LoadOptions) -> tuple[int, Array]:
+    """Rate and samples of WAV; of codings that SciPy does not know by soundfile where it is installed."""
+    from scipy.io import wavfile
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of chunks that are no sound
+            rate, X = wavfile.read(io.BytesIO(raw))
+            return int(rate), X
+    except Exception as error:  # scipy.io raises ValueError, struct.error and others
+        if importlib.util.find_spec("soundfile") is not None:
+            return _decode(raw, where, asked)
+        raise DataError(f"the WAV file cannot be read ({_error_reason(error)})", where=where, hint=HINT) from error
+
+
+def _read_with_soundfile(raw: bytes, where: str, asked: LoadOptions) -> tuple[int, Array]:
+    """Rate and samples of FLAC, Ogg and AIFF."""
+    if importlib.util.find_spec("soundfile") is None:
+        raise BadUsage("sound that is not WAV needs the package soundfile", where=where, hint="pip install 'herdcli[sound]'")
+    return _decode(raw, where, asked)
+
+
+def _decode(raw: bytes, where: str, asked: LoadOptions) -> tuple[int, Array]:
+    import soundfile
+
+    try:
+        with soundfile.SoundFile(io.BytesIO(raw)) as file:
+            kind = DECODED.get(file.subtype, "float32")
+            memory_budget.require_memory(len(file) * file.channels * np.dtype(kind).itemsize, asked.limit, where=where)
+            return int(file.samplerate), file.read(dtype=kind, always_2d=True)
+    except (soundfile.LibsndfileError, RuntimeError, ValueError, TypeError) as error:
+        what = "WAV file" if raw[8:12] == b"WAVE" else "sound file"
+        raise DataError(f"the {what} cannot be read ({_error_reason(error)})", where=where, hint=HINT) from error
+
+
+def _error_reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _scale_samples(X: Any) -> tuple[Array, float]:
+    """Samples as WAV keeps them, and what they were divided by.
+
+    Bytes and integers of 16 and 32 bits stay what they are, others take the smaller of the two that holds them.  Numbers with a fraction
+    become floats of 32 bits; where one is beyond ±1, which players clip, all channels are divided by the largest, so that they keep
+    their proportions.
+    """
+    if X.dtype.kind in "iub":
+        name = (
+            X.dtype.name
+            if X.dtype.name in STORED
+            else "int16"
+            if _fits_integer_type(X, np.int16)
+            else "int32"
+            if _fits_integer_type(X, np.int32)
+            else "float32"
+        )
+        if name != "float32":
+            return X.astype(STORED[name], copy=False), 1.0
+    peak = max(1.0, float(np.abs(X, dtype=np.float64).max()))
+    return np.asarray(X / peak, dtype=np.float32), peak
+
+
+def _fits_integer_type(X: Array, kind: type[np.signedinteger[Any]]) -> bool:
+    bounds = np.iinfo(kind)
+    return bool(int(X.min()) >= bounds.min and int(X.max()) <= bounds.max)
+
+
+def write_warnings(data: Any) -> Iterator[str]:
+    """What is to be said of a data set that becomes sound."""
+    if not isinstance(data, Dataset) or data.is_sparse:
+        return
+    kept = {"labels": data.y, "splits": data.split, "weights": data.weight}
+    lost = [name for name, item in kept.items() if item is not None]
+    if lost:
+        yield f"WAV has no room for {' and '.join(lost)}: they are left out"
+    if data.sample_rate is None:
+        yield f"no sampling rate is known: {group_digits(RATE)} Hz is written"
+    peak = _scale_samples(data.X)[1]
+    if peak > 1.0:
+        yield f"samples reach {peak:.4g}: all are divided by that, so that none is beyond ±1"
+
+
+def write(path: os.PathLike[str], data: Dataset) -> None:
+    """A data set as WAV.  Raises DataError for rows that WAV cannot hold."""
+    from scipy.io import wavfile
+
+    if data.is_sparse:
+        raise DataError("/X is sparse, and sound is dense")
+    samples, _ = _scale_samples(data.X)
+    if samples.nbytes > MOST_BYTES or samples.shape[1] > MOST_CHANNELS:
+        rows, columns = samples.shape
+        what = (
+            f"{group_digits(rows)} samples of {group_digits(columns)} channels do not fit into WAV, whose bounds are 4 GB and 65 535 "
+            f"channels"
+        )
+        raise DataError(what, hint="-o FILE.h5 has no such bound")
+    wavfile.write(path, data.sample_rate or RATE, samples)

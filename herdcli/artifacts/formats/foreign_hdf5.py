@@ -1,0 +1,73 @@
+"""HDF5 whose arrays have the names that other programs give them: x_train and y_train, images and labels, data …"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import hdf5_guard
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.formats import hdf5_contents, unsealed_hdf5
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.sealed import codec
+from herdcli.artifacts.tables import named_arrays
+
+KINDS = "fiubSO"
+RESERVED = frozenset({*unsealed_hdf5.LABELS, *unsealed_hdf5.NAMES, *unsealed_hdf5.DECLARED, "split", "weight"})  # that are no columns
+
+
+def has_foreign_arrays(file: Any) -> bool:
+    """Are there rows under such names, or in netCDF one matrix alone, or vectors that are columns, and none under X?"""
+    if "X" in file:
+        return False
+    if named_arrays.find_row_array(list(file)) or named_arrays.find_parts(list(file)) or _lone_variable(file):
+        return True
+    return bool(hdf5_contents.column_datasets(_root_datasets(file), RESERVED))
+
+
+def _lone_variable(file: Any) -> str | None:
+    """The one variable with dimensions of a netCDF file."""
+    return _lone_matrix(_root_datasets(file)) if hdf5_contents.is_netcdf(file) else None
+
+
+def _root_datasets(file: Any) -> dict[str, Any]:
+    """The datasets of a file that lie in no group, by name."""
+    found = {name: file[name] for name in file if file.get(name, getclass=True) is h5py.Dataset}
+    return {name: item for name, item in found.items() if not hdf5_contents.is_dimension(item)}
+
+
+def _lone_matrix(datasets: dict[str, Any]) -> str | None:
+    found = list(hdf5_contents.candidate_matrices(datasets))
+    return found[0] if len(found) == 1 else None
+
+
+def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+    """The data set of a file whose arrays have the names that other programs give them: x_train, images, data …"""
+    top = {path[1:]: item for path, item in hdf5_guard.walk_datasets(file, where=name, soft=True).items() if path.count("/") == 1}
+    readable = {column: item for column, item in top.items() if item.dtype.kind in KINDS and not hdf5_contents.is_dimension(item)}
+    rows = asked.rows
+    if (
+        rows is None
+        and not named_arrays.find_row_array(readable)
+        and not named_arrays.find_parts(readable)
+        and (rows := _lone_variable(file))
+    ):
+        asked.note(f"{name}: rows are read from /{rows}")
+    hdf5_guard.check_readable({f"/{column}": item for column, item in readable.items()}, limit=asked.limit, where=name)
+    values = {column: codec.read_array(item, text=object) for column, item in readable.items()}
+    rows = rows or named_arrays.find_row_array(values)
+    columns = [] if rows or asked.rows else hdf5_contents.column_datasets(readable, {*RESERVED, asked.label or "y", *asked.keep})
+    if columns and "X" not in values and not named_arrays.find_parts(values):
+        parts = [unsealed_hdf5.unpack_values(values.pop(column), top[column], name, asked.note) for column in columns]
+        values |= {"X": np.column_stack(parts), "feature_names": np.array(columns)}
+    if rows in values:
+        values[rows] = unsealed_hdf5.unpack_values(values[rows], top[rows], name, asked.note)
+    if asked.rows is not None:
+        values["X"] = values.pop(asked.rows)
+    elif rows is not None and rows in values and "X" not in values and rows not in named_arrays.ROWS:
+        values["X"] = values.pop(rows)
+    return named_arrays.dataset_from_arrays(
+        values, where=name, asked=asked, hint="a data set keeps its rows in /X (n, d) and its labels in /y (n)"
+    )

@@ -1,0 +1,282 @@
+"""Which format bytes are in: binary formats by their magic numbers, text by its first line that says something."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+
+from herdcli.artifacts.sealed import seal_header
+from herdcli.errors import BadUsage, DataError
+
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+MATLAB = b"MATLAB 7.3"
+FORMATS = ("hdf5", "parquet", "npz", "npy", "csv", "svmlight")  # that are read and written
+WRITES = (*FORMATS, "wav", "netcdf", "safetensors", "onnx", "vw")
+READ = (*FORMATS, "arrow", "excel", "idx", "json", "matlab", "wav")
+PACKED = {".gz": "gzip", ".zst": "zstd"}
+SUFFIXES = {
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".hdf": "hdf5",
+    ".mat": "hdf5",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".npz": "npz",
+    ".npy": "npy",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".svmlight": "svmlight",
+    ".svm": "svmlight",
+    ".libsvm": "svmlight",
+    ".nc": "netcdf",
+    ".wav": "wav",
+    ".safetensors": "safetensors",
+    ".onnx": "onnx",
+    ".vw": "vw",
+}
+OF_MODELS = ("safetensors", "onnx", "vw")  # which herd convert writes
+SOUND = (b"fLaC", b"OggS")
+LIBRARIES = ("onnx",)  # that a format to write needs, and the extras that bring them
+UNREAD = {
+    b"\x80\x04": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
+    b"\x80\x05": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
+    b"\x80\x02": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
+    b"\x80\x03": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
+    b"\xd0\xcf\x11\xe0": ("an old Excel or SPSS file", "save it as .xlsx or CSV"),
+    b"\x89PNG": ("a picture", "name the folder that it lies in: each picture is a row"),
+    b"\xff\xd8\xff": ("a picture", "name the folder that it lies in: each picture is a row"),
+    b"%PDF": ("a PDF document", "export the table as CSV"),
+    b"RDX3": ("an R workspace", "in R: write.csv(table, 'table.csv', row.names = FALSE)"),
+    b"RDX2": ("an R workspace", "in R: write.csv(table, 'table.csv', row.names = FALSE)"),
+    b"FEA1": ("a Feather file of version 1", "write version 2: pyarrow.feather.write_feather(table, FILE)"),
+    b"$FL2": ("an SPSS file", "export the table as CSV"),
+    b"<stata_dta>": ("a Stata file", "export the table as CSV"),
+    b"CDF\x01": ("netCDF of version 3", "write version 4, which is HDF5: idata.to_netcdf(FILE)"),
+    b"CDF\x02": ("netCDF of version 3", "write version 4, which is HDF5: idata.to_netcdf(FILE)"),
+    b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
+}
+BAR_LINES = 20  # that are looked at for bars
+FOREIGN_TEXT = {
+    "uai": "a UAI network",
+    "bif": "a BIF network",
+    "xmlbif": "an XMLBIF network",
+    "xdsl": "a network of GeNIe (XDSL)",
+    "vw": "Vowpal Wabbit text",
+}
+NETWORK_SUFFIXES = {"xml": "xmlbif", "bifxml": "xmlbif"}  # beside those that are the names of formats
+WRITTEN = (".h5", ".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".npz", ".npy", ".svm", ".wav", ".nc")
+_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")  # run-0.05 has none
+_PAIR = re.compile(r"(?:\d+|qid):[-+.\deEinfaINFA]+")
+
+
+def detect_format(head: bytes, name: str) -> str:
+    """One of FORMATS for the first bytes of a file.  Raises DataError for what is none of them."""
+    if head.startswith((seal_header.MAGIC, HDF5_MAGIC, MATLAB)) or find_hdf5_signature(head):
+        return "hdf5"
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    _refuse_models(head, name)
+    if head.startswith(b"PK\x03\x04"):
+        return "npz"
+    if head.startswith(b"\x93NUMPY"):
+        return "npy"
+    if head.startswith(b"MATLAB 5.0") or _is_matlab_4(head, name):
+        return "matlab"
+    if head[8:12] == b"WAVE" or head[8:12] in (b"AIFF", b"AIFC") or head.startswith(SOUND):
+        return "wav"
+    if head[:2] == b"\0\0" and _is_idx(head):
+        return "idx"
+    for magic, (what, hint) in UNREAD.items():
+        if head.startswith(magic):
+            raise DataError(f"is {what}, which is not read", where=name, hint=hint)
+    if seal_header.MAGIC.startswith(head):
+        seal_header.parse_seal(head, where=name)
+    return _detect_text_format(_decode_head(head, name), name)
+
+
+def _is_matlab_4(head: bytes, name: str) -> bool:
+    """Are the first twenty bytes of a file named .mat the header of a matrix of MATLAB 4?"""
+    if not name.lower().endswith(".mat") or len(head) < 21:
+        return False
+    for order in ("<", ">"):
+        kind, rows, columns, imaginary, length = struct.unpack(f"{order}5i", head[:20])
+        plain = 0 <= kind < 5000 and kind // 10 % 10 < 6 and kind // 100 % 10 == 0 and kind % 10 < 3
+        if plain and rows >= 0 and columns >= 0 and imaginary in (0, 1) and 1 < length < 256 and head[19 + length : 20 + length] == b"\0":
+            return True
+    return False
+
+
+def is_safetensors(head: bytes) -> bool:
+    """The length of a text in JSON, and the text."""
+    return len(head) > 8 and int.from_bytes(head[:8], "little") < 1 << 27 and head[8:].lstrip()[:1] == b"{"
+
+
+def is_readable_model(head: bytes) -> bool:
+    """A model of Vowpal Wabbit as text."""
+    return re.match(rb"Version \d+\.\d+\.\d+\r?\nId ", head) is not None
+
+
+def _refuse_models(head: bytes, name: str) -> None:
+    """Raise DataError for models of other programs, each with what becomes of them."""
+    found = None
+    if head.startswith(b"PK\x03\x04") and b"/data.pkl" in head[:200]:
+        found = (
+            "a PyTorch file, a pickle, which can run code and is never loaded",
+            "safetensors.torch.save_file(model.state_dict(), FILE)",
+        )
+    elif is_safetensors(head):
+        found = ("weights in safetensors, not a data set", "herd convert FILE --to rbm, or dbn")
+    elif is_readable_model(head):
+        found = ("a model of Vowpal Wabbit, not a data set", "herd convert FILE --to classifier")
+    elif format_from_suffix(name) == "onnx":
+        found = ("an ONNX model, which is written and not read", "onnxruntime runs it")
+    if found is not None:
+        raise DataError(f"is {found[0]}", where=name, hint=found[1])
+
+
+def _is_idx(head: bytes) -> bool:
+    from herdcli.artifacts.formats.idx import is_idx
+
+    return is_idx(head)
+
+
+def find_hdf5_signature(head: bytes) -> int | None:
+    """Where the HDF5 signature stands: at 0, 512, 1024, 2048 …; None if nowhere in these bytes."""
+    offset = 0
+    while offset < len(head):
+        if head.startswith(HDF5_MAGIC, offset):
+            return offset
+        offset = max(seal_header.BLOCK, 2 * offset)
+    return None
+
+
+def refuse_lost_seal(head: bytes, name: str) -> None:
+    """Raise DataError for HDF5 behind a block that is no valid seal, so that damage never passes for "no seal"."""
+    offset = find_hdf5_signature(head)
+    if offset is None:
+        raise DataError("is not an HDF5 file", where=name)
+    if offset and not head.startswith(MATLAB):
+        raise DataError(f"HDF5 begins at byte {offset}, after a block that is not a seal", where=name, hint=seal_header.RESEAL_HINT)
+
+
+def detect_network_format(head: bytes, name: str) -> str | None:
+    """The format of a network as text, where only a network will do; None for what is no such text."""
+    if head.startswith((seal_header.MAGIC, HDF5_MAGIC, b"PAR1", b"PK\x03\x04")) or find_hdf5_signature(head):
+        return None
+    text = head.decode("latin-1").lstrip("ï»¿\ufeff")
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL) if text.lstrip().startswith("/*") else text
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "//", "%"))]
+    words = " ".join(lines[:40]).split() or [""]
+    if words[0].startswith("<"):
+        found = re.search(r"<(?:\w+:)?(bif|network|smile)\b", text, re.IGNORECASE)
+        return None if found is None else "xdsl" if found[1].lower() == "smile" else "xmlbif"
+    first = words[0].partition("{")[0].lower()
+    if first in ("markov", "bayes"):
+        return "uai"
+    if first == "net":
+        return "net" if words[0] != first or (len(words) > 1 and words[1].startswith("{")) else "dsl"
+    if first in ("node", "class", "potential") or (first == "discrete" and words[1:2] == ["node"]):
+        return "net"
+    if first in ("network", "variable", "probability"):
+        return "bif"
+    alone = lines[0].partition("#")[0].split() if lines else []
+    _decode_head(head, name)
+    return "fg" if len(alone) == 1 and alone[0].isdigit() else None
+
+
+def format_from_suffix(path: str) -> str | None:
+    """The format a file name asks for, None if it does not say."""
+    return SUFFIXES.get(os.path.splitext(path)[1].lower())
+
+
+def output_format_from_suffix(path: str) -> str | None:
+    """The format that a file to write asks for by its suffix, None without one.  Raises BadUsage for a suffix that is not written."""
+    inner, packed = os.path.splitext(path)
+    suffix = os.path.splitext(inner if packed.lower() in PACKED else path)[1]
+    found = format_from_suffix(suffix.join(("name", "")))
+    if packed.lower() in PACKED and found != "csv":
+        raise BadUsage(
+            f"only CSV can be written as '{packed}'", where=path, hint="write .csv.gz, .csv.zst or .h5, which is read without unpacking"
+        )
+    if (found is None and _SUFFIX.fullmatch(suffix)) or suffix.lower() == ".mat":
+        raise BadUsage(f"'{suffix}' is not a format that herd writes", where=path, hint=f"known formats: {', '.join(WRITTEN)}")
+    return found
+
+
+def compression_from_suffix(path: str) -> str | None:
+    """gzip or zstd for a name that ends so."""
+    return PACKED.get(os.path.splitext(path)[1].lower())
+
+
+def check_format_name(name: str, known: tuple[str, ...] = READ) -> str:
+    """The format of a name given by the user."""
+    if name not in known:
+        raise BadUsage(f"unknown format '{name}'", hint=f"one of {', '.join(known)}")
+    return name
+
+
+def _decode_head(head: bytes, name: str) -> str:
+    text = head.decode("utf-8", "replace")
+    strange = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n\f") for character in text[:4096])
+    if strange > 1 + min(len(text), 4096) // 100:
+        hint = f"known formats: {', '.join(READ)}, also in gzip, bzip2, xz or zstd; text must be UTF-8"
+        raise DataError("the format is not recognised", where=name, hint=hint)
+    return text.removeprefix("\ufeff")
+
+
+def _detect_text_format(text: str, name: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if not lines:
+        raise DataError("there are no lines of data", where=name)
+    first = lines[0]
+    if first.startswith('"'):  # a title between quotes, which may hold what begins another format and go on after a line's end
+        return "csv"
+    foreign = "uai" if first.upper() in ("MARKOV", "BAYES") else "bif" if first.startswith("network ") else None
+    if first.startswith("<"):
+        foreign = detect_network_format(text.encode(), name)
+    if foreign:
+        raise DataError(f"is {FOREIGN_TEXT[foreign]}, not a data set", where=name)
+    if any(_is_svmlight(line) for line in lines[:2]) or (_is_number(first) and any(_is_svmlight(line) for line in lines)):
+        return "svmlight"
+    if first.startswith(("{", "[")):
+        return "json"
+    if first.lower().startswith("@relation"):
+        raise DataError("is an ARFF file, which is not read", where=name, hint="export the table as CSV")
+    if is_bar_separated(lines):
+        return "csv"
+    if "|" in first and not any(separator in first for separator in ",;\t"):
+        hint = "herd nherd-train learns from it; a table between bars is read without its frame: a|b|c"
+        raise DataError(f"is {FOREIGN_TEXT['vw']}, which no command of this version reads", where=name, hint=hint)
+    if _is_number(first) and format_from_suffix(name) not in FORMATS and len(lines) > 1 and all(map(_is_number, lines)):
+        hint = "say which: --input-format csv or --input-format svmlight"
+        raise DataError("one number a line may be a column of values or labels without features", where=name, hint=hint)
+    return format_from_suffix(name) if format_from_suffix(name) in ("csv", "svmlight") else "csv"  # type: ignore[return-value]
+
+
+def is_bar_separated(lines: list[str]) -> bool:
+    """Do bars separate the cells of a table: as many in every line, none after a blank or first, as those of Vowpal Wabbit are?"""
+    first = lines[: 1 + BAR_LINES]
+    count = first[0].count("|") if first else 0
+    if not count or len(first) < 2 or any(separator in first[0] for separator in ",;\t"):
+        return False
+    if any(line.count("|") != count for line in first[:-1]) or any(re.search(r"(?:^|\s)\|", line) for line in first):
+        return False
+    return not any(re.match(r"[-+.\deE]*\|\S*\s", line) for line in first[:1])
+
+
+def _is_svmlight(line: str) -> bool:
+    """A label, then index:value pairs; a comment may follow."""
+    label, *pairs = line.partition("#")[0].split() or [""]
+    return bool(pairs) and _is_number(label) and all(_PAIR.fullmatch(pair) for pair in pairs)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

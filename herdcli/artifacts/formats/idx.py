@@ -1,0 +1,81 @@
+"""IDX, the format of MNIST: two zero bytes, a type, a number of dimensions, their lengths, and the values, most significant byte first.
+
+Source: Y. LeCun, C. Cortes, C. J. C. Burges, The MNIST database of handwritten digits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from typing import BinaryIO
+
+import numpy as np
+
+from herdcli.artifacts import memory_budget
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.tables.dataset_assembly import assemble_dataset
+from herdcli.artifacts.tables.named_arrays import flatten_images
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+MOST_DIMENSIONS = 4
+
+
+def is_idx(head: bytes) -> bool:
+    """Do bytes begin as IDX does, with lengths that are there?"""
+    return len(head) >= 8 and head[:2] == b"\0\0" and head[2] in TYPES and 1 <= head[3] <= MOST_DIMENSIONS
+
+
+def read_dataset(stream: BinaryIO, *, where: str, asked: LoadOptions) -> tuple[Dataset, str | None]:
+    """The data set of pictures, and of the labels that lie beside them under MNIST's names; what further input that was: its digest."""
+    if asked.keep:
+        raise BadUsage("IDX holds a single array", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels and columns")
+    X, declared = flatten_images(read_array(stream, where, asked.limit))
+    beside = label_file(where)
+    if X.shape[1] == 1 or beside is None:
+        return assemble_dataset(X, {}, declared, where=where, note=asked.note), None
+    from herdcli.artifacts.byte_sources import open_source
+
+    with open_source(beside, limit=asked.limit) as source:
+        if not is_idx(source.head):
+            return assemble_dataset(X, {}, declared, where=where, note=asked.note), None
+        with source.reader() as labels:
+            y = read_array(labels, beside, asked.limit)
+        digest = source.sha256
+    asked.note(f"{where}: labels are read from {beside}")
+    return assemble_dataset(X, {"y": y}, declared, where=where, note=asked.note), digest
+
+
+def label_file(path: str) -> str | None:
+    """The file of labels of a file of pictures, as MNIST and its kin name them: train-images-idx3-ubyte, train-labels-idx1-ubyte."""
+    folder, name = os.path.split(path)
+    for images, labels in (("images-idx3", "labels-idx1"), ("images.idx3", "labels.idx1"), ("images", "labels")):
+        other = os.path.join(folder, name.replace(images, labels))
+        for found in (other, other.removesuffix(".gz"), f"{other}.gz"):
+            if images in name and found != path and os.path.isfile(found):
+                return found
+    return None
+
+
+def joint_digest(first: str, second: str) -> str:
+    """The identity of two inputs that make one data set."""
+    return hashlib.sha256(f"{first} {second}".encode()).hexdigest()
+
+
+def read_array(stream: BinaryIO, where: str, limit: int) -> Array:
+    """The array of a file.  Raises DataError for one that is cut short or goes on."""
+    kind, count = stream.read(4)[2:4]
+    raw = stream.read(4 * count)
+    shape = tuple(np.frombuffer(raw[: 4 * (len(raw) // 4)], dtype=">u4").astype(int).tolist())
+    size = math.prod(shape) * np.dtype(TYPES[kind]).itemsize
+    memory_budget.require_memory(size, limit, where=where)
+    values = stream.read(size)
+    if len(shape) < count or len(values) < size:
+        raise DataError("the IDX file is cut short", where=where, hint="fetch it again")
+    if stream.read(1):
+        raise DataError(f"the IDX file continues after its {'×'.join(map(str, shape))} values", where=where, hint="fetch it again")
+    found = np.frombuffer(values, dtype=TYPES[kind]).reshape(shape)
+    return found.astype(found.dtype.newbyteorder("="))

@@ -1,0 +1,85 @@
+"""MATLAB 4 to 7 (`save` without -v7.3): arrays, and cells of text or of single numbers, by scipy.io; structures and objects are ignored."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import memory_budget
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.formats.unsealed_hdf5 import choose_label
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.tables import named_arrays
+from herdcli.artifacts.tables.dataset_assembly import assemble_dataset
+from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.schema import Array
+
+HINT = "in MATLAB: save('data.mat', 'X', 'y'), X with a row for each observation"
+PLAIN = {"double", "single", "logical", "char", "sparse", "cell"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+LARGEST = 8  # bytes of an element
+
+
+def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
+    """The data set of X and y, of their other names, or of the one matrix that there is."""
+    from scipy.io import loadmat, whosmat
+
+    try:
+        there = [(name, shape, kind) for name, shape, kind in whosmat(path) if not name.startswith("__")]
+        listed = [(name, shape) for name, shape, kind in there if kind in PLAIN]
+        memory_budget.require_memory(sum(math.prod(shape) * LARGEST for _, shape in listed if len(shape) == 2), asked.limit, where=where)
+        values: dict[str, Any] = loadmat(path, variable_names=[name for name, _ in listed]) if listed else {}
+    except (HerdError, MemoryError):
+        raise
+    except Exception as error:  # scipy.io raises its own, and those of zlib and struct
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"the MATLAB file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
+    found = {name: values[name] for name, _ in listed if name in values and values[name].dtype.kind != "O"}
+    found |= {name: cells for name, _ in listed if name in values and (cells := _cell_values(values[name])) is not None}
+    ignored = sorted({name for name, _, _ in there} - set(found))
+    if ignored:
+        asked.note(f"{where}: ignored {', '.join(ignored)} (neither numbers nor text)")
+    if asked.member is not None:
+        found = _name_rows(found, asked.member.strip("/"), where)
+    matrices = [name for name, item in found.items() if min(item.shape) > 1]
+    if named_arrays.find_row_array(found) is None and not named_arrays.find_parts(found) and len(matrices) == 1:
+        asked.note(f"{where}: rows are read from {matrices[0]}")
+        found["X"] = found.pop(matrices[0])
+    rows = named_arrays.find_row_array(found)
+    if rows is not None and hasattr(found[rows], "tocsr"):
+        return _sparse_dataset(found, rows, where, asked)
+    dense = {name: _strip_padding(item) for name, item in found.items() if not hasattr(item, "tocsr")}
+    return named_arrays.dataset_from_arrays(dense, where=where, asked=asked, hint=HINT)
+
+
+def _name_rows(found: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+    """The variables with the rows under X.  Raises BadUsage for a name that none has."""
+    if name not in found:
+        raise BadUsage("has no such variable", where=where, hint=f"it has {', '.join(found) or 'nothing'}")
+    return {other: item for other, item in found.items() if other not in ("X", name)} | {"X": found[name]}
+
+
+def _cell_values(item: Any) -> Array | None:
+    """The texts, or the single numbers, of a cell array (n, 1) or (1, n); None for other values, and for cells that hold something else."""
+    if getattr(item, "dtype", np.dtype(float)).kind != "O" or item.ndim != 2 or 1 not in item.shape:
+        return None
+    cells = [np.asarray(cell).ravel() for cell in item.ravel().tolist()]
+    if cells and all(cell.dtype.kind in "fiub" and len(cell) == 1 for cell in cells):
+        return np.concatenate(cells)
+    if any(cell.dtype.kind != "U" or len(cell) > 1 for cell in cells):
+        return None
+    return np.array([str(cell[0]) if len(cell) else "" for cell in cells], dtype=str)
+
+
+def _strip_padding(item: Array) -> Array:
+    """Text as MATLAB pads it without its blanks; everything else as it is."""
+    return np.char.rstrip(item) if item.dtype.kind == "U" else item
+
+
+def _sparse_dataset(found: dict[str, Any], rows: str, where: str, asked: LoadOptions) -> Dataset:
+    X = found.pop(rows).tocsr()
+    X.sum_duplicates()
+    labels = choose_label(found, named_arrays.label_names(rows), asked.label, where)
+    roles = {} if labels is None else {"y": _strip_padding(found[labels]).ravel()}
+    return assemble_dataset(X, roles, {}, where=where, note=asked.note, response=bool(asked.roles.response))

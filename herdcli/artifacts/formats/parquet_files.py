@@ -1,0 +1,321 @@
+"""Parquet: artifacts that are tables, sealed in their metadata, and people's tables as data sets.
+
+A sealed Parquet file keeps its kind, version, history and scalar fields as JSON under the metadata
+key `herd`, and under `herd.sha256` the SHA-256 of the whole file taken with the 64 digits of the
+digest itself written as zeros.  Page check sums are written, and verified wherever they are found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from herdcli import __version__
+from herdcli.artifacts import memory_budget
+from herdcli.artifacts.dataset import Dataset, rechunk
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.recoding import Recoding
+from herdcli.artifacts.sealed import seal_header, sealed_hdf5, table_codec
+from herdcli.artifacts.tables.dataset_columns import dataset_from_table
+from herdcli.errors import DataError, HerdError
+from herdcli.kinds import Kind, find_kind, upgrade
+from herdcli.schema import check_arrays
+
+KEY, DIGEST_KEY = b"herd", b"herd.sha256"
+ZEROS = b"0" * 64
+FORMAT_MARK = b'"format": "herd"'
+STREAM = b"\xff\xff\xff\xff"  # begins a stream of Arrow's
+ROW_GROUP_BYTES = 1 << 26
+
+
+def write_table(
+    path: str | os.PathLike[str], kind: Kind, value: Any, history: list[dict[str, Any]], leading: Sequence[str] = (), **extra: str
+) -> None:
+    """Write an artifact whose arrays share their rows as sealed Parquet.  leading: further columns that stand first.
+
+    extra: kept beside the value.
+    """
+    import pyarrow.parquet as pq
+
+    check_arrays(value)
+    table, fields = table_codec.to_table(value)
+    if leading:
+        first = [table_codec.extra_column_name(name) for name in leading]
+        table = table.select([*first, *(name for name in table.column_names if name not in first)])
+    rows = max(1, ROW_GROUP_BYTES * max(1, table.num_rows) // max(1, table.nbytes))
+    with pq.ParquetWriter(path, table.schema, compression="none", write_page_checksum=True, store_schema=True) as writer:
+        writer.write_table(table, row_group_size=rows)
+        writer.add_key_value_metadata(_schema_metadata(kind, history, fields, extra))
+    seal_file(path)
+
+
+def _schema_metadata(kind: Kind, history: list[dict[str, Any]], fields: dict[str, Any], extra: dict[str, str]) -> dict[str, str]:
+    """What stands beside the columns, with a place for the digest."""
+    attributes = {
+        "format": "herd",
+        "format-version": sealed_hdf5.FORMAT_VERSION,
+        "kind": kind.name,
+        "kind-version": kind.version,
+        "generated-by": f"herdcli {__version__}",
+        "provenance": history,
+        "fields": fields,
+        **extra,
+    }
+    text = json.dumps(attributes, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    return {KEY.decode(): text, DIGEST_KEY.decode(): ZEROS.decode()}
+
+
+def write_parts(path: str | os.PathLike[str], kind: Kind, parts: Iterable[Dataset], rows: int, history: list[dict[str, Any]]) -> None:
+    """Write a data set of so many rows, which come in parts, as sealed Parquet: with the bytes that it would have as one."""
+    import pyarrow.parquet as pq
+
+    coming = iter(parts)
+    first = next(coming)
+    table, fields = table_codec.to_table(first)
+    words = sum(column.chunk(0).dictionary.nbytes for column in table.columns if hasattr(column.type, "index_type"))
+    schema, size = table.schema, words + (table.nbytes - words) * rows // table.num_rows
+    groups = rechunk(chain([first], coming), min(rows, max(1, ROW_GROUP_BYTES * rows // max(1, size))))
+    del table, first
+    with pq.ParquetWriter(path, schema, compression="none", write_page_checksum=True, store_schema=True) as writer:
+        for group in groups:
+            check_arrays(group)
+            writer.write_table(table_codec.to_table(group)[0], row_group_size=max(1, len(group.X)))
+            del group
+        writer.add_key_value_metadata(_schema_metadata(kind, history, fields, {}))
+    seal_file(path)
+
+
+def seal_file(path: str | os.PathLike[str]) -> None:
+    """Write the digest of a Parquet file that has a place for it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        place = find_digest(descriptor)
+        if place is None:
+            raise DataError("has no place for a seal", where=str(path), hint="herd convert turns a data set into a sealed artifact")
+        os.pwrite(descriptor, compute_digest(descriptor, place).encode(), place)
+    finally:
+        os.close(descriptor)
+
+
+def find_digest(descriptor: int) -> int | None:
+    """Where the 64 digits of the digest stand in an open Parquet file; None if it has none.
+
+    The footer is Thrift: the key, then 0x18 (a string follows), 0x40 (64 bytes).
+    """
+    footer, start = _read_footer(descriptor)
+    found = footer.rfind(DIGEST_KEY + b"\x18\x40")
+    return None if found < 0 else start + found + len(DIGEST_KEY) + 2
+
+
+def _read_footer(descriptor: int) -> tuple[bytes, int]:
+    """The bytes of the metadata, and where they begin."""
+    size = os.fstat(descriptor).st_size
+    length = int.from_bytes(os.pread(descriptor, 4, size - 8), "little") if size >= 12 else 0
+    start = max(4, size - 8 - length)
+    return os.pread(descriptor, size - 8 - start, start), start
+
+
+def compute_digest(descriptor: int, place: int) -> str:
+    """SHA-256 in hex of the file with the digest's own digits as zeros."""
+    running, position = hashlib.sha256(), 0
+    for piece in seal_header.read_pieces(descriptor):
+        low, high = max(place - position, 0), min(place + 64 - position, len(piece))
+        if low < high:
+            piece[low:high] = ZEROS[: high - low]
+        running.update(piece)
+        position += len(piece)
+    return running.hexdigest()
+
+
+def stated_digest(path: str, *, where: str) -> str | None:
+    """The digest that a sealed Parquet file states, whose rows are not held against it; None if the file is unsealed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        place = _seal_position(descriptor, where)
+        return None if place is None else os.pread(descriptor, 64, place).decode("ascii", "replace")
+    finally:
+        os.close(descriptor)
+
+
+def verify_seal(path: str, *, where: str) -> str | None:
+    """The digest of a sealed Parquet file, verified; None if the file is unsealed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        place = _seal_position(descriptor, where)
+        if place is None:
+            return None
+        digest = os.pread(descriptor, 64, place).decode("ascii", "replace")
+        if compute_digest(descriptor, place) != digest:
+            raise DataError("the contents do not match the seal (SHA-256 differs)", where=where, hint=seal_header.RESEAL_HINT)
+        return digest
+    finally:
+        os.close(descriptor)
+
+
+def _seal_position(descriptor: int, where: str) -> int | None:
+    """Where the digest of an open file stands; None if the file is unsealed."""
+    size = os.fstat(descriptor).st_size
+    if size < 12 or os.pread(descriptor, 4, size - 4) != b"PAR1":
+        raise DataError("the Parquet file is cut short", where=where, hint=seal_header.DAMAGED_HINT)
+    place = find_digest(descriptor)
+    if place is None and FORMAT_MARK in _read_footer(descriptor)[0]:  # an artifact whose digest's own key was hit
+        raise DataError("the herd metadata has lost its seal", where=where, hint=seal_header.RESEAL_HINT)
+    return place
+
+
+def read_table(
+    path: str,
+    sealed: bool,
+    *,
+    where: str,
+    asked: LoadOptions,
+) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
+    """Kind, value, history and recoding of columns of a Parquet file that `verify_seal` has passed."""
+    table, metadata = _read_whole(path, sealed, asked.limit, where)
+    if not sealed:
+        value = dataset_from_table(table, _parse_attributes(metadata), where=where, asked=asked)
+        return "dataset", value, [], Recoding()
+    return _decode_table(table, metadata[KEY], where)
+
+
+def read_foreign_table(path: str, limit: int, *, where: str) -> Any:
+    """The table of a Parquet file of somebody's; columns alone of a sealed one."""
+    return _read_whole(path, verify_seal(path, where=where) is not None, limit, where)[0]
+
+
+def _read_whole(path: str, sealed: bool, limit: int, where: str) -> tuple[Any, dict[bytes, bytes]]:
+    """The table of a Parquet file, and what its metadata say."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            metadata = dict(file.metadata.metadata or {})
+            if (KEY in metadata) != sealed:
+                raise DataError("the herd metadata has lost its seal", where=where, hint=seal_header.RESEAL_HINT)
+            _require_memory(file, limit, where)
+            table = file.read(use_threads=False)
+            _require_decoded_memory(table, limit, where)
+    except (HerdError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=seal_header.DAMAGED_HINT) from error
+    return table, metadata
+
+
+def read_arrow(
+    path: str,
+    *,
+    where: str,
+    asked: LoadOptions,
+) -> Dataset:
+    """The data set of an Arrow IPC (Feather 2) file, or of a stream that was kept in one."""
+    import pyarrow as pa
+
+    try:
+        memory_budget.require_memory(os.path.getsize(path), asked.limit, where=where)
+        with pa.OSFile(path) as file:
+            streamed = file.read(len(STREAM)) == STREAM
+            file.seek(0)
+            opened = pa.ipc.open_stream if streamed else pa.ipc.open_file
+            table = opened(file, options=pa.ipc.IpcReadOptions(use_threads=False)).read_all()
+            table.validate(full=True)
+    except (HerdError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"the Arrow file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
+    return dataset_from_table(table, _parse_attributes(dict(table.schema.metadata or {})), where=where, asked=asked)
+
+
+def _require_memory(file: Any, limit: int, where: str) -> None:
+    """Refuse before reading what would not fit: fixed widths by the schema, the rest by the pages' sizes."""
+    import pyarrow as pa
+
+    rows, declared = file.metadata.num_rows, 0
+    for field in file.schema_arrow:
+        kind, width = field.type, 1
+        while pa.types.is_fixed_size_list(kind):
+            kind, width = kind.value_type, width * kind.list_size
+        if pa.types.is_primitive(kind):
+            declared += rows * width * max(1, kind.bit_width // 8)
+    groups = range(file.metadata.num_row_groups)
+    stored = sum(file.metadata.row_group(group).total_byte_size for group in groups)
+    memory_budget.require_memory(max(declared, stored), limit, where=where)
+
+
+def _require_decoded_memory(table: Any, limit: int, where: str) -> None:
+    """Refuse texts that a dictionary keeps once and many rows name: as the texts of rows they would take more than the limit."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    total = 0
+    for column in table.columns:
+        if not (pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type)):
+            continue
+        for chunk in column.chunks:
+            total += pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
+    memory_budget.require_memory(total, limit, where=where)
+
+
+def _parse_attributes(metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    """What people write of their data into the schema's metadata."""
+    found: dict[str, Any] = {}
+    for name in ("value_range", "image_shape", "units", "source", "licence"):
+        text = metadata.get(name.encode(), b"").decode("utf-8", "replace")
+        if text:
+            try:
+                found[name] = json.loads(text) if name in ("value_range", "image_shape") else text
+            except ValueError:
+                continue
+    return found
+
+
+def declared_attributes(file: Any) -> dict[str, Any]:
+    """What an open Parquet file says of all its rows: value_range, image_shape, units, and in `named` whether its columns have names."""
+    metadata = dict(file.metadata.metadata or {})
+    if KEY not in metadata:
+        return _parse_attributes(metadata)
+    try:
+        fields = dict(json.loads(metadata[KEY])["fields"])
+    except (LookupError, RecursionError, TypeError, ValueError):
+        return {}  # whoever reads the file says so
+    arrays = {name: fields[name]["values"] for name in ("value_range", "image_shape") if isinstance(fields.get(name), dict)}
+    return {"units": fields.get("units", "real"), "named": "feature_names" in fields} | arrays
+
+
+def read_history(file: Any, where: str) -> tuple[list[dict[str, Any]], Recoding]:
+    """History and recoding of columns of an open Parquet file with a data set; nothing of a foreign one."""
+    text = dict(file.metadata.metadata or {}).get(KEY)
+    if text is None:
+        return [], Recoding()
+    try:
+        attributes = json.loads(text)
+        kind, history = str(attributes["kind"]), sealed_hdf5.parse_history(json.dumps(attributes["provenance"]), where=where)
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise DataError(f"the herd metadata cannot be read ({error})", where=where) from error
+    if kind != "dataset":
+        raise DataError(f"is of kind {kind}, expected dataset", where=where)
+    return history, Recoding.from_json(str(attributes["recoding"]), where=where) if "recoding" in attributes else Recoding()
+
+
+def _decode_table(table: Any, text: bytes, where: str) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
+    try:
+        attributes = json.loads(text)
+        sealed_hdf5.require_format(attributes["format-version"], where=where)
+        history, kind = (
+            sealed_hdf5.parse_history(json.dumps(attributes["provenance"]), where=where),
+            find_kind(attributes["kind"], where=where),
+        )
+        version, fields = int(attributes["kind-version"]), attributes["fields"]
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise DataError(f"the herd metadata cannot be read ({error})", where=where) from error
+    value = table_codec.from_table(table, fields, kind.type_of(version, where=where), where=where)
+    check_arrays(value, where=where)
+    recoding = Recoding.from_json(str(attributes["recoding"]), where=where) if "recoding" in attributes else Recoding()
+    return kind.name, upgrade(value, kind, version), history, recoding

@@ -1,0 +1,105 @@
+"""Excel: the first sheet, or the one of FILE.xlsx:SHEET, its first line the names of the columns, by openpyxl."""
+
+from __future__ import annotations
+
+import zipfile
+from typing import Any
+
+from herdcli.artifacts import memory_budget
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.tables.dataset_columns import dataset_from_table
+from herdcli.artifacts.text import csv_header
+from herdcli.errors import BadUsage, DataError, HerdError
+
+INSTALL = "pip install 'herdcli[table]', or save the sheet as CSV"
+
+
+def is_workbook(path: str) -> bool:
+    """Is a zip file a workbook?"""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return False
+
+
+def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
+    """The data set of a workbook's first sheet, as values, not formulas."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise BadUsage("Excel files need openpyxl", where=where, hint=INSTALL) from None
+    try:
+        with open(path, "rb") as file:
+            with zipfile.ZipFile(file) as archive:
+                memory_budget.require_memory(sum(entry.file_size for entry in archive.infolist()), asked.limit, where=where)
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            sheet = _choose_sheet(book, where, asked)
+            lines = [list(line) for line in sheet.iter_rows(values_only=True) if any(cell is not None for cell in line)]
+    except (HerdError, MemoryError):
+        raise
+    except Exception as error:  # openpyxl raises whatever its parsers do
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"the workbook cannot be read ({reason})", where=where, hint="it may be damaged; save the sheet as CSV") from error
+    titles = ["" if cell is None else str(cell).strip() for cell in lines[0]] if lines else []
+    below = [["" if cell is None else str(cell).strip() for cell in line] for line in lines[1 : csv_header.SEEN]]
+    if titles and not csv_header.are_column_titles(titles, below):
+        asked.note(f"{where}: the first line is read as a row, since it has numbers in the place of names")
+        return dataset_from_table(
+            table_from_cells([f"f{column}" for column in range(len(titles))], lines, where), {}, where=where, asked=asked
+        )
+    if len(lines) < 2:
+        which = "the first sheet" if asked.member is None else f"sheet '{asked.member}'"
+        raise DataError(f"{which} has no rows below its names", where=where, hint="names in the first line, rows below")
+    return dataset_from_table(table_from_cells(titles, lines[1:], where), {}, where=where, asked=asked)
+
+
+def _choose_sheet(book: Any, where: str, asked: LoadOptions) -> Any:
+    """The sheet that is named, or the first that has a cell; others are told.  Raises BadUsage for a name that no sheet has."""
+    names = [sheet.title for sheet in book.worksheets]
+    listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
+    if asked.member is not None and asked.member not in names:
+        raise BadUsage("has no such sheet", where=where, hint=f"it has {listed}")
+    if asked.member is None and len(names) > 1:
+        first = next((place for place, sheet in enumerate(book.worksheets) if _has_cells(sheet)), 0)
+        asked.note(f"{where}: read sheet '{names[first]}' of {listed}; {where}:{names[first - 1 if first else 1]} reads another")
+        return book.worksheets[first]
+    return book.worksheets[0 if asked.member is None else names.index(asked.member)]
+
+
+def _has_cells(sheet: Any) -> bool:
+    """Does any cell of a sheet hold a value?"""
+    return any(cell is not None for line in sheet.iter_rows(values_only=True) for cell in line)
+
+
+def table_from_cells(titles: list[str], lines: list[list[Any]], where: str) -> Any:
+    """A pyarrow table of lines of Python values, a column of numbers or moments where all its cells are, else of text.
+
+    Raises DataError for a column that has objects or lists beside other cells.
+    """
+    import pyarrow as pa
+
+    width = max(len(line) for line in [titles, *lines])
+    names = titles + [""] * (width - len(titles))
+    columns = [[line[index] if index < len(line) else None for line in lines] for index in range(width)]
+    kept = [index for index in range(width) if names[index] or any(cell is not None for cell in columns[index])]
+    return pa.Table.from_arrays(
+        [_cell_column(columns[index], names[index], where) for index in kept], names=[names[index] for index in kept]
+    )
+
+
+def _cell_column(cells: list[Any], name: str, where: str) -> Any:
+    """A column of cells; text where they are of several types."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(cells)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        if any(isinstance(cell, (dict, list)) for cell in cells):
+            row = next(row for row, cell in enumerate(cells) if isinstance(cell, (dict, list)))
+            hint = "a column needs records, lists of numbers, or single values throughout"
+            raise DataError(
+                f"column '{name}' has an object or a list in row {row} that is unlike its other cells", where=where, hint=hint
+            ) from error
+        return pa.array([None if cell is None else str(cell) for cell in cells])

@@ -1,0 +1,74 @@
+"""10x Genomics' HDF5 (filtered_feature_bc_matrix.h5): counts of genes in cells, a row for each cell.
+
+Source: the feature-barcode matrices of Cell Ranger; version 3 keeps the group /matrix, version 2 a group for each genome.  Genes are
+the columns: the compressed columns of the file are the rows here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import hdf5_guard
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.sealed import codec
+from herdcli.artifacts.tables.dataset_assembly import assemble_dataset
+from herdcli.errors import BadUsage, DataError
+
+PARTS = {"data", "indices", "indptr", "shape", "barcodes"}
+
+
+def is_tenx(file: Any) -> bool:
+    """Has a file, or a group of one, a matrix of genes and barcodes?"""
+    return bool(_matrix_groups(file))
+
+
+def _matrix_groups(file: Any) -> list[str]:
+    if set(file) >= PARTS and ("features" in file or "genes" in file):
+        return ["."]
+    return sorted(name for name in file if isinstance(file.get(name), h5py.Group) and set(file[name]) >= PARTS)
+
+
+def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+    """The data set of a guarded file, a row for each barcode."""
+    if asked.label is not None:
+        raise BadUsage("has no labels of its cells", where=name, hint="leave --label out")
+    groups = _matrix_groups(file)
+    if len(groups) > 1:
+        raise BadUsage(f"has {len(groups)} matrices", where=name, hint=f"name one: {name}:/{groups[0]}; there are {', '.join(groups)}")
+    group = file[groups[0]] if groups[0] != "." else file
+    datasets = hdf5_guard.walk_datasets(group, where=name)
+    genes = next((path for path in ("/features/name", "/gene_names", "/features/id", "/genes") if path in datasets), None)
+    needed = {path: item for path, item in datasets.items() if path[1:] in PARTS - {"barcodes"} or path == genes}
+    hdf5_guard.check_readable(needed, limit=asked.limit, where=name)
+    shape = codec.read_array(group["shape"]).ravel()
+    if shape.shape != (2,):
+        raise DataError("/matrix/shape does not hold two lengths", where=name, hint="write the file again")
+    try:
+        X = codec.read_csr(group, (int(shape[1]), int(shape[0])))
+    except ValueError as error:
+        raise DataError(f"the matrix is damaged: {error}", where=name, hint="write the file again") from error
+    parts: dict[str, Any] = {}
+    if genes is not None:
+        titles = codec.read_array(datasets[genes], text=object)
+        parts["feature_names"] = np.array(_deduplicate([str(title) for title in titles.tolist()]), dtype=str)
+    asked.account.append(f"{X.shape[0]} cells, {X.shape[1]} genes")
+    return assemble_dataset(X, parts, {}, where=name, note=asked.note)
+
+
+def _deduplicate(names: list[str]) -> list[str]:
+    """Names of genes, of which the later of two alike gets a number, as scanpy does: MATR3, MATR3-1."""
+    taken, found = set(names), []
+    seen: dict[str, int] = {}
+    for name in names:
+        number = seen.get(name, 0)
+        seen[name] = number + 1
+        title = name
+        while number and (title := f"{name}-{number}") in taken:
+            number += 1
+        taken.add(title)
+        found.append(title)
+    return found

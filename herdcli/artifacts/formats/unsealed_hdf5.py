@@ -1,0 +1,144 @@
+"""Data sets as people keep them in HDF5: `X` beside `y`, without our seal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import hdf5_guard
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.formats import hdf5_contents
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.sealed import codec
+from herdcli.artifacts.tables.column_roles import NONE, require_column
+from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, flatten_rows, map_indices_to_names
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+LABELS = ("y", "Y", "label", "labels", "class", "target", "targets")
+NAMES = ("feature_names", "class_names")
+DECLARED = ("value_range", "image_shape", "units", "source", "licence")
+FILLS = ("_FillValue", "missing_value")
+CSR = {"data", "indices", "indptr"}
+
+
+def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+    """The data set of a guarded file.  Datasets that are no part of one, nor to be kept, are ignored with one note.
+
+    Of columns that are kept, indices into a dataset NAME_names are replaced by those names.
+    """
+    if asked.layer is not None:
+        raise BadUsage("is not an AnnData file, and --layer applies only to those", where=name, hint="leave --layer out")
+    limit, note, label, keep = asked.limit, asked.note, asked.label, asked.keep
+    datasets = {
+        path: item for path, item in hdf5_guard.walk_datasets(file, where=name, soft=True).items() if not hdf5_contents.is_dimension(item)
+    }
+    matlab = "MATLAB_class" in (file["X"].attrs if "X" in file else {})
+    sparse = _is_csr(file)
+    rows = [f"/X/{part}" for part in ("data", "indices", "indptr")] if sparse else ["/X"]
+    if not set(rows) <= set(datasets):
+        found = ", ".join(sorted(datasets)[:8]) or "nothing"
+        matrices = sorted(hdf5_contents.candidate_matrices(datasets))
+        hint = f"name its rows: {name}:{matrices[0]}" if matrices else "a data set keeps its rows in /X (n, d) and its labels in /y (n)"
+        raise DataError(
+            f"has no dataset /X (it has {hdf5_contents.describe_datasets(datasets) if matrices else found})", where=name, hint=hint
+        )
+    top = {path[1:] for path in datasets if path.count("/") == 1}
+    labels = choose_label(top, [known for known in LABELS if known not in keep], label, name)
+    columns = {role: f"/{role}" for role in ("split", "weight", *NAMES) if f"/{role}" in datasets}
+    if labels:
+        columns["y"] = f"/{labels}"
+    kept = select_kept_columns(keep, {path[1:] for path in datasets}, {"X", *(path[1:] for path in columns.values())})
+    used = {
+        path: datasets[path] for path in [*rows, *columns.values(), *(f"/{column}" for pair in kept.items() for column in pair if column)]
+    }
+    used |= {f"/{role}": datasets[f"/{role}"] for role in DECLARED if f"/{role}" in datasets and role not in kept}
+    hdf5_guard.check_readable(used, limit=limit, where=name)
+    ignored = sorted(path for path in datasets if path not in used)
+    if ignored:
+        note(f"{name}: ignored {', '.join(ignored)}")
+    X, pictures = (
+        (_read_csr(file), {}) if sparse else flatten_rows(unpack_values(codec.read_array(datasets["/X"]), datasets["/X"], name, note))
+    )
+    read = {role: path for role, path in columns.items() if asked.labels or role != "y"}
+    parts = {role: codec.read_array(datasets[path], text=object) for role, path in read.items()}
+    if matlab:
+        X, parts = X.T, {role: part.ravel() for role, part in parts.items()}
+    further = {column: codec.read_array(datasets[f"/{column}"], text=object).ravel() for column in kept}
+    for column, names in kept.items():
+        if names:
+            further[column] = map_indices_to_names(further[column], codec.read_array(datasets[f"/{names}"], text=object), column, name)
+    attributes, response = pictures | read_attributes(file), bool(asked.roles.response)
+    return assemble_dataset(X, parts, attributes, where=name, note=note, columns=further, response=response)
+
+
+def is_packed(item: Any) -> bool:
+    """Does a dataset say, as netCDF does, that its numbers stand for others, or one of them for none?"""
+    return any(name in item.attrs for name in (*FILLS, "scale_factor", "add_offset"))
+
+
+def unpack_values(X: Array, item: Any, where: str, note: Callable[[str], None]) -> Array:
+    """The values that stored ones stand for by the attributes of netCDF: NaN for fill values, else X · scale_factor + add_offset."""
+    said: dict[str, float] = {}
+    for attribute in (*FILLS, "scale_factor", "add_offset"):
+        with contextlib.suppress(TypeError, ValueError, IndexError):
+            said[attribute] = float(np.asarray(item.attrs.get(attribute, np.empty(0)), dtype=np.float64).ravel()[0])
+    gaps = np.isin(X, [said[attribute] for attribute in FILLS if attribute in said]) if X.dtype.kind in "iuf" else np.zeros(0, dtype=bool)
+    scale, offset = said.get("scale_factor", 1.0), said.get("add_offset", 0.0)
+    if X.dtype.kind not in "iuf" or not (gaps.any() or scale != 1.0 or offset != 0.0):
+        return X
+    note(
+        f"{where}: {item.name} is read as its attributes say: scale_factor {scale:g}, add_offset {offset:g}, "
+        f"{int(gaps.sum())} fill values are gaps"
+    )
+    return np.where(gaps, np.nan, X * scale + offset)
+
+
+def select_kept_columns(keep: Iterable[str], found: Collection[str], taken: Collection[str]) -> dict[str, str | None]:
+    """The columns to keep that are there and have no role yet, each with the dataset of its values' names if there is one."""
+    return {name: f"{name}_names" if f"{name}_names" in found else None for name in keep if name in found and name not in taken}
+
+
+def choose_label(found: Collection[str], candidates: Iterable[str], label: str | None, where: str) -> str | None:
+    """The name that holds the labels: the one the user gives, none for `none`, else the first candidate present, else None."""
+    if label == NONE and NONE not in found:
+        return None
+    if label is not None:
+        return require_column(sorted(found), label, "y", where)
+    return next((candidate for candidate in candidates if candidate in found), None)
+
+
+def _is_csr(file: Any) -> bool:
+    """Is X a group of CSR arrays?  A format, where one is declared, has to say so; `shape` stands beside them."""
+    group = file.get("X")
+    if not isinstance(group, h5py.Group) or not set(group) >= CSR:
+        return False
+    formats = {_decode_text(holder.attrs[name]) for holder in (group, file) for name in ("format", "encoding-type") if name in holder.attrs}
+    return bool({"csr", "csr_matrix"} & formats) or not formats & {"csc", "csc_matrix", "coo", "bsr"}
+
+
+def _read_csr(file: Any) -> Any:
+    shape = file["X"].attrs.get("shape", file.attrs.get("shape"))
+    if shape is None or len(shape) != 2:
+        raise DataError("the CSR group /X has no attribute shape (n, d)")
+    return codec.read_csr(file["X"], (int(shape[0]), int(shape[1])))
+
+
+def read_attributes(file: Any) -> dict[str, Any]:
+    """What is declared of the rows: datasets, as herd writes arrays, or attributes of the root or of /X."""
+    found: dict[str, Any] = {
+        name: _decode_text(file[name][()]) for name in DECLARED if isinstance(file.get(name), h5py.Dataset) and name not in file.attrs
+    }
+    for holder in (file, file["X"]):
+        for name in DECLARED:
+            if name in holder.attrs:
+                found[name] = _decode_text(holder.attrs[name])
+    return found
+
+
+def _decode_text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

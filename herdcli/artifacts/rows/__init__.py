@@ -1,0 +1,1 @@
+"""Rows on disk, read in blocks."""

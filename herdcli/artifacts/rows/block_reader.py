@@ -1,0 +1,126 @@
+"""Rows of any number in constant memory: a data set for each block of a CSV, Arrow or Parquet stream.
+
+CSV and Arrow's stream format are read as they arrive.  Parquet and Arrow files have their contents at the end: from a pipe they are drained
+into a temporary file, and read from there by batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.dataset import Dataset, check_magnitudes, validate
+from herdcli.artifacts.formats import format_detection, parquet_files
+from herdcli.artifacts.load_options import LoadOptions, ignore_note
+from herdcli.artifacts.sealed import seal_header
+from herdcli.artifacts.tables import dataset_columns
+from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, ColumnRoles
+from herdcli.artifacts.text import delimited_text
+from herdcli.errors import DataError, HerdError
+
+ARROW_STREAM = b"\xff\xff\xff\xff"
+BATCH_ROWS = 1 << 16
+UNBOUNDED = 1 << 62
+
+
+@contextlib.contextmanager
+def open_blocks(
+    path: str, *, input_format: str | None, note: Callable[[str], None], roles: ColumnRoles = BY_NAME_ROLES
+) -> Iterator[tuple[Source, Iterator[Dataset] | None]]:
+    """The bytes of an input, and its rows as data sets in their order; None for formats without blocks."""
+    with open_source(path, limit=UNBOUNDED) as source:
+        if source.head.startswith(ARROW_STREAM):
+            form = "arrow stream"
+        else:
+            form = (
+                format_detection.check_format_name(input_format)
+                if input_format
+                else format_detection.detect_format(source.head, source.name)
+            )
+        read = form in READERS and source.member is None
+        yield source, _datasets(READERS[form](source, LoadOptions(note=note, roles=roles)), source.name, note, roles) if read else None
+
+
+def _datasets(batches: Iterator[Any], where: str, note: Callable[[str], None], roles: ColumnRoles) -> Iterator[Dataset]:
+    """A data set of each batch; what is ignored or assumed is told of the first."""
+    import pyarrow as pa
+
+    names: list[str] | None = None
+    row = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        asked = LoadOptions(note=note if row == 0 else ignore_note, roles=roles)
+        try:
+            found = dataset_columns.dataset_from_table(pa.Table.from_batches([batch]), {}, where=where, asked=asked)
+            validate(found, where=where)
+        except DataError as error:
+            error.where = where if row == 0 else f"{where}, rows from {row}"
+            raise
+        if row and found.feature_names != names:
+            raise DataError(f"the columns are not those of the rows before row {row}", where=where)
+        names = found.feature_names
+        yield check_magnitudes(found, where=where)
+        row += batch.num_rows
+    if row == 0:
+        raise DataError("has no rows", where=where)
+
+
+def _csv_batches(source: Source, asked: LoadOptions) -> Iterator[Any]:
+    with source.reader() as stream:
+        yield from delimited_text.read_batches(stream, source.head, where=source.name, asked=asked)
+
+
+def _arrow_stream_batches(source: Source, asked: LoadOptions) -> Iterator[Any]:
+    import pyarrow as pa
+
+    with plain_arrow_errors("Arrow stream", source.name), source.reader() as stream, pa.ipc.open_stream(stream) as reader:
+        yield from reader
+        for _ in iter(lambda: stream.read(1 << 20), b""):
+            pass
+
+
+def _arrow_file_batches(source: Source, asked: LoadOptions) -> Iterator[Any]:
+    import pyarrow as pa
+
+    with plain_arrow_errors("Arrow file", source.name), source.file() as path, pa.OSFile(path) as file:
+        source.forget_file()
+        reader = pa.ipc.open_file(file)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+
+
+def _parquet_batches(source: Source, asked: LoadOptions) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with plain_arrow_errors("Parquet file", source.name), source.file() as path:
+        parquet_files.verify_seal(path, where=source.name)
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+    with plain_arrow_errors("Parquet file", source.name), file:
+        source.forget_file()
+        parquet_files.read_history(file, source.name)
+        yield from file.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
+
+
+READERS: dict[str, Callable[[Source, LoadOptions], Iterator[Any]]] = {
+    "csv": _csv_batches,
+    "arrow stream": _arrow_stream_batches,
+    "arrow": _arrow_file_batches,
+    "parquet": _parquet_batches,
+}
+
+
+@contextlib.contextmanager
+def plain_arrow_errors(what: str, where: str) -> Iterator[None]:
+    """What Arrow says of damaged bytes, in a line."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except HerdError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"the {what} cannot be read ({reason})", where=where, hint=seal_header.DAMAGED_HINT) from error

@@ -1,0 +1,65 @@
+"""A data set that is written a stretch of its rows after the other, with the bytes that it would have as one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from herdcli.artifacts.atomic_output import atomic_file, compress_file
+from herdcli.artifacts.dataset import Dataset, validate
+from herdcli.artifacts.formats import format_detection
+from herdcli.artifacts.load_save import TEXT, SavedArtifact, output_format
+from herdcli.artifacts.sealed import sealed_hdf5
+from herdcli.artifacts.text import delimited_text
+from herdcli.kinds import kind_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMS = ("hdf5", "parquet", "csv")
+
+
+def save_in_parts(path: str, parts: Iterable[Dataset], rows: int, history: list[dict[str, Any]], *, clobber: bool = True) -> SavedArtifact:
+    """As `load_save.save` of the data set of so many rows whose parts these are, dense and with the same fields, in one of FORMS."""
+    form = output_format(path, None, "dataset")
+    packed = format_detection.compression_from_suffix(path) if form == "csv" else None
+    with atomic_file(path, clobber=clobber, binary=form not in TEXT) as temporary:
+        _write_parts(temporary, form, _validated(parts), rows, history)
+        if packed:
+            compress_file(temporary, packed)
+        size = os.stat(temporary).st_size
+    return SavedArtifact("dataset", size)
+
+
+def _validated(parts: Iterable[Dataset]) -> Iterator[Dataset]:
+    fields: list[str] | None = None
+    for part in parts:
+        validate(replace(part, weight=None))  # of which some rows may have none
+        there = [name for name, item in vars(part).items() if item is not None]
+        if fields not in (None, there):
+            raise TypeError(f"a part has {', '.join(there)}, those before it {', '.join(fields or ())}")
+        fields = there
+        yield part
+
+
+def _write_parts(path: Path, form: str, parts: Iterator[Dataset], rows: int, history: list[dict[str, Any]]) -> None:
+    if form == "parquet":
+        from herdcli.artifacts.formats import parquet_files
+
+        first = next(parts)
+        parquet_files.write_parts(path, kind_of(first), _chain_parts(first, parts), rows, history)
+    elif form == "hdf5":
+        first = next(parts)
+        kind = kind_of(first)
+        sealed_hdf5.write_sealed(path, kind.name, kind.version, first, history, rows=rows, more=parts)
+    else:
+        with open(path, "wb") as out:
+            for number, part in enumerate(parts):
+                delimited_text.append_rows(out, part, titles=not number)
+
+
+def _chain_parts(first: Dataset, parts: Iterator[Dataset]) -> Iterator[Dataset]:
+    yield first
+    yield from parts

@@ -1,0 +1,522 @@
+"""Rows of a file of which any stretch is read by itself: Parquet by row groups, HDF5 by chunks, text by lines, and several files as one.
+
+What is read is what the file read whole would hold in those rows, so that neither storage nor the division of the work changes a number.
+"""
+
+from __future__ import annotations
+
+import bisect
+import glob
+import hashlib
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from herdcli.artifacts import hdf5_guard, memory_budget
+from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.dataset import Dataset, check_finite, check_magnitudes
+from herdcli.artifacts.formats import anndata, format_detection, parquet_files, unsealed_hdf5
+from herdcli.artifacts.formats.arrow import numpy_dtype, to_numpy
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.load_options import LoadOptions, ignore_note
+from herdcli.artifacts.load_save import Artifact
+from herdcli.artifacts.recoding import Recoding
+from herdcli.artifacts.rows import row_groups
+from herdcli.artifacts.rows.block_reader import plain_arrow_errors
+from herdcli.artifacts.sealed import codec, seal_header, sealed_hdf5
+from herdcli.artifacts.tables import dataset_columns, native_arrays
+from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, NONE, ColumnRoles, roles_of_sealed_table
+from herdcli.artifacts.tables.dataset_assembly import encode_labels, parse_number_pair, parse_split
+from herdcli.artifacts.text import line_index
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+STRETCH = 1 << 14  # lines that are read at one time
+ROLES = ("X", "split", "weight", "feature_names", "class_names")  # what names in HDF5 mean, whoever asks for them
+Note = Callable[[str], None]
+
+
+class RangeReader(Protocol):
+    """Rows of one file."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        ...
+
+    def read(self, start: int, stop: int, note: Note) -> Dataset:
+        """Rows [start, stop)."""
+        ...
+
+    def split(self) -> Array | None:
+        """(n,) the column of parts as `parse_split` has it of some rows, None where there is none."""
+        ...
+
+
+@dataclass
+class RowRanges:
+    """Rows by their numbers.
+
+    artifact   what the record says of them; its `value` has no rows, but their names.
+    as_stored  rows are not reckoned with: values of any size, and booleans.      gaps  NaN is a value that is missing.
+    splits     rows come with what they are split into, which all of them together say.
+    sources    where the parts are from, which must not change meanwhile.
+    account    what the first file had, of a table.
+    """
+
+    artifact: Artifact
+    count: int
+    parts: list[tuple[int, RangeReader, str]] = field(default_factory=list)  # first row, reader, name
+    names: list[str] | None = None
+    as_stored: bool = False
+    gaps: bool = False
+    splits: bool = False
+    note: Note = ignore_note
+    sources: list[Source] = field(default_factory=list)
+    account: dataset_columns.TableReport | None = None
+    split_type: np.dtype[Any] = np.dtype(np.uint8)  # of the parts as the file read whole would have them; known with `split()`
+    _split: list[Array | None] = field(default_factory=list)
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What the first file says of all its rows: units, value_range, image_shape."""
+        found: dict[str, Any] = getattr(self.parts[0][1], "declared", {})
+        return found
+
+    def read(self, start: int, stop: int) -> Dataset:
+        """Rows [start, stop), of one file or of several.  Raises DataError for values that cannot be reckoned with, and other columns."""
+        stop, found, begin = min(stop, self.count), [], start
+        place = bisect.bisect_right([first for first, _, _ in self.parts], start) - 1
+        while start < stop:
+            first, reader, name = self.parts[place]
+            end = min(stop, first + reader.count)
+            if end > start:
+                try:
+                    found.append(self._checked(reader.read(start - first, end - first, ignore_note), name, start - first))
+                finally:
+                    self._require_unchanged(place)
+            start, place = max(start, end), place + 1
+        whole, split = found[0] if len(found) == 1 else _concatenate(found), self.split() if self.splits else None
+        return replace(whole, split=None if split is None else split[begin:stop])
+
+    def summary(self) -> tuple[str, bool] | None:
+        """The line at the end of reading, of all files, and whether everything was used; None for what is no table."""
+        if self.account is None:
+            return None
+        value = self.artifact.value
+        rows = replace(value, X=np.broadcast_to(np.uint8(0), (self.count, value.X.shape[1])))
+        line, complete = replace(self.account, rows=self.count).summary(rows)
+        return f"{self.artifact.name}: {f'{len(self.parts)} files, ' if len(self.parts) > 1 else ''}{line}", complete
+
+    def labelled(self) -> bool:
+        """Whether rows may have labels of their own."""
+        reader = self.parts[0][1]
+        if not hasattr(reader, "asked"):
+            return "y" in getattr(reader, "further", {})
+        try:
+            return replace(reader, asked=replace(reader.asked, missing=False)).read(0, 1, ignore_note).y is not None  # type: ignore[type-var]
+        except DataError:  # of a first row with gaps
+            return True
+
+    def whole(self) -> Dataset:
+        """All rows, with what the first file declares of its own."""
+        self.splits = True
+        return replace(self.read(0, self.count), **declared_fields(self.declared, self.artifact.name))
+
+    def split(self) -> Array | None:
+        """(n,) what all rows are split into, by a pass over the column of that name; None where there is none."""
+        if not self._split:
+            parts = [reader.split() for _, reader, _ in self.parts]
+            there = [part for part in parts if part is not None]
+            whole = np.concatenate(there) if len(there) == len(parts) else None
+            if whole is not None and whole.dtype != np.uint8:
+                whole = parse_split(whole, self.artifact.name, self.note)
+                self.split_type = whole.dtype if whole.dtype == np.uint8 else getattr(self.parts[0][1], "split_type", whole.dtype)
+                whole = whole.astype(np.uint8)
+            self._split.append(whole)
+        return self._split[0]
+
+    def _require_unchanged(self, place: int) -> None:
+        """Raise DataError where the rows of a file may be others than those that were read before."""
+        for source in self.sources[place : place + 1]:
+            source.require_unchanged()
+
+    def _checked(self, data: Dataset, where: str, row: int) -> Dataset:
+        if data.feature_names != self.names or data.X.shape[1] != self.artifact.value.X.shape[1]:
+            raise DataError(f"the columns from row {row} on are not those of the first rows", where=where)
+        try:
+            check_finite("/X", data.X, where, missing=self.gaps)
+        except DataError as error:
+            error.where = where if row == 0 else f"{where}, rows from {row}"
+            raise
+        return data if self.as_stored else check_magnitudes(data, where=where)
+
+
+def _concatenate(parts: list[Dataset]) -> Dataset:
+    def along(name: str) -> Any:
+        items = [getattr(part, name) for part in parts]
+        return None if any(item is None for item in items) else np.concatenate(items)
+
+    made = replace(parts[0], X=along("X"), y=along("y"), weight=along("weight"), split=along("split"), columns=_joined_columns(parts))
+    if made.y is None or all(part.class_names == parts[0].class_names for part in parts):
+        return made
+    names = sorted({name for part in parts for name in part.class_names or ()})  # labels of text have the numbers that one file would give
+    y = [np.searchsorted(names, part.class_names)[part.y] for part in parts if part.class_names and part.y is not None]
+    if len(y) < len(parts):
+        raise DataError("some files have labels of text, and others numbers", hint="convert them alike")
+    return replace(made, y=np.concatenate(y).astype(np.int32), class_names=names)
+
+
+def _joined_columns(parts: list[Dataset]) -> dict[str, Array] | None:
+    """The further columns of all parts, which have the same ones."""
+    first = parts[0].columns
+    if first is None or any(set(part.columns or ()) != set(first) for part in parts):
+        return None
+    return {name: np.concatenate([(part.columns or {})[name] for part in parts]) for name in first}
+
+
+@contextmanager
+def open_ranges(
+    path: str,
+    *,
+    input_format: str | None,
+    note: Note,
+    verified: bool,
+    label: str | None = None,
+    keep: Collection[str] = (),
+    labels: bool = True,
+    missing: bool = False,
+    as_text: Collection[str] = (),
+    roles: ColumnRoles = BY_NAME_ROLES,
+) -> Iterator[RowRanges | None]:
+    """The rows of a file, or of all files of a pattern such as 'rows-*.parquet'; None for what can only be read whole.
+
+    verified  a sealed file is held against its seal; else its own word is taken for what is not read.      keep  further columns.
+    labels, missing, as_text, roles  as of `LoadOptions`.
+    """
+    asked = LoadOptions(
+        note=note, label=label, texts=True, stretch=True, keep=keep, labels=labels, missing=missing, as_text=as_text, roles=roles
+    )
+    with ExitStack() as held:
+        yield _open_readers(matching_files(path), path, asked, input_format, verified, held)
+
+
+def matching_files(path: str) -> list[str]:
+    """The files a path names: itself, or those of a pattern, in the order of their names."""
+    if os.path.exists(path) or not any(mark in path for mark in "*?["):
+        return [path]
+    found = sorted(glob.glob(path))
+    return found or [path]
+
+
+def is_file_pattern(path: str) -> bool:
+    """Whether a path is a pattern of files that are there."""
+    return matching_files(path) != [path]
+
+
+def read_once(path: str) -> bool:
+    """Whether a path names what can be read once alone: a pipe, a device, a socket."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def _open_readers(
+    paths: list[str], path: str, asked: LoadOptions, input_format: str | None, verified: bool, held: ExitStack
+) -> RowRanges | None:
+    found: list[tuple[Artifact, RangeReader, Source]] = []
+    asked = replace(asked, account=[])
+    for each in paths:
+        one = _open_file(each, replace(asked, note=ignore_note) if found else asked, input_format, verified, held)
+        if one is None:
+            if len(paths) > 1:
+                hint = "Parquet, dense HDF5, and CSV of numbers can"
+                raise DataError("cannot be read by parts, as several files in one input must be", where=each, hint=hint)
+            return None
+        found.append(one)
+    first = found[0][0]
+    width, names = first.value.X.shape[1], first.value.feature_names
+    starts, parts = 0, []
+    for artifact, reader, _ in found:
+        if (artifact.value.feature_names, artifact.value.X.shape[1]) != (names, width):
+            raise DataError(f"has other columns than {first.name}", where=artifact.name)
+        if (artifact.recoding.codes or first.recoding.codes) and artifact.recoding.levels != first.recoding.levels:
+            raise DataError(f"has other states than {first.name}", where=artifact.name)
+        parts.append((starts, reader, artifact.name))
+        starts += reader.count
+    whole = first if len(found) == 1 else _combined_artifact([artifact for artifact, _, _ in found], path)
+    account = next((each for each in asked.account if isinstance(each, dataset_columns.TableReport)), None)
+    return RowRanges(whole, starts, parts, names, note=asked.note, sources=[source for _, _, source in found], account=account)
+
+
+def _combined_artifact(found: list[Artifact], path: str) -> Artifact:
+    """Several files as one input."""
+    digest = hashlib.sha256("".join(artifact.sha256 for artifact in found).encode()).hexdigest()
+    return replace(found[0], sha256=digest, name=path, size=sum(artifact.size for artifact in found), history=[], sealed=False)
+
+
+def _open_file(
+    path: str, asked: LoadOptions, input_format: str | None, verified: bool, held: ExitStack
+) -> tuple[Artifact, RangeReader, Source] | None:
+    """One file, and how its rows are read."""
+    if os.path.isdir(path) or path == "-":
+        return None
+    source = held.enter_context(open_source(path, limit=memory_budget.default_limit()))
+    if not source.regular or source.member is not None:
+        return None
+    form = format_detection.check_format_name(input_format) if input_format else format_detection.detect_format(source.head, source.name)
+    if form not in READERS:
+        return None
+    made = READERS[form](source, held.enter_context(source.file()), asked, verified, held)
+    if made is None:
+        return None
+    reader, digest, history, sealed, recoding = made
+    if not reader.count:
+        raise DataError("has no rows", where=source.name)
+    head = reader.read(0, 1, asked.note)
+    if set(head.columns or ()) - set(asked.keep) or head.is_sparse:  # columns of text, which become numbers by what all rows hold
+        return None
+    value = Dataset(np.empty((0, head.X.shape[1])), feature_names=head.feature_names)
+    return Artifact("dataset", value, history, digest, source.name, source.size, sealed, recoding), reader, source
+
+
+Made = tuple[RangeReader, str, list[dict[str, Any]], bool, Recoding]
+
+
+@dataclass
+class _ParquetReader:
+    """Rows of row groups, one after the other or from anywhere."""
+
+    file: Any
+    where: str
+    asked: LoadOptions
+    starts: list[int] = field(default_factory=list)
+    count: int = 0
+    declared: dict[str, Any] = field(default_factory=dict)  # of all rows: their value range, their shape as pictures
+    _groups: row_groups.RowGroups = field(init=False)
+    _batches: Iterator[Any] | None = None
+    _at: int = -1  # the row the batches are at
+    _left: Any = None
+
+    def __post_init__(self) -> None:
+        self._groups = row_groups.RowGroups(self.file)
+
+    @property
+    def declares_images(self) -> bool:
+        """Is it declared that rows are pictures?"""
+        return "image_shape" in self.declared
+
+    def read(self, start: int, stop: int, note: Note) -> Dataset:
+        """Rows [start, stop)."""
+        import pyarrow as pa
+
+        with plain_arrow_errors("Parquet file", self.where):
+            table = pa.Table.from_batches(list(self._pieces(start, stop)))
+        return dataset_columns.dataset_from_table(table, {}, where=self.where, asked=replace(self.asked, note=note))
+
+    @property
+    def split_type(self) -> np.dtype[Any]:
+        """Of whole numbers that stand for parts."""
+        kind = numpy_dtype(self.file.schema_arrow.field(self._own_split()).type)
+        return kind if kind.kind in "iu" else np.dtype(np.int64)
+
+    def _own_split(self) -> str | None:
+        return dataset_columns.assign_roles(self.file.schema_arrow.names, self.asked, self.where).get("split")
+
+    def split(self) -> Array | None:
+        """The column of parts alone."""
+        own = self._own_split()
+        if own is None:
+            return None
+        with plain_arrow_errors("Parquet file", self.where):
+            column = to_numpy(self.file.read(columns=[own], use_threads=False).column(0))
+        return parse_split(column, self.where, ignore_note, stretch=True)
+
+    def _pieces(self, start: int, stop: int) -> Iterator[Any]:
+        """Batches of these rows; what follows them is kept, for whoever goes on there."""
+        if self._batches is None or not (self._group(self._at) == self._group(start) and self._at <= start):
+            self._batches, self._left, self._at = self._from(self._group(start)), None, self.starts[self._group(start)]
+        while self._at < stop:
+            batch = self._left if self._left is not None else next(self._batches)
+            self._left = None
+            low, high = max(start - self._at, 0), min(stop - self._at, batch.num_rows)
+            if high > low:
+                yield batch.slice(low, high - low)
+            if high < batch.num_rows and stop - self._at < batch.num_rows:
+                self._left, self._at = batch.slice(max(high, 0)), self._at + max(high, 0)
+                return
+            self._at += batch.num_rows
+
+    def _group(self, row: int) -> int:
+        return bisect.bisect_right(self.starts, row) - 1
+
+    def _from(self, group: int) -> Iterator[Any]:
+        for number in range(group, len(self.starts)):
+            yield from self._groups.batches(number)
+
+
+def _open_parquet(source: Source, path: str, asked: LoadOptions, verified: bool, held: ExitStack) -> Made:
+    digest = parquet_files.verify_seal(path, where=source.name) if verified else parquet_files.stated_digest(path, where=source.name)
+    with plain_arrow_errors("Parquet file", source.name):
+        file = held.enter_context(row_groups.opened(path))
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
+    pictured = any(b"image_shape" in item for pair in (file.metadata.metadata or {}).items() for item in pair)
+    declared = ({"image_shape": None} if pictured else {}) | parquet_files.declared_attributes(file)
+    if digest is not None:
+        asked = replace(asked, roles=roles_of_sealed_table(asked.roles))
+    reader = _ParquetReader(file, source.name, asked, starts[:-1], starts[-1], declared)
+    history, recoding = parquet_files.read_history(file, source.name)
+    return reader, digest or line_index.file_digest(source, path, fresh=verified), history, digest is not None, recoding
+
+
+@dataclass
+class Hdf5Reader:
+    """Rows of a dense matrix.
+
+    further  arrays over all rows, and names.  others  whether the file has further columns.  declared  what is said of all rows.
+    kept     columns that were asked for, of a file without seal.
+    """
+
+    X: Any
+    where: str
+    further: dict[str, Any]
+    count: int
+    others: bool = False
+    split_type: np.dtype[Any] = np.dtype(np.int64)  # of whole numbers that stand for parts
+    declared: dict[str, Any] = field(default_factory=dict)  # of all rows: their value range, their shape as pictures
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def read(self, start: int, stop: int, note: Note) -> Dataset:
+        """Rows [start, stop)."""
+        parts = {name: item[start:stop] if name in ("y", "split", "weight") else item for name, item in self.further.items()}
+        columns = {name: item[start:stop] for name, item in self.kept.items()}
+        X = native_arrays.native_array(self.X[start:stop], name="X", where=self.where)
+        parts, columns = ({name: _native_item(item, name, self.where) for name, item in group.items()} for group in (parts, columns))
+        return Dataset(X, **parts, columns=columns or None)
+
+    def split(self) -> Array | None:
+        """The array of that name."""
+        return self.further.get("split")
+
+
+def _native_item(item: Any, name: str, where: str) -> Any:
+    """An array as `native_arrays.array` has it; lists of names as they are."""
+    return native_arrays.native_array(item, name=name, where=where) if isinstance(item, np.ndarray) else item
+
+
+def _open_hdf5(source: Source, path: str, asked: LoadOptions, verified: bool, held: ExitStack) -> Made | None:
+    where, sealed = source.name, seal_header.parse_seal(source.head, where=source.name)
+    if asked.roles.selects:
+        return None
+    if sealed is None:
+        format_detection.refuse_lost_seal(source.head, where)
+    elif sealed.kind != "dataset":
+        return None
+    else:
+        seal_header.verify_seal(sealed, source.size, source.sha256 if verified else sealed.sha256, where=where)
+    file = held.enter_context(hdf5_guard.open_guarded(path, where=where, soft=sealed is None))
+    X = file.get("X")
+    if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub" or len(X) == 0:
+        return None
+    if sealed is None and (
+        anndata.is_anndata(file) or "MATLAB_class" in X.attrs or unsealed_hdf5.is_packed(X)
+    ):  # other names, across, other values
+        return None
+    own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
+    if asked.label == NONE:
+        own.pop("class_names", None)
+    kept = {} if sealed is not None else _numeric_columns(file, asked.keep, len(X))
+    if not asked.labels:
+        own.pop("class_names", None)
+    elif not _add_labels(own, file, sealed is not None, asked, where):
+        return None
+    for name in ("y", "split", "weight"):
+        if name in own and len(own[name]) != len(X):
+            raise DataError(f"/{name} has {len(own[name])} rows, /X has {len(X)}", where=where)
+    further: dict[str, Any] = {name: own[name] for name in ("y", "weight") if name in own}
+    further |= {name: [str(text) for text in own[name]] for name in ("feature_names", "class_names") if name in own}
+    further |= {"split": parse_split(own["split"], where, ignore_note, stretch=True)} if "split" in own else {}
+    declared = unsealed_hdf5.read_attributes(file)
+    if (shape := declared.get("image_shape")) is not None:
+        further["image_shape"] = np.asarray(shape)
+    past = sealed_hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
+    recoding = Recoding.from_json(str(past["recoding"]), where=where) if "recoding" in past else Recoding()
+    digest = line_index.file_digest(source, path, fresh=verified) if sealed is None else sealed.sha256
+    split_type = own["split"].dtype if "split" in own and own["split"].dtype.kind in "iu" else np.dtype(np.int64)
+    reader = Hdf5Reader(X, where, further, len(X), "columns" in file, split_type, declared, kept)
+    return reader, digest, past.get("history", []), sealed is not None, recoding
+
+
+def _numeric_columns(file: Any, names: Collection[str], rows: int) -> dict[str, Any]:
+    """Columns of numbers that a file keeps beside its rows, but for those that number texts."""
+    found = {name: file[name] for name in names if name in file and f"{name}_names" not in file and name not in ROLES}
+    return {name: item for name, item in found.items() if getattr(item, "shape", None) == (rows,) and item.dtype.kind in "fiu"}
+
+
+def _add_labels(own: dict[str, Any], file: Any, sealed: bool, asked: LoadOptions, where: str) -> bool:
+    """Add the labels that the file read whole would have; False where these are no vector."""
+    top = [name for name in file if hasattr(file[name], "ndim")]
+    candidates = ["y"] if sealed else [name for name in unsealed_hdf5.LABELS if name not in asked.keep]
+    name = unsealed_hdf5.choose_label(top, candidates, None if sealed and asked.label != NONE else asked.label, where)
+    if name is None:
+        return True
+    if file[name].ndim != 1:
+        return False
+    if file[name].dtype.kind in "iu" and h5py.check_enum_dtype(file[name].dtype) is None:
+        own["y"] = file[name]
+        return True
+    names = own.get("class_names")
+    values = codec.read_array(file[name], text=object)
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.round(values)).all()):
+        asked.note(f"{where}: '{name}' holds real numbers, which are no labels, and is left out")
+        return True
+    own["y"], classes = encode_labels(values, None if names is None else [str(text) for text in names], where=where)
+    if classes is not None:
+        own["class_names"] = np.array(classes, dtype=object)
+    return True
+
+
+def declared_fields(declared: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What a file declares of all its rows, as the fields of a data set."""
+    found = {name: parse_number_pair(declared, name, kinds, where) for name, kinds in (("value_range", "fiu"), ("image_shape", "iu"))}
+    return found | {"units": str(declared.get("units", "real"))}
+
+
+@dataclass
+class _TextReader:
+    """Lines of numbers."""
+
+    path: str
+    where: str
+    asked: LoadOptions
+    index: line_index.LineIndex
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.index.count
+
+    def read(self, start: int, stop: int, note: Note) -> Dataset:
+        """Rows [start, stop)."""
+        return line_index.read_rows(self.path, self.index, start, stop, where=self.where, asked=replace(self.asked, note=note))
+
+    def split(self) -> Array | None:
+        """The column of parts, of a pass over the lines."""
+        if self.read(0, 1, ignore_note).split is None:
+            return None
+        parts = [self.read(start, min(start + STRETCH, self.count), ignore_note).split for start in range(0, self.count, STRETCH)]
+        return np.concatenate([part for part in parts if part is not None])
+
+
+def _open_text(source: Source, path: str, asked: LoadOptions, verified: bool, held: ExitStack) -> Made | None:
+    index = line_index.build_index(path, source.head)
+    if index is None:
+        return None
+    return _TextReader(path, source.name, asked, index), index.sha256, [], False, Recoding()
+
+
+READERS: dict[str, Callable[..., Made | None]] = {"parquet": _open_parquet, "hdf5": _open_hdf5, "csv": _open_text}

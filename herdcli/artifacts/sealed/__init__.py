@@ -1,0 +1,1 @@
+"""Sealed artifacts: dataclasses in HDF5 and Parquet, checkpoints, seals and histories."""

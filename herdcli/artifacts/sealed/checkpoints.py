@@ -1,0 +1,146 @@
+"""Checkpoints: a sealed `State` that only the run it belongs to can go on from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from herdcli import schema
+from herdcli.artifacts import hdf5_guard, memory_budget
+from herdcli.artifacts.atomic_output import atomic_file, check_destination
+from herdcli.artifacts.byte_sources import open_source
+from herdcli.artifacts.sealed import codec, seal_header, sealed_hdf5
+from herdcli.errors import BadUsage, CannotCreate, DataError
+from herdcli.kinds import CHECKPOINT
+from herdcli.records import dataclass
+
+State = TypeVar("State")
+VERSION = 1
+DEALT = "dealt"  # in the place of a shard: the state of units that are with workers
+STAGE = "stage:"  # begins what stands in the place of a shard for an algorithm that follows others in the same run
+
+
+class OtherStage(BadUsage):
+    """The checkpoint belongs to this run, but to another of the algorithms that it runs one after another."""
+
+
+def check_checkpoint(path: str) -> None:
+    """Raise now what `save_checkpoint` would raise later: for use before the work.  CannotCreate (73)."""
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        raise CannotCreate("is not a regular file, so it cannot hold a checkpoint", where=path, hint="--checkpoint FILE")
+    check_destination(path)
+    _refuse_foreign(path)
+
+
+def save_checkpoint(path: str, state: Any, digest: str) -> None:
+    """Save a state, whole or not at all.  digest: of the configuration, `provenance.record_digest(record)`."""
+    _refuse_foreign(path)
+    with atomic_file(path) as temporary:
+        sealed_hdf5.write_sealed(temporary, CHECKPOINT, VERSION, state, [], configuration=digest)
+
+
+@dataclass(frozen=True)
+class ExtendedRun(Generic[State]):
+    """How a state of the same run with fewer steps is known and gone on with: the digest that its run had, and its state in this one."""
+
+    digest: Callable[[State], str]
+    grown: Callable[[State], State]
+
+
+def load_checkpoint(
+    path: str, state_type: type[State], digest: str, *, like: Callable[[], State] | None = None, longer: ExtendedRun[State] | None = None
+) -> State | None:
+    """The state saved at `path`, None if there is no file.
+
+    like    makes a state of the same run, whose types and shapes must be those of what is loaded.
+    longer  takes states of a shorter run.
+
+    Raises BadUsage (2) if it was saved under another configuration, DataError (65) if it is damaged
+    or no checkpoint, OtherStage if it is of another stage of this run.
+    """
+    if not os.path.exists(path):
+        return None
+    with open_source(path, limit=0) as source:
+        stated = seal_header.parse_seal(source.head, where=path)
+        if stated is None or stated.kind != CHECKPOINT:
+            what = "no checkpoint" if stated is None else f"a {stated.kind} artifact, not a checkpoint"
+            raise DataError(f"is {what}", where=path, hint="name the file given to --checkpoint")
+        with source.file() as name:
+            seal_header.verify_seal(stated, source.size, source.sha256, where=path)
+            with hdf5_guard.open_guarded(name, where=path) as file:
+                attributes = sealed_hdf5.root_attributes(file, CHECKPOINT, where=path)
+                if int(attributes["kind-version"]) > VERSION:
+                    raise DataError(
+                        "the checkpoint was saved by a newer herd",
+                        where=path,
+                        hint="continue with the version of herd that started the run",
+                    )
+                saved = str(attributes.get("configuration"))
+                if longer is None:
+                    _refuse_other(saved, digest, path)
+                hdf5_guard.check_readable(hdf5_guard.walk_datasets(file, where=path), limit=memory_budget.available_bytes(), where=path)
+                state: State = _read(file, state_type, path, saved, digest)
+        schema.check_arrays(state, where=path)
+        if longer is not None and saved != digest:
+            _refuse_other(saved, longer.digest(state), path)
+            state = longer.grown(state)
+        if like is not None:
+            schema.check_like(state, like(), where=path)
+        return state
+
+
+def _read(file: Any, state_type: type[State], path: str, saved: str, digest: str) -> State:
+    """The state; one of another type is that of a run with other options, where the digests differ."""
+    try:
+        state: State = codec.read_fields(file, state_type, where=path)
+    except DataError:
+        _refuse_other(saved, digest, path)
+        raise
+    return state
+
+
+def _refuse_other(saved: str, wanted: str, path: str) -> None:
+    """Raise BadUsage unless two configurations, a digest and perhaps a shard, are the same."""
+    run, _, shard = saved.partition(" ")
+    wanted_run, _, wanted_shard = wanted.partition(" ")
+    if run != wanted_run:
+        hint = "use the options and inputs of the original run, or start afresh without --resume"
+        raise BadUsage("the checkpoint belongs to a run with other options or inputs", where=path, hint=hint)
+    if shard != wanted_shard and any(each.startswith(STAGE) for each in (shard, wanted_shard)):
+        raise OtherStage("the checkpoint belongs to another stage of this run", where=path)
+    if DEALT in (shard, wanted_shard) and shard != wanted_shard:
+        saved_by, this_is = (
+            ("a run whose units are done by --cluster", "one without") if shard == DEALT else ("a run without --cluster", "one with it")
+        )
+        raise BadUsage(
+            f"the checkpoint belongs to {saved_by}, this is {this_is}",
+            where=path,
+            hint="go on as it was begun, or start afresh without --resume",
+        )
+    if shard != wanted_shard:
+        is_of, this_is = (f"--shard {name}" if name else "a run without --shard" for name in (shard, wanted_shard))
+        hint = "give each shard its own checkpoint, for example --checkpoint run-2.state with --shard 2/4"
+        raise BadUsage(f"the checkpoint belongs to {is_of}, this is {this_is}", where=path, hint=hint)
+
+
+def remove_checkpoint(path: str) -> None:
+    """Remove a checkpoint once its run has succeeded; no error if it is gone."""
+    _refuse_foreign(path)
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def _refuse_foreign(path: str) -> None:
+    """Never write over or remove a file that is no checkpoint."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(seal_header.BLOCK)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CannotCreate(f"cannot be used for checkpoints ({error.strerror})", where=path) from error
+    if head and not head.startswith(f"herd-artifact 1 kind={CHECKPOINT} ".encode()):
+        raise CannotCreate("exists and is not a checkpoint", where=path, hint="name another file with --checkpoint")

@@ -1,0 +1,316 @@
+"""Dataclasses <-> HDF5 groups, driven by the type hints of the fields.  No kind writes its own file code.
+
+| field                                   | in the file                                             |
+|-----------------------------------------|---------------------------------------------------------|
+| array (`schema.array` or an NDArray)    | dataset, little-endian, contiguous; strings UTF-8       |
+| scipy CSR matrix in an array's place    | group `data`, `indices`, `indptr`, attributes `format`, `shape` |
+| bool, int, float, str                   | attribute                                               |
+| list or tuple of str, int, float, bool  | dataset                                                 |
+| dataclass                               | group                                                   |
+| other lists and tuples                  | group with members `0`, `1`, …, attribute `length`      |
+| dict with str keys                      | group with members named by the keys (/ . % escaped), in order |
+| None                                    | absent                                                  |
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.tables import native_arrays
+from herdcli.errors import DataError
+from herdcli.schema import Array, convert_to_declared, spec_of
+
+SCALARS = (bool, int, float, str)
+_TEXT = h5py.string_dtype("utf-8")
+
+
+def write_fields(group: Any, value: Any, *, rows: int | None = None) -> None:
+    """Write every field of a dataclass into an HDF5 group.
+
+    rows  of its arrays over rows "n", and of the arrays of its dicts, these are the first of so many, for which room is made.
+    """
+    for declared in fields(value):
+        item = getattr(value, declared.name)
+        if item is not None:
+            _write_item(group, declared.name, item, rows if _has_row_dimension(declared, item) else None)
+
+
+def _has_row_dimension(declared: Any, item: Any) -> bool:
+    spec = spec_of(declared)
+    return isinstance(item, dict) or (spec is not None and spec.dims[:1] == ("n",))
+
+
+def append_rows(group: Any, value: Any, start: int) -> None:
+    """The next rows of a dataclass that was written with room for them, from `start` on."""
+    for declared in fields(value):
+        item = getattr(value, declared.name)
+        if item is not None and _has_row_dimension(declared, item):
+            parts = {_escape_key(key): part for key, part in item.items()} if isinstance(item, dict) else {declared.name: item}
+            for name, part in parts.items():
+                place = (group[declared.name] if isinstance(item, dict) else group)[name]
+                values = _encode_texts(part) if part.dtype.kind in "OU" else part
+                if part.dtype.kind not in "OU" and part.dtype.newbyteorder("<") != place.dtype:
+                    raise TypeError(f"rows of field '{declared.name}' from {start} on hold {part.dtype}, those before {place.dtype}")
+                place[start : start + len(part)] = values
+
+
+def read_fields(group: Any, cls: type[Any], *, where: str) -> Any:
+    """The dataclass `cls` from an HDF5 group.  Raises DataError for what is missing or of another type."""
+    hints = get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for declared in fields(cls):
+        try:
+            item = _read_item(group, declared.name, hints[declared.name], where)
+        except (KeyError, ValueError, TypeError, OSError, RuntimeError) as error:
+            raise DataError(f"{_member_path(group, declared.name)} cannot be read ({error})", where=where) from error
+        required = declared.default is MISSING and declared.default_factory is MISSING
+        optional = _is_optional(hints[declared.name])
+        if item is None and required and not optional:
+            raise DataError(f"{_member_path(group, declared.name)} is missing", where=where)
+        if item is not None or required or optional:
+            values[declared.name] = convert_to_declared(declared, item)
+    return cls(**values)
+
+
+def _write_item(group: Any, name: str, item: Any, rows: int | None = None) -> None:
+    if isinstance(item, SCALARS) or (isinstance(item, np.generic) and not isinstance(item, np.void)):
+        write_attribute(group, name, item)
+    elif isinstance(item, h5py.Empty):
+        group.attrs[name] = item
+    elif isinstance(item, np.ndarray):
+        _write_array(group, name, item, rows)
+    elif hasattr(item, "indptr"):
+        _write_csr(group, name, item)
+    elif is_dataclass(item):
+        write_fields(_subgroup(group, name), item)
+    elif isinstance(item, dict):
+        inner = group.create_group(name, track_order=True, track_times=False)
+        for key, part in item.items():
+            _write_item(inner, _escape_key(key), h5py.Empty(np.float64) if part is None else part, rows)
+    elif isinstance(item, (list, tuple)) and _are_scalars(item):
+        _write_array(group, name, np.array(item, dtype=object if item and isinstance(item[0], str) else None))
+    elif isinstance(item, (list, tuple)):
+        inner = _subgroup(group, name)
+        inner.attrs["length"] = np.int64(len(item))
+        for index, part in enumerate(item):
+            if part is not None:
+                _write_item(inner, str(index), part)
+    else:
+        raise TypeError(f"field '{name}' holds a {type(item).__name__}, which artifacts cannot carry")
+
+
+def _escape_key(key: str) -> str:
+    """A dict key as the name of an HDF5 member: `/` and `.` mean something there, and a name is not empty."""
+    return _check_text(key).replace("%", "%25").replace("/", "%2F").replace(".", "%2E") or "%"
+
+
+def _unescape_key(name: str) -> str:
+    return "" if name == "%" else name.replace("%2E", ".").replace("%2F", "/").replace("%25", "%")
+
+
+def _are_scalars(items: list[Any] | tuple[Any, ...]) -> bool:
+    """Do all entries share one of the scalar types, so that one dataset holds them?"""
+    if not items or type(items[0]) not in SCALARS or any(type(item) is not type(items[0]) for item in items):
+        return False
+    return type(items[0]) is not int or all(-(1 << 63) <= item < 1 << 63 for item in items)
+
+
+def _subgroup(group: Any, name: str) -> Any:
+    return group.create_group(name, track_times=False)
+
+
+def write_attribute(group: Any, name: str, item: Any) -> None:
+    if isinstance(item, str):
+        group.attrs.create(name, _check_text(item), dtype=_TEXT)
+    elif isinstance(item, (bool, np.bool_)):
+        group.attrs[name] = np.bool_(item)
+    elif isinstance(item, (int, np.integer)):
+        group.attrs[name] = np.uint64(item) if item >= 1 << 63 else np.int64(item)
+    else:
+        group.attrs[name] = np.float64(item)
+
+
+def _check_text(text: str) -> str:
+    """HDF5 strings end at a NUL and are UTF-8: refuse what would come back different."""
+    if "\0" in text:
+        raise DataError(f"the text {text[:40]!r} holds a NUL character")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"the text {text[:40]!r} is not valid Unicode") from error
+    return text
+
+
+def _write_array(group: Any, name: str, item: Array, rows: int | None = None) -> None:
+    if item.dtype.kind not in "OUfiub":
+        raise TypeError(f"field '{name}' holds {item.dtype}, which artifacts cannot carry")
+    texts = item.dtype.kind in "OU"
+    values, dtype = (_encode_texts(item), _TEXT) if texts else (item, item.dtype.newbyteorder("<"))
+    if rows is None:
+        group.create_dataset(name, data=values, dtype=dtype, track_times=False)
+    else:
+        group.create_dataset(name, shape=(rows, *item.shape[1:]), dtype=dtype, track_times=False)[: len(item)] = values
+
+
+def _encode_texts(item: Array) -> Array:
+    """Texts as HDF5 takes them."""
+    found: Array = np.array([_check_text(str(text)) for text in item.ravel()], dtype=object).reshape(item.shape)
+    return found
+
+
+def _write_csr(group: Any, name: str, item: Any) -> None:
+    inner = _subgroup(group, name)
+    write_attribute(inner, "format", "csr")
+    inner.attrs["shape"] = np.array(item.shape, dtype=np.int64)
+    for part in ("data", "indices", "indptr"):
+        _write_array(inner, part, getattr(item, part))
+
+
+def _read_item(group: Any, name: str, hint: Any, where: str) -> Any:
+    """The item of a name, None if there is none.  What stands in the file decides among a hint's alternatives."""
+    if name in group.attrs:
+        return _read_attribute(group.attrs[name], hint)
+    if name not in group:
+        return None
+    item = group[name]
+    if isinstance(item, h5py.Dataset):
+        return _read_dataset(item, hint)
+    if item.attrs.get("format") == "csr":
+        return read_csr(item, tuple(int(length) for length in item.attrs["shape"]))
+    return _read_group(item, hint, where)
+
+
+def _read_attribute(stored: Any, hint: Any) -> Any:
+    if isinstance(stored, h5py.Empty):
+        return None
+    value = stored.item() if isinstance(stored, np.generic) else stored
+    if isinstance(value, bytes):
+        value = value.decode("utf-8")
+    allowed = _union_members(hint)
+    if float in allowed and type(value) is int and int not in allowed:
+        value = float(value)
+    if Any not in allowed and not any(type(value) is kind for kind in allowed if kind in SCALARS):
+        names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in allowed)
+        raise TypeError(f"is a {type(value).__name__}, expected {names}")
+    return value
+
+
+def _read_dataset(item: Any, hint: Any) -> Any:
+    values = read_array(item)
+    for kind in _union_members(hint):
+        origin = get_origin(kind)
+        if origin in (list, tuple):
+            if values.ndim != 1:
+                raise ValueError(f"has {values.ndim} dimensions, expected 1")
+            return origin(_convert_members(values, get_args(kind)))
+        if is_dataclass(kind) or kind in SCALARS:
+            raise TypeError("is a dataset, expected something else")
+    if values.dtype.kind == "f" and values.dtype.itemsize > native_arrays.SUPPORTED:
+        with np.errstate(over="ignore"):  # no field has long doubles; what becomes infinite is checked as a float64
+            return values.astype(np.float64)
+    return values
+
+
+def _convert_members(values: Array, members: tuple[Any, ...]) -> list[Any]:
+    """The entries of a vector that stands for a list of scalars.  Raises TypeError where the list holds something else."""
+    allowed = {kind for member in members for kind in _union_members(member)} - {Ellipsis}
+    held = {"f": float, "i": int, "u": int, "b": bool, "U": str}.get(values.dtype.kind)
+    if values.size and allowed and Any not in allowed and held not in allowed and not (held is int and float in allowed):
+        raise TypeError(f"holds {values.dtype}, expected {' or '.join(sorted(getattr(kind, '__name__', str(kind)) for kind in allowed))}")
+    found: list[Any] = values.tolist()
+    return found
+
+
+def read_array(item: Any, *, text: Any = np.str_) -> Array:
+    """A whole HDF5 dataset as a NumPy array in native byte order; strings, and vectors of an enumeration, as arrays of type `text`."""
+    if item.dtype.kind in "OS":
+        texts = np.asarray(item.asstr("utf-8")[()], dtype=object)
+        return np.array(texts.tolist(), dtype=text).reshape(item.shape)
+    named = h5py.check_enum_dtype(item.dtype) if item.dtype.kind != "b" else None
+    if named is not None and item.ndim == 1:
+        names, values = {value: name for name, value in named.items()}, item[()].tolist()
+        nameless = next((row for row, value in enumerate(values) if value not in names), None)
+        if nameless is not None:
+            raise DataError(f"{item.name} has {values[nameless]} in row {nameless}, which its enumeration has no name for")
+        return np.array([names[value] for value in values], dtype=text)
+    out = np.empty(item.shape, dtype=np.dtype(item.dtype.str).newbyteorder("="))
+    if item.size and named is None:
+        item.read_direct(out)
+    elif item.size:
+        out[...] = item[()]
+    return out
+
+
+def read_csr(group: Any, shape: tuple[int, ...]) -> Any:
+    """A CSR matrix of a group `data`, `indices`, `indptr`."""
+    data, indices, indptr = (read_array(group[part]) for part in ("data", "indices", "indptr"))
+    return csr_matrix(data, indices, indptr, shape)
+
+
+def csr_matrix(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...]) -> Any:
+    """A CSR matrix without a copy.  Raises ValueError where compiled code would be sent outside its memory."""
+    from scipy.sparse import csr_matrix
+
+    if len(shape) != 2 or min(shape) < 0 or {data.ndim, indices.ndim, indptr.ndim} != {1}:
+        raise ValueError("a CSR matrix is three vectors and a shape of two lengths")
+    if {indices.dtype.kind, indptr.dtype.kind} - set("iu") or data.dtype.kind not in "fiub":
+        raise ValueError("a CSR matrix has numbers and integer indices")
+    rows, columns = shape
+    kind = native_arrays.index_type(indices, indptr)
+    data = (
+        native_arrays.native_array(data, name="data", where="")
+        if data.dtype.itemsize == 2 or data.dtype.itemsize > native_arrays.SUPPORTED
+        else data
+    )
+    data, indices, indptr = (np.ascontiguousarray(part, part.dtype.newbyteorder("=")) for part in (data, indices, indptr))
+    ends = len(indptr) == rows + 1 and indptr[0] == 0 and indptr[-1] == len(data) == len(indices)
+    if not ends or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError("indptr does not describe the rows of data")
+    if len(indices) and (indices.min() < 0 or indices.max() >= columns):
+        raise ValueError(f"indices must lie in 0 … {columns - 1}")
+    matrix = csr_matrix(shape, dtype=data.dtype)
+    matrix.data, matrix.indices, matrix.indptr = data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
+    return matrix
+
+
+def _read_group(item: Any, hint: Any, where: str) -> Any:
+    for kind in _union_members(hint):
+        origin, inner = get_origin(kind), get_args(kind)
+        if is_dataclass(kind) and isinstance(kind, type):
+            return read_fields(item, kind, where=where)
+        if origin is dict:
+            return {_unescape_key(key): _read_item(item, key, inner[1], where) for key in [*item, *item.attrs]}
+        if origin in (list, tuple):
+            length = int(item.attrs["length"])
+            if length > len(item) + len(item.attrs):
+                raise ValueError(f"says it has {length} members and has {len(item)}")
+            kinds = inner if origin is tuple and inner[1:] != (Ellipsis,) else inner[:1] * length
+            return origin(_member(item, index, kinds[index], where) for index in range(length))
+    raise TypeError("is a group, expected something else")
+
+
+def _member(group: Any, index: int, hint: Any, where: str) -> Any:
+    """A member of a list or tuple, which may lack those alone that its type lets be None."""
+    found = _read_item(group, str(index), hint, where)
+    if found is None and not _is_optional(hint):
+        raise ValueError(f"member {index} is missing")
+    return found
+
+
+def _union_members(hint: Any) -> tuple[Any, ...]:
+    """The members of a union without None; a lone hint as a tuple of one."""
+    members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return tuple(member for member in members if member is not type(None))
+
+
+def _is_optional(hint: Any) -> bool:
+    return type(None) in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else hint is Any
+
+
+def _member_path(group: Any, name: str) -> str:
+    return f"{group.name.rstrip('/')}/{name}"

@@ -1,0 +1,37 @@
+"""By which digests a history may know a file."""
+
+from __future__ import annotations
+
+import os
+
+from herdcli.artifacts import load_save, memory_budget
+from herdcli.artifacts.byte_sources import open_source
+from herdcli.artifacts.formats import format_detection, parquet_files
+
+
+def accepted_digests(path: str) -> set[str]:
+    """That of its seal, and of its bytes (uncompressed); of a folder or of IDX files with labels beside them the one of all.
+
+    Raises NoInput, DataError.
+    """
+    if os.path.isdir(path):
+        return {load_save.load(path).sha256}
+    with open_source(path, limit=memory_budget.default_limit()) as source:
+        form = format_detection.detect_format(source.head, source.name) if _is_dataset_format(source.head, source.name) else ""
+        if form == "parquet":
+            with source.file() as name:
+                sealed = parquet_files.verify_seal(name, where=source.name)
+                return {digest for digest in (sealed, source.sha256) if digest}
+        found = {source.drained()}
+    return found | {load_save.load(path).sha256} if form == "idx" else found
+
+
+def _is_dataset_format(head: bytes, name: str) -> bool:
+    """Is it of a format that data sets have?  Other inputs are texts of networks, scopes, evidence."""
+    from herdcli.errors import HerdError
+
+    try:
+        format_detection.detect_format(head, name)
+    except HerdError:
+        return False
+    return True

@@ -1,0 +1,113 @@
+"""`herd check` and `herd seal`: is a file the one that was written, and a new seal after an edit on purpose."""
+
+from __future__ import annotations
+
+import shutil
+
+from herdcli import kinds
+from herdcli.artifacts import hdf5_guard, load_save, memory_budget
+from herdcli.artifacts.atomic_output import atomic_file
+from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.dataset import Dataset, validate
+from herdcli.artifacts.formats import format_detection, parquet_files
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.sealed import seal_header
+from herdcli.errors import DataError, HerdError
+from herdcli.records import dataclass
+
+
+@dataclass(frozen=True)
+class SealVerdict:
+    """What is known of a file's integrity.
+
+    kind  the artifact's, None if unsealed or damaged.  code  the exit code it asks for.
+    message, hint  one line each; empty when all is well.
+    """
+
+    name: str
+    kind: str | None
+    sealed: bool
+    code: int
+    message: str = ""
+    hint: str | None = None
+
+
+def check_file(path: str, *, seal_only: bool = False, max_memory: int | None = None) -> SealVerdict:
+    """Verify a file's seal and, without `seal_only`, that its contents are what its kind allows.
+
+    "-" is stdin.  max_memory: bytes the contents may take.  Never raises HerdError: the verdict says it.
+    """
+    shown = "stdin" if path == "-" else path
+    limit = max_memory or memory_budget.default_limit()
+    try:
+        with open_source(path, limit=limit) as source:
+            kind = _verified_kind(source, None if seal_only else limit)
+    except HerdError as error:
+        return SealVerdict(shown, None, False, error.exit_code, str(error), error.hint)
+    if kind is None:
+        return SealVerdict(shown, None, False, 0, f"{shown}: unsealed data set, nothing to verify")
+    return SealVerdict(shown, kind, True, 0)
+
+
+def _verified_kind(source: Source, limit: int | None) -> str | None:
+    """The kind of a sealed file that is as it should be, None for an unsealed data set; DataError for others.
+
+    limit  bytes its contents may take when they are read; None: the seal alone is verified.
+    """
+    stated = seal_header.parse_seal(source.head, where=source.name)
+    if stated is not None:
+        if limit is not None:
+            return load_save.verify_hdf5(source, stated, limit=limit)
+        digest = source.drained()
+        seal_header.verify_seal(stated, source.size, digest, where=source.name)
+        return stated.kind
+    form = format_detection.detect_format(source.head, source.name)
+    if form == "hdf5":
+        format_detection.refuse_lost_seal(source.head, source.name)
+    return _parquet_kind(source, limit) if form == "parquet" else None
+
+
+def _parquet_kind(source: Source, limit: int | None) -> str | None:
+    with source.file() as path:
+        sealed = parquet_files.verify_seal(path, where=source.name) is not None
+        if not sealed or limit is None:
+            return "table" if sealed else None
+        kind, value, *_ = parquet_files.read_table(path, True, where=source.name, asked=LoadOptions(limit, missing=True))
+        if isinstance(value, Dataset):
+            validate(value, where=source.name, missing=True)
+        return kind
+
+
+def write_new_seal(path: str) -> None:
+    """Write a new seal on an artifact that was edited on purpose, whole or not at all.
+
+    The contents must be readable as the kind they say they are.  Raises DataError for a file that
+    is no artifact.
+    """
+    with open_source(path, limit=memory_budget.default_limit()) as source:
+        form = format_detection.detect_format(
+            source.head[: seal_header.BLOCK].ljust(seal_header.BLOCK, b"\0") + source.head[seal_header.BLOCK :], path
+        )
+        if not source.regular or form not in ("hdf5", "parquet"):
+            raise DataError("only HDF5 and Parquet files on disk carry seals", where=path)
+    kind = _declared_kind(path) if form == "hdf5" else ""  # before the copy, which is locked, and HDF5 wants its own lock
+    with atomic_file(path) as temporary:
+        shutil.copyfile(path, temporary)
+        if form == "parquet":
+            parquet_files.seal_file(temporary)
+        else:
+            seal_header.write_seal(temporary, kind)
+
+
+def _declared_kind(path: str) -> str:
+    """The kind an HDF5 artifact declares on its root, after a look at its structure."""
+    with open(path, "rb") as file:
+        offset = format_detection.find_hdf5_signature(file.read(2 * seal_header.BLOCK))
+    if offset != seal_header.BLOCK:
+        hint = "herd convert FILE -o SEALED.h5 turns a data set into an artifact"
+        raise DataError("is not a herd artifact: HDF5 does not begin at byte 512", where=path, hint=hint)
+    with hdf5_guard.open_guarded(path, where=path) as file:
+        kind = file.attrs.get("kind")
+        if file.attrs.get("format") != "herd" or not isinstance(kind, str) or kind not in {*kinds.KINDS, kinds.CHECKPOINT}:
+            raise DataError("the root attributes name no kind of artifact", where=path)
+        return kind

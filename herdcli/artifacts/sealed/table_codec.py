@@ -1,0 +1,166 @@
+"""Dataclasses whose arrays share their rows <-> pyarrow tables.
+
+| field                                  | in the table                                        |
+|----------------------------------------|-----------------------------------------------------|
+| array (rows)                           | column                                              |
+| array (rows, d)                        | column of lists of length d                         |
+| X (rows, d) of a data set              | a column for each feature, `feature_names` or x0, … |
+| y of a data set with class names       | column of those names (a dictionary)                |
+| CSR matrix (rows, d)                   | columns `NAME.index`, `NAME.value` of lists         |
+| further columns of a data set          | columns of their own names                          |
+| dict of arrays (rows)                  | columns `NAME/KEY`                                  |
+| everything else                        | JSON beside the table                               |
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.formats.arrow import to_arrow, to_numpy, to_numpy_filled
+from herdcli.artifacts.sealed.codec import csr_matrix
+from herdcli.artifacts.tables.dataset_columns import lists_to_matrix
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import convert_to_declared, spec_of
+
+MOST_COLUMNS = 10_000  # features that are columns each; rows of more are lists
+ROLES = ("y", "split", "weight")
+OWN = (*ROLES, "X", "X.index", "X.value")  # names that a further column of a data set does not take
+
+
+def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
+    """A table and what stands beside it.  Raises BadUsage for kinds that are no tables."""
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {}
+    beside: dict[str, Any] = {}
+    row_dim = next((spec.dims[0] for declared in fields(value) if (spec := spec_of(declared))), None)
+    for declared in fields(value):
+        item, spec = getattr(value, declared.name), spec_of(declared)
+        if item is None:
+            continue
+        if isinstance(value, Dataset) and _has_feature_columns(value, declared.name):
+            columns |= _feature_columns(value, beside)
+        elif (
+            isinstance(value, Dataset)
+            and declared.name == "y"
+            and value.class_names
+            and len(set(value.class_names)) == len(value.class_names)
+        ):
+            columns["y"] = pa.DictionaryArray.from_arrays(
+                to_arrow(item.astype(np.int32), item < 0), to_arrow(np.array(value.class_names, dtype=object))
+            )
+            beside["y.dtype"] = item.dtype.str
+        elif spec and spec.dims and spec.dims[0] == row_dim and len(spec.dims) <= 2:
+            columns |= _field_columns(declared.name, item)
+            if hasattr(item, "indptr"):
+                beside[f"{declared.name}.width"] = item.shape[1]
+        elif isinstance(item, dict):
+            titles = {key: extra_column_name(key) if isinstance(value, Dataset) else f"{declared.name}/{key}" for key in item}
+            columns |= {titles[key]: to_arrow(np.asarray(part)) for key, part in item.items()}
+            if isinstance(value, Dataset):
+                beside[f"{declared.name}.titles"] = titles
+        elif is_dataclass(item):
+            raise _not_a_table(value)
+        else:
+            beside[declared.name] = _field_as_json(item, value)
+    if not columns or len({len(column) for column in columns.values()}) > 1:
+        raise _not_a_table(value)
+    return pa.Table.from_arrays(list(columns.values()), names=list(columns)), beside
+
+
+def extra_column_name(name: str) -> str:
+    """What a further column of a data set is called in its table: what it is called, if nothing else is."""
+    return f"columns/{name}" if name in OWN else name
+
+
+def _has_feature_columns(data: Dataset, field: str) -> bool:
+    """Are the rows written a column for each feature?  Not sparse ones, nor those of very many features."""
+    return field == "X" and not data.is_sparse and data.X.shape[1] <= MOST_COLUMNS
+
+
+def _feature_columns(data: Dataset, beside: dict[str, Any]) -> dict[str, Any]:
+    """A column for each feature; names that are not unique, or those of something else, are told apart by what is appended."""
+    taken = {*ROLES, *(extra_column_name(name) for name in data.columns or {})}
+    titles: list[str] = []
+    for name in data.feature_names or [f"x{index}" for index in range(data.X.shape[1])]:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        titles.append(name)
+    beside["X.columns"] = titles
+    return {title: to_arrow(data.X[:, index]) for index, title in enumerate(titles)}
+
+
+def _not_a_table(value: Any) -> BadUsage:
+    return BadUsage(f"a {type(value).__name__} is not a table, so it cannot be written as Parquet", hint="write HDF5: --format hdf5")
+
+
+def _field_columns(name: str, item: Any) -> dict[str, Any]:
+    import pyarrow as pa
+
+    if hasattr(item, "indptr"):
+        offsets = to_arrow(item.indptr.astype(np.int64))
+        parts = {f"{name}.index": item.indices, f"{name}.value": item.data}
+        return {part: pa.LargeListArray.from_arrays(offsets, to_arrow(values)) for part, values in parts.items()}
+    if item.ndim == 2:
+        return {name: pa.FixedSizeListArray.from_arrays(to_arrow(np.ravel(item)), item.shape[1])}
+    return {name: to_arrow(item)}
+
+
+def _field_as_json(item: Any, value: Any) -> Any:
+    """A field as JSON: arrays with their type, lists and scalars as they are."""
+    if isinstance(item, np.ndarray):
+        return {"dtype": item.dtype.str, "shape": list(item.shape), "values": item.ravel().tolist()}
+    if isinstance(item, (list, tuple)) and all(isinstance(part, (str, int, float)) for part in item):
+        return list(item)
+    if isinstance(item, np.generic):
+        return item.item()
+    if isinstance(item, (str, int, float)):
+        return item
+    raise _not_a_table(value)
+
+
+def from_table(table: Any, beside: dict[str, Any], cls: type[Any], *, where: str) -> Any:
+    """The dataclass of a table written by `to_table`."""
+    values: dict[str, Any] = {}
+    try:
+        for declared in fields(cls):
+            item = _read_field(table, beside, declared.name, where)
+            if item is not None:
+                values[declared.name] = convert_to_declared(declared, item)
+        return cls(**values)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise DataError(f"the table is not a {cls.__name__} ({error})", where=where) from error
+
+
+def _read_field(table: Any, beside: dict[str, Any], name: str, where: str) -> Any:
+    import pyarrow as pa
+
+    if name in beside:
+        item = beside[name]
+        return np.array(item["values"], dtype=item["dtype"]).reshape(item["shape"]) if isinstance(item, dict) else item
+    if f"{name}.columns" in beside:
+        return np.column_stack([to_numpy(table.column(title)) for title in beside[f"{name}.columns"]])
+    if f"{name}.dtype" in beside:
+        places = to_numpy_filled(table.column(name).combine_chunks().indices, -1)
+        return np.asarray(places, dtype=np.dtype(str(beside[f"{name}.dtype"])))
+    if f"{name}.index" in table.column_names:
+        index, value = (table.column(f"{name}.{part}").combine_chunks() for part in ("index", "value"))
+        shape = (table.num_rows, int(beside[f"{name}.width"]))
+        return csr_matrix(to_numpy(value.values), to_numpy(index.values), to_numpy(index.offsets), shape)
+    prefixed = {column[len(name) + 1 :]: column for column in table.column_names if column.startswith(f"{name}/")}
+    if members := dict(beside.get(f"{name}.titles", prefixed)):
+        return {key: _packed_words(table.column(column)) for key, column in members.items()}
+    if name not in table.column_names:
+        return None
+    column = table.column(name)
+    return lists_to_matrix(column, name, where) if pa.types.is_fixed_size_list(column.type) else _packed_words(column)
+
+
+def _packed_words(column: Any) -> Any:
+    values = to_numpy(column)
+    return values.astype(str) if values.dtype.kind == "O" else values

@@ -1,0 +1,1 @@
+"""Tables as data sets: which columns are features, labels, splits and weights."""

@@ -1,0 +1,111 @@
+"""Columns matched by name: the rows of a data set in the order in which a model learned its columns.
+
+Names decide where both sides have them.  x0, x1, … and f0, f1, … (what herd calls columns without names) are names as soon
+as the other side has them in another order.  Anything else goes by place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.tables.column_roles import ColumnRoles
+from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
+
+MOST_TOLD = 12
+Names = Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class ColumnOrder:
+    """Which columns to take, in which order, and the names of those that are left out."""
+
+    columns: list[int]
+    left_out: list[str]
+
+
+def match_columns(have: Names, count: int, want: Names, wanted: int, *, where: str, noun: str = "column") -> ColumnOrder | None:
+    """The order that makes `count` columns named `have` the `wanted` columns named `want`; None: as they are.
+
+    Raises DataError that lists the names of the columns that are missing, and those of unknown ones beside them.
+    """
+    if have is None and want is not None:
+        have = _numbered_names(count, lambda names: set(want) <= names)
+    elif want is None and have is not None:
+        want = _numbered_names(wanted, lambda names: names <= set(have))
+    if have is None or want is None or list(have) == list(want):
+        return None
+    if len(set(want)) < len(want):
+        return None  # names that are not unique name nothing
+    missing, unknown = _exclude_names(want, have), _exclude_names(have, want)
+    if missing:
+        beside = f"; unknown are {format_names(unknown)}" if unknown else ""
+        hint = f"{noun}s are matched by name: rename or add them"
+        raise DataError(f"lacks {_counted_names(missing, noun)} of the model{beside}", where=where, hint=hint)
+    twice = [name for name in want if list(have).count(name) > 1]
+    if twice:
+        raise DataError(f"{noun} '{twice[0]}' appears twice", where=where)
+    place = {name: index for index, name in enumerate(have)}
+    return ColumnOrder([place[name] for name in want], unknown)
+
+
+def _numbered_names(count: int, suits: Any) -> list[str] | None:
+    """x0, x1, … or f0, f1, … where those names suit the other side's."""
+    for letter in "xf":
+        names = [f"{letter}{index}" for index in range(count)]
+        if suits(set(names)):
+            return names
+    return None
+
+
+def _exclude_names(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    known = set(others)
+    return [name for name in names if name not in known]
+
+
+def format_names(names: Sequence[str]) -> str:
+    """Names with commas, the first dozen of many."""
+    return ", ".join(names[:MOST_TOLD]) + (f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else "")
+
+
+def _counted_names(names: Sequence[str], noun: str) -> str:
+    return f"{noun} {names[0]}" if len(names) == 1 else f"{len(names)} {noun}s ({format_names(names)})"
+
+
+def reorder_columns(X: Any, found: ColumnOrder | None) -> Any:
+    """The columns (n, wanted) of a matrix (n, count), dense or CSR; the matrix itself without an order."""
+    if found is None:
+        return X
+    if hasattr(X, "with_columns"):  # rows that stay in a file
+        return X.with_columns(found.columns)
+    chosen = X[:, found.columns]
+    if hasattr(chosen, "indptr"):
+        chosen.sort_indices()
+        return chosen
+    return np.ascontiguousarray(chosen)
+
+
+def align_columns(data: Dataset, found: ColumnOrder | None) -> Dataset:
+    """The data set with its columns in an order; a picture's shape holds for the order it was declared of."""
+    if found is None:
+        return data
+    names = None if data.feature_names is None else [data.feature_names[index] for index in found.columns]
+    return replace(data, X=reorder_columns(data.X, found), feature_names=names, image_shape=None)
+
+
+def select_columns(data: Dataset, roles: ColumnRoles, where: str) -> Dataset:
+    """The data set with the features and the further columns that --columns and --drop leave.  Raises BadUsage where no feature is left."""
+    features, further = data.feature_names or [f"x{index}" for index in range(data.X.shape[1])], list(data.columns or {})
+    left_out = set(roles.left_out([*features, *further], (), where))
+    kept = [index for index, name in enumerate(features) if name not in left_out]
+    if not kept:
+        raise BadUsage("no column is left", where=where, hint=f"columns: {format_names(features)}")
+    columns = {name: values for name, values in (data.columns or {}).items() if name not in left_out}
+    if len(kept) == len(features):
+        return replace(data, columns=columns or None)
+    return replace(align_columns(data, ColumnOrder(kept, [])), columns=columns or None)

@@ -1,0 +1,117 @@
+"""Which rows of which persons are held out by a condition, so that tests differ from training in it.
+
+The test sets of Teh (2003), sec. 3.5.1: some persons are tested with, say, glasses and known only without, while others keep
+both in the training set, from which a model can learn what glasses change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset, take_rows
+from herdcli.artifacts.tables.dataset_preparation import UNUSED, assign_splits
+from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN
+
+PROBE_SET = "probe_set"  # the column that names each test row's hold-out
+RANDOM = "random"
+LEFT = 2  # rows of a person that stay, so that they make a pair
+
+
+@dataclass(frozen=True)
+class ConditionHoldout:
+    """A test set: rows whose column has one of these values; without values, one value of each person, drawn."""
+
+    name: str
+    column: str
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """As it is written on the command line and in the record."""
+        return f"{self.name}:{self.column}" + (f"={','.join(self.values)}" if self.values else "")
+
+
+def parse_holdout(text: str) -> ConditionHoldout:
+    """[NAME:]COLUMN[=VALUE,…]; the name is by default that of the column.  Raises ValueError for anything else."""
+    name, colon, rest = text.rpartition(":")
+    column, equals, values = rest.partition("=")
+    chosen = tuple(filter(None, values.split(",")))
+    if not column or (colon and not name) or bool(equals) != bool(chosen):
+        raise ValueError("is not of the form [NAME:]COLUMN[=VALUE,…]")
+    return ConditionHoldout(name or column, column, chosen)
+
+
+def apply_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], spec: str | None, seed: int) -> Dataset:
+    """The data set with its split drawn anew, and the column `probe_set` that names the hold-out of each test row.
+
+    Persons are the labels y.  Those who have rows inside and at least two outside of some hold-out are dealt, in an order drawn from
+    the seed, to the hold-outs and to the training set in turn; the rows inside the hold-out become test rows, all others of these
+    persons training rows.  Everyone else is split by `spec`, without one into the training set.
+    Raises DataError without labels and for a hold-out that nobody fits.
+    """
+    if data.y is None:
+        raise DataError("no labels 'y', which --hold-out needs", hint="--label COLUMN names the labels of a table")
+    unknown = next((one.column for one in hold_outs if one.column not in (data.columns or {})), None)
+    if unknown:
+        raise BadUsage(f"--hold-out needs the column '{unknown}', which is not kept", hint=f"--keep {unknown}")
+    split = np.full(len(data.y), TRAIN, dtype=np.uint8) if spec is None else assign_splits(data, spec, seed)
+    names = np.where(split == TEST, RANDOM, "").astype(object)
+    for rows, inside, name in _assign_holdouts(data, hold_outs, seed):
+        split[rows], names[rows] = TRAIN, ""
+        split[inside], names[inside] = TEST, name
+    return keep_used_rows(replace(data, split=split, columns=(data.columns or {}) | {PROBE_SET: names.astype(np.str_)}))
+
+
+def keep_used_rows(data: Dataset) -> Dataset:
+    """The data set without the rows that are in none of its three parts."""
+    kept = np.flatnonzero(np.asarray(data.split) != UNUSED)
+    if len(kept) == data.X.shape[0]:
+        return data
+    return take_rows(data, kept)
+
+
+def _assign_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], seed: int) -> list[tuple[Array, Array, str]]:
+    """For each person who fits a hold-out: their rows, those to test and the name of the hold-out (none for training)."""
+    assert data.y is not None
+    random = generator(seed, Stream.HOLD_OUT)
+    persons = random.permutation(np.unique(data.y))
+    dealt: list[tuple[Array, Array, str]] = []
+    hands = dict.fromkeys([*(one.name for one in hold_outs), ""], 0)
+    fitted: set[str] = set()
+    for person in persons:
+        rows = np.flatnonzero(data.y == person)
+        choices = {one.name: inside for one in hold_outs if len(inside := _holdout_rows(data, one, rows, random))}
+        if not choices:
+            continue
+        fitted |= set(choices)
+        name = min([*choices, ""], key=lambda hand: hands[hand])
+        hands[name] += 1
+        dealt.append((rows, choices.get(name, rows[:0]), name))
+    for one in hold_outs:
+        if one.name not in fitted:
+            raise DataError(f"no label has rows inside and {LEFT} outside the hold-out '{one.name}'")
+    return dealt
+
+
+def _holdout_rows(data: Dataset, one: ConditionHoldout, rows: Array, random: np.random.Generator) -> Array:
+    """The rows of a person that a hold-out takes; none if too few would stay."""
+    assert data.columns is not None
+    values = data.columns[one.column][rows].astype(np.str_)
+    wanted = np.isin(values, one.values)
+    if not one.values:
+        own, counts = np.unique(values, return_counts=True)
+        fits = own[len(values) - counts >= LEFT]
+        wanted = values == random.choice(fits) if len(fits) else wanted
+    return rows[wanted] if len(rows) - np.count_nonzero(wanted) >= LEFT else rows[:0]
+
+
+def sample_rows_per_person(persons: Array, rows: Array, count: int, seed: int) -> Array:
+    """At most `count` rows of each person, drawn from the seed, in rising order.  persons  (n,) of all rows."""
+    order = generator(seed, Stream.HOLD_OUT, unit=1).permutation(rows)
+    kept = [order[persons[order] == person][:count] for person in np.unique(persons[rows])]
+    return np.sort(np.concatenate(kept))

@@ -1,0 +1,190 @@
+"""Arrays found in any format -> `Dataset`: labels become integers, splits and ranges take their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset, check_finite
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.artifacts.tables import native_arrays
+from herdcli.errors import DataError
+from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN, VALID
+
+SPLIT_NAMES = {"train": TRAIN, "training": TRAIN, "valid": VALID, "validation": VALID, "dev": VALID, "test": TEST}
+
+
+def assemble_dataset(
+    X: Any,
+    parts: Mapping[str, Array],
+    attributes: Mapping[str, Any],
+    *,
+    where: str,
+    note: Callable[[str], None],
+    columns: Mapping[str, Array] | None = None,
+    stretch: bool = False,
+    response: bool = False,
+) -> Dataset:
+    """The data set of rows X, of arrays `y`, `split`, `weight`, `feature_names`, `class_names`, of attributes, and of further columns.
+
+    response  y may be any numbers or text, and is a further column, but where /class_names says what it numbers.
+    """
+    X = native_arrays.native_matrix(X, name="X", where=where)
+    parts = {name: native_arrays.native_array(values, name=name, where=where) for name, values in parts.items()}
+    columns = {name: native_arrays.native_array(values, name=name, where=where) for name, values in (columns or {}).items()}
+    for name in ("y", "split", "weight"):
+        if name in parts and _flatten_column(parts[name]).ndim == 1 and X.ndim == 2 and _flatten_column(parts[name]).size != X.shape[0]:
+            raise DataError(
+                f"/{name} has {group_digits(_flatten_column(parts[name]).size)} rows, /X has {group_digits(X.shape[0])}", where=where
+            )
+    names = {name: [str(text) for text in np.asarray(parts[name]).ravel()] for name in ("feature_names", "class_names") if name in parts}
+    classes = names.get("class_names")
+    if response and classes is None and "y" in parts and _flatten_column(parts["y"]).ndim == 1:
+        columns = {"y": parts.pop("y")} | columns
+    y = None
+    if "y" in parts:
+        y, classes = encode_labels(_flatten_column(parts["y"]), classes, where=where)
+        if y.ndim == 2 and not stretch:
+            y, classes = _encode_label_sets(y, classes, where, note)
+    split = parse_split(_flatten_column(parts["split"]), where, note, stretch=stretch) if "split" in parts else None
+    weight = _check_weights(_flatten_column(parts["weight"]), where) if "weight" in parts else None
+    return Dataset(
+        X=X,
+        y=y,
+        split=split,
+        weight=weight,
+        feature_names=names.get("feature_names"),
+        class_names=classes,
+        units=str(attributes.get("units", "real")),
+        value_range=parse_number_pair(attributes, "value_range", "fiu", where),
+        image_shape=parse_number_pair(attributes, "image_shape", "iu", where),
+        source=_text_or_none(attributes.get("source")),
+        licence=_text_or_none(attributes.get("licence")),
+        columns={name: _flatten_column(values) for name, values in columns.items()} or None,
+    )
+
+
+def flatten_rows(X: Array) -> tuple[Array, dict[str, Any]]:
+    """Rows (n, d) of an array, and the picture's shape: (n,) is one column, (n, h, w) pictures, (n, h, w, 1) grey ones."""
+    if X.ndim == 4 and X.shape[3] == 1:
+        X = X[..., 0]
+    if X.ndim == 3:
+        return np.ascontiguousarray(X.reshape(len(X), -1)), {"image_shape": X.shape[1:]}
+    return (X.reshape(-1, 1) if X.ndim == 1 else X.reshape(len(X), -1) if X.ndim > 3 else X), {}
+
+
+def encode_labels(y: Array, class_names: list[str] | None, *, where: str) -> tuple[Array, list[str] | None]:
+    """Labels as integers: strings by their place among the class names, whole floats as int64."""
+    if y.dtype.kind in "UTO":
+        texts = [str(text) for text in y]
+        names = class_names or sorted(set(texts))
+        place = {name: index for index, name in enumerate(names)}
+        unknown = next((row for row, text in enumerate(texts) if text not in place), None)
+        if unknown is not None:
+            raise DataError(f"/y has label '{texts[unknown]}' in row {unknown}, which is not among /class_names", where=where)
+        return np.array([place[text] for text in texts], dtype=np.int32), names
+    if y.dtype.kind == "f":
+        check_finite("/y", y, where)
+        if (y != np.round(y)).any() or np.abs(y).max(initial=0) >= 2**53:
+            first = tuple(np.argwhere((y != np.round(y)) | (np.abs(y) >= 2**53))[0].tolist())
+            raise DataError(f"/y has {y[first]:g} in row {first[0]}; labels are whole numbers or text", where=where)
+        return y.astype(np.int64), class_names
+    return (y.astype(np.uint8) if y.dtype.kind == "b" else y), class_names
+
+
+def decode_numeric_labels(index: Array, names: list[str]) -> tuple[Array, list[str] | None]:
+    """Labels by their places among names as the numbers that they were, where all names are whole numbers from 0 on."""
+    if not all(name.isascii() and name.isdecimal() and str(int(name)) == name and len(name) < 19 for name in names):
+        return index, names
+    return np.array([int(name) for name in names], dtype=np.int64)[index], None
+
+
+def _encode_label_sets(y: Array, names: list[str] | None, where: str, note: Callable[[str], None]) -> tuple[Array, list[str] | None]:
+    """A matrix (n, C) of 0 and 1, a column for each label, as one label a row: the list of its own, [a,b]."""
+    if not np.isin(y, (0, 1)).all():
+        return y, names  # nobody's labels: refused for its shape
+    known = [str(k) for k in range(y.shape[1])] if names is None else names
+    if len(known) != y.shape[1]:
+        raise DataError(f"/y has {y.shape[1]} columns, /class_names has {len(known)} names", where=where)
+    different, index = np.unique(y, axis=0, return_inverse=True)
+    note(f"{where}: /y is a matrix of 0 and 1; the {len(different)} different sets of labels are the classes")
+    lists = [f"[{','.join(known[k] for k in np.flatnonzero(row))}]" for row in different]
+    return index.reshape(-1).astype(np.int32), lists
+
+
+def parse_split(split: Array, where: str, note: Callable[[str], None], *, stretch: bool = False) -> Array:
+    """(n,) 0 train, 1 valid, 2 test of a column of numbers or names; a split of 0 and 1 alone means train and test, as people write it.
+
+    stretch  there are more rows, so that what numbers mean is not said yet: they stay as they are, int64; names are parts, uint8.
+    """
+    if split.dtype.kind in "UTO":
+        unknown = sorted({str(text) for text in split} - set(SPLIT_NAMES))
+        if unknown:
+            raise DataError(f"/split has '{unknown[0]}'; expected {', '.join(SPLIT_NAMES)}", where=where)
+        return np.array([SPLIT_NAMES[str(text)] for text in split], dtype=np.uint8)
+    if split.dtype.kind == "f" and (split != np.round(split)).any():
+        row = int(np.argmax(split != np.round(split)))
+        raise DataError(f"/split has {split[row]:g} in row {row}; it may hold 0 train, 1 valid, 2 test", where=where)
+    split, _ = encode_labels(split, None, where=where)
+    if stretch:
+        return split.astype(np.int64)
+    if split.size and split.min() == TRAIN and split.max() == VALID:
+        note(f"{where}: split has only 0 and 1, read as train and test")
+        return (split * TEST).astype(np.uint8)
+    return split
+
+
+def _flatten_column(values: Array) -> Array:
+    """One value a row: a matrix of one column or one row is flattened."""
+    return values.ravel() if values.ndim == 2 and 1 in values.shape else values
+
+
+def map_indices_to_names(values: Array, names: Array, column: str, where: str) -> Array:
+    """Indices into a list of names as those names.  Raises DataError for an index that has none."""
+    if values.dtype.kind not in "iu" or (len(values) and not 0 <= values.min() <= values.max() < len(names)):
+        raise DataError(f"/{column} does not hold indices of the {len(names)} entries of /{column}_names", where=where)
+    found: Array = _decode_objects(np.asarray(names))[values]
+    return found
+
+
+def _decode_objects(values: Array) -> Array:
+    """Objects as text, everything else as it is."""
+    return values.astype(np.str_) if values.dtype.kind == "O" else values
+
+
+def _check_weights(weight: Array, where: str) -> Array:
+    if weight.dtype.kind not in "fiub":
+        raise DataError(f"/weight has type {weight.dtype}, expected numbers", where=where)
+    return weight.astype(np.float64)
+
+
+def parse_number_pair(attributes: Mapping[str, Any], name: str, kinds: str, where: str) -> Array | None:
+    """A declaration of two numbers of these kinds.  Raises DataError for what is not."""
+    if attributes.get(name) is None:
+        return None
+    try:
+        found = np.asarray(attributes[name]).ravel()
+    except ValueError:  # lists of different lengths
+        found = np.empty(0)
+    whole = found.dtype.kind in "iu" or (found.dtype.kind == "f" and (found == np.round(found)).all() and (np.abs(found) < 2**53).all())
+    if found.shape != (2,) or found.dtype.kind not in "fiu" or (kinds == "iu" and not whole):
+        raise DataError(f"attribute {name} is {attributes[name]}, expected two numbers", where=where)
+    return found.astype(np.int64) if kinds == "iu" else found
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def shrink_integers(values: Array) -> Array:
+    """Whole numbers in the smallest integer type that holds them all, else as float64: pixels from text stay bytes."""
+    if not values.size:
+        return values.astype(np.uint8)
+    low, high = int(values.min()), int(values.max())
+    for kind in (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.int64, np.uint64):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values.astype(np.float64)

@@ -1,0 +1,438 @@
+"""Named columns -> `Dataset`: which hold labels, splits and weights, and which are features.
+
+Which of them have a role is said by `roles`: where roles are recognised by names, `y`, else `label`, `class` or `target` (any case),
+holds the labels, and `split` and `weight` are what they say.  A column of fixed-length lists named `x` holds whole rows; other numbers
+are features.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import nested_columns
+from herdcli.artifacts.dataset import GAPS_HINT, Dataset
+from herdcli.artifacts.formats.arrow import numpy_dtype, to_arrow, to_numpy
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.artifacts.recoding import cell_text
+from herdcli.artifacts.tables.column_roles import LABELS, ROLES
+from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, shrink_integers
+from herdcli.artifacts.tables.identifier_columns import find_identifiers
+from herdcli.artifacts.text import text_numbers
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+INDEX_NAMES = ("", "Unnamed: 0")
+MOST_NAMES = 50  # of columns that a line names
+UTF8_HINT = "declare its encoding, as --encoding latin-1"
+
+
+def dataset_from_table(
+    table: Any,
+    attributes: Mapping[str, Any],
+    *,
+    where: str,
+    asked: LoadOptions,
+) -> Dataset:
+    """The data set of a pyarrow table.  attributes: what is declared of it, and `feature_names`.
+
+    With `asked.texts` columns of text are among the further columns; a column that only counts the rows is told and left out.
+    """
+    keep, label, note, missing = asked.keep, asked.label, asked.note, asked.missing
+    given = table
+    table = given = nested_columns.flatten_records(given, where)
+    table = _decode_table(_drop_index_columns(table, label, keep, where, note))
+    names = list(table.column_names)
+    _require_unique(names, where)
+    roles = assign_roles(names, asked, where)
+    left_out = asked.roles.left_out(names, [*keep, *roles.values()], where)
+    use = asked.roles.use([name for name in names if name not in keep], left_out, label, roles, where)
+    table = table.drop_columns(left_out) if left_out else table
+    names = list(table.column_names)
+    taken = set(roles.values())
+    kept = [name for name in names if name in keep and name not in taken]
+    taken |= set(kept)
+    others = [name for name in names if name not in taken]
+    table = _parse_number_columns(
+        table, [name for name in kept if name not in asked.as_text and name not in LABELS], where, asked, required=False
+    )
+    table, others, parts_of_lists = _split_lists(table, others, where)
+    given_names = [part for name in given.column_names for part in parts_of_lists.get(name, [name])]
+    table, features, ignored = _select_features(table, others, where, asked)
+    worded = [name for name in ignored if asked.texts and _is_text(table.schema.field(name).type)]
+    ignored = [name for name in ignored if name not in worded]
+    if asked.roles.reports and isinstance(features, list) and not asked.stretch:
+        for name, why in find_identifiers(table, features, worded).items():
+            note(f"{where}: column '{name}' {why}, as an identifier: --drop {name} leaves it out")
+    if ignored:
+        kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+        shown = [name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in ignored[:12]]
+        note(f"{where}: ignored {', '.join(shown)}{' …' if len(ignored) > 12 else ''}")
+    if asked.labels and roles.get("y") not in (None, "y"):
+        note(f"{where}: labels are read from column '{roles['y']}'")
+    if "weight" in roles and asked.roles.weight is None and not attributes:  # a file of herd's own says what it holds
+        note(f"{where}: column '{roles['weight']}' holds the weights of rows, and is no feature (as data it needs another name)")
+    X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, where, missing=missing, note=note)
+    whole = isinstance(features, np.ndarray)
+    truths = () if isinstance(features, np.ndarray) else _truth_columns(table, features)
+    asked.account.append(TableReport(given.num_rows, given_names, dict(roles) if asked.labels else {}, kept, whole, truths))
+    gaps_in_labels = missing and asked.labels and "y" in roles and not asked.roles.response
+    unlabelled = _is_missing(table.column(roles["y"])) if gaps_in_labels else np.zeros(0, dtype=bool)
+    if unlabelled.all():
+        roles = {role: name for role, name in roles.items() if role != "y" or not len(unlabelled)}
+    roles = {role: name for role, name in roles.items() if asked.labels or role != "y"}
+    parts = {
+        role: _role_values(_fill_missing(table, name, unlabelled) if role == "y" else table, name, where) for role, name in roles.items()
+    }
+    declared = attributes.get("feature_names")
+    if declared is None and isinstance(features, list) and not any(_are_numbered(features, letter) for letter in "xf"):
+        declared = features
+    for name, texts in (("feature_names", declared), ("class_names", attributes.get("class_names"))):
+        if texts is not None:
+            parts[name] = np.array(texts, dtype=str)
+    further = {name: _role_values(table, name, where, gaps=name in asked.gaps) for name in kept} | {
+        name: _text_column(table.column(name), name, where) for name in worded
+    }
+    response = bool(asked.roles.response)
+    data = assemble_dataset(X, parts, attributes, where=where, note=note, columns=further, stretch=asked.stretch, response=response)
+    asked.roles.report(use if asked.labels else use.for_unlabelled_rows)  # of rows that were read, not of those that are refused
+    if data.y is None or not unlabelled.any():
+        return data
+    y, classes = data.y.astype(np.int64), data.class_names
+    if classes is None and not asked.stretch and set(np.unique(y).tolist()) == {-1, 1}:  # two classes, of which none is an unknown one
+        y, classes = (y + 1) // 2, ["-1", "1"]
+    return replace(data, y=np.where(unlabelled, -1, y), class_names=classes)
+
+
+def _require_unique(names: list[str], where: str) -> None:
+    """Raise DataError for a name that two columns have."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"column '{name}' appears twice", where=where, hint="give each column a name of its own")
+        seen.add(name)
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """What a table had: rows, the names of its columns, those that hold labels or the like by what they hold, and those that were kept.
+
+    whole  rows came from one column of lists.      truths  features whose values are true and false.
+    """
+
+    rows: int
+    names: list[str]
+    roles: dict[str, str]
+    kept: list[str]
+    whole: bool
+    truths: tuple[str, ...] = ()
+
+    def summary(self, data: Dataset) -> tuple[str, bool]:
+        """The line at the end of reading, of the data set that was made, and whether everything was used."""
+        features = data.feature_names or []
+        said = f"{_counted(self.rows, 'row')}, {_counted(len(self.names), 'column')}: {_counted(data.X.shape[1], 'feature')}"
+        beside = [f"{'labels' if role == 'y' else role} '{name}'" for role, name in self.roles.items()] + [
+            f"'{name}'" for name in self.kept
+        ]
+        used = {*features, *(name.rsplit("=", 1)[0] for name in features), *self.roles.values(), *self.kept, *(data.columns or {})}
+        nameless = data.feature_names is None
+        unused = [] if self.whole or nameless else [name or "(no name)" for name in self.names if name not in used]
+        lost = self.rows - data.X.shape[0]
+        line = ", ".join([said, *beside[:12]])
+        line += f"; not used: {', '.join(unused[:MOST_NAMES])}" if unused else ""
+        line += f" and {group_digits(len(unused) - MOST_NAMES)} more" if len(unused) > MOST_NAMES else ""
+        line += f"; {_counted(lost, 'row')} not used" if lost > 0 else ""
+        return line, not unused and lost <= 0
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{group_digits(count)} {what}{'' if count == 1 else 's'}"
+
+
+def _is_missing(column: Any) -> Array:
+    """Which rows of a column hold nothing: no value, NaN, or the empty text."""
+    if not column.null_count and numpy_dtype(column.type).kind in "iub":
+        return np.zeros(len(column), dtype=bool)
+    return np.array([value is None or value in ("", b"") or value != value for value in column.to_pylist()], dtype=bool)
+
+
+def _fill_missing(table: Any, name: str, absent: Array) -> Any:
+    """The table with one of the column's own values where it has none, so that the others are read as ever."""
+    if not absent.any() or absent.all():
+        return table
+    values = table.column(name).to_pylist()
+    there = values[int(np.argmin(absent))]
+    column = to_arrow(np.array([there if empty else value for value, empty in zip(values, absent, strict=True)]))
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+def _are_numbered(names: list[str], letter: str) -> bool:
+    """Do names only count the columns, as x0, x1, …?"""
+    return all(name == f"{letter}{column}" for column, name in enumerate(names))
+
+
+def assign_roles(names: list[str], asked: LoadOptions, where: str) -> dict[str, str]:
+    """Role -> column name, for the roles that are present; a column that is asked for by itself has no other role."""
+    found = asked.roles.assign_roles([name for name in names if name not in asked.keep or name == asked.label], asked.label, where)
+    if asked.roles.response and asked.label is None and "y" in names and "y" in asked.keep:  # it is what is predicted
+        found.pop("y", None)
+    return found
+
+
+def _drop_index_columns(table: Any, label: str | None, keep: Collection[str], where: str, note: Callable[[str], None]) -> Any:
+    """The table without what pandas and R write as the names of rows: a first column without a name, or what pandas says is an index.
+
+    Columns without name and values, as separators at the ends of lines make them, go too.
+    """
+    import pyarrow as pa
+
+    names = table.column_names
+    empty = [index for index in range(1, len(names)) if names[index] == "" and pa.types.is_null(table.field(index).type)]
+    for index in empty:
+        note(f"{where}: left out column {index + 1}, which has no name and no values")
+    if empty:
+        gone = set(empty)
+        table = table.select([index for index in range(len(names)) if index not in gone])
+        names = table.column_names
+    declared = _pandas_index_columns(table)
+    spared = {label, *keep, *LABELS, *ROLES}
+    indices = [name for name in names if name in declared or (name in INDEX_NAMES and name == names[0])]
+    left_out = [name for name in dict.fromkeys(indices) if name not in spared and names.count(name) == 1]
+    if not left_out or len(left_out) == len(names):
+        return table
+    for name in left_out:
+        note(f"{where}: left out column '{name}', which holds the names of the rows (pandas: to_csv(index=False) omits it)")
+    return table.drop_columns(left_out)
+
+
+def _pandas_index_columns(table: Any) -> set[str]:
+    """The columns of a table that were the index of a data frame, as pandas says beside it, or by the names that it gives them."""
+    try:
+        declared = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    except (ValueError, AttributeError):
+        declared = []
+    return {name for name in declared if isinstance(name, str)} | {n for n in table.column_names if re.fullmatch(r"__index_level_\d+__", n)}
+
+
+def _decode_table(table: Any) -> Any:
+    """The table with dictionaries (pandas' categories) and decimals as the values they stand for."""
+    import pyarrow as pa
+
+    changed = {}
+    for index, declared in enumerate(table.schema):
+        kind = declared.type
+        if pa.types.is_dictionary(kind):
+            changed[index] = _decode_dictionary(table.column(index))
+        elif pa.types.is_decimal(kind):
+            changed[index] = table.column(index).cast("float64")
+    return _replace_columns(table, changed)
+
+
+def _replace_columns(table: Any, changed: Mapping[int, Any]) -> Any:
+    """The table with other columns in some places, made at once: to set columns one by one takes time quadratic in their number."""
+    import pyarrow as pa
+
+    if not changed:
+        return table
+    columns = [changed.get(index, column) for index, column in enumerate(table.columns)]
+    return pa.Table.from_arrays(columns, names=table.column_names, metadata=table.schema.metadata)
+
+
+def _decode_dictionary(column: Any) -> Any:
+    """A column of a dictionary as the values it stands for."""
+    import pyarrow as pa
+
+    try:
+        return column.cast(column.type.value_type)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return pa.chunked_array([pa.array(column.to_pylist())])
+
+
+def _split_lists(table: Any, names: list[str], where: str) -> tuple[Any, list[str], dict[str, list[str]]]:
+    """The table with columns of lists of numbers as plain columns, the names of its features then, and of which lists they are.
+
+    One such column alone holds whole rows, as `x` does among other columns.
+    """
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    lists = [name for name in names if nested_columns.is_number_list(kinds[name])]
+    if not lists or len(names) == 1 or any(name in ("x", "X") for name in lists):
+        return table, names, {}
+    table, parts = nested_columns.split_lists(table, lists, where)
+    return table, [part for name in names for part in parts.get(name, [name])], parts
+
+
+def _select_features(table: Any, names: list[str], where: str, asked: LoadOptions) -> tuple[Any, Array | list[str], list[str]]:
+    """The table, numbers among text parsed; a matrix from a list column, or the names of numeric columns; and the names of what is left."""
+    import pyarrow as pa
+
+    table = _columns_as_text(table, [name for name in names if name in asked.as_text])
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    whole = next((name for name in names if name in ("x", "X") and pa.types.is_nested(kinds[name])), None)
+    if len(names) == 1 and nested_columns.is_number_list(kinds[names[0]]):
+        whole = names[0]
+    if whole is not None:
+        return table, lists_to_matrix(table.column(whole), whole, where), [name for name in names if name != whole]
+    for name in names:
+        _refuse_dates(kinds[name], name, where)
+    table = _parse_number_columns(table, [name for name in names if name not in asked.as_text], where, asked, required=True)
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    numeric = [name for name in names if _is_number(kinds[name])]
+    there = set(numeric)
+    ignored = [name for name in names if name not in there]
+    if not numeric and not (asked.texts and any(_is_text(kinds[name]) for name in ignored)):
+        listed = ", ".join(names[:8]) or "none"
+        hint = "columns of text become numbers with --categorical auto; herd convert has it too"
+        raise DataError(f"has no column of numbers (columns: {listed})", where=where, hint=hint if names else None)
+    return table, numeric, ignored
+
+
+def _columns_as_text(table: Any, names: list[str]) -> Any:
+    """The table with these columns as text: numbers as they are written, true and false as True and False."""
+    import pyarrow as pa
+
+    for name in names:
+        column = table.column(name)
+        if not _is_text(column.type) and not pa.types.is_nested(column.type):
+            texts = [None if cell is None or cell != cell else cell_text(cell) for cell in column.to_pylist()]
+            table = table.set_column(table.column_names.index(name), name, pa.chunked_array([pa.array(texts, pa.string())]))
+    return table
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _refuse_dates(kind: Any, name: str, where: str) -> None:
+    """Moments are no numbers by themselves."""
+    import pyarrow as pa
+
+    if pa.types.is_temporal(kind):
+        hint = "turn them into numbers (days since a start, the month, the hour), or remove the column"
+        raise DataError(f"column '{name}' holds dates or times", where=where, hint=hint)
+
+
+def _truth_columns(table: Any, names: list[str]) -> tuple[str, ...]:
+    """The columns whose values are true and false."""
+    import pyarrow as pa
+
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    return tuple(name for name in names if pa.types.is_boolean(kinds[name]))
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind))
+
+
+def _parse_number_columns(table: Any, names: list[str], where: str, asked: LoadOptions, *, required: bool) -> Any:
+    """The table with numbers that are written in columns of text as numbers; see `text_numbers.parse_columns`."""
+    places = {name: index for index, name in enumerate(table.column_names)}
+    kinds = table.schema.types
+    texts = {name: table.column(places[name]) for name in names if _is_text(kinds[places[name]])}
+    return _replace_columns(
+        table, {places[name]: column for name, column in text_numbers.parse_columns(texts, where, asked, required=required).items()}
+    )
+
+
+def _text_column(column: Any, name: str, where: str) -> Array:
+    """A column of text; what is missing is empty."""
+    try:
+        return np.array([text or "" for text in column.to_pylist()], dtype=str)
+    except UnicodeDecodeError as error:
+        raise DataError(f"column '{name}' has text that is not UTF-8", where=where, hint=UTF8_HINT) from error
+
+
+def _numeric_matrix(table: Any, names: list[str], where: str, *, missing: bool, note: Callable[[str], None]) -> Array:
+    """Numeric columns side by side, in the smallest type that holds all of them; float64 with NaN where values are missing."""
+    if not names:
+        return np.empty((table.num_rows, 0), dtype=np.uint8)
+    places = {name: index for index, name in enumerate(table.column_names)}
+    columns = {name: table.column(places[name]) for name in names}
+    if missing and any(column.null_count for column in columns.values()):
+        _report_rounded(columns, where, note)
+        return np.column_stack([np.asarray(column.cast("float64", safe=False), dtype=np.float64) for column in columns.values()])
+    for name, column in columns.items():
+        _refuse_missing(column, name, where)
+    kinds = {numpy_dtype(column.type) for column in columns.values()}
+    if all(kind.kind in "iub" for kind in kinds):
+        ends = [np.array(end) for column in columns.values() for end in _value_range(column)]
+        kind: Any = shrink_integers(np.array([min(ends), max(ends)])).dtype if ends else np.uint8
+    else:
+        _report_rounded(columns, where, note)
+        kind = np.result_type(*kinds)
+    X = np.empty((table.num_rows, len(names)), dtype=kind)
+    for index, column in enumerate(columns.values()):
+        X[:, index] = to_numpy(column)
+    return X
+
+
+def _report_rounded(columns: Mapping[str, Any], where: str, note: Callable[[str], None]) -> None:
+    """Tell of whole numbers that a float64 rounds, beside columns of real numbers."""
+    for name, column in columns.items():
+        kind = numpy_dtype(column.type)
+        if kind.kind in "iu" and kind.itemsize == 8:
+            values = to_numpy(column.drop_null())
+            beyond = np.flatnonzero((values > 2**53) | (values < -(2**53)))
+            if len(beyond):
+                first = int(values[beyond[0]])
+                note(f"{where}: column '{name}' has whole numbers beyond 2^53, such as {first}, whose last digits are lost")
+
+
+def _value_range(column: Any) -> tuple[int, int]:
+    values = to_numpy(column)
+    return (int(values.min()), int(values.max())) if len(values) else (0, 0)
+
+
+def _refuse_missing(column: Any, name: str, where: str) -> None:
+    if column.null_count:
+        _refuse_rows(np.flatnonzero(to_numpy(column.is_null())), name, where)
+
+
+def _refuse_rows(rows: Sequence[int] | Array, name: str, where: str) -> None:
+    if len(rows):
+        noun = "value" if len(rows) == 1 else "values"
+        message = f"column '{name}' has {group_digits(len(rows))} missing {noun} (first: row {rows[0]})"
+        raise DataError(message, where=where, hint=GAPS_HINT)
+
+
+def _role_values(table: Any, name: str, where: str, *, gaps: bool = False) -> Array:
+    column = table.column(name)
+    if gaps and column.null_count and _is_number(column.type):
+        return np.asarray(column.cast("float64"), dtype=np.float64)
+    _refuse_missing(column, name, where)
+    values = to_numpy(column)
+    if values.dtype.kind != "O":
+        return values
+    try:
+        texts = [value.decode() if isinstance(value, bytes) else str(value) for value in values.tolist()]
+    except UnicodeDecodeError as error:
+        raise DataError(f"column '{name}' has text that is not UTF-8", where=where, hint=UTF8_HINT) from error
+    _refuse_rows([row for row, text in enumerate(texts) if not text], name, where)
+    return np.array(texts, dtype=str)
+
+
+def lists_to_matrix(column: Any, name: str, where: str) -> Array:
+    """A column of lists of equal length as a matrix (rows, length), read without more than one copy."""
+    _refuse_missing(column, name, where)
+    inner = getattr(column.type, "value_type", None)
+    if inner is None or not _is_number(inner):
+        raise DataError(f"column '{name}' holds {column.type}; lists of numbers are read", where=where)
+    X = np.empty((len(column), nested_columns.list_length(column, name, where)), dtype=numpy_dtype(inner))
+    row = 0
+    for chunk in column.chunks:
+        flat = chunk.flatten()
+        if flat.null_count:
+            raise DataError(f"column '{name}' has missing values", where=where, hint=GAPS_HINT)
+        X[row : row + len(chunk)] = to_numpy(flat).reshape(len(chunk), -1)
+        row += len(chunk)
+    return X

@@ -1,0 +1,111 @@
+"""Named arrays -> `Dataset`: the names that herd, scikit-learn, Keras, MNIST's kin and others give rows and labels.
+
+Rows are `X`, else the first of ROWS; labels `y` and its kin; `target_names` are the names of classes.  Arrays that are one for each
+part, as `x_train`, `y_train`, `x_test` or `train_images`, are joined, and the parts become the split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.formats.unsealed_hdf5 import LABELS, choose_label, select_kept_columns
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, flatten_rows
+from herdcli.errors import DataError
+from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN, VALID
+
+ROWS = ("X", "x", "data", "images", "features", "samples", "fea", "arr_0")
+MORE_LABELS = ("gnd", "arr_1")
+PARTS = {"train": TRAIN, "training": TRAIN, "valid": VALID, "val": VALID, "validation": VALID, "test": TEST}
+ROW_STEMS = ("x", "images", "image", "data", "features")
+LABEL_STEMS = ("y", "labels", "label", "target", "targets")
+BRIGHT = 128  # bytes of pictures that reach this are taken for grey levels 0 to 255
+
+
+def find_row_array(found: Collection[str]) -> str | None:
+    """The array of the rows, where one is; arr_0 of numpy.savez(FILE, X, y)."""
+    return next((name for name in ROWS if name in found), None)
+
+
+def label_names(rows: str | None) -> tuple[str, ...]:
+    """The names that labels may have beside such rows."""
+    return (*LABELS, *(MORE_LABELS if rows in ("fea", "arr_0") else ()))
+
+
+def find_parts(found: Collection[str]) -> dict[int, tuple[str, str | None]]:
+    """Part -> the names of its rows and of its labels, as x_train, y_train, x_test … name them; none without training rows."""
+    named: dict[int, list[str | None]] = {}
+    for name in sorted(found):
+        words = name.lower().split("_")
+        for part, stem in ((words[-1], "_".join(words[:-1])), (words[0], "_".join(words[1:]))):
+            if part in PARTS and stem in (*ROW_STEMS, *LABEL_STEMS):
+                named.setdefault(PARTS[part], [None, None])[stem in LABEL_STEMS] = name
+    whole = {part: (rows, labels) for part, (rows, labels) in sorted(named.items()) if rows is not None}
+    return whole if TRAIN in whole else {}
+
+
+def join_parts(arrays: Mapping[str, Array], parts: Mapping[int, tuple[str, str | None]], where: str) -> dict[str, Array]:
+    """`X`, `y` and `split` of arrays that are one for each part."""
+    rows = [np.asarray(arrays[name]) for name, _ in parts.values()]
+    if len({part.shape[1:] for part in rows}) > 1 or min(part.ndim for part in rows) == 0:
+        sizes = ", ".join("×".join(map(str, part.shape)) for part in rows)
+        raise DataError(
+            f"the parts have rows of different sizes ({sizes})", where=where, hint="all parts of a data set need the same columns"
+        )
+    found = {"X": np.concatenate(rows), "split": np.repeat(np.array(list(parts), dtype=np.uint8), [len(part) for part in rows])}
+    labels = [None if name is None else np.asarray(arrays[name]) for _, name in parts.values()]
+    if all(part is not None for part in labels):
+        found["y"] = np.concatenate([_decode_one_hot(part) for part in labels if part is not None])
+    return found
+
+
+def _decode_one_hot(y: Array) -> Array:
+    """Labels (n,); of one-hot rows the place of the 1."""
+    if y.ndim == 2 and y.shape[1] > 1 and y.dtype.kind in "fiub" and (np.sum(y != 0, axis=1) == 1).all():
+        return np.asarray(y.argmax(axis=1))
+    found: Array = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    return found
+
+
+def flatten_images(X: Array) -> tuple[Array, dict[str, Any]]:
+    """Rows (n, d) of an array, with the shape of pictures and the range of grey levels where they are bytes."""
+    bright = X.ndim > 2 and X.dtype == np.uint8 and X.size and int(X.max()) >= BRIGHT
+    rows, shape = flatten_rows(X)
+    return rows, shape | ({"value_range": np.array([0, 255])} if bright else {})
+
+
+def dataset_from_arrays(arrays: Mapping[str, Array], *, where: str, asked: LoadOptions, hint: str) -> Dataset:
+    """The data set of arrays by name.  hint: how a file with rows is made, for one that has none."""
+    parts = {} if "X" in arrays else find_parts(arrays)
+    if parts:
+        used = {name for pair in parts.values() for name in pair if name}
+        arrays = {name: array for name, array in arrays.items() if name not in used} | join_parts(arrays, parts, where)
+    name = find_row_array(arrays)
+    if name is None:
+        raise DataError(f"has no array X (it has {', '.join(sorted(arrays)) or 'nothing'})", where=where, hint=hint)
+    labels = choose_label(arrays, [known for known in label_names(name) if known not in asked.keep], asked.label, where)
+    X, declared = flatten_images(arrays[name])
+    roles = {role: arrays[role] for role in ("split", "weight", "feature_names", "class_names") if role in arrays}
+    if labels:
+        roles["y"] = _decode_one_hot(arrays[labels])
+        _class_names(roles, arrays)
+    used = {name, "target_names", *roles, *([labels] if labels else [])}
+    kept = select_kept_columns(asked.keep, arrays, used)
+    ignored = sorted(set(arrays) - used - {other for pair in kept.items() for other in pair if other} - {"images"})
+    if ignored:
+        asked.note(f"{where}: ignored {', '.join(ignored)}")
+    roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
+    columns, response = {column: arrays[column] for column in kept}, bool(asked.roles.response)
+    return assemble_dataset(X, roles, declared, where=where, note=asked.note, columns=columns, response=response)
+
+
+def _class_names(roles: dict[str, Array], arrays: Mapping[str, Array]) -> None:
+    """scikit-learn's target_names are the names of classes."""
+    names, y = arrays.get("target_names"), roles["y"]
+    if names is not None and "class_names" not in roles and y.dtype.kind in "iu" and names.ndim == 1 and y.size and y.max() < len(names):
+        roles["class_names"] = names

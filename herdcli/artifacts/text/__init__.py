@@ -1,0 +1,1 @@
+"""Text formats: CSV, JSON lines, svmlight, Stan, and how numbers and encodings are read."""

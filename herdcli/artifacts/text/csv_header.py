@@ -1,0 +1,161 @@
+"""The first lines of CSV: where the names of the columns stand, what separates cells, how numbers are written.
+
+Cells between quotes may hold separators and line ends; a number between quotes, above rows without such, is a name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from herdcli.artifacts.text.number_formats import parse_plain_number
+from herdcli.records import dataclass
+
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
+DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
+SEPARATORS = "\t;,|"
+SEEN = 100  # lines whose cells are looked at before the text is read
+_CLOSED = re.compile(r'(^|[,;\t| ])"(?:[^"]|"")*"(?=[,;\t| \r\n]|$)')  # a cell between quotes
+_OPEN = re.compile(r'(?:^|[,;\t|])"')
+_SEPARATOR_LINE = re.compile(r"sep=.")  # Excel's, above the titles
+
+
+@dataclass(frozen=True)
+class CsvHeader:
+    """above  lines before the titles or the first row.  height  lines that the titles take, one but for line ends between quotes.
+
+    titles  cells of the first line.  below  cells of the lines below it.  named  whether the first line names the columns.
+    aligned  whether blanks align the columns.
+    """
+
+    above: int
+    height: int
+    separator: str
+    titles: list[str]
+    below: list[list[str]]
+    named: bool
+    aligned: bool = False
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """Rows that were looked at."""
+        return self.below if self.named else [self.titles, *self.below]
+
+    @property
+    def width(self) -> int:
+        """Cells of a row."""
+        return len(self.rows[0]) if self.rows else len(self.titles)
+
+
+def parse_header(head: bytes) -> CsvHeader:
+    """What the first bytes of a text say."""
+    above, records = _first_record(head.decode("utf-8", "replace").removeprefix("\ufeff"))
+    first = records[0]
+    separator = detect_separator(first, records[1:])
+    aligned = separator == " " and any(re.search(r"^ |  |\t", line) for line in records)
+    lines = [re.sub(r"[ \t]+", " ", line).strip(" ") for line in records] if aligned else records
+    cells = [_split_cells(line, separator) for line in lines]
+    titles = [text for text, _ in cells[0]]
+    below = [[text for text, _ in line] for line in cells[1:]]
+    height = 1 + len(re.findall("\r\n|\n|\r", first))
+    return CsvHeader(above, height, separator, titles, below, _quoted_names(cells) or are_column_titles(titles, below), aligned)
+
+
+def _quoted_names(cells: list[list[tuple[str, bool]]]) -> bool:
+    """Are all numbers of the first line between quotes, and those below them not?"""
+    numbers = [column for column, (text, _) in enumerate(cells[0]) if text and is_value(text)]
+    if not numbers or not cells[1:] or not all(cells[0][column][1] for column in numbers):
+        return False
+    return not any(line[column][1] for line in cells[1:] for column in numbers if len(line) > column)
+
+
+def _first_record(text: str) -> tuple[int, list[str]]:
+    """How many lines stand before the first one that is no comment, and that line with up to a hundred below it.
+
+    A line that ends between quotes goes on in the next.
+    """
+    lines = re.split("(\r\n|\n|\r)", text)
+    found: list[str] = []
+    above, at = 0, 0
+    while at < len(lines) and len(found) < SEEN:
+        line = lines[at]
+        if not found and (not line.strip() or line.startswith("#") or _SEPARATOR_LINE.fullmatch(line.strip())):
+            above, at = above + 1, at + 2
+            continue
+        whole, end = line, at + 2
+        while _ends_inside_quotes(whole) and end < len(lines) and end - at < 2 * SEEN:
+            whole, end = whole + lines[end - 1] + lines[end], end + 2
+        if _ends_inside_quotes(whole):
+            whole, end = line, at + 2
+        at = end
+        if whole.strip():
+            found.append(whole)
+    return (above, found) if found else (0, [""])
+
+
+def _ends_inside_quotes(line: str) -> bool:
+    """Does a line end between quotes, which begin a cell?"""
+    return line.count('"') > 0 and _OPEN.search(_CLOSED.sub(r"\1", line)) is not None
+
+
+def detect_separator(line: str, below: list[str]) -> str:
+    """Tab, semicolon, comma, bar or blank: the first that stands in a line outside quotes."""
+    bare = re.sub(r'"[^"]*"', "quoted", line)
+    found = next((separator for separator in SEPARATORS if separator in bare.strip(" ")), None)
+    if found is not None:
+        return found
+    return " " if " " in bare.strip() else ","
+
+
+def _split_cells(line: str, separator: str) -> list[tuple[str, bool]]:
+    """The cells of a line without blanks at their ends, and whether they stand between quotes."""
+    if '"' not in line:
+        return [(cell.strip(), False) for cell in line.split(separator)]
+    mark = re.escape(separator)
+    pattern = re.compile(rf'\s*"((?:[^"]|"")*)"\s*(?={mark}|$)|([^{mark}]*)')
+    found, at = [], 0
+    while True:
+        match = pattern.match(line, at)
+        assert match is not None
+        quoted = match[1] is not None
+        found.append(((match[1].replace('""', '"') if quoted else match[2]).strip(), quoted))
+        at = match.end() + 1
+        if match.end() >= len(line):
+            return found
+
+
+def is_value(cell: str) -> bool:
+    """Could this be an entry rather than the name of a column?"""
+    return parse_plain_number(cell or "nan") is not None
+
+
+def are_column_titles(titles: list[str], below: list[list[str]]) -> bool:
+    """Whether cells of a first line are the names of the columns, and no row, given the cells of the lines below.
+
+    Text names columns, but for a line some of whose cells are numbers: it is a row if one of these has a fraction or occurs twice, or
+    if one of its texts occurs below in the same column.  Numbers are a row, but for 0, 1, 2, …, which pandas writes for columns
+    without names: with an empty cell for those of the rows, or above numbers with fractions, or from four columns on.
+    """
+    texts = [(column, cell) for column, cell in enumerate(titles) if not is_value(cell)]
+    if not texts:
+        return _are_pandas_defaults(titles, below)
+    numbers = [cell for cell in titles if cell and is_value(cell)]
+    again = any(len(cells) > column and cells[column] == cell for column, cell in texts for cells in below)
+    return not numbers or not (again or len(set(numbers)) < len(numbers) or any(DECIMAL_POINT.fullmatch(cell) for cell in numbers))
+
+
+def _are_pandas_defaults(titles: list[str], below: list[list[str]]) -> bool:
+    """Are numbers those that pandas gives columns without names?"""
+    indexed = titles[0] == ""
+    counted = titles[1:] if indexed else titles
+    if not below or counted != [str(column) for column in range(len(counted))]:
+        return False
+    if indexed:
+        return len({cells[0] for cells in below}) == len(below)
+    return len(counted) > 3 or (len(counted) == 3 and any(DECIMAL_POINT.fullmatch(cell) for cell in below[0]))
+
+
+def have_row_names(rows: list[list[str]]) -> bool:
+    """Do the first cells of rows name them, as R's write.table and pandas write names of rows: texts, or 1, 2, 3, …, no two alike?"""
+    first = [cells[0] for cells in rows]
+    counted = any([str(number) for number in range(start, start + len(first))] == first for start in (0, 1))
+    return len(set(first)) == len(first) and (counted or not any(is_value(cell) for cell in first))

@@ -1,0 +1,410 @@
+"""CSV: numbers in columns, with or without a header; separator comma, semicolon, tab, bar or blank.
+
+Columns without a header are f0, f1, …  Leading lines that begin with # are skipped.  Blanks at the ends of cells are left out.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from types import MappingProxyType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
+from herdcli.artifacts.formats.arrow import to_arrow
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.artifacts.tables.dataset_assembly import decode_numeric_labels
+from herdcli.artifacts.tables.dataset_columns import UTF8_HINT, assign_roles, dataset_from_table
+from herdcli.artifacts.text import csv_header, wide_csv, zero_padded_labels
+from herdcli.artifacts.text.csv_header import DECIMAL_COMMA, DECIMAL_POINT, CsvHeader, is_value
+from herdcli.artifacts.text.csv_structure import (
+    ChainedStream,
+    LineTransform,
+    StructureCheck,
+    TransformedStream,
+    buffer_stream,
+    collapse_alignment,
+    strip_around_quotes,
+)
+from herdcli.artifacts.text.opened_csv import OpenedCsv
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+_WHOLE = re.compile(r"[-+]?\d+")
+_PADDED = re.compile(r"0\d+")
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
+_POINTED = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
+_OTHER_LENGTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # which counts the lines that were skipped, and rows from 1
+WIDTH_HINT = "each line needs as many values as the first"
+WHOLE_HINT = "herd convert FILE -o FILE.h5 reads all rows as one"
+MOST_HEAD = 1 << 28  # bytes of titles
+SPLIT_TEXTS = ("train", "valid", "test")
+
+
+def read(
+    stream: BinaryIO,
+    head: bytes,
+    *,
+    where: str,
+    asked: LoadOptions,
+) -> Dataset:
+    """The data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
+    found = _open_csv(stream, head, where, asked)
+    with _plain_parse_errors(where, found):
+        table = wide_csv.read_table(found, where, asked)
+        if not table.num_rows:
+            raise DataError("has a header but no rows", where=where)
+        table = _strip_blanks(
+            table if found.labels is None else _infer_label_type(table, found.labels, found.options[2].null_values, where, asked)
+        )
+    table = _drop_trailing_column(found, table, where)
+    _report_lost_digits(found, where, asked)
+    asked.account.append(f"{group_digits(found.structure.count)} lines")
+    return dataset_from_table(table, {}, where=where, asked=asked)
+
+
+@contextmanager
+def _plain_parse_errors(where: str, found: OpenedCsv) -> Iterator[None]:
+    """What Arrow says of a text, in a line."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise DataError(_shorten_message(str(error), found), where=where, hint=WIDTH_HINT) from error
+    except UnicodeDecodeError as error:
+        raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
+
+
+def _drop_trailing_column(found: OpenedCsv, table: Any, where: str) -> Any:
+    """The table without the column that separators at the ends of rows make.  Raises DataError where a row has a value there."""
+    if not found.trailing:
+        return table
+    there = [row for row, value in enumerate(table.column(table.num_columns - 1).to_pylist()) if value not in (None, "")]
+    if there and not found.head.named:
+        hint = "remove the separators at the ends of the other rows, or give every row as many values"
+        raise DataError(f"row {there[0]} has a value behind the separator that ends the first rows", where=where, hint=hint)
+    if there:
+        raise _too_many_cells(len(found.head.titles) + 1, len(found.head.titles), there[0], where)
+    return table.select(list(range(table.num_columns - 1)))
+
+
+def _too_many_cells(cells: int, names: int, row: int, where: str) -> DataError:
+    hint = "name every column in the first line, or remove the separator that is one too many"
+    return DataError(f"row {row} has {cells} values, and the first line names {names} columns", where=where, hint=hint)
+
+
+def _report_lost_digits(found: OpenedCsv, where: str, asked: LoadOptions) -> None:
+    """Tell of a number below the head whose zeros, or last digits, are lost."""
+    if (odd := found.structure.odd) is None:
+        return
+    text = odd.decode()
+    if text.startswith("0"):
+        if found.labels is None and not any(_PADDED.fullmatch(cell) for cells in found.head.below for cell in cells):
+            asked.note(f"{where}: numbers such as {text} lose their leading zeros")
+    elif float(text) > 2**53:
+        asked.note(f"{where}: whole numbers such as {text} are beyond 2^53, and lose their last digits where they are read as real numbers")
+
+
+def _infer_label_type(table: Any, name: str, nulls: list[str], where: str, asked: LoadOptions) -> Any:
+    """A table whose labels are texts if one of them has leading zeros, else of the type that suits all of them."""
+    column, place = table.column(name), table.column_names.index(name)
+    if (first := zero_padded_labels.first_padded(column)) is None:
+        return table.set_column(place, name, zero_padded_labels.convert_labels(column, nulls))
+    if asked.stretch:
+        raise DataError(
+            f"{zero_padded_labels.leading_zero_message(first)}, but rows at the beginning have whole numbers", where=where, hint=WHOLE_HINT
+        )
+    asked.note(f"{where}: {zero_padded_labels.leading_zero_message(first)}")
+    return table.set_column(place, name, zero_padded_labels.decode_texts(column))
+
+
+def read_batches(stream: BinaryIO, head: bytes, *, where: str, asked: LoadOptions) -> Iterator[Any]:
+    """The same as Arrow batches, whose columns have the types that those of the first have."""
+    from pyarrow import csv
+
+    found = _open_csv(stream, head, where, asked)
+    kind: Any = None
+    with _plain_parse_errors(where, found), csv.open_csv(found.stream, *found.options) as reader:
+        for batch in reader:
+            if found.labels is not None:
+                batch, kind = _convert_batch_labels(batch, found.labels, found.options[2].null_values, kind, where)
+            yield _drop_trailing_column(found, _strip_blanks(batch), where)
+
+
+def _convert_batch_labels(batch: Any, name: str, nulls: list[str], kind: Any, where: str) -> tuple[Any, Any]:
+    """A batch whose labels are of the type that those of the first batch have, and that type; None before the first."""
+    place = batch.schema.names.index(name)
+    column = batch.column(place)
+    if (first := zero_padded_labels.first_padded(column)) is not None:
+        raise DataError(
+            f"{zero_padded_labels.leading_zero_message(first)}, but rows at the beginning have whole numbers", where=where, hint=WHOLE_HINT
+        )
+    column = (
+        zero_padded_labels.convert_labels(column, nulls)
+        if kind is None
+        else zero_padded_labels.convert_batch_labels(column, nulls, kind, name, where)
+    )
+    return batch.set_column(place, name, column), column.type
+
+
+def _open_csv(stream: BinaryIO, first: bytes, where: str, asked: LoadOptions) -> OpenedCsv:
+    """The text after a look at its head."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    first, stream = _complete_header(first, stream)
+    head = csv_header.parse_header(first)
+    titles, below = head.titles, head.below
+    if head.named and any(cell and is_value(cell) for cell in titles):
+        shown = ", ".join(titles[:4]) + (" …" if len(titles) > 4 else "")
+        asked.note(f"{where}: the first line, {shown}, is taken for the names of the columns")
+    nameless, trailing = _row_name_columns(head, where)
+    if trailing:
+        beside = ", which the first line does not have" if head.named else ""
+        asked.note(f"{where}: left out the separator at the end of each row{beside}")
+    if head.aligned:
+        stream = buffer_stream(TransformedStream(stream, LineTransform(collapse_alignment).change))
+    elif any(
+        re.search(rf'{re.escape(head.separator)} +"', line) for line in first.decode("utf-8", "replace").splitlines()[: csv_header.SEEN]
+    ):
+        stream = buffer_stream(TransformedStream(stream, LineTransform(partial(strip_around_quotes, separator=head.separator)).change))
+    structure = StructureCheck(head.separator, head.width, where=where)
+    commas = _uses_decimal_commas(head, where, asked)
+    names = ["", *titles] if nameless else [*titles, ""] if trailing else titles
+    reading = csv.ReadOptions(
+        use_threads=False,
+        block_size=max(1 << 22, 8 * len(first) if len(titles) > wide_csv.WIDE else 0),
+        skip_rows=head.above + (head.height if head.named else 0),
+        autogenerate_column_names=not head.named,
+        column_names=names if head.named else None,
+    )
+    types = _zero_padded_types(titles if head.named else [], below, where, asked) | _text_column_types(titles if head.named else [], asked)
+    labels = None if commas or not head.named else _integer_label_column(titles, below, where, asked)
+    labels = None if labels in types else labels
+    types |= {} if labels is None else {labels: pa.binary()}
+    parsing = csv.ParseOptions(delimiter=head.separator, newlines_in_values=True)
+    converting = csv.ConvertOptions(decimal_point="," if commas else ".", column_types=types)
+    looked_at = buffer_stream(TransformedStream(stream, structure.change))
+    return OpenedCsv(looked_at, head, structure, (reading, parsing, converting), labels, trailing)
+
+
+def _complete_header(first: bytes, stream: BinaryIO) -> tuple[bytes, BinaryIO]:
+    """A head that has the titles and a row, whatever their length, and the stream from its beginning."""
+    if first.count(b"\n") + first.count(b"\r") > csv_header.SEEN or not _is_incomplete(first):
+        return first, stream
+    read = bytearray(stream.read(2 * len(first)))
+    while _is_incomplete(bytes(read)) and len(read) < MOST_HEAD and (more := stream.read(len(read))):
+        read += more
+    whole = buffer_stream(ChainedStream(bytes(read), stream))
+    return (bytes(read) if len(read) > len(first) else first), whole
+
+
+def _is_incomplete(first: bytes) -> bool:
+    """Is a head too short for the titles and a row below?"""
+    lines = re.split(rb"\r\n|\n|\r", first)
+    rows = [line for line in lines[:-1] if line.strip() and not line.startswith(b"#")]
+    return len(rows) < 2
+
+
+def _row_name_columns(head: CsvHeader, where: str) -> tuple[bool, bool]:
+    """Whether the first cell of each row is its name, which the titles have none for; whether rows end in a separator that the titles lack.
+
+    Raises DataError for rows with a value more than there are titles where it is neither.
+    """
+    names, below = len(head.titles), head.below
+    if not head.named and names > 1 and all(len(cells) == names and cells[-1] == "" for cells in head.rows):
+        return False, True
+    if not head.named or not below or len(below[0]) != names + 1:
+        return False, False
+    longer = [cells for cells in below if len(cells) == names + 1]
+    if all(cells[-1] == "" for cells in longer):
+        return False, True
+    if not csv_header.have_row_names(longer):
+        raise _too_many_cells(names + 1, names, 0, where)
+    return True, False
+
+
+def _uses_decimal_commas(head: CsvHeader, where: str, asked: LoadOptions) -> bool:
+    """Are numbers written with decimal commas?  As it is declared, else as the head looks."""
+    if asked.dialect.numeric and asked.dialect.point is not None:
+        return asked.dialect.point == ","
+    rows = head.below
+    points = [cell for cells in rows for cell in cells if DECIMAL_POINT.fullmatch(cell)] if head.separator == ";" else []
+    if points and all(map(_POINTED.fullmatch, points)):
+        asked.note(f"{where}: numbers such as {points[0]} are read as fractions; --thousands . reads {points[0].replace('.', '')}")
+    if head.separator == "," or not _any_line(rows, DECIMAL_COMMA) or _any_line(rows, DECIMAL_POINT):
+        return False
+    found = [cell for cells in rows for cell in cells if DECIMAL_COMMA.fullmatch(cell)]
+    if all(map(_GROUPED.fullmatch, found)):
+        hint = f"--thousands , reads {found[0].replace(',', '')}, --decimal , reads {found[0].replace(',', '.')}"
+        raise DataError(f"has numbers such as {found[0]}, whose comma may begin a fraction or a group of digits", where=where, hint=hint)
+    asked.note(f"{where}: numbers are read with decimal commas")
+    return True
+
+
+def _integer_label_column(titles: list[str], below: list[list[str]], where: str, asked: LoadOptions) -> str | None:
+    """The column of labels, if the lines of the head have whole numbers in it."""
+    if not asked.labels or len(set(titles)) < len(titles):
+        return None
+    y = assign_roles(titles, asked, where).get("y")
+    cells = [] if y is None else [cells[titles.index(y)] for cells in below if len(cells) > titles.index(y)]
+    return y if any(cells) and all(not cell or _WHOLE.fullmatch(cell) for cell in cells) else None
+
+
+def _zero_padded_types(titles: list[str], below: list[list[str]], where: str, asked: LoadOptions) -> dict[str, Any]:
+    """Types of columns whose numbers begin with zeros: labels 01 and 1 are two texts, and of other columns it is told what is lost."""
+    import pyarrow as pa
+
+    columns = [[cells[index] for cells in below if len(cells) > index] for index in range(len(titles))]
+    found = {titles[i]: one for i, one in enumerate(columns) if _any_line([one], _PADDED) and all(map(is_value, one))}
+    found = {name: one for name, one in found.items() if name not in asked.as_text}
+    if not found or len(set(titles)) < len(titles):
+        return {}
+    y = assign_roles(titles, asked, where).get("y")
+    for name, cells in found.items():
+        first = next(cell for cell in cells if _PADDED.fullmatch(cell))
+        if name == y and asked.labels:
+            asked.note(f"{where}: {zero_padded_labels.leading_zero_message(first)}")
+        else:
+            asked.note(f"{where}: column '{name}' has numbers such as {first}, whose leading zeros are lost")
+    return {y: pa.string()} if y in found and asked.labels else {}
+
+
+def _text_column_types(titles: list[str], asked: LoadOptions) -> dict[str, Any]:
+    """Types of the columns that are asked for as text."""
+    import pyarrow as pa
+
+    return {name: pa.string() for name in titles if name in asked.as_text}
+
+
+def has_titles(head: bytes) -> bool:
+    """Whether the first line that is no comment names the columns."""
+    return csv_header.parse_header(head).named
+
+
+def _any_line(lines: list[list[str]], form: re.Pattern[str]) -> bool:
+    return any(form.fullmatch(cell) for cells in lines for cell in cells)
+
+
+def _strip_blanks(table: Any) -> Any:
+    """A table or a batch whose names of columns, and whose texts, have no blanks at their ends: "a, b, y" names y."""
+    import pyarrow as pa
+
+    for index, column in enumerate(table.columns):
+        if pa.types.is_string(column.type):
+            import pyarrow.compute as pc
+
+            table = table.set_column(index, table.schema.names[index], pc.utf8_trim_whitespace(column))
+    return table.rename_columns([name.strip() for name in table.schema.names])
+
+
+def _shorten_message(text: str, opened: OpenedCsv) -> str:
+    """pyarrow's message without its preamble, on one line, cut short; of rows of other lengths in the words of `wide_csv`."""
+    if (found := _OTHER_LENGTH.search(text)) is not None:
+        skipped = 0 if opened.head.width > wide_csv.WIDE else opened.options[0].skip_rows
+        return f"row {int(found[1]) - skipped - 1} has {found[3]} values, expected {found[2]}"
+    return " ".join(text.replace("CSV parse error: ", "").split())[:200]
+
+
+def write(path: Any, data: Dataset, leading: Sequence[str] = (), names: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
+    """Write a data set as CSV with a header: features, further columns, then y (class names if there are any), split, weight.
+
+    A missing value is an empty cell, or nan where there is one column alone.
+    leading  further columns that stand before the features.      names  of the states of features that are places of states, by feature.
+    """
+    with open(path, "wb") as out:
+        append_rows(out, data, titles=True, leading=leading, states=names)
+
+
+def append_rows(
+    out: BinaryIO,
+    data: Dataset,
+    *,
+    titles: bool = False,
+    leading: Sequence[str] = (),
+    states: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> None:
+    """Write the rows of a data set to a CSV file that is open, after their titles if these are asked for."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    names = data.feature_names or [f"x{column}" for column in range(data.X.shape[1])]
+    roles = _role_columns(data)
+    first = {name: roles.pop(name) for name in leading}
+    if titles:
+        taken = {name for name in names if name.lower() in ("y", "split", "weight") or name in roles | first} if roles | first else set()
+        words = [*first, *(f"{name}_" if name in taken else name for name in names), *roles]
+        beside = [np.empty(0)] * len(names)
+        out.write(_title_line(words, [*first.values(), *beside, *roles.values()]).encode())
+    step = max(1, BLOCK_ELEMENTS // len(names))
+    for start in range(0, data.X.shape[0], step):
+        rows = slice(start, start + step)
+        block = data.X[rows].toarray() if data.is_sparse else data.X[rows]
+        block = block.astype(np.uint8) if block.dtype.kind == "b" else block
+        columns = [values[rows] for values in first.values()] + [
+            _name_states(block[:, column], states.get(name)) for column, name in enumerate(names)
+        ]
+        columns += [values[rows] for values in roles.values()]
+        arrays = [
+            to_arrow(column, _missing_mask(column)) if len(columns) > 1 else to_arrow(column) for column in columns
+        ]  # an empty line is no row
+        table = pa.Table.from_arrays(arrays, names=[str(index) for index in range(len(arrays))])
+        buffer = io.BytesIO()
+        csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="needed"))
+        out.write(buffer.getvalue())
+
+
+def _name_states(values: Array, states: Sequence[str] | None) -> Array:
+    """A column, with names of states for their places where there are any; an empty cell for a missing one."""
+    if states is None:
+        return values
+    place = np.where(np.isnan(values), -1, values).astype(np.int64) if values.dtype.kind == "f" else values
+    found: Array = np.array([*states, ""], dtype=object)[place]
+    return found
+
+
+def _missing_mask(values: Array) -> Array | None:
+    """Which of the values are missing; None where none is."""
+    absent = np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, dtype=bool)
+    return absent if absent.any() else None
+
+
+def _role_columns(data: Dataset) -> dict[str, Any]:
+    roles: dict[str, Any] = {}
+    if data.y is not None:
+        known = bool(data.class_names) and data.y.min(initial=0) >= 0
+        y, names = decode_numeric_labels(data.y, data.class_names or []) if known else (data.y, data.class_names)
+        roles[data.label_name or "y"] = np.array(names, dtype=object)[y] if names else y
+    if data.split is not None:
+        roles["split"] = np.array(SPLIT_TEXTS, dtype=object)[data.split]
+    if data.weight is not None:
+        roles["weight"] = data.weight
+    return (data.columns or {}) | roles
+
+
+_PLAIN_TITLE = re.compile(r"(?!(?i:markov|bayes)$|network\b)[^\s\"#,;|<{\[@\ufeff][^\";,|\t\r\n]*(?<!\s)")
+
+
+def _quote_title(title: str, *, number: bool) -> str:
+    """A title as it is read back: between quotes where it holds a separator, a quote or a line end, or begins a comment or another format.
+
+    number  whether one that is a number must be told from an entry.
+    """
+    plain = _PLAIN_TITLE.fullmatch(title) and not (number and (is_value(title) or " " in title))
+    return title if plain else '"' + title.replace('"', '""') + '"'
+
+
+def _title_line(words: list[str], columns: Sequence[Array]) -> str:
+    """The line of titles; numbers stand between quotes where the line would be taken for a row.  columns  of the first rows."""
+    alike = any(
+        word in values[: csv_header.SEEN].tolist() for word, values in zip(words, columns, strict=True) if values.dtype.kind in "OU"
+    )
+    number = alike or len(words) == 1 or not csv_header.are_column_titles(words, []) or any(map(DECIMAL_POINT.fullmatch, words))
+    return ",".join(_quote_title(word, number=number) for word in words) + "\n"

@@ -1,0 +1,151 @@
+"""Where the rows of a text begin: one pass counts its lines and takes its digest, and any stretch of rows is then read by itself.
+
+The pass, and that for the digest of another file without a seal, is remembered for large files in $XDG_CACHE_HOME/herd (~/.cache/herd),
+under the file's name, size and time of change, so that the shards of a run make it once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.byte_sources import HEAD, Source
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.text import delimited_text
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+
+EVERY = 4096  # rows between two known places
+CHUNK = 1 << 23
+LEAST = 1 << 26  # bytes of a file whose index is worth keeping
+
+
+@dataclass(frozen=True)
+class LineIndex:
+    """Rows of a text.  begin  bytes of the head, which every stretch is read behind; places  of rows 0, 4096, …, and the end."""
+
+    count: int
+    begin: int
+    places: list[int]
+    sha256: str
+
+
+def build_index(path: str, head: bytes) -> LineIndex | None:
+    """The index of a text of numbers; None where a line may be no row: quotes, empty lines, `#` below the head, text without lines."""
+    begin = _header_length(head)
+    if begin is None:
+        return None
+    own = _cache_path(path)
+    found = _load_cached(own)
+    if found is None:
+        found = _count_lines(path, begin)
+        if found is not None and own is not None:
+            _save_cached(own, {"count": found.count, "begin": found.begin, "places": found.places, "sha256": found.sha256})
+    return found
+
+
+def file_digest(source: Source, path: str, *, fresh: bool) -> str:
+    """The digest of a file's bytes; unless it is to be `fresh`, the one that was found when a large file was last read whole."""
+    own = None if fresh else _cache_path(path)
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        if own is not None and len(found := str(json.loads(own.read_text())["sha256"])) == 64:
+            return found
+    found = source.sha256
+    if own is not None:
+        _save_cached(own, {"sha256": found})
+    return found
+
+
+def _header_length(head: bytes) -> int | None:
+    """Bytes of comments and titles; None where they are more than the head."""
+    at = 0
+    while head.startswith(b"#", at):
+        end = head.find(b"\n", at)
+        if end < 0:
+            return None
+        at = end + 1
+    end = head.find(b"\n", at)
+    if end < 0 or head[:end].count(b'"') % 2 or not head[at:end].strip():
+        return None
+    return end + 1 if delimited_text.has_titles(head) else at
+
+
+def _count_lines(path: str, begin: int) -> LineIndex | None:
+    digest, count, size, places, last = hashlib.sha256(), 0, 0, [begin], b"\n"
+    with open(path, "rb") as file:
+        while piece := file.read(CHUNK):
+            digest.update(piece)
+            own = piece[max(0, begin - size) :]
+            if b'"' in own or _has_empty_line(last, own):
+                return None
+            if own:
+                offset, last = size + len(piece) - len(own), own[-1:]
+                ends = np.flatnonzero(np.frombuffer(own, dtype=np.uint8) == 10)
+                wanted = np.arange((EVERY - 1 - count) % EVERY, len(ends), EVERY)
+                places += (offset + ends[wanted] + 1).tolist()
+                count += len(ends)
+            size += len(piece)
+    count += last != b"\n"
+    if places[-1] != size:
+        places.append(size)
+    return LineIndex(count, begin, places, digest.hexdigest())
+
+
+def _has_empty_line(last: bytes, own: bytes) -> bool:
+    """Whether some line of a piece is empty or a comment.  last  the byte before it."""
+    joined = last + own[:2]
+    starts = any(joined.startswith(mark) for mark in (b"\n\n", b"\n\r", b"\n#"))
+    return starts or b"\n\n" in own or b"\n\r" in own or b"\n#" in own or (b"\r" in own and b"\r\n" not in own and not own.endswith(b"\r"))
+
+
+def read_rows(path: str, found: LineIndex, start: int, stop: int, *, where: str, asked: LoadOptions) -> Dataset:
+    """Rows [start, stop) as the data set that the lines alone would be."""
+    with open(path, "rb") as file:
+        head = file.read(max(HEAD, found.begin))
+        low, high = start // EVERY, min(-(-stop // EVERY), len(found.places) - 1)
+        file.seek(found.places[low])
+        piece = file.read(found.places[high] - found.places[low])
+    ends = np.flatnonzero(np.frombuffer(piece, dtype=np.uint8) == 10) + 1
+    edges = np.concatenate([[0], ends, [len(piece)] if not piece.endswith(b"\n") else []]).astype(np.int64)
+    if len(edges) <= stop - low * EVERY:
+        raise DataError("has fewer rows than when they were counted", where=where, hint="it changed meanwhile: start the run again")
+    own = head[: found.begin] + piece[edges[start - low * EVERY] : edges[stop - low * EVERY]].removesuffix(b"\n") + b"\n"
+    return delimited_text.read(io.BytesIO(own), head, where=where, asked=asked)
+
+
+def _cache_path(path: str) -> Path | None:
+    """Where the index of a file is kept; None for small ones."""
+    state = os.stat(path)
+    if state.st_size < LEAST:
+        return None
+    key = f"1 {os.path.realpath(path)} {state.st_size} {state.st_mtime_ns} {state.st_ino}"
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(home) / "herd" / f"lines-{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
+
+def _load_cached(place: Path | None) -> LineIndex | None:
+    """What an earlier run has counted, if it can be read."""
+    if place is None:
+        return None
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        found = LineIndex(**json.loads(place.read_text()))
+        if len(found.places) == -(-found.count // EVERY) + 1:
+            return found
+    return None
+
+
+def _save_cached(place: Path, found: dict[str, Any]) -> None:
+    """Remember what one pass has found; a folder that cannot be written is no matter."""
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh = place.with_suffix(f".{os.getpid()}")
+        fresh.write_text(json.dumps(found))
+        os.replace(fresh, place)

@@ -1,0 +1,67 @@
+"""CmdStan's CSV: draws, and its diagnostic file with gradients, between lines of comments.
+
+Columns NAME__ are the sampler's own and are left out unless they are asked for, as are draws of the warm-up.  A diagnostic file has the
+draws on the unconstrained scale, momenta p_NAME, which are left out, and gradients g_NAME.  These are of the potential −log p; here they
+are ∇ log p.
+Source: the CmdStan guide on CSV output; the sign is that of stan/mcmc/hmc/hamiltonians/base_hamiltonian.hpp.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.tables.dataset_columns import dataset_from_table
+from herdcli.artifacts.text import delimited_text
+from herdcli.errors import DataError
+
+_COMMENT = re.compile(rb"^#[^\n]*\n?", re.MULTILINE)
+_ADAPTED = b"# Adaptation terminated"
+
+
+def is_stan(head: bytes) -> bool:
+    """Does a file begin as CmdStan's do?"""
+    first = next((line for line in head.split(b"\n") if line.strip() and not line.startswith(b"#")), b"")
+    return first.startswith(b"lp__,") and (b"stan_version_major" in head or b",accept_stat__" in first)
+
+
+def read(stream: BinaryIO, head: bytes, *, where: str, asked: LoadOptions) -> Dataset:
+    """The data set of a stream that begins with head."""
+    import pyarrow as pa
+
+    raw = stream.read()
+    warm = raw.find(_ADAPTED)
+    before = _COMMENT.sub(b"", raw[: max(warm, 0)])
+    titles, _, warmup = before.partition(b"\n")
+    if warm >= 0 and warmup.strip():
+        asked.note(f"{where}: left out the {warmup.count(10)} draws of the warm-up")
+        raw = titles + b"\n" + raw[warm:]
+    table = pa.Table.from_batches(_read_batches(_COMMENT.sub(b"", raw), where, asked))
+    return dataset_from_table(_parameter_columns(table, where, asked), {}, where=where, asked=asked)
+
+
+def _read_batches(text: bytes, where: str, asked: LoadOptions) -> list[Any]:
+    found = list(delimited_text.read_batches(io.BytesIO(text), text[: 1 << 16], where=where, asked=asked))
+    if not sum(batch.num_rows for batch in found):
+        raise DataError("has no draws", where=where, hint="was the sampler interrupted?")
+    return found
+
+
+def _parameter_columns(table: Any, where: str, asked: LoadOptions) -> Any:
+    """The columns of parameters, and of their gradients with the sign of ∇ log p."""
+    names = [name for name in table.column_names if not name.endswith("__") and not name.startswith(("p_", "g_"))]
+    others = {name for name in table.column_names if not name.endswith("__")} - set(names)
+    momenta = {f"p_{name}" for name in names}
+    gradients = [f"g_{name}" for name in names]
+    if names and others == momenta | set(gradients):
+        asked.note(f"{where}: the gradients g_… are taken as those of log p: --scores g_")
+        table = table.select([*names, *gradients])
+        for place, name in enumerate(gradients, len(names)):
+            table = table.set_column(place, name, [-np.asarray(table.column(name), dtype=np.float64)])
+        return table
+    return table.select([name for name in table.column_names if not name.endswith("__") or name in asked.keep])

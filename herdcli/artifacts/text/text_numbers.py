@@ -1,0 +1,129 @@
+"""Numbers in columns of text: read in the dialect that was declared, else refused with the options that read them.
+
+A column whose cells are mostly numbers is never taken for text: the first cell that is none is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import GAPS_HINT
+from herdcli.artifacts.formats.arrow import to_arrow
+from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.text import number_formats
+from herdcli.artifacts.text.number_formats import MARKS, format_number, parse_number, parse_plain_number
+from herdcli.errors import DataError
+
+SAMPLE = 1000  # first cells, and as many from all over the column, that tell numbers from text
+MISTYPED_HINT = "numbers are written as 1.5 or 1e-3: mend the cell, or the decimal commas, or remove the column"
+
+
+def parse_columns(columns: Mapping[str, Any], where: str, asked: LoadOptions, *, required: bool) -> dict[str, Any]:
+    """Those of some pyarrow columns of text that are numbers, as columns of float64; cells without a value are NaN.
+
+    required  columns that are mostly numbers must be numbers altogether; else they stay text.
+    Raises DataError for a cell that is no number in such a column, and for a missing value where there may be none.
+    """
+    found: dict[str, Any] = {}
+    read_as: list[str] = []
+    oddly: list[str] = []
+    for name, column in columns.items():
+        there = [text for text in _sample_cells(column) if text.strip() not in MARKS]
+        if not there or 2 * sum(map(number_formats.looks_like_number, there)) <= len(there):
+            if required and there:
+                _refuse_quantities(there, column, name, where)
+            continue
+        texts = column.to_pylist()
+        values = _parse_cells(texts, name, where, asked, required=required)
+        if values is None:
+            continue
+        import pyarrow as pa
+
+        found[name] = pa.chunked_array([to_arrow(np.array(values))])
+        cells = [text for text in texts[:SAMPLE] if text and parse_plain_number(text) is None and text.strip() not in MARKS]
+        if any(map(number_formats.has_unambiguous_variant, cells)):
+            oddly.append(name)
+        elif cells:
+            read_as.append(f"'{name}' ({cells[0]} is {format_number(parse_number(cells[0], asked.dialect) or 0.0)})")
+    if read_as:
+        asked.note(f"{where}: numbers read with {number_formats.dialect_options(asked.dialect)}: {_shorten_list(read_as)}")
+    if oddly:
+        asked.note(
+            f"{where}: minus signs and blanks that are not ASCII, or exponents with D, are read in "
+            f"{_shorten_list([repr(name) for name in oddly])}"
+        )
+    return found
+
+
+def _refuse_quantities(texts: list[str], column: Any, name: str, where: str) -> None:
+    """Raise DataError for a column of numbers with a unit, but for few that occur again, which may be classes."""
+    if 2 * len(set(texts)) > len(texts) and (unit := number_formats.common_unit(texts)) is not None:
+        row, cell = next((row, text) for row, text in enumerate(column.to_pylist()) if text and unit in text)
+        hint = f"remove '{unit}' from all cells, or --drop {name}"
+        raise DataError(f"column '{name}' has '{cell}' in row {row}, a number beside '{unit}'", where=where, hint=hint)
+
+
+def _refuse_bare_numbers(texts: list[str | None], name: str, where: str) -> None:
+    """Raise DataError for a number without a percent sign among percentages."""
+    there = [(row, text.strip()) for row, text in enumerate(texts) if text and text.strip() not in MARKS]
+    if not any(text.endswith(("%", "\u2030")) for _, text in there):
+        return
+    bare = next(((row, text) for row, text in there if not text.endswith(("%", "\u2030")) and text.strip("+-0.,") != ""), None)
+    if bare is not None:
+        hint = "write a percent sign in every cell of the column, or in none"
+        raise DataError(
+            f"column '{name}' has '{bare[1]}' in row {bare[0]} without a percent sign, among percentages", where=where, hint=hint
+        )
+
+
+def _shorten_list(items: Sequence[str]) -> str:
+    return ", ".join(items[:8]) + (" …" if len(items) > 8 else "")
+
+
+def _sample_cells(column: Any) -> list[str]:
+    """The first cells of a column, and cells from all over it."""
+    first = column.slice(0, SAMPLE).to_pylist()
+    if len(column) > SAMPLE:
+        places = np.linspace(SAMPLE, len(column) - 1, min(SAMPLE, len(column) - SAMPLE)).astype(np.int64)
+        first += column.take(to_arrow(places)).to_pylist()
+    return [text or "" for text in first]
+
+
+def _parse_cells(texts: list[str | None], name: str, where: str, asked: LoadOptions, *, required: bool) -> list[float] | None:
+    """Every cell as a number, NaN for none; None for a column that may stay text and is no column of numbers."""
+    values = [float("nan") if text is None or not text.strip() else parse_number(text, asked.dialect) for text in texts]
+    wrong = [row for row, value in enumerate(values) if value is None]
+    faulty = [row for row in wrong if (texts[row] or "").strip() not in MARKS]
+    if not required and (faulty or len(wrong) + sum(not text for text in texts)):
+        return None
+    if asked.dialect.percent and not faulty:
+        _refuse_bare_numbers(texts, name, where)
+    if faulty or (wrong and not asked.missing):
+        row = faulty[0] if faulty else wrong[0]
+        hint = _dialect_hint(texts, faulty, asked) if faulty else "if it stands for a missing value, " + GAPS_HINT
+        raise DataError(f"column '{name}' has {texts[row]!r} in row {row}, which is not a number", where=where, hint=hint)
+    return [float("nan") if value is None else value for value in values]
+
+
+def _dialect_hint(texts: list[str | None], faulty: list[int], asked: LoadOptions) -> str:
+    """The options that read the cells which are no numbers as they are, and the first cell that these do not read either."""
+    cells = [texts[row] or "" for row in faulty]
+    best = number_formats.propose_dialect(cells[:SAMPLE], asked.dialect)
+    first = parse_number(cells[0], best.dialect)
+    if first is None or not best.options:
+        return MISTYPED_HINT
+    hint = f"{best.options} reads it as {format_number(first)}"
+    there = {row: text for row, text in enumerate(texts) if text and text.strip() not in MARKS}
+    left = next((row for row, text in there.items() if parse_number(text, best.dialect) is None), None)
+    if left is not None:
+        return f"{hint}, but not {texts[left]!r} in row {left}: mend that cell, or remove the column"
+    some = list(there.values())[:SAMPLE]
+    other = number_formats.alternative_dialect(some, best.dialect)
+    if other is None:
+        return hint
+    differs = next(text for text in some if parse_number(text, other) != parse_number(text, best.dialect))
+    ours, theirs = parse_number(differs, best.dialect) or 0.0, parse_number(differs, other) or 0.0
+    return f"{best.options} reads {differs} as {format_number(ours)}, {number_formats.dialect_options(other)} as {format_number(theirs)}"

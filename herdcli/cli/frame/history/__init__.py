@@ -1,0 +1,1 @@
+"""The history of an artifact: how requests are recorded and run again."""

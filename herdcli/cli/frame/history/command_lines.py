@@ -1,0 +1,162 @@
+"""The command lines that make an artifact again, from its history: the shortest that leave the same record, inputs as placeholders.
+
+A history names no files.  An input is written KIND-DIGEST, with the first digits of its digest; what one stage makes and the next one reads
+is step-N.h5.  Each line is parsed as the command itself would parse it, and is shown only if its record is the one in the history.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import fields
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from herdcli.artifacts.sealed import provenance
+from herdcli.cli.frame.history.history_stages import SHOWN, Stage, find_command, history_stages, role_field
+from herdcli.cli.frame.history.recorded_options import OF_READING, possible_spellings, record_value, spell_value
+from herdcli.cli.frame.options.common_options import parse_options
+from herdcli.errors import HerdError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+
+
+def command_lines(artifact: Artifact) -> list[str]:
+    """A command for each stage, the last one making the artifact under its name; [] where one of them cannot be told."""
+    try:
+        stages = history_stages(artifact)
+        return [_command_line(stages, index, artifact) for index in range(len(stages))]
+    except (HerdError, click.ClickException, _NotExpressible):
+        return []
+
+
+class _NotExpressible(Exception):
+    """A stage cannot be written as a command."""
+
+
+def _command_line(stages: list[Stage], index: int, artifact: Artifact) -> str:
+    stage = stages[index]
+    command = find_command(stage.command, artifact.name)
+    placed = _place_inputs(stages, index)
+    fixed, free = _parameter_words(command, stage, placed, artifact)
+    typed = {name: text for name, text in free if text is not None}
+    if _record_of(command, stage, fixed, typed) != stage.parameters:
+        raise _NotExpressible
+    # without whatever the record does not need; two by two, since a default may depend on another option's being typed
+    for names in (*((name,) for name in typed), *combinations(list(typed), 2)):
+        fewer = {name: text for name, text in typed.items() if name not in names}
+        if len(fewer) < len(typed) and _record_of(command, stage, fixed, fewer) == stage.parameters:
+            typed = fewer
+    last = index == len(stages) - 1
+    out = Path(artifact.name).name if last and artifact.name != "stdin" else f"step-{stage.number}.h5"
+    out = f"./{out}" if out.startswith("-") else out
+    words = ["herd", stage.command, *fixed[0], *(word for words in typed.values() for word in words), *fixed[1], "-o", out]
+    return shlex.join(words)
+
+
+def _place_inputs(stages: list[Stage], index: int) -> dict[str, str]:
+    """The file of each role: a placeholder, or what the stage before it makes, which its first unknown input is."""
+    stage, before = stages[index], {each.sha256 for earlier in stages[:index] for each in earlier.inputs}
+    names = {each.role: input_placeholder(each.kind, each.sha256) for each in stage.inputs}
+    new = [each.role for each in stage.inputs if each.sha256 not in before]
+    if index and not new:
+        raise _NotExpressible
+    return names | ({new[0]: f"step-{stages[index - 1].number}.h5"} if index else {})
+
+
+def input_placeholder(kind: str, sha256: str) -> str:
+    """The name that stands for an input."""
+    return f"{kind.upper()}-{sha256[:SHOWN]}"
+
+
+Fixed = tuple[list[str], list[str]]  # arguments before the options, files named by options after them
+
+
+def _parameter_words(
+    command: click.Command, stage: Stage, placed: Mapping[str, str], artifact: Artifact
+) -> tuple[Fixed, list[tuple[str, list[str] | None]]]:
+    """What names files, and the candidates for every other recorded parameter."""
+    kind = vars(command.callback)["request"]
+    names = {each.name for each in fields(kind)}
+    by_name = {param.name: param for param in command.params}
+    first: list[str] = []
+    files: list[str] = []
+    with_files: set[str] = set()
+    for role, path in placed.items():
+        field = "models" if role.startswith("model ") and "models" in names else role_field(stage, role, names, artifact.name)
+        param = by_name.get(field)
+        with_files.add(field)
+        if isinstance(param, click.Argument):
+            first.append(path)
+        elif isinstance(param, click.Option):
+            recorded = stage.parameters.get(field)
+            form = f"{recorded}:" if field == "target" and isinstance(recorded, str) and recorded != "file" else ""
+            files += [_long_option(param), form + path]
+        elif isinstance(by_name.get("sources"), click.Argument) and field in ("models", "source", "data"):
+            first.append(path)
+        else:
+            raise _NotExpressible
+    free = [
+        (name, _option_words(by_name[name], value))
+        for name, value in stage.parameters.items()
+        if name in by_name and name not in with_files
+    ]
+    place = getattr(artifact.value, "place", None)
+    if place is not None:
+        files += ["--shard", str(place)]
+    arguments = [words for name, words in free if words and isinstance(by_name[name], click.Argument)]
+    return ([*(word for words in arguments for word in words), *first], files), [
+        (name, words) for name, words in free if not isinstance(by_name[name], click.Argument)
+    ]
+
+
+def _long_option(option: click.Parameter) -> str:
+    return max((text for text in option.opts), key=len)
+
+
+def _option_words(param: click.Parameter, value: object) -> list[str] | None:
+    """A recorded value as it is typed; None where it is the option's absence."""
+    if value is None or value == [] or value == "file":
+        return None
+    if isinstance(param, click.Argument):
+        return [str(value)]
+    if isinstance(value, bool):
+        text = _long_option(param) if value else next(iter(param.secondary_opts), None)
+        return [text] if text else None
+    if param.multiple:
+        values = value if isinstance(value, list) else [value]
+        return [
+            word
+            for each in values
+            for word in (_long_option(param), *(map(spell_value, each) if isinstance(each, list) else (spell_value(each),)))
+        ]
+    if param.nargs > 1 and isinstance(value, list):
+        return [_long_option(param), *map(spell_value, value)]
+    return next(
+        ([_long_option(param), text] for text in possible_spellings(value, param.type) if _parse_word(param, text) == record_value(value)),
+        None,
+    )
+
+
+def _parse_word(param: click.Parameter, text: str) -> object:
+    try:
+        return record_value(param.type.convert(text, param, None))
+    except (click.ClickException, ValueError, HerdError):
+        return None
+
+
+def _record_of(command: click.Command, stage: Stage, fixed: Fixed, typed: Mapping[str, list[str]]) -> Mapping[str, object] | None:
+    """What the history would say of a command line; None for one that would be refused."""
+    words = [*fixed[0], *(word for each in typed.values() for word in each), *fixed[1]]
+    try:
+        with command.make_context(stage.command, words) as context:
+            session, _ = parse_options(context, vars(command.callback)["request"], dict(context.params))
+            session.inputs.clear()
+            read = {name: stage.parameters[name] for name in OF_READING if name in stage.parameters}  # which the inputs tell
+            return dict(provenance.stage_record(stage.command, session.record()["parameters"], {})["parameters"]) | read
+    except (HerdError, click.ClickException, OSError):
+        return None

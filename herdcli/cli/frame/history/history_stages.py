@@ -1,0 +1,132 @@
+"""The history of an artifact as stages, and what each of them asked of its command.
+
+A history names no files: inputs have roles, kinds and digests.  Whatever it says is checked before anything follows it, see
+`recorded_options`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import click
+
+from herdcli.cli.frame.history import recorded_options
+from herdcli.cli.frame.history.request import FILE, names_files
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from herdcli.artifacts import Artifact
+
+SOURCES = ("data", "network", "weights")  # roles of what a command's first argument names
+BY_ROLE = {  # command and role -> options that may have named the input; other roles have the name of their option
+    ("merge", "data"): ("data",),
+    ("kernel-herd", "extended"): ("extend",),
+    ("regress", "covariance"): ("gls",),
+    ("fit-mrf", "structure"): ("edges", "clusters", "features"),
+    ("ups-infer", "evidence"): ("evidence_rows", "evidence"),
+    ("network", "model"): ("source",),
+}
+SHOWN = 12  # digits of a digest
+
+
+@dataclass(frozen=True)
+class StageInput:
+    """An input of a stage, as the history has it."""
+
+    role: str
+    kind: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"input '{self.role}' ({self.kind}, sha256 {self.sha256[:SHOWN]})"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One command of a history.  number  from 1."""
+
+    number: int
+    version: str
+    command: str
+    parameters: Mapping[str, object]
+    inputs: tuple[StageInput, ...]
+
+    def __str__(self) -> str:
+        return f"stage {self.number} ({self.command})"
+
+
+def history_stages(artifact: Artifact) -> list[Stage]:
+    """The history as stages.  Raises DataError where it does not say how the artifact was made."""
+    if not artifact.history:
+        raise DataError("holds no history that could be followed", where=artifact.name, hint="herd convert and all that learns write one")
+    found = []
+    for number, record in enumerate(artifact.history, 1):
+        try:
+            inputs = tuple(StageInput(str(each["role"]), str(each["kind"]), str(each["sha256"])) for each in record["inputs"])
+            found.append(Stage(number, str(record["version"]), str(record["command"]), dict(record["parameters"]), inputs))
+        except (LookupError, TypeError, ValueError) as error:
+            raise DataError(f"stage {number} of its history does not say how it was made", where=artifact.name) from error
+    return found
+
+
+def find_command(name: str, where: str) -> click.Command:
+    """A command; its callback has the request's type and the function that is called with one, see `common_options.stage`."""
+    from herdcli.cli.main import COMMANDS
+
+    if name not in COMMANDS:
+        raise DataError(f"was made by the command '{name}', which this version does not have", where=where)
+    found: click.Command = import_module(COMMANDS[name][0]).command
+    if "request" not in vars(found.callback):
+        raise DataError(f"was made by the command '{name}', which writes no artifact", where=where)
+    return found
+
+
+def stage_request(
+    stage: Stage, placed: Mapping[str, str], where: str, folder: str
+) -> tuple[click.Command, DataclassInstance, dict[str, object]]:
+    """The command of a stage, what was asked of it, and the options of its session.  Raises DataError for what no command line asks.
+
+    placed  the file of each role.  folder  where further outputs go.
+    """
+    command = find_command(stage.command, where)
+    kind, values, own = recorded_options.typed_request(command, stage.parameters, str(stage), where)
+    files = file_fields(stage, kind, values, placed, where)
+    request = recorded_options.request_with_files(command, kind, values, files, str(stage), where, folder)
+    recorded_options.refuse_contradictions(request, str(stage), where)
+    return command, request, own
+
+
+def file_fields(
+    stage: Stage, kind: type[DataclassInstance], values: Mapping[str, object], placed: Mapping[str, str], where: str
+) -> dict[str, object]:
+    """The files of a stage's roles by the fields of its request.  Raises DataError for a role that no field has."""
+    names = {each.name for each in fields(kind) if names_files(each)}
+    found: dict[str, object] = {}
+    for several, start in (("models", "model "), ("sources", "artifact ")):
+        roles = [role for role in placed if role.startswith(start)]
+        if several in names and roles:
+            found[several] = tuple(placed[role] for role in roles)
+    for role, path in placed.items():
+        if any(several in found and role.startswith(start) for several, start in (("models", "model "), ("sources", "artifact "))):
+            continue
+        field = role_field(stage, role, names, where)
+        form = values.get(field)
+        kept = isinstance(form, str) and form != FILE and field == "target"  # target: its form, then a file
+        found[field] = f"{form}:{path}" if kept else (path,) if field == "sources" else path
+    return found
+
+
+def role_field(stage: Stage, role: str, names: set[str], where: str) -> str:
+    """The option, or the argument, that named the input of a role."""
+    tried = BY_ROLE.get((stage.command, role)) or (("source", role) if role in SOURCES else (role,))
+    options = [name for name in tried if name in names]
+    said = [name for name in options if stage.parameters.get(name) is not None]
+    if not options:
+        raise DataError(f"{stage} had an input '{role}', for which this version has no place", where=where)
+    return (said or options)[0]

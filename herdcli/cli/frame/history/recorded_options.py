@@ -1,0 +1,283 @@
+"""A record of a history as options: only what a record can have, each value as the command line would have taken it.
+
+Whoever can write a file can write any history into it and seal it again.  So every value goes through the type of its option, ranges and
+choices included, and a value that no command line makes is refused.  Files are those that were matched by their digests, and no others.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING
+
+import click
+
+from herdcli import dialect
+from herdcli.artifacts.tables.column_roles import LABELS
+from herdcli.cli.frame.history.request import (
+    ALLOWED,
+    FILE,
+    OUTPUT,
+    USE,
+    absent_value,
+    as_tuples,
+    named_file,
+    names_files,
+    recordable,
+    request_type_of_record,
+)
+from herdcli.cli.frame.options.declaration import declarations, refuse_options
+from herdcli.cli.frame.run.session import COLUMN_OPTIONS
+from herdcli.errors import BadUsage, DataError, HerdError, is_unicode
+
+if TYPE_CHECKING:
+    from dataclasses import Field
+
+    from _typeshed import DataclassInstance
+
+OF_SESSION = ("missing", "layer", "categorical", *COLUMN_OPTIONS)  # recorded beside a request's own options
+OF_READING = {  # recorded of how an input was read, where that is not how it was read by earlier versions: the only values
+    "column_roles": "declared",
+    "split_rule": "rows",
+}
+LABEL_COLUMN = "label_column"  # the column with the usual name that labels came from, recorded where that is not y
+SHOWN = 60  # characters of a value
+NUMBERS = {"inf": math.inf, "-inf": -math.inf}  # as JSON holds what has no digits
+
+
+class UnrepresentableValue(Exception):
+    """A value that no command line makes; its text says what is wrong."""
+
+
+def typed_request(
+    command: click.Command, parameters: Mapping[str, object], what: str, where: str
+) -> tuple[type[DataclassInstance], dict[str, object], dict[str, object]]:
+    """The type of the request that a record is of, its fields as typed, and the options of the session.  Raises DataError.
+
+    what  the stage, in words.
+    """
+    for name, only in OF_READING.items():
+        if parameters.get(name, only) != only:
+            raise DataError(f"{what} has '{name}' in its history other than as '{only}'", where=where)
+    if str(parameters.get(LABEL_COLUMN, LABELS[0])).lower() not in LABELS:
+        raise DataError(f"{what} has '{LABEL_COLUMN}' in its history other than as {', '.join(LABELS)}", where=where)
+    parameters = {name: value for name, value in parameters.items() if name not in (*OF_READING, LABEL_COLUMN)}
+    beside = {*OF_SESSION, *dialect.RECORDED}
+    kind = request_type_of_record(vars(command.callback)["request"], parameters.keys() - beside)
+    declared = {each.name: each for each in fields(kind)}
+    params = {str(param.name): param for param in command.params}
+    off: Collection[str] = getattr(kind, "unset_options", lambda parameters: ())(parameters)
+    unknown = sorted(name for name in parameters if name not in declared and not (name in beside and name in params))
+    if unknown:
+        raise DataError(f"{what} was made with '{unknown[0]}', which this version does not know", where=where)
+    found: dict[str, object] = {}
+    for name, value in parameters.items():
+        known = declared.get(name)
+        try:
+            found[name] = _check_value(known, params.get(name), value, off=name in off)
+        except UnrepresentableValue as error:
+            shown = _shorten(json.dumps(value, ensure_ascii=False), SHOWN)
+            raise DataError(f"{what} has '{name}' as {shown} in its history: {_shorten(str(error), 4 * SHOWN)}", where=where) from None
+    dialect.dialect_from_history(parameters, where=where)
+    own = {name: found.pop(name) for name in OF_SESSION if name in found and name not in declared}
+    return kind, {name: value for name, value in found.items() if name in declared}, own
+
+
+def _shorten(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+def _check_value(declared: Field[object] | None, param: click.Parameter | None, value: object, *, off: bool) -> object:
+    """A recorded value as typed.  off: zero stands for an option that was not asked for."""
+    if declared is not None:
+        if value == FILE and names_files(declared):
+            return value
+        if value is None and declared.metadata.get(USE) is not None and _can_hold(declared, value):
+            return None
+        if not _can_hold(declared, value):
+            raise UnrepresentableValue("no command writes that")
+        if off and value in (None, 0):
+            return value
+        if (allowed := declared.metadata.get(ALLOWED)) is not None:
+            if not allowed(value):
+                raise UnrepresentableValue("no command writes that")
+            return as_tuples(value)
+    if param is None:
+        raise UnrepresentableValue("no option is called so")
+    return typed_value(param, value)
+
+
+def _can_hold(declared: Field[object], value: object) -> bool:
+    """Whether a record can hold the value; what a field's own function cannot read no record holds."""
+    try:
+        return recordable(declared, value)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return False
+
+
+def request_with_files(
+    command: click.Command,
+    kind: type[DataclassInstance],
+    values: Mapping[str, object],
+    placed: Mapping[str, object],
+    what: str,
+    where: str,
+    folder: str,
+) -> DataclassInstance:
+    """The request of a record with its files: those that were `placed`, by field, and for further outputs files in a folder.
+
+    Raises DataError where a file is named that is no input of the stage.
+    """
+    params = {str(param.name): param for param in command.params}
+    found: dict[str, object] = {}
+    for each in fields(kind):
+        param, value = params.get(each.name), values.get(each.name)
+        if each.metadata.get(USE) == OUTPUT:
+            found[each.name] = os.path.join(folder, f"{each.name}.html") if value == FILE else () if param and param.multiple else None
+        elif each.name in placed:
+            found[each.name] = placed[each.name]
+        elif USE in each.metadata and each.name not in values:
+            found[each.name] = _missing_input(param, what, where)
+        elif each.name in values:
+            if value is not None and named_file(each, value) is not None:
+                raise DataError(f"{what} reads a file for '{each.name}', which is not among the inputs of its history", where=where)
+            found[each.name] = value
+    try:
+        absent = {each.name: _absent(each, params.get(each.name)) for each in fields(kind) if each.name not in found}
+    except UnrepresentableValue as error:
+        raise DataError(f"{what} lacks an option in its history: {error}", where=where) from None
+    return kind(**found | absent)
+
+
+def refuse_contradictions(request: DataclassInstance, what: str, where: str) -> None:
+    """Raise DataError where options of a record contradict each other as those of no command line do."""
+    absent = {each.name: absent_value(each) for each in fields(request)}
+    asked = [
+        (name, declaration)
+        for name, declaration in declarations(type(request))
+        if getattr(request, name) not in (declaration.default, absent[name])
+    ]
+    try:
+        refuse_options(asked, request)
+    except BadUsage as error:
+        raise DataError(f"{what} cannot be made again: {error.message}", where=where) from None
+
+
+def _absent(declared: Field[object], param: click.Parameter | None) -> object:
+    """What a field is that a record lacks, as those of earlier versions do: its own default, or that of the option."""
+    if declared.default is not MISSING or param is None or USE in declared.metadata:
+        return absent_value(declared)
+    value = param.default
+    return typed_value(param, record_value(value)) if isinstance(value, (bool, int, float, str)) else () if param.multiple else None
+
+
+def _missing_input(param: click.Parameter | None, what: str, where: str) -> object:
+    """What is read where a history has no input for it: nothing, or stdin, which is empty."""
+    if param is None:
+        return None
+    if param.required:
+        raise DataError(f"{what} reads '{param.name}', which is not among the inputs of its history", where=where)
+    return () if param.nargs == -1 or param.multiple else param.default
+
+
+def typed_value(param: click.Parameter, value: object) -> object:
+    """The value of an option or argument that a record has, with lists as tuples.  Raises Refused."""
+    if value is None:
+        if param.default is None and not param.required:
+            return None
+        raise UnrepresentableValue("it cannot be left out")
+    if param.multiple:
+        return tuple(_typed_scalar(param, each) for each in _as_list(value))
+    return _typed_scalar(param, value)
+
+
+def _typed_scalar(param: click.Parameter, value: object) -> object:
+    if isinstance(param, click.Option) and param.is_flag:
+        if not isinstance(value, bool):
+            raise UnrepresentableValue("it is neither true nor false")
+        return value
+    if isinstance(param.type, click.Tuple):
+        parts = _as_list(value)
+        if len(parts) != len(param.type.types):
+            raise UnrepresentableValue(f"it has {len(parts)} parts, not {len(param.type.types)}")
+        return tuple(_convert(kind, part, param) for kind, part in zip(param.type.types, parts, strict=True))
+    if param.nargs > 1:
+        parts = _as_list(value)
+        if len(parts) != param.nargs:
+            raise UnrepresentableValue(f"it has {len(parts)} parts, not {param.nargs}")
+        return tuple(_convert(param.type, part, param) for part in parts)
+    return _convert(param.type, value, param)
+
+
+def _as_list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise UnrepresentableValue("it is no list")
+    return value
+
+
+def _convert(kind: click.ParamType[object], value: object, param: click.Parameter) -> object:
+    """A value through the type of its option: of the same type before and after, and within its range."""
+    if isinstance(kind, (click.types.IntParamType,)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise UnrepresentableValue("it is no whole number")
+        return _parse_with(kind, value, param)
+    if isinstance(kind, click.types.FloatParamType):
+        number = NUMBERS.get(value, value) if isinstance(value, str) else value
+        if not isinstance(number, (int, float)) or isinstance(number, bool) or number != number:
+            raise UnrepresentableValue("it is no number")
+        return _parse_with(kind, float(number), param)
+    if isinstance(kind, (click.Choice, click.types.StringParamType, click.Path)):
+        value = spell_value(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value  # of an earlier version
+        if not isinstance(value, str) or "\0" in value or not is_unicode(value):
+            raise UnrepresentableValue("it is no text")
+        return _parse_with(kind, value, param)
+    for word in possible_spellings(value, kind):
+        found = _parse_with(kind, word, param, silent=True)
+        if found is not None and (record_value(found) == record_value(value) or str(found) == value):
+            return found
+    raise UnrepresentableValue(f"it is not of the form {kind.name}")
+
+
+def _parse_with(kind: click.ParamType[object], value: object, param: click.Parameter, *, silent: bool = False) -> object:
+    try:
+        return kind.convert(value, param, None)
+    except (click.ClickException, HerdError, ValueError, OverflowError) as error:
+        if silent:
+            return None
+        raise UnrepresentableValue(getattr(error, "message", str(error))) from None
+
+
+def possible_spellings(value: object, kind: click.ParamType[object]) -> Iterator[str]:
+    """Ways in which a value of a type may have been typed: as it is, in parts, or as a word that the type's name lists (n|all)."""
+    yield from _possible_words(value)
+    yield from (word for word in kind.name.split("|") if word.isalpha() and word.islower())
+
+
+def _possible_words(value: object) -> Iterator[str]:
+    if not isinstance(value, list):
+        yield spell_value(value)
+        if isinstance(value, float):
+            yield f"{100 * value:g}%"
+        return
+    flat = [spell_value(each) for each in value if not isinstance(each, list)]
+    if flat:
+        yield flat[0]
+    yield ",".join(flat)
+    yield ",".join('"{}"'.format(word.replace('"', '""')) for word in flat)
+    for between in ("x", "-", ":", "/"):
+        yield between.join(flat)
+    yield ",".join("x".join(map(spell_value, each)) if isinstance(each, list) else spell_value(each) for each in value)
+    yield ",".join("=".join(map(spell_value, each)) if isinstance(each, list) else spell_value(each) for each in value)
+
+
+def spell_value(value: object) -> str:
+    """A single value as it is typed."""
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+def record_value(value: object) -> object:
+    """As a record holds it: tuples are lists."""
+    return [record_value(each) for each in value] if isinstance(value, (tuple, list)) else value

@@ -1,0 +1,101 @@
+"""Making an artifact again from its history: each stage's command with the options of its record, on inputs of the digests there.
+
+A history names no files, so inputs are matched by their digests: those that are given, those that ship with herd, and what earlier
+stages of the same history make.  Made on another kind of machine, that may have other bytes; it is then taken for the input that it
+stands for, and the end is judged by a tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from herdcli import __version__, artifacts
+from herdcli.artifacts.sealed import artifact_comparison
+from herdcli.artifacts.sealed.file_digests import accepted_digests
+from herdcli.cli.frame.history.history_stages import Stage, history_stages, stage_request
+from herdcli.cli.frame.history.sandboxed_rerun import RerunLimits, rerun_stage
+from herdcli.errors import NegativeResult, NoInput
+from herdcli.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.run.session import Session
+
+
+def known_files(paths: Iterable[str]) -> dict[str, str]:
+    """Files by the digests that a history may have of them, those that ship with herd among them.  Raises NoInput, DataError."""
+    from importlib.resources import as_file, files
+
+    found: dict[str, str] = {}
+    with as_file(files("herdcli.data")) as folder:
+        shipped = sorted(str(path) for path in folder.glob("*.h5"))
+    for path in (*shipped, *paths):
+        found |= dict.fromkeys(accepted_digests(path), path)
+    return found
+
+
+def rerun_verdict(session: Session, path: str, given: Mapping[str, str], bounds: RerunLimits) -> str:
+    """Make the artifact again and say how the two compare.  Raises NegativeResult where they differ, NoInput for a missing input."""
+    original = artifacts.load(path, max_memory=session.max_memory)
+    stages = history_stages(original)
+    versions = sorted({stage.version for stage in stages} - {__version__})
+    if versions:
+        session.console.warn(f"{original.name}: was made by herd {' and '.join(versions)}, this is {__version__}")
+    first = _first_stage(stages, given, original.name)
+    with scratch_folder() as folder:
+        for stage in stages[first:]:  # before any of them runs
+            stage_request(stage, {each.role: "" for each in stage.inputs}, original.name, folder)
+        suffix = "parquet" if Path(path).suffix == ".parquet" else "h5"
+        made: str | None = None
+        for stage in stages[first:]:
+            target = Path(folder) / f"{stage.number}.{suffix}"
+            place = getattr(original.value, "place", None)
+            shard = None if place is None else str(place)
+            rerun_stage(stage, _place_inputs(stage, given, made, original.name), Path(folder), target, shard, original.name, bounds)
+            session.console.detail(f"{stage} of {original.name} was made again")
+            made = str(target)
+        again = artifacts.load(str(made), max_memory=session.max_memory)
+    return _compare(original, again)
+
+
+def _compare(original: Artifact, again: Artifact) -> str:
+    if again.sha256 == original.sha256:
+        return f"{original.name}: reproduced: same bytes"
+    if again.kind != original.kind:
+        raise NegativeResult(f"differs: made again it is of kind {again.kind}, not {original.kind}", where=original.name)
+    largest, place = artifact_comparison.largest_difference(again.value, original.value)
+    allowed = artifact_comparison.tolerance(original.kind)
+    if largest > allowed:
+        said = "in type, shape or text" if largest == float("inf") else f"by {largest:.1e}, more than {allowed:.0e}"
+        raise NegativeResult(f"differs: {place} {said}", where=original.name, hint="herd info shows the history that was followed")
+    if largest == 0.0:
+        return f"{original.name}: reproduced: same values, other bytes"
+    return f"{original.name}: reproduced within {largest:.1e} ({place}), {allowed:.0e} allowed"
+
+
+def _first_stage(stages: list[Stage], given: Mapping[str, str], where: str) -> int:
+    """The index of the last stage whose inputs are all there; those after it follow.  Raises NoInput for what is missing."""
+    missing = [[each for each in stage.inputs if each.sha256 not in given] for stage in stages]
+    first = next((index for index in reversed(range(len(stages))) if not missing[index]), 0)
+    # of every later stage one input may be what the stage before it makes
+    wanted = [(stages[first], each) for each in missing[first]]
+    for stage, absent in zip(stages[first + 1 :], missing[first + 1 :], strict=True):
+        wanted += [(stage, each) for each in absent[1:]]
+    if wanted:
+        stage, each = wanted[0]
+        more = f", and {len(wanted) - 1} more" if len(wanted) > 1 else ""
+        raise NoInput(f"{each} of {stage} is not among the files given{more}", where=where, hint="name it: --input FILE")
+    return first
+
+
+def _place_inputs(stage: Stage, given: Mapping[str, str], made: str | None, where: str) -> dict[str, str]:
+    """The file of each role."""
+    found = {each.role: given[each.sha256] for each in stage.inputs if each.sha256 in given}
+    for each in stage.inputs:
+        if each.role not in found:
+            if made is None:
+                raise NoInput(f"{each} of {stage} is not among the files given", where=where, hint="name it: --input FILE")
+            found[each.role] = made
+    return found

@@ -1,0 +1,1 @@
+"""Options: their declarations, shared groups, help and completion."""

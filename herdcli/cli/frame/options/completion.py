@@ -1,0 +1,62 @@
+"""What a shell completes after `herd COMMAND`: files for arguments and options that name them, the known values of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import click
+from click.shell_completion import CompletionItem
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+FILES = ("FILE", "MODEL", "DATA", "SHARD", "ARTIFACT", "INPUT", "NETWORK", "TABLE")
+TARGETS = ("uniform", "gaussian", "mixture:", "trigonometric:", "signs:", "moments:")
+
+
+def unit_choices() -> Sequence[str]:
+    """Families of units; a colon where a number follows."""
+    from herdcli.rbm.units import TABLE
+
+    return [f"{name}:" if entry.number else name for name, entry in TABLE.items()]
+
+
+def kernel_choices() -> Sequence[str]:
+    """Names of kernels."""
+    from herdcli.quadrature.kernels.kernel_parsing import FACTORIES
+
+    return [f"{name}:2" if name == "polynomial" else name for name in FACTORIES] + ["features:x", "features:x+xx"]
+
+
+WORDS: dict[str, Callable[[], Sequence[str]]] = {
+    "units": unit_choices,
+    "visible_units": unit_choices,
+    "hidden_units": unit_choices,
+    "kernel": kernel_choices,
+    "target": lambda: TARGETS,
+}
+
+
+def complete_files(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Whatever the shell itself completes as a file."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_words(known: Callable[[], Sequence[str]]) -> Complete:
+    """Those of some words that begin as typed."""
+    return lambda context, param, incomplete: [CompletionItem(word) for word in known() if word.startswith(incomplete)]
+
+
+def with_completion(command: click.Command) -> click.Command:
+    """The command, with completion for its parameters of free text."""
+    for param in command.params:
+        if isinstance(param.type, click.Choice) or param._custom_shell_complete is not None:
+            continue
+        if param.name in WORDS:
+            param._custom_shell_complete = complete_words(WORDS[param.name])
+        elif _names_a_file(param):
+            param._custom_shell_complete = complete_files
+    return command
+
+
+def _names_a_file(param: click.Parameter) -> bool:
+    text = isinstance(param.type, (click.types.StringParamType, click.Path))
+    return text and (isinstance(param, click.Argument) or str(param.metavar or "").startswith(FILES))

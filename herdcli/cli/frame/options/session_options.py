@@ -1,0 +1,141 @@
+"""The options of a run that are no part of its request: each declared once, here; `frame/common_options.py` makes groups of them.
+
+Where a command lacks an option, the field of `SessionOptions` has its default.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.cli.frame.options.declaration import (
+    INPUT,
+    LONG,
+    OUTPUT,
+    Condition,
+    OptionGroup,
+    choice,
+    declaration_of,
+    declarations,
+    flag,
+    option,
+    parsed,
+    path,
+    repeated,
+    text,
+    whole,
+)
+from herdcli.cli.frame.options.shared_options import COLUMNS, SIZE
+from herdcli.cluster.cluster_spec import FORMS, parse_cluster, parse_setting
+from herdcli.dialect import DECIMAL, THOUSANDS
+from herdcli.records import dataclass
+from herdcli.shards import parse_shard
+
+if TYPE_CHECKING:
+    from herdcli.cluster.cluster_spec import ClusterAddress
+    from herdcli.shards import ShardPlace
+
+SHARD = parsed("i/n", parse_shard)
+CLUSTER = parsed("where", parse_cluster)
+SETTING = parsed("key=value", parse_setting, "=".join)
+WITH_CHECKPOINT = Condition("checkpoint", why="without --checkpoint")  # these are asked of the session
+WITH_WORKERS = Condition("cluster", why="without --cluster")
+UNDIVIDED = Condition("is_undivided", refusal="--cluster makes all shards, --shard one of them", hint="leave out one of them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions:
+    """The options of a run beside those of its request."""
+
+    weights_column: str | None = option(
+        text(), "--weights", metavar="COLUMN", help="Column of the table with the rows' weights; none: no weights."
+    )
+    thousands: str | None = option(
+        choice(*THOUSANDS), metavar="MARK", help="Mark between groups of digits: , . ' or ' ' for any blank.  [default: none]"
+    )
+    decimal: str | None = option(choice(*DECIMAL), metavar="MARK", help="Mark before the fraction: . or ,  [default: as the text looks]")
+    percent: bool = flag(help="Read 12 % as 0.12.")
+    currency: bool = flag(help="Read $1.50 as 1.5, and (1.50) as -1.5.")
+    encoding: str | None = option(text(), metavar="NAME", help="Encoding of text, as latin-1 or utf-16.  [default: utf-8, or guessed]")
+    missing: str | None = option(
+        choice("drop", "mean"),
+        group=INPUT,
+        help="Rows with missing values: drop them, or fill the gaps with the training rows' column means.",
+    )
+    categorical: str = option(
+        choice("auto", "none"),
+        default="auto",
+        group=INPUT,
+        help="Text columns: a 0/1 column for each value (auto), or leave them out (none).",
+    )
+    layer: str | None = option(text(), metavar="NAME", group=INPUT, help="AnnData: read this layer instead of X.")
+    read_columns: tuple[str, ...] | None = option(
+        COLUMNS, "--columns", metavar="NAME,…", help="Read these columns alone: names, patterns (x*), ranges (a:f), places from 1 (3:7)."
+    )
+    drop_columns: tuple[str, ...] | None = option(
+        COLUMNS, "--drop", metavar="NAME,…", help="Leave these columns out: names, patterns (x*), ranges (a:f), places from 1 (3:7)."
+    )
+    split_column: str | None = option(
+        text(), metavar="COLUMN", help="Column of the table with train, valid and test, or 0, 1 and 2; none: there is none."
+    )
+    threads: int | None = option(whole(1), "-j", "--threads", group=LONG, help="Worker threads; any number gives the same result.")
+    shard: ShardPlace | None = option(
+        SHARD,
+        metavar="I/N",
+        group=LONG,
+        only=UNDIVIDED,
+        help="Do every N-th unit of work, starting with the I-th, and write a shard; herd merge joins all N.",
+    )
+    cluster: ClusterAddress | None = option(
+        CLUSTER, metavar="WHERE", group=LONG, help=f"Deal the work to Dask workers: {FORMS}.  The output is that of one run."
+    )
+    cluster_options: tuple[tuple[str, str], ...] = repeated(
+        SETTING,
+        "--cluster-option",
+        metavar="KEY=VALUE",
+        group=LONG,
+        only=WITH_WORKERS,
+        help="--cluster: a setting of the cluster, as queue=long or tls-ca-file=ca.pem; repeatable.",
+    )
+    retries: int = option(
+        whole(0), default=3, group=LONG, only=WITH_WORKERS, help="--cluster: how often a unit that failed is tried again."
+    )
+    mixed: bool = flag(group=LONG, only=WITH_WORKERS, help="--cluster: take workers whose BLAS differs, as may the last digits.")
+    checkpoint: str | None = option(path(), metavar="FILE", group=LONG, help="Save the state here every minute, and when interrupted.")
+    every: int | None = option(whole(1), metavar="N", group=LONG, only=WITH_CHECKPOINT, help="Save every N steps.  [default: every 60 s]")
+    resume: bool = flag(group=LONG, only=WITH_CHECKPOINT, help="Resume from the checkpoint, if there is one.")
+    trace_file: str | None = option(
+        path(),
+        "--trace",
+        metavar="FILE.jsonl",
+        group=LONG,
+        help="Write the figures of every step to this file, one JSON object per line.",
+    )
+    dry_run: bool = flag(group=LONG, help="Check the input, print the time and memory needed, and stop.")
+    output: str = option(
+        text(), "-o", "--output", default="-", shown=False, metavar="FILE", group=OUTPUT, help="Where the result goes.  [default: stdout]"
+    )
+    no_clobber: bool = flag("-n", "--no-clobber", group=OUTPUT, help="Refuse to replace an existing output (exit 73).")
+    lock: str | None = option(path(), metavar="FILE", group=LONG, help="Exit with 75 at once if another run holds FILE: for cron.")
+    quiet: bool = flag("-q", "--quiet", group=OUTPUT, help="Print only errors.")
+    verbose: bool = flag("-v", "--verbose", group=OUTPUT, help="Print more on stderr.")
+    debug: bool = flag(group=OUTPUT, help="Show a traceback with an error.")
+    max_memory: int | None = option(
+        SIZE,
+        metavar="SIZE",
+        group=LONG,
+        help="Most that may be resident, as 2G, and declared by what is read whole.  [default: half of what is free may be declared]",
+    )
+
+
+DECLARED = dict(declarations(SessionOptions))
+
+
+def option_group(*names: str) -> OptionGroup:
+    """The decorator of these options."""
+    return OptionGroup({name: DECLARED[name] for name in names})
+
+
+def own_shard_option(help: str, *, only: tuple[Condition, ...] | Condition = (), hidden: bool = False) -> OptionGroup:
+    """--shard with another meaning than that of units of work."""
+    declared = option(SHARD, metavar="I/N", group=LONG, only=only, hidden=hidden, help=help)
+    return OptionGroup({"shard": declaration_of(declared)})

@@ -1,0 +1,174 @@
+"""Options that several requests declare with the same meaning, each in one place.
+
+class Request:
+    label: str | None = shared_options.label()
+    seed: int = shared_options.seed()
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+
+from herdcli.cli.frame.history.request import unrecorded, where_changed
+from herdcli.cli.frame.options.declaration import (
+    INPUT,
+    LEARNING,
+    MODEL,
+    OUTPUT,
+    Condition,
+    Excludes,
+    choice,
+    flag,
+    format_number,
+    number,
+    option,
+    parsed,
+    text,
+    whole,
+)
+
+TABLE_FORMATS = ("hdf5", "parquet", "csv", "npz", "npy", "svmlight", "arrow", "excel", "idx", "json", "matlab", "wav")
+NETWORK_FORMATS = ("hdf5", "uai", "fg", "bif", "xmlbif", "net", "xdsl", "dsl")
+EXACT = (
+    "The same bytes on every x86-64 processor and with any BLAS: products, exponentials and logarithms of herd's own, in one order.  "
+    "Takes up to 1.7 times the CPU time; what it does not work with is refused."
+)
+
+
+def _parse_interval(text: str) -> tuple[float, float]:
+    low, comma, high = text.partition(",")
+    try:
+        limits = float(low), float(high)
+    except ValueError:
+        raise ValueError("is not of the form LO,HI") from None
+    if not (comma and limits[0] < limits[1]):
+        raise ValueError("must be two numbers LO,HI, the smaller one first")
+    return limits
+
+
+def _parse_size(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", text.strip())
+    if not match:
+        raise ValueError("is not a size such as 500M or 2G")
+    number, unit, binary = match.groups()
+    size = int(float(number) * (1024 if binary else 1000) ** " kMGT".index(unit or " "))
+    if size == 0:
+        raise ValueError("must be above 0")
+    return size
+
+
+def _format_size(size: int) -> str:
+    unit, factor = next((unit, 1000**power) for power, unit in ((4, "T"), (3, "G"), (2, "M"), (1, "k"), (0, "")) if not size % 1000**power)
+    return f"{size // factor}{unit}"
+
+
+def _parse_columns(text: str) -> tuple[str, ...]:
+    names = tuple(cell.strip() for cell in next(csv.reader([text], skipinitialspace=True), []) if cell.strip())
+    if not names:
+        raise ValueError("names no column")
+    return names
+
+
+def _format_columns(names: tuple[str, ...]) -> str:
+    return ",".join('"{}"'.format(name.replace('"', '""')) if any(mark in name for mark in ',"\n\r') else name for name in names)
+
+
+def _parse_penalty(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        penalty = float(text)
+    except ValueError:
+        penalty = -1.0
+    if not 0 <= penalty < float("inf"):
+        raise ValueError("is neither 'auto' nor a number of at least 0")
+    return penalty
+
+
+def _format_penalty(penalty: float | str) -> str:
+    return penalty if isinstance(penalty, str) else format_number(penalty)
+
+
+PENALTY = parsed("auto|float", _parse_penalty, _format_penalty)
+SIZE = parsed("size", _parse_size, _format_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
+COLUMNS = parsed("columns", _parse_columns, _format_columns)  # separated by commas; those with commas in quotes
+INTERVAL = parsed("lo,hi", _parse_interval, lambda limits: ",".join(map(format_number, limits)))
+
+
+def input_format() -> str | None:
+    """--input-format of commands that read tables."""
+    return option(choice(*TABLE_FORMATS), group=INPUT, record=unrecorded(), help="Read the input as this format.  [default: detected]")
+
+
+def network_format() -> str | None:
+    """--input-format of commands that read networks."""
+    return option(choice(*NETWORK_FORMATS), group=INPUT, record=unrecorded(), help="Read the network as this format.  [default: detected]")
+
+
+def missing_rows() -> str:
+    """--missing-rows of commands that read networks."""
+    return option(
+        choice("refuse", "uniform"),
+        default="refuse",
+        record=where_changed("refuse"),
+        help="Rows of NaN in tables of a Bayesian network, as bnlearn writes for states of the parents without data.",
+    )
+
+
+def output_format(*formats: str) -> str | None:
+    """--format of commands that write one of these."""
+    help = "Write this format.  [default: by the suffix of -o, else hdf5]"
+    return option(choice(*formats), group=OUTPUT, record=unrecorded(), help=help)
+
+
+def label() -> str | None:
+    """--label."""
+    return option(text(), metavar="COLUMN", group=INPUT, help="Column of labels, or none.  [default: y or none]")
+
+
+def split() -> str | None:
+    """--split."""
+    return option(
+        text(),
+        metavar="TRAIN,VALID,TEST",
+        group=INPUT,
+        help="Fractions of the rows, or counts of each class, drawn with the seed.  [default: the data set's own split, else .6,.2,.2]",
+    )
+
+
+def threshold() -> float | None:
+    """--threshold of commands that make values two-valued."""
+    return option(number(0, 1), group=INPUT, help="Values at or above this fraction of the value range are on.")
+
+
+def value_range() -> tuple[float, float] | None:
+    """--range of commands that need to know where values lie."""
+    return option(INTERVAL, "--range", metavar="LO,HI", group=INPUT, help="Declare the data's value range.")
+
+
+def seed(only: tuple[Condition, ...] | Condition = ()) -> int:
+    """--seed, stored with the result."""
+    return option(whole(0, 2**64 - 1), default=0, group=LEARNING, only=only, help="Seed of every random number.")
+
+
+def exact(only: tuple[Condition, ...] | Condition = ()) -> bool:
+    """--exact: arithmetic of one rounding everywhere."""
+    return flag(group=MODEL, record=where_changed(False), only=only, help=EXACT)
+
+
+def inexact(*names: str) -> Condition:
+    """Options that --exact does not work with, as a condition of it."""
+    hint = "without --exact the bytes are those of this kind of machine"
+    return Excludes(*names, refusal="--exact does not work with {other}", hint=hint)
+
+
+def iterations(only: tuple[Condition, ...] | Condition = ()) -> int:
+    """--iterations of algorithms that run until they have converged."""
+    return option(whole(1), default=1000, group=LEARNING, only=only, help="Maximum number of iterations.")
+
+
+def on_nonconvergence(only: tuple[Condition, ...] | Condition = ()) -> str:
+    """--on-nonconvergence of algorithms that may end without having converged."""
+    help = "What to do if it has not converged by then."
+    return option(choice("warn", "error"), default="warn", group=LEARNING, only=only, help=help)

@@ -1,0 +1,38 @@
+"""--units, --visible-units and --hidden-units, which commands that make harmoniums declare."""
+
+from __future__ import annotations
+
+from herdcli.cli.frame.options.declaration import Condition, option, parsed
+from herdcli.errors import BadUsage
+from herdcli.rbm.units import TABLE
+
+
+def _parse_units(text: str) -> str:
+    """A unit family's name."""
+    from herdcli.rbm.units import unit_family
+
+    if text == "softmax":
+        raise ValueError("needs the number of states of a unit: softmax:3 takes columns of text with 3 levels each")
+    try:
+        return unit_family(text).name
+    except BadUsage as error:
+        raise ValueError(error.message.replace(f"unknown units '{text}', expected one of", "is none of")) from None
+
+
+UNITS = parsed("units", _parse_units)
+
+
+def units(only: tuple[Condition, ...] | Condition = ()) -> str:
+    """--units."""
+    names = ", ".join(f"{entry.typed(name)} {entry.values}" for name, entry in TABLE.items())
+    return option(UNITS, default="binary", metavar="UNITS", only=only, help=f"Values of all units: {names}.")
+
+
+def visible_units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
+    """--visible-units."""
+    return option(UNITS, metavar="UNITS", only=only, help="Values of the visible units.  [default: --units]")
+
+
+def hidden_units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
+    """--hidden-units."""
+    return option(UNITS, metavar="UNITS", only=only, help="Values of the hidden units.  [default: --units]")

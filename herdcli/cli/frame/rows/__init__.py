@@ -1,0 +1,1 @@
+"""The rows that commands read: columns, labels, sequences, networks."""

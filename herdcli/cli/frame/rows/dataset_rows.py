@@ -1,0 +1,347 @@
+"""A data set as models see it: the same reading of thresholds, ranges, splits and labels in every command."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from herdcli.artifacts import Artifact
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.rows.lazy_matrix import ConvertedMatrix, LazyMatrix
+from herdcli.artifacts.tables import dataset_preparation
+from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.run.session import Session
+from herdcli.errors import DataError, HerdError
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.rbm.model import RBM
+    from herdcli.rbm.recurrent.artifacts import RecurrentRBM
+    from herdcli.rbm.units.base import UnitFamily
+
+OF_MODELS = 0.4  # the threshold of fit-rbm, and of models that do not say theirs
+
+
+@dataclass(frozen=True)
+class PreparedRows:
+    """Rows X (n, D) in unit values, int8 of two-state units and float32 of others, dense or CSR, split (n,), labels y (n,) as indices
+    into `names`, and how values became those of units."""
+
+    X: Any
+    split: Array
+    y: Array | None
+    names: list[str] | None
+    threshold: float | None
+    value_range: Array | None
+    image_shape: Array | None
+    column_mean: Array | None = None
+    column_scale: Array | None = None
+    feature_names: list[str] | None = None
+
+    def reading_record(self) -> dict[str, Any]:
+        """How the rows became unit values, under the names that models keep it by."""
+        kept = ("image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
+        return {name: getattr(self, name) for name in kept}
+
+    def labelled(self, where: str, option: str) -> tuple[Array, list[str]]:
+        """Labels and class names.  Raises DataError where the rows carry none."""
+        if self.y is None or self.names is None:
+            raise DataError(f"no labels 'y', which {option} needs", where=where, hint="--label COLUMN names the labels of a table")
+        return self.y, self.names
+
+    def unlabelled(self) -> tuple[Array, list[str]]:
+        """All rows as one class."""
+        return np.broadcast_to(np.int64(0), len(self.split)), ["all rows"]
+
+
+@dataclass(frozen=True)
+class RowReading:
+    """How the rows of a data set become unit values.
+
+    default  the threshold used, and told, where the data set declares its value range and none is given.
+    column_mean, column_scale  (D,) of the model that the rows are for; None: of these rows, where they are standardised.
+    in_place  the data set's own memory may be taken.  sparse  rows of a CSR matrix may stay one, where a 0 is a unit's 0.
+    """
+
+    default: float
+    split: str | None = None
+    seed: int = 0
+    threshold: float | None = None
+    value_range: tuple[float, float] | None = None
+    standardize: bool = False
+    column_mean: Array | None = None
+    column_scale: Array | None = None
+    in_place: bool = False
+    sparse: bool = False
+
+    @classmethod
+    def asked(cls, request: object, *, default: float) -> RowReading:
+        """What a request, or a mapping of options, says of it."""
+        get = request.get if hasattr(request, "get") else lambda name: getattr(request, name, None)
+        known = {each.name: get(each.name) for each in fields(cls) if each.name != "default"}
+        return cls(default=default, **{name: value for name, value in known.items() if value is not None})
+
+
+def rows_in_units(session: Session, artifact: Artifact, units: UnitFamily, reading: RowReading) -> PreparedRows:
+    """Rows of a data set in the values of a unit family: `binary_rows`, counts of a range's proportions, or the values as they are."""
+
+    if reading.standardize and not units.standard_normal:
+        session.console.warn(f"--standardize has no effect with visible units {units.name}")
+    if units.two_state and units.states is not None:
+        return binary_rows(session, artifact, units.states, reading)
+    data, is_rate = artifact.value, units.proportions
+    session.ignored("threshold", f"with visible units {units.name}")
+    if "value_range" in session.given and not is_rate:
+        session.console.warn(f"--range has no effect with visible units {units.name}")
+    rows, columns = data.X.shape
+    stays = data.is_sparse and reading.sparse and units.sparse
+    if not isinstance(data.X, LazyMatrix):
+        session.require_memory(4 * (data.X.nnz if stays else rows * columns), f"{rows} × {columns} {units.name} units")
+    try:
+        split = dataset_preparation.assign_splits(data, reading.split, reading.seed)
+        declared = data.value_range if reading.value_range is None else reading.value_range
+        if is_rate:
+            declared = dataset_preparation.require_range(data, (0, 1) if declared is None and data.units == "binary" else declared)
+
+        def values(X: Array) -> Array:
+            return dataset_preparation.scale_to_range(X, declared) * np.float32(units.scale) if is_rate else X
+
+        made: object
+        if isinstance(data.X, LazyMatrix):
+            training = split == 0 if reading.standardize and units.standard_normal else None
+            made, mean, scale = streamed_rows.standardized_rows(
+                data.X, values, units, (reading.column_mean, reading.column_scale), training
+            )
+        else:
+            if units.standard_normal and not data.is_sparse:
+                _warn_of_blurred(session, data)
+            X = values(data.X.astype(np.float32) if stays else dataset_preparation.dense_copy(data, np.float32))
+            mean, scale = _standardized(session, X, split == 0, units, reading)
+            units.require_rows(X)
+            made = X
+    except HerdError as error:
+        if isinstance(error, DataError) and error.where is None and not error.message.startswith("/X"):
+            error.message = f"/X has {error.message}"
+        error.where = error.where or artifact.name
+        raise
+    limits = None if declared is None else np.asarray(declared, dtype=np.float64)
+    known = {"threshold": None, "value_range": limits, "image_shape": data.image_shape, "column_mean": mean, "column_scale": scale}
+    return PreparedRows(X=made, split=split, **_label_fields(data), **known, feature_names=data.feature_names)
+
+
+def _warn_of_blurred(session: Session, data: Dataset) -> None:
+    """Tell of columns, such as times in seconds, whose digits single precision does not keep."""
+    columns = np.flatnonzero(dataset_preparation.imprecise_columns(data.X)).tolist()
+    if columns:
+        names = ", ".join(data.feature_names[j] if data.feature_names else f"x{j}" for j in columns[:8]) + (
+            " …" if len(columns) > 8 else ""
+        )
+        session.console.warn(
+            f"{names}: far from 0 for how little they vary, so that single precision rounds them: subtract their means first"
+        )
+
+
+def _standardized(session: Session, X: Array, training: Array, units: UnitFamily, reading: RowReading) -> tuple[Array | None, Array | None]:
+    """The means and deviations that gaussian columns are freed of, in place: a model's own, or with --standardize the training rows'."""
+    mean, scale = reading.column_mean, reading.column_scale
+    if reading.standardize and units.standard_normal and mean is None and training.any():
+        mean, scale = dataset_preparation.mean_and_deviation(X[training])
+    if mean is not None and scale is not None and X.shape[1] == len(mean):
+        X -= mean
+        X /= scale
+    return mean, scale
+
+
+def rows_for_model(
+    session: Session,
+    model: RBM | RecurrentRBM,
+    artifact: Artifact,
+    asked: object,
+    *,
+    default: float = OF_MODELS,
+    sparse: bool = False,
+    in_place: bool = False,
+    labels: bool = True,
+) -> PreparedRows:
+    """Rows of a data set as a model's visible units see them, thresholded or scaled as its own rows were.
+
+    labels  with those of a model of rows with their labels as the last columns.
+
+    asked  a request, or a mapping of options; what it says goes before what the model says.  sparse, in_place  as of Reading.
+    """
+    from herdcli.cli.frame.rows.column_order import align_dataset
+    from herdcli.rbm.units import unit_family
+
+    units = unit_family(model.visible_units)
+    reading = RowReading.asked(asked, default=default)
+    reading = replace(
+        reading,
+        threshold=model.threshold if reading.threshold is None else reading.threshold,
+        column_mean=None if model.column_mean is None else model.column_mean[: model.columns],
+        column_scale=None if model.column_scale is None else model.column_scale[: model.columns],
+        sparse=sparse and units.labels is None,
+        in_place=in_place,
+    )
+    artifact = align_dataset(session, artifact, model.feature_names, model.columns)
+    units = units.columns
+    if reading.value_range is None and model.value_range is not None:
+        low, high = map(float, model.value_range)
+        reading = replace(reading, value_range=_value_limits(session, artifact, units, (low, high), reading.threshold))
+    rows = rows_in_units(session, artifact, units, reading)
+    if rows.X.shape[1] != model.columns:
+        raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.columns} visible units", where=artifact.name)
+    return _append_labels(model, rows, artifact.name) if labels and unit_family(model.visible_units).labels is not None else rows
+
+
+def _value_limits(
+    session: Session, artifact: Artifact, units: UnitFamily, own: tuple[float, float], threshold: float | None
+) -> tuple[float, float]:
+    """The value range that rows are read by: that of a model's own rows, or that of unit values, for rows in which these stand already,
+    as `herd sample` writes them."""
+
+    if units.states is None or units.range is None:
+        return own
+    shown = units.range[0] / units.scale, units.range[1] / units.scale
+    share = 0.5 / units.scale if units.proportions else threshold
+    least = None if share is None else own[0] + share * (own[1] - own[0])
+    ends = [f"from {low:g} to {high:g}" for low, high in (shown, own)]
+    if own == shown or not dataset_preparation.has_unit_values(artifact.value, shown, least):
+        if least is not None and dataset_preparation.is_constant_after_threshold(artifact.value, least):
+            session.console.warn(
+                f"{artifact.name}: all values are on one side of {least:g}, where units are on: the model's were {ends[1]}"
+            )
+        return own
+    session.console.note(f"{artifact.name}: read as values of units, {ends[0]}; the rows that the model learned from were {ends[1]}")
+    return shown
+
+
+def _append_labels(model: RBM | RecurrentRBM, rows: PreparedRows, where: str) -> PreparedRows:
+    """Rows with their labels as the last visible unit of a model that knows those."""
+    from herdcli.rbm.classification_rbm import append_labels
+
+    known: list[str] = getattr(model, "labels", None) or []
+    return replace(rows, X=append_labels(rows.X, _label_indices(known, rows, where, "a model of rows with labels"), len(known)))
+
+
+def binary_rows(session: Session, artifact: Artifact, values: tuple[int, int], reading: RowReading) -> PreparedRows:
+    """Rows of a data set in the two values of a unit family, thresholded where the data are grey, above 0 where they are sparse counts.
+
+    values   the unit's off and on value.
+    """
+    data = artifact.value
+    stays = data.is_sparse and reading.sparse and values[0] == 0
+    if data.is_sparse and not stays:
+        session.require_memory(data.X.shape[0] * data.X.shape[1], f"{data.X.shape[0]} × {data.X.shape[1]} two-state units")
+    coding = dataset_preparation.binary_coding(data)  # before the rows are written over
+    try:
+        split = dataset_preparation.assign_splits(data, reading.split, reading.seed)
+        least, threshold = dataset_preparation.choose_threshold(data, reading.threshold, reading.default, reading.value_range)
+        if isinstance(data.X, LazyMatrix):
+            X: object = streamed_rows.convert_rows(
+                data.X, lambda rows: _binary_values(dataset_preparation.threshold_mask(rows, least), values), np.int8
+            )
+        else:
+            X = _binary_values(dataset_preparation.threshold_mask(data.X, least, reading.in_place, stays), values)
+    except HerdError as error:
+        error.where = error.where or artifact.name
+        if "no value_range" in error.message and hasattr(session.request, "visible_units"):
+            error.hint = f"{error.hint}; real numbers: --visible-units gaussian --standardize"
+            if dataset_preparation.hold_counts(data):
+                error.hint = f"whole numbers: --visible-units poisson; or {error.hint}"
+        raise
+    if threshold is not None and reading.threshold is None:
+        session.console.note(f"units are on at {threshold:g} of the value range and above (--threshold)")
+    declared = data.value_range if reading.value_range is None else reading.value_range
+    if threshold is None and declared is None and dataset_preparation.are_counts(data) and (data.X.data > 1).any():
+        session.console.note("units are on where a count is above 0 (--threshold)")
+    if threshold is None:
+        declared = coding  # so that fewer rows are read alike
+    return PreparedRows(
+        X=X,
+        split=split,
+        **_label_fields(data),
+        threshold=threshold,
+        value_range=None if declared is None else np.asarray(declared, dtype=np.float64),
+        image_shape=data.image_shape,
+        feature_names=data.feature_names,
+    )
+
+
+def _binary_values(on: Any, values: tuple[int, int]) -> Any:
+    """Booleans as int8 unit values, in the same memory; a CSR matrix is one of units whose lower value is 0."""
+    if hasattr(on, "indptr"):
+        on.data = on.data.view(np.int8)
+        return on
+    X: Array = on.view(np.int8)
+    X *= values[1] - values[0]
+    X += values[0]
+    return X
+
+
+def _label_fields(data: Dataset) -> dict[str, Any]:
+    """Labels as indices into the names of the classes; both None where the data have none."""
+    if data.y is None:
+        return {"y": None, "names": None}
+    if data.class_names:
+        return {"y": data.y.astype(np.int64), "names": data.class_names}
+    labels, y = np.unique(data.y, return_inverse=True)
+    return {"y": y, "names": [str(label) for label in labels]}
+
+
+def model_classes(model: RBM, rows: PreparedRows, path: str) -> Array | None:
+    """The index of each row's class among the model's (n,); None for a single model."""
+    if model.count == 1 or model.classes is None:
+        return None
+    return _label_indices(model.classes, rows, path, "a model of classes")
+
+
+def _label_indices(known: list[str], rows: PreparedRows, path: str, what: str) -> Array:
+    """The index of each row's label among the names that a model knows (n,)."""
+    y, names = rows.labelled(path, what)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise DataError(f"has class '{unknown[0]}', the model has {', '.join(known)}", where=path)
+    chosen: Array = np.array([known.index(name) for name in names])[y]
+    return chosen
+
+
+def rows_with_missing(
+    session: Session, model: RBM, artifact: Artifact, asked: object, mask: Artifact | None = None
+) -> tuple[PreparedRows, Array]:
+    """Rows of a data set as a model's visible units see them, and which of their entries are known, (n, D) bool.
+
+    Entries are missing where they are NaN, and where `mask`, a data set of as many entries or of one row for all, has a 0.
+    """
+    from herdcli.cli.frame.rows.column_order import align_dataset
+    from herdcli.rbm.sampling.imputation import require_whole_units
+    from herdcli.rbm.units import unit_family
+
+    columns, units = model.W.shape[1], unit_family(model.visible_units)
+    artifact = align_dataset(session, artifact, model.feature_names, columns)
+    X = dataset_preparation.dense_copy(artifact.value, np.float64)
+    known = ~np.isnan(X)
+    if mask is not None:
+        shown = dataset_preparation.dense_copy(align_dataset(session, mask, model.feature_names, columns).value, np.float64)
+        if shown.shape not in (X.shape, (1, X.shape[1])):
+            sizes = " × ".join(map(str, shown.shape)), " × ".join(map(str, X.shape))
+            raise DataError(f"has {sizes[0]} entries, the rows of {artifact.name} have {sizes[1]}", where=mask.name)
+        known &= shown != 0
+    if X.shape[1] == columns:
+        require_whole_units(model.harmonium(), known)
+    X[~known] = X[known].min(initial=np.inf) if known.any() else 0.0
+    if units.group > 1:  # any value does: the first of a unit's columns
+        X[~known] = np.broadcast_to(np.arange(X.shape[1]) % units.group == 0, X.shape)[~known]
+    return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=X)), asked, default=0.5), known
+
+
+def file_rows_with_missing(session: Session, model: RBM, artifact: Artifact, asked: object) -> tuple[PreparedRows, ConvertedMatrix]:
+    """The same of rows that stay in a file."""
+    from herdcli.cli.frame.rows.column_order import align_dataset
+    from herdcli.rbm.units import unit_family
+
+    artifact = align_dataset(session, artifact, model.feature_names, model.W.shape[1])
+    filled, known = streamed_rows.rows_with_missing(artifact.value.X, model, unit_family(model.visible_units).group)
+    return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=filled)), asked, default=0.5), known

@@ -1,0 +1,48 @@
+"""Documents as the rows of a data set: for `nherd-train --text`, and for apply and eval with what it made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import Artifact
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.text import documents
+from herdcli.cli.frame.rows.labelled_examples import ExampleInput
+from herdcli.online.text.documents import Documents, count_words
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.run.session import Session
+
+
+def is_folder_of_texts(path: str) -> bool:
+    """Whether a path is a folder in which are .txt files, in itself or in folders of classes."""
+    return os.path.isdir(path) and next(Path(path).rglob("*.txt"), None) is not None
+
+
+def open_documents(
+    session: Session,
+    path: str,
+    how: Documents,
+    *,
+    label: str | None,
+    labelled: bool,
+    role: str = "data",
+    names: dict[int, str] | None = None,
+) -> ExampleInput:
+    """The documents of a file or folder as rows of counts, weighted by what `how` has counted.  names: see `document_rows.counts`."""
+    session.refuse_stdin_twice(path)
+    corpus = documents.read(path, how.column, label, labelled=labelled)
+    X = how.weighted(count_words(corpus.texts, how, names))
+    classes = None if corpus.labels is None else sorted(set(corpus.labels))
+    y = None
+    if corpus.labels is not None and classes is not None:
+        place = {name: k for k, name in enumerate(classes)}
+        y = np.array([place[name] for name in corpus.labels], dtype=np.int32)
+    value = Dataset(X, y=y, split=corpus.split, class_names=classes)
+    data = Artifact("dataset", value, [], corpus.sha256, corpus.name, corpus.size, False)
+    session.inputs[role] = data
+    return ExampleInput(corpus.name, data=data)

@@ -1,0 +1,427 @@
+"""Labelled examples for online learning: text that is read as it arrives, or a data set in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from herdcli.artifacts import Artifact, memory_budget
+from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.formats.format_detection import is_bar_separated
+from herdcli.artifacts.rows import lazy_matrix, row_ranges
+from herdcli.artifacts.tables import dataset_preparation
+from herdcli.artifacts.text.svmlight import check_line_length
+from herdcli.cli.frame.rows import response_datasets, streamed_rows
+from herdcli.cli.frame.run.session import Session
+from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.online.class_labels import MOST, check_classes, format_labels
+from herdcli.online.text.class_names import has_named_labels
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+PIECE = 1 << 20
+UNBOUNDED = 1 << 62
+COPIED = 28  # bytes of an entry besides the stored ones that reading and learning in memory take
+UNLABELLED, UNLABELLED_HINT = "no labels 'y' to learn from", "--label COLUMN names the labels of a table"
+_NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NAMED = re.compile(rb"[^\s:,;|#]+(?:\s+\d+:" + _NUMBER + rb")+\s*")
+_SVMLIGHT = re.compile(_NUMBER + rb"(?:\s+(?:qid|\d+):\S+)+\s*(?:#.*)?")
+_VW = re.compile(rb"[^|,;\t]*\|(?:\S+)?(?:\s|$).*", re.DOTALL)
+_OF_SETS = {  # lines with any number of labels
+    "svmlight": re.compile(rb"(?:[^\s:,;]+(?:,[^\s:,;]+)*)?\s+(?:\d+:\S+\s*)+(?:#.*)?|\d+:\S+(?:\s+\d+:\S+)*"),
+    "vw": re.compile(rb"[^|;\t]*\|(?:\S+)?(?:\s|$).*", re.DOTALL),
+}
+_BINARY = (b"\x89HDF", b"herd-artifact", b"PAR1", b"PK\x03\x04", b"MATLAB", b"\x93NUMPY")
+
+
+@dataclass
+class ExampleInput:
+    """What was opened: a data set, or text with a way to read it once more for each pass."""
+
+    name: str
+    text: str = ""  # svmlight or vw
+    pieces: Callable[[], Iterable[memoryview]] = tuple  # whole lines, each valid until the next is asked for
+    data: Artifact | None = None
+    size: int = 0  # bytes of text, 0 if not known
+    used: int = 0  # bytes read so far, of all passes
+    finish: Callable[[], None] = lambda: None
+    named: bool = False  # labels of text are names
+    proof: Callable[[], bytes] = bytes  # of the text of this pass that has been read: its length and digest
+
+
+def text_format(head: bytes, name: str, wanted: str | None, task: str = "classification") -> str:
+    """svmlight or vw for text that is learned from as it arrives, "" for everything else."""
+    if wanted is not None:
+        return wanted if wanted in ("svmlight", "vw") else ""
+    if head.startswith(_BINARY):
+        return ""
+    if name.endswith((".vw", ".svm", ".svmlight", ".libsvm")):
+        return "vw" if name.endswith(".vw") else "svmlight"
+    lines = [line.strip() for line in head.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#")][:20]
+    if task == "multilabel":
+        bare = [line.rstrip() for line in head.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#")][:2]
+        return next((form for form, line in _OF_SETS.items() if any(map(line.fullmatch, bare))), "")
+    if any(_SVMLIGHT.fullmatch(line) for line in lines[:2]) or (len(lines) > 1 and all(map(_NAMED.fullmatch, lines[:2]))):
+        return "svmlight"
+    if is_bar_separated([line.decode("utf-8", "replace") for line in lines]):
+        return ""
+    return "vw" if lines and _VW.fullmatch(lines[0]) else ""
+
+
+@contextlib.contextmanager
+def open_examples(
+    session: Session,
+    path: str,
+    *,
+    role: str,
+    passes: int,
+    input_format: str | None,
+    label: str | None,
+    lazily: bool = False,
+    tables: bool = False,
+    labels: bool = True,
+    task: str = "classification",
+) -> Iterator[ExampleInput]:
+    """Examples of a file or stdin, compressed or not.  Their identity is in `session.inputs` once they have been read.
+
+    lazily  the rows of a large HDF5 file stay in it, with `tables` those of Parquet and CSV too; without it those that are too many
+            for memory are put on disk.
+    task    what is learned of them: classes, numbers or sets of labels; without `labels` nobody asks for these.
+    """
+    session.refuse_stdin_twice(path)
+    if row_ranges.is_file_pattern(path):
+        yield ExampleInput(path, data=_load_dataset(session, path, path, role, input_format, label, task, labels))
+        return
+    with open_source(path, limit=UNBOUNDED) as source:
+        form = text_format(source.head, source.name, input_format, task)
+        if form:
+            with _open_text(session, source, form, role, passes) as examples:
+                yield examples
+            return
+        if source.regular and lazily and task == "classification" and (kept_on_disk := _on_disk(session, path, input_format, label)):
+            yield ExampleInput(source.name, data=kept_on_disk)
+            return
+        if source.regular and lazily and task == "classification" and _can_stay_in_file(session, source, label, tables):
+            note, verified, roles = session.console.note, session.shard is None, session.column_roles()
+            with row_ranges.open_ranges(path, input_format=input_format, note=note, verified=verified, roles=roles) as found:
+                kept = (
+                    None
+                    if found is None
+                    else lazy_matrix.dataset_in_file(found, declared=True)
+                    if tables
+                    else lazy_matrix.hdf5_dataset(found)
+                )
+                if found is not None and kept is not None and kept.y is not None:
+                    session.inputs[role] = found.artifact
+                    session.account_for(found)
+                    yield ExampleInput(source.name, data=replace(found.artifact, value=kept))
+                    return
+        if source.regular:
+            yield ExampleInput(source.name, data=_load_dataset(session, path, path, role, input_format, label, task, labels))
+            return
+        with source.file() as drained:
+            data = _load_dataset(session, drained, source.name, role, input_format, label, task, labels)
+        yield ExampleInput(source.name, data=data)
+
+
+def _on_disk(session: Session, path: str, input_format: str | None, label: str | None) -> Artifact | None:
+    """A labelled data set whose rows are put on disk, as reading them whole would take more than --max-memory; None for others."""
+    if session.shard is not None or session.cluster is not None:
+        return None
+    found = streamed_rows.open_streamed(session, path, label=label, input_format=input_format, asked=False, unit_bytes=COPIED)
+    return None if found is None or found.value.y is None else found
+
+
+def _can_stay_in_file(session: Session, source: Source, label: str | None, tables: bool) -> bool:
+    """Whether a file's rows can stay in it: it is large, HDF5 or also a table, and its rows are taken as they are."""
+    plain = session.missing is None and "categorical" not in session.given and label in (None, "y")
+    return plain and (lazy_matrix.is_large_file(source) if tables else lazy_matrix.can_stay_in_file(source))
+
+
+def _load_dataset(
+    session: Session, path: str, name: str, role: str, input_format: str | None, label: str | None, task: str, labels: bool
+) -> Artifact:
+    """A data set, under the name the user knows it by."""
+    try:
+        if task == "classification":
+            found = session.load(path, role, kinds={"dataset"}, input_format=input_format, label=label, labels=labels)
+        else:
+            found = response_datasets.load_responses(session, path, task, input_format, label, labels=labels)
+    except HerdError as error:
+        if error.where and error.where.startswith(path):
+            error.where = name + error.where[len(path) :]
+        raise
+    session.inputs[role] = found = replace(found, name=name)
+    return found
+
+
+@contextlib.contextmanager
+def _close_after(stream: BinaryIO) -> Iterator[BinaryIO]:
+    """A stream that is read, closed behind: what was read was read, whatever its closing says, and no one may be there to be told."""
+    try:
+        yield stream
+    finally:
+        with contextlib.suppress(OSError):
+            stream.close()
+
+
+class _BackgroundDigest:
+    """SHA-256 of what is read, worked out by a thread of its own while lines are learned; a small text is digested at once."""
+
+    def __init__(self) -> None:
+        self._whole, self.size, self.count = hashlib.sha256(), 0, 0
+        self._asked: SimpleQueue[tuple[memoryview, int] | None] | None = None
+        self._told: SimpleQueue[bytes] = SimpleQueue()  # proofs of the text up to the end of each piece
+        self._last, self._reached = b"", 0
+
+    def update(self, piece: memoryview) -> None:
+        """Go on with a piece, which must stay as it is until its proof is known."""
+        self.size, self.count = self.size + len(piece), self.count + 1
+        if self._asked is None and len(piece) >= PIECE // 2:
+            from threading import Thread
+
+            self._asked = SimpleQueue()
+            Thread(target=self._work, args=(self._asked,), daemon=True).start()
+        if self._asked is None:
+            self._digest(piece, self.size)
+        else:
+            self._asked.put((piece, self.size))
+
+    def _work(self, asked: SimpleQueue[tuple[memoryview, int] | None]) -> None:
+        while (found := asked.get()) is not None:
+            self._digest(*found)
+            del found  # a view would keep its buffer
+
+    def _digest(self, piece: memoryview, size: int) -> None:
+        self._whole.update(piece)
+        self._told.put(size.to_bytes(8, "big") + self._whole.copy().digest())
+
+    def proof(self, count: int) -> bytes:
+        """Size and digest of the first so many pieces; of fewer than before are no longer known."""
+        while self._reached < count:
+            self._last, self._reached = self._told.get(), self._reached + 1
+        return self._last
+
+    def close(self) -> None:
+        """Let the thread end."""
+        if self._asked is not None:
+            self._asked.put(None)
+
+
+@contextlib.contextmanager
+def _open_text(session: Session, source: Source, form: str, role: str, passes: int) -> Iterator[ExampleInput]:
+    """Text by pieces.  Until it has been read to its end it is known by the digest of its beginning."""
+
+    def known_as(kind: str, digest: str, size: int) -> None:
+        session.inputs[role] = Artifact(kind, None, [], digest, source.name, size, False)
+
+    digest, reached = _BackgroundDigest(), 0
+
+    def read() -> Iterator[memoryview]:
+        nonlocal digest, reached
+        whole = _BackgroundDigest()
+        digest, reached = whole, 0
+        with _close_after(open(path, "rb") if path else source.reader()) as stream, contextlib.closing(whole):
+            pieces = _digest_pieces(stream, limit, source.name, whole)
+            for number, used, lines in _read_ahead(pieces) if path or source.regular else pieces:
+                reached, examples.used = number, examples.used + used
+                if lines:
+                    yield lines
+            found.append((whole.proof(whole.count)[8:].hex(), whole.size))
+        if found[-1] != found[0]:
+            raise DataError("has changed between two passes", where=source.name, hint="do not change the file during the run")
+
+    def proof() -> bytes:
+        return digest.proof(reached)
+
+    limit = session.max_memory or memory_budget.default_limit()
+    found: list[tuple[str, int]] = []
+    path: str | None = None
+    known_as("text-head", hashlib.sha256(source.head).hexdigest(), len(source.head))
+    with contextlib.ExitStack() as stack:
+        if passes > 1 and not source.regular:
+            path = stack.enter_context(source.file())
+        known = source.size if source.regular else 0
+        examples = ExampleInput(
+            source.name,
+            form,
+            read,
+            named=has_named_labels(source.head, vw=form == "vw"),
+            size=known,
+            proof=proof,
+            finish=lambda: known_as("text", *found[0]),
+        )
+        yield examples
+
+
+Piece = tuple[int, int, memoryview]  # its number, from 1; how many bytes were read for it; the lines that it completes
+
+
+def _digest_pieces(stream: BinaryIO, limit: int, where: str, whole: _BackgroundDigest) -> Iterator[Piece]:
+    """Pieces of lines; what was read of them is digested meanwhile."""
+
+    def ready() -> None:
+        whole.proof(whole.count - 1)  # of the buffer that is read into next; the one before may be under way
+
+    for fresh, lines in _whole_lines(stream, limit, where, ready):
+        whole.update(fresh)
+        yield whole.count, len(fresh), lines
+
+
+def _read_ahead(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The same, each read while the one before it waits to be taken: of files, whose reading waits for no one."""
+    waiting, pieces = None, iter(pieces)
+    while True:
+        failed = None
+        try:
+            piece = next(pieces, None)
+        except (HerdError, OSError) as error:
+            piece, failed = None, error
+        if waiting is not None:
+            yield waiting
+        if failed is not None:
+            raise failed
+        if piece is None:
+            return
+        waiting = piece
+
+
+def _whole_lines(
+    stream: BinaryIO, limit: int, where: str, ready: Callable[[], None] = lambda: None
+) -> Iterator[tuple[memoryview, memoryview]]:
+    """What was read, and the lines that it completes: parts of two buffers by turns.
+
+    A piece is valid until the one after the next is asked for; `ready` is called before it is written over.
+
+    Raises DataError for a line whose numbers could take more than `limit` bytes.
+    """
+    buffer, other, kept = bytearray(PIECE), bytearray(PIECE), 0
+    while count := stream.readinto(memoryview(buffer)[kept:]):  # type: ignore[attr-defined]
+        end = kept + count
+        cut = buffer.rfind(b"\n", kept, end) + 1
+        yield memoryview(buffer)[kept:end], memoryview(buffer)[:cut]
+        kept = end - cut
+        ready()
+        if 2 * kept > len(buffer):
+            check_line_length(2 * kept, limit, where)
+        if 2 * kept > len(buffer) or len(other) < len(buffer):
+            other = bytearray(2 * len(buffer) if 2 * kept > len(buffer) else len(buffer))
+        other[:kept] = memoryview(buffer)[cut:end]
+        buffer, other = other, buffer
+    yield memoryview(b""), memoryview(buffer)[:kept]
+
+
+@dataclass(frozen=True)
+class ClassificationRows:
+    """A data set as a classification task: rows X, class indices y into names, and the part of each row."""
+
+    X: Any
+    y: Array
+    split: Array
+    names: list[str]
+    weight: Array | None
+    feature_names: list[str] | None
+
+
+def classification_rows(
+    data: Artifact, *, split: str | None, seed: int, only: str | None, positive: str | None, classes: str | None, max_classes: int = MOST
+) -> ClassificationRows:
+    """The task that a data set and the options about classes make.  Raises DataError where labels are missing or of one class."""
+    value = data.value
+    if value.y is None:
+        raise DataError(UNLABELLED, where=data.name, hint=UNLABELLED_HINT)
+    names, y = _label_names(value)
+    if not value.class_names and classes is None:
+        check_classes(np.unique(value.y).tolist(), data.name, max_classes)
+    parts = _assign_splits(data, split, seed)
+    if classes is not None:
+        names, y = _declared_classes(classes.split(","), names, y, data.name)
+    keep = np.ones(len(y), dtype=bool)
+    if only is not None:
+        chosen = [index for pattern in only.split(",") for index in _matching_classes(pattern, names, "--only")]
+        keep = np.isin(y, chosen)
+        place = np.full(len(names), -1)
+        place[chosen] = np.arange(len(chosen))
+        names, y = [names[index] for index in chosen], place[y]
+    if positive is not None:
+        inside = {index for pattern in positive.split(",") for index in _matching_classes(pattern, names, "--positive")}
+        names, y = ["rest", positive], np.isin(y, list(inside)).astype(np.int64)
+    y = y[keep]
+    _require_several(y, names, data.name)
+    X = value.X if keep.all() else value.X.taken(keep) if isinstance(value.X, lazy_matrix.LazyMatrix) else value.X[keep]
+    weight = None if value.weight is None else value.weight[keep]
+    return ClassificationRows(X, y, parts[keep], names, weight, value.feature_names)
+
+
+def _require_several(y: Array, names: list[str], where: str) -> None:
+    if len(np.unique(y)) < 2:
+        label = names[int(y[0])] if len(y) else "none"
+        raise DataError(f"every example has label {label}; a classifier needs at least two classes", where=where)
+
+
+@dataclass(frozen=True)
+class KnownLabels:
+    """Labels of the rows of a data set as indices of a model's classes, looked up where some are asked for.
+
+    y (n,) as they are stored;  values (k,) the different ones, rising;  place (k,) of each among the classes.
+    """
+
+    y: Array
+    values: Array
+    place: Array
+
+    def __getitem__(self, rows: slice) -> Array:
+        return self.place[np.searchsorted(self.values, self.y[rows])]
+
+
+def labels_of_model(data: Artifact, classes: Sequence[str]) -> KnownLabels:
+    """The labels of a data set that a model is judged by.  Raises DataError where they are missing, of one class, or unknown to it."""
+    y: Array | None = data.value.y
+    if y is None:
+        raise DataError(UNLABELLED, where=data.name, hint=UNLABELLED_HINT)
+    values = np.unique(np.concatenate([np.unique(y[start : start + PIECE]) for start in range(0, len(y), PIECE)]))
+    names = [data.value.class_names[int(value)] if data.value.class_names else str(value) for value in values]
+    _, place = _declared_classes(list(classes), names, np.arange(len(names)), data.name)
+    _require_several(place, list(classes), data.name)
+    return KnownLabels(y, values, place)
+
+
+def _label_names(value: Any) -> tuple[list[str], Array]:
+    if value.class_names:
+        return list(value.class_names), value.y.astype(np.int64)
+    labels, y = np.unique(value.y, return_inverse=True)
+    return [str(label) for label in labels], y
+
+
+def _assign_splits(data: Artifact, split: str | None, seed: int) -> Array:
+    try:
+        return dataset_preparation.assign_splits(data.value, split, seed)
+    except HerdError as error:
+        error.where = error.where or data.name
+        raise
+
+
+def _declared_classes(wanted: list[str], names: list[str], y: Array, where: str) -> tuple[list[str], Array]:
+    present = [names[index] for index in np.unique(y)]
+    strange = [name for name in present if name not in wanted]
+    if strange:
+        raise DataError(
+            f"label {strange[0]} is not one of the classes {format_labels(wanted)}", where=where, hint="declare all of them with --classes"
+        )
+    place = np.array([wanted.index(name) if name in wanted else -1 for name in names])
+    return wanted, place[y]
+
+
+def _matching_classes(pattern: str, names: list[str], option: str) -> list[int]:
+    found = [index for index, name in enumerate(names) if fnmatch.fnmatchcase(name, pattern)]
+    if not found:
+        raise BadUsage(f"no class is called '{pattern}'", where=option, hint=f"classes: {format_labels(names)}")
+    return found

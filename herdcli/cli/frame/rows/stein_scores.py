@@ -1,0 +1,50 @@
+"""The scores ∇ log p of rows that Stein's kernels take: a file beside the rows, or columns among theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame.rows.column_order import align_matrix
+from herdcli.cli.frame.rows.target_files import read_table
+from herdcli.errors import BadUsage, DataError, NoInput
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.schema import Array
+
+HINT = "--scores FILE with a column for each of the rows', or --scores PREFIX of columns among them"
+
+
+def read_scores(
+    session: Session, given: str | None, X: Array, names: list[str] | None, where: str
+) -> tuple[Array, list[str] | None, Array]:
+    """Points (n, d), their names, and scores (n, d), of --scores FILE or PREFIX."""
+    if given is None:
+        raise BadUsage("a Stein kernel needs the score ∇ log p at each row", hint=HINT)
+    if names and any(name.startswith(given) for name in names) and not Path(given).is_file():
+        return _score_columns(given, X, names, where)
+    if names and given != "-" and not Path(given).exists():
+        raise NoInput("is no file, and no column begins with it", where=given)
+    S, have = read_table(session, given, "scores")
+    if S.shape != X.shape:
+        raise DataError(f"has {S.shape[0]} rows × {S.shape[1]} columns, {where} has {X.shape[0]} × {X.shape[1]}", where=given)
+    if have and names and set(have) & set(names):
+        S = align_matrix(session, S, have, names, X.shape[1], where=given)
+    return X, names, S
+
+
+def _score_columns(prefix: str, X: Array, names: list[str], where: str) -> tuple[Array, list[str] | None, Array]:
+    """Columns with a prefix are the scores of those without."""
+    points = [name for name in names if not name.startswith(prefix)]
+    lacking = [name for name in points if prefix + name not in names]
+    if lacking or 2 * len(points) != len(names):
+        unknown = [name for name in names if name.startswith(prefix) and name[len(prefix) :] not in points]
+        listed = ", ".join([prefix + name for name in lacking[:8]] or unknown[:8])
+        what = f"lacks the scores {listed}" if lacking else f"has scores of columns that are not there: {listed}"
+        raise DataError(what, where=where, hint="leave out columns that are no points, or name one with --by or --label")
+    place = {name: j for j, name in enumerate(names)}
+    chosen = [np.ascontiguousarray(X[:, [place[name] for name in part]]) for part in (points, [prefix + name for name in points])]
+    return chosen[0], points, chosen[1]

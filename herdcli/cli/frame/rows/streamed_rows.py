@@ -1,0 +1,325 @@
+"""Rows of a data set that are more than memory: read in units' values a stretch at a time, to learn from them or to judge by them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import dataset as data_set
+from herdcli.artifacts import memory_budget, process_limits
+from herdcli.artifacts.byte_sources import open_source
+from herdcli.artifacts.rows import lazy_matrix, row_ranges
+from herdcli.artifacts.rows.row_groups import decoded_size
+from herdcli.artifacts.tables import dataset_preparation
+from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.numerics.block_statistics import RowBlock, blocks_per_read
+from herdcli.numerics.block_units import AT_ONCE
+from herdcli.numerics.row_selection import column_sums, row_slices
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.artifacts.rows.lazy_matrix import ConvertedMatrix, LazyMatrix, SpilledMatrix
+    from herdcli.artifacts.rows.row_ranges import RowRanges
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.rbm.model import RBM
+    from herdcli.rbm.units.base import UnitFamily
+
+UNBOUNDED = 1 << 62
+PACKED = 8  # times that the numbers of a Parquet file may be smaller in it, for it to be looked into
+NEEDS = "--on-disk needs a Parquet, CSV or dense HDF5 file whose rows are numbers"
+HINT = "herd convert INPUT -o FILE.h5 makes one"
+
+
+def open_streamed(
+    session: Session,
+    path: str,
+    *,
+    label: str | None,
+    input_format: str | None,
+    asked: bool,
+    unit_bytes: int,
+    missing: bool = False,
+    keep: Sequence[str] = (),
+) -> Artifact | None:
+    """A data set whose rows stay on disk; None where they are to be read whole.
+
+    asked       by --on-disk; else rows stay if they would take more than --max-memory.
+    unit_bytes  that an entry takes in memory besides what is stored of it: as units see it, in copies that the command makes.
+    missing, keep  as of `row_ranges.opened`.
+    Raises BadUsage for an input that --on-disk is asked for and that cannot be read by stretches.
+    """
+    if not is_raw_input(session, path) or not (asked or is_large_input(path)):
+        if asked:
+            raise BadUsage(NEEDS, hint=HINT)
+        return None
+    notes: list[str] = []  # which reading the rows whole would repeat
+    read = partial(row_ranges.open_ranges, path, input_format=input_format, note=notes.append, verified=True, label=label, missing=missing)
+    found = session.enter_until_end(read(keep=keep, roles=session.column_roles()))
+    if found is not None:
+        found.gaps = missing
+    if found is None or not (asked or _exceeds_memory(session, found, unit_bytes)):
+        if asked:
+            raise BadUsage(NEEDS, hint=HINT)
+        return None
+    value = lazy_matrix.dataset_in_file(found, declared=True, repeated=True)
+    if value is None:
+        if asked:
+            raise BadUsage(NEEDS, hint=HINT)
+        return None
+    for line in notes:
+        session.console.note(line)
+    session.inputs["data"], session.recoding = found.artifact, found.artifact.recoding
+    session.account_for(found)
+    session.console.detail(f"{found.artifact.name}: {len(value.X)} rows are read in blocks")
+    return replace(found.artifact, value=value)
+
+
+@contextmanager
+def suggest_streaming(way: str, open: Callable[[], object], where: str | None = None) -> Iterator[None]:
+    """What reads rows whole, or many at a time; where there is no room for them, with the way on which they need less, if it is open.
+
+    where  the input, for errors of libraries that know none.
+    """
+    try:
+        yield
+    except DataError as error:
+        if error.hint is not None and error.hint.startswith("raise --max-memory") and open():
+            error.hint = f"{way}; or {error.hint}"
+        raise
+    except Exception as error:
+        refusal = process_limits.memory_error_for(error, () if where is None else (where,))
+        if refusal is None or not open():
+            raise
+        refusal.hint = f"{way}; or {refusal.hint}"
+        raise refusal from error
+
+
+def read_budget() -> int:
+    """Bytes of rows, in double precision, that --max-memory leaves to be read at one time where rows stay in their file.
+
+    For sums of blocks, whose bytes do not tell how many of them were read together.
+    """
+    return process_limits.read_block_bytes()
+
+
+def blocks_per_unit_read(columns: int) -> int:
+    """Blocks of a unit to read at one time, by the same measure."""
+    return min(AT_ONCE, blocks_per_read(columns, read_budget()))
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """`numerics.block_statistics.RowReader` of a file.  labels  (n,) of its rows X, each `numbered` when it is read.  weight  (n,) of
+    them."""
+
+    X: LazyMatrix
+    labels: Array | None = None
+    numbered: Callable[[Array], Array] = np.asarray
+    room: int = field(default_factory=read_budget)
+    weight: Array | None = None
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.X)
+
+    @property
+    def columns(self) -> int:
+        """How many columns they have."""
+        return self.X.shape[1]
+
+    def read(self, start: int, stop: int) -> RowBlock:
+        """Rows [start, stop)."""
+        X = np.ascontiguousarray(self.X[start:stop], dtype=np.float64)
+        labels = None if self.labels is None else self.numbered(self.labels[start:stop])
+        return RowBlock(start, X, labels, None if self.weight is None else np.asarray(self.weight[start:stop], dtype=np.float64))
+
+
+def is_raw_input(session: Session, path: str) -> bool:
+    """Whether the rows of an input are taken as they are, so that some of them can be read by themselves; a pipe's cannot."""
+    plain = path != "-" and session.missing is None and "categorical" not in session.given and session.layer is None
+    return plain and not session.recoding  # or gaps and texts become what all training rows say
+
+
+def open_ranges(
+    session: Session, path: str, *, input_format: str | None, label: str | None = None, keep: Sequence[str] = ()
+) -> AbstractContextManager[RowRanges | None]:
+    """A file, or several, of which shards and workers, or large files' blocks, read their own rows alone; None where all rows are read."""
+    apart = session.shard is not None or session.cluster is not None
+    if not (is_raw_input(session, path) and (apart or row_ranges.is_file_pattern(path) or _large_file(path))):
+        return nullcontext()
+    note, verified, roles = session.console.note, session.shard is None, session.column_roles()
+    return row_ranges.open_ranges(path, input_format=input_format, note=note, verified=verified, label=label, keep=keep, roles=roles)
+
+
+def _large_file(path: str) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) >= lazy_matrix.LEAST
+
+
+def assign_parts(found: RowRanges, asked: str | None, seed: int) -> Array:
+    """What rows are split into (n,): by the file, or drawn as of the data set read whole, whose labels are passed over where there are any.
+
+    asked  by --split; None where there is none.
+    """
+    own = found.split() if asked is None else None
+    if own is not None:
+        return own
+    head, y = found.read(0, 1), None
+    if head.y is not None:
+        stretches = range(0, found.count, lazy_matrix.STRETCH)
+        further = getattr(found.parts[0][1], "further", None) if len(found.parts) == 1 else None
+        y = further["y"][:] if further else np.concatenate([found.read(start, start + lazy_matrix.STRETCH).y for start in stretches])
+    rows = data_set.Dataset(np.broadcast_to(np.uint8(0), (found.count, head.X.shape[1])), y=y, class_names=head.class_names)
+    try:
+        return dataset_preparation.assign_splits(rows, asked, seed)
+    except HerdError as error:
+        error.where = error.where or found.artifact.name
+        raise
+
+
+def leave_rows_in_file(
+    session: Session,
+    path: str,
+    *,
+    label: str | None = None,
+    missing: bool = False,
+    keep: Sequence[str] = (),
+    response: str | None = None,
+) -> RowRanges | None:
+    """The rows of a large file, which stay in it; None where they are to be read whole.  The rest as of `row_ranges.open_ranges`.
+
+    response  as of `ColumnRoles`; by default the request's.
+    """
+    if not (is_raw_input(session, path) and is_large_input(path)):
+        return None
+    roles = session.column_roles(response=response)
+    read = partial(row_ranges.open_ranges, path, input_format=None, note=session.console.note, verified=True, roles=roles)
+    asked = read(label=label, missing=missing, keep=keep)
+    found = session.enter_until_end(asked)
+    if found is not None:
+        found.gaps, session.inputs["data"] = missing, found.artifact
+        session.account_for(found)
+        session.console.detail(f"{found.artifact.name}: {found.count} rows are read in blocks")
+    return found
+
+
+def leave_dataset_in_file(session: Session, path: str, *, missing: bool = False) -> Artifact | None:
+    """The same as a data set, whose labels, splits and weights are in memory."""
+    found = leave_rows_in_file(session, path, missing=missing)
+    value = None if found is None else lazy_matrix.dataset_in_file(found, declared=True)
+    return None if found is None or value is None else replace(found.artifact, value=value)
+
+
+def row_reader(rows: RowRanges) -> Callable[[int, int], Dataset] | None:
+    """What reads some of the rows as all of them would have them; None where only all can be read."""
+    if lazy_matrix.hdf5_dataset(rows) is None:
+        if len(rows.parts) == 1 and not hasattr(rows.parts[0][1], "asked"):
+            return None
+        if rows.labelled():  # whose numbers and type all rows decide
+            value = lazy_matrix.dataset_in_file(rows, declared=True)
+            if value is None:
+                return None
+            if value.y is not None and value.class_names and (value.y < 0).any():  # names of which some are missing are left out
+                value = replace(value, y=None, class_names=None)
+            return lambda start, stop: lazy_matrix.read_stretch(value, start, stop)
+    rows.splits = True
+    return rows.read
+
+
+def match_whole_types(part: Dataset, rows: RowRanges) -> Dataset:
+    """With the parts of its rows in the type that the file read whole would have given them."""
+    return part if part.split is None else replace(part, split=part.split.astype(rows.split_type))
+
+
+def is_large_input(path: str) -> bool:
+    """Whether a file, or those of a pattern together, are worth a look: smaller ones are read whole, or refused.
+
+    Of Parquet of a few megabytes it is the decoded size that counts; of less than that it would say nothing.
+    """
+    if row_ranges.is_file_pattern(path):
+        return sum(os.path.getsize(each) for each in row_ranges.matching_files(path)) >= lazy_matrix.LEAST
+    if row_ranges.read_once(path):
+        return False
+    with open_source(path, limit=UNBOUNDED) as source:
+        packed = source.head.startswith(b"PAR1") and source.size >= lazy_matrix.LEAST // PACKED
+        return source.regular and (source.size >= lazy_matrix.LEAST or (packed and decoded_size(path) >= lazy_matrix.LEAST))
+
+
+def _exceeds_memory(session: Session, found: row_ranges.RowRanges, unit_bytes: int) -> bool:
+    """Whether rows as they are stored, and as units see them, would take more than --max-memory."""
+    first = found.read(0, 1).X
+    over = first.dtype.itemsize == unit_bytes == 1  # units take the place of what was read
+    size = found.count * first.shape[1] * (first.dtype.itemsize + (0 if over else unit_bytes))
+    return bool(size > (session.max_memory or memory_budget.default_limit()))
+
+
+def convert_rows(X: LazyMatrix, convert: Callable[[Array], Array], dtype: type[np.number]) -> ConvertedMatrix | SpilledMatrix:
+    """Rows in the values that `convert` makes of them; in a file of our own where theirs is slow to read a part of."""
+    found = lazy_matrix.ConvertedMatrix(X, convert, np.dtype(dtype))
+    return found if lazy_matrix.reads_quickly(X) else lazy_matrix.SpilledMatrix.of(found)
+
+
+def standardized_rows(
+    X: LazyMatrix, values: Callable[[Array], Array], units: UnitFamily, moments: tuple[Array | None, Array | None], training: Array | None
+) -> tuple[ConvertedMatrix | SpilledMatrix, Array | None, Array | None]:
+    """Rows as float32 in unit values, and the means and deviations (D,) that gaussian columns are freed of, as in memory.
+
+    moments   a model's own, or none.      training  (n,) bool, the rows that they are to be told from where there are none; None: of none.
+    """
+
+    def plain(rows: Array) -> Array:
+        return values(np.array(rows, dtype=np.float32))
+
+    mean, scale = moments
+    if training is not None and mean is None and training.any():
+        mean, scale = _column_moments(lazy_matrix.ConvertedMatrix(X.taken(training), plain, np.dtype(np.float32)))
+
+    def moved(rows: Array) -> Array:
+        found = plain(rows)
+        if mean is not None and scale is not None and found.shape[1] == len(mean):
+            found -= mean
+            found /= scale
+        return found
+
+    made = convert_rows(X, moved, np.float32)
+    units.require_rows(made)
+    return made, mean, scale
+
+
+def rows_with_missing(X: LazyMatrix, model: RBM, group: int) -> tuple[LazyMatrix, ConvertedMatrix]:
+    """Rows with a number that any unit takes in the place of NaN, and which of their entries are known, (n, D) bool.
+
+    group  columns of one unit.
+    """
+    from herdcli.rbm.sampling.imputation import require_whole_units
+
+    known, least = lazy_matrix.ConvertedMatrix(X, lambda rows: ~np.isnan(np.asarray(rows, dtype=np.float64)), np.dtype(bool)), np.inf
+    for block in row_slices(X):
+        rows = np.asarray(X[block], dtype=np.float64)
+        there = ~np.isnan(rows)
+        if X.shape[1] == model.W.shape[1]:
+            require_whole_units(model.harmonium(), there)
+        least = min(least, float(rows[there].min(initial=np.inf)))
+    fill = np.array(least if np.isfinite(least) else 0.0)
+    if group > 1:  # any value does: the first of a unit's columns
+        fill = (np.arange(X.shape[1]) % group == 0).astype(np.float64)
+    return lazy_matrix.FilledMatrix(X.ranges, X.chosen, columns=X.columns, fill=fill), known
+
+
+def _column_moments(rows: ConvertedMatrix) -> tuple[Array, Array]:
+    """The mean and the standard deviation of every column, float32; 1 in place of a deviation of 0."""
+    mean = column_sums(rows) / len(rows)
+    squares = np.zeros(len(mean))
+    for block in row_slices(rows):
+        squares += np.square(rows[block].astype(np.float64) - mean).sum(axis=0)
+    deviation = np.sqrt(squares / len(rows))
+    return mean.astype(np.float32), np.where(deviation > 0, deviation, 1.0).astype(np.float32)

@@ -1,0 +1,1 @@
+"""The run of a command: session, console, dry run, shards, workers."""

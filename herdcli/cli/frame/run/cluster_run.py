@@ -1,0 +1,127 @@
+"""`--cluster WHERE`: the units of a command dealt to workers, each of which runs the command under --shard.
+
+Here is what the cluster must know of commands: the line that was typed, without what is of this process alone and with its files, and
+what the shards that come back have to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import click
+
+from herdcli import artifacts
+from herdcli.artifacts.atomic_output import scratch_file
+from herdcli.artifacts.sealed import checkpoints, provenance
+from herdcli.cli.frame.history.request import recorded_options
+from herdcli.cluster import distributed_rounds
+from herdcli.cluster.packed_commands import PackedCommand
+from herdcli.cluster.scheduling import ShardScheduling, shard_count
+from herdcli.cluster.startup import WorkerSize
+from herdcli.cluster.worker_pool import WorkerPool, hire_workers
+from herdcli.errors import DataError
+from herdcli.shards import Shard, join_shards
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.cluster.cluster_spec import ClusterOptions
+    from herdcli.numerics.block_statistics import BlockSource
+
+PROGRAM = "herdcli.cli.main:cli"
+HERE = {
+    *("cluster", "cluster_options", "retries", "mixed", "shard", "checkpoint", "every", "resume", "dry_run", "trace_file"),
+    *("output", "no_clobber", "lock", "quiet", "verbose", "debug", "threads"),
+}
+
+
+def run_on_workers(session: Session, asked: ClusterOptions, count: int, what: str) -> list[object]:
+    """What all units made, in their order, by workers."""
+    threads = worker_threads(session, asked)
+    words = packed_command(session, threads)
+    with _hire_workers(session, asked, WorkerSize(threads, session.max_memory)) as farm:
+        words.place(farm)
+        dealing = ShardScheduling(shard_count(count, len(farm.workers())), farm, PROGRAM, words, asked.retries)
+        made = session.run(dealing, label=what, part=checkpoints.DEALT)
+    session.told = list(dict.fromkeys(dealing.warned))
+    parts: list[object] = join_shards(
+        [_open_shard(session, content, number, len(made), count) for number, content in enumerate(made)]
+    ).parts
+    return parts
+
+
+def distribute_blocks(session: Session, asked: ClusterOptions, source: BlockSource, *, passing: bool) -> BlockSource:
+    """The blocks of a source with workers until the command ends."""
+    size = WorkerSize(worker_threads(session, asked), session.max_memory)
+    return distributed_rounds.distribute_blocks(
+        source, session.enter_until_end(_hire_workers(session, asked, size)), asked.retries, passing=passing
+    )
+
+
+def _hire_workers(session: Session, asked: ClusterOptions, size: WorkerSize) -> AbstractContextManager[WorkerPool]:
+    console = session.console
+    return hire_workers(asked, size, note=console.note, warn=console.warn, exact=session.exact)
+
+
+def worker_threads(session: Session, asked: ClusterOptions) -> int:
+    """Threads of one worker: those of -j, else this machine's cores shared among the workers, or one."""
+    if "threads" in session.given:
+        return session.threads
+    return max(1, session.threads // (asked.where.count or 1)) if asked.where.kind == "local" else 1
+
+
+def packed_command(session: Session, threads: int) -> PackedCommand:
+    """What was typed, for workers that compute with so many threads each."""
+    context = click.get_current_context()
+    command, shown = context.command, recorded_options(session.request)
+    values, _, _ = command.make_parser(context).parse_args(args=list(context.meta["herd.typed"]))
+    found = PackedCommand([session.command])
+    for param in command.params:
+        name = str(param.name)
+        value = values.get(name)
+        if isinstance(param, click.Argument) and not isinstance(value, (str, list, tuple)):
+            value = context.params[name]  # nothing was typed
+        if value is None or name in HERE:
+            continue
+        of_place = hasattr(session.request, name) and shown.get(name) != value and not isinstance(param.type, click.Choice)
+        for each in _spell_option(param, value):
+            if of_place:
+                found.add(each, session.spooled)
+            else:
+                found.words.append(each)
+    if any(param.name == "threads" for param in command.params):
+        found.words += ["--threads", str(threads)]
+    return found
+
+
+def _spell_option(param: click.Parameter, value: object) -> Iterator[str]:
+    """An option or argument as it is typed."""
+    if isinstance(param, click.Argument):
+        yield from _option_texts(value)
+        return
+    long = max(param.opts, key=len)
+    if isinstance(param, click.Option) and param.is_flag:
+        yield long if value else max(param.secondary_opts, key=len)
+        return
+    for each in value if param.multiple and isinstance(value, (list, tuple)) else [value]:
+        yield long
+        yield from _option_texts(each)
+
+
+def _option_texts(value: object) -> Iterator[str]:
+    yield from map(str, value) if isinstance(value, (list, tuple)) else [str(value)]
+
+
+def _open_shard(session: Session, content: bytes, number: int, dealt: int, count: int) -> Shard:
+    """The shard in these bytes, which must be of this run."""
+    with scratch_file(named=True) as path:
+        path.write_bytes(content)
+        found = artifacts.load(str(path), kinds=None)
+    made: Shard = found.value
+    place = made.place
+    if (place.index, place.count, made.units) != (number + 1, dealt, count) or not found.history:
+        raise DataError(f"a worker made {place.name} of {made.units} units in the place of shard {number + 1} of {dealt} of {count}")
+    if provenance.record_digest(found.history[-1]) != provenance.record_digest(session.record()):
+        raise DataError("the input changed while the run was going on", hint="run it again")
+    return made

@@ -1,0 +1,41 @@
+"""What --exact cannot promise is refused by name: where other libraries' arithmetic decides, or where it was never made exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from herdcli.errors import BadUsage
+from herdcli.kinds import KINDS, kinds_with
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.run.session import Session
+
+
+def refuse_exact(session: Session, what: str, hint: str | None = None) -> None:
+    """Raise BadUsage under --exact."""
+    if session.exact:
+        raise BadUsage(f"--exact does not work with {what}", hint=hint or "without --exact the bytes are those of this kind of machine")
+
+
+def refuse_options(session: Session, options: Mapping[str, object]) -> None:
+    """Raise BadUsage under --exact for the first option that was asked for; options  by name as it is typed, without the dashes."""
+    for name, value in options.items():
+        if value:
+            refuse_exact(session, f"--{name}")
+
+
+def refuse_units(session: Session, *families: str) -> None:
+    """Raise BadUsage under --exact for units that are drawn, or whose densities are computed, by the C library."""
+    from herdcli.rbm.units import TABLE
+
+    able = {name: entry.typed(name) for name, entry in TABLE.items() if entry.exact}
+    for name in families:
+        if name.partition(":")[0] not in able:
+            refuse_exact(session, f"{name} units", hint=f"units: {', '.join(able.values())}")
+
+
+def refuse_kind(session: Session, kind: str, where: str) -> None:
+    """Raise BadUsage under --exact for artifacts of kinds whose results the C library decides."""
+    if session.exact and not KINDS[kind].exact:
+        raise BadUsage(f"--exact works with models of kind {' or '.join(kinds_with('exact'))}, not {kind}", where=where)

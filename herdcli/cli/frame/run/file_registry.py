@@ -1,0 +1,180 @@
+"""The registry of the files of a run: every path that it reads or writes, known and compared before any work.
+
+An output must be no input and no other output, whatever it is called: files that exist are compared by device and inode, so that links and
+/dev/stdin count, others by their folder and name.  A file that is updated in place is one that the request declares as such.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from glob import escape, glob
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from herdcli.cli.frame.history.request import INPUT, OUTPUT, UPDATED, USE, named_file
+from herdcli.errors import BadUsage
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+OF_EVERY_RUN = ("output", "trace_file", "checkpoint", "lock")  # options that name what is written, and are no field of a request
+ALL = "all"  # the name of a picture that stands for every one
+NOUNS = {"--checkpoint": "the checkpoint", "--cache": "the cache"}
+
+Identity = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class NamedFile:
+    """A file of a run.  label: the option or argument that names it; use: INPUT, UPDATED or OUTPUT."""
+
+    label: str
+    path: str
+    use: str
+
+
+def register_files(command: click.Command, request: DataclassInstance, session: Mapping[str, str | None]) -> list[NamedFile]:
+    """Every file that a run reads or writes.  session: the paths of OF_EVERY_RUN that the command has."""
+    labels = {param.name: _parameter_label(param) for param in command.params}
+    found = [
+        NamedFile(labels.get(name, name), "./-" if path == "-" and name != "output" else path, OUTPUT)
+        for name in OF_EVERY_RUN
+        if (path := session.get(name)) is not None
+    ]
+    for each in fields(request):
+        use = each.metadata.get(USE, INPUT)
+        value = getattr(request, each.name)
+        typed = ("-",) if each.name == "sources" and not value else _option_values(value)
+        paths = [path for one in typed if (path := named_file(each, one)) is not None]
+        found += [NamedFile(labels.get(each.name, each.name), path, use) for path in paths]
+    return found
+
+
+def refuse_conflicts(named: Sequence[NamedFile]) -> None:
+    """Raise BadUsage where an output would replace an input, or two outputs are one file."""
+    inputs: dict[Identity, NamedFile] = {}
+    folders: dict[Identity, NamedFile] = {}
+    for each in named:
+        if each.use != OUTPUT:
+            for path in _companion_inputs(each.path):
+                place = folders if os.path.isdir(path) else inputs
+                if (identity := _existing_identity(path, written=False)) is not None:
+                    place.setdefault(identity, each)
+    outputs: dict[Identity, NamedFile] = {}
+    for each in named:
+        if each.use != OUTPUT:
+            continue
+        for path in _companion_outputs(each):
+            _refuse_input(each, path, inputs, folders)
+        if each.path == "-" and each.label != "-o":
+            continue  # each command says itself what of it stdout can take
+        identity = _existing_identity(each.path, written=True, streams=True) or _missing_identity(each.path)
+        if identity is None:
+            continue
+        other = outputs.setdefault(identity, each)
+        if other is not each:
+            hint = f"give {NOUNS.get(each.label, each.label)} a name of its own"
+            by = f"twice by {each.label}" if each.label == other.label else f"by both {other.label} and {each.label}"
+            raise BadUsage(f"is named {by}", where=_display_name(other), hint=hint)
+
+
+def _refuse_input(output: NamedFile, path: str, inputs: Mapping[Identity, NamedFile], folders: Mapping[Identity, NamedFile]) -> None:
+    identity = _existing_identity(path, written=True)
+    if identity is None:
+        return
+    found = inputs.get(identity) or next((folders[parent] for parent in _parent_identities(path) if parent in folders), None)
+    if found is None or (found.use == UPDATED and output.label == "-o"):
+        return
+    read, written = _display_name(found), _display_name(output)
+    which = "this input" if read == written else f"the input {read}"
+    raise BadUsage(f"{output.label} would overwrite {which}", where=written, hint=f"name another file: {output.label} FILE")
+
+
+def _parameter_label(param: click.Parameter) -> str:
+    """A parameter as messages name it."""
+    if isinstance(param, click.Option):
+        return "-o" if "-o" in param.opts else max(param.opts, key=len)
+    return (param.metavar or str(param.name).upper()).strip("[].")
+
+
+def _option_values(value: object) -> Iterator[object]:
+    """A value, or those of an option that may be repeated: of a name with a file the file, of all pictures those that exist."""
+    if not isinstance(value, tuple):
+        yield value
+        return
+    for each in value:
+        if not isinstance(each, tuple):
+            yield each
+        elif len(each) == 2 and each[0] == ALL:
+            stem, suffix = os.path.splitext(str(each[1]))
+            yield from glob(f"{escape(stem)}-*{escape(suffix)}") if "\0" not in stem else ()
+        else:
+            yield each[-1]
+
+
+def _companion_inputs(path: str) -> Iterator[str]:
+    """The files that are read where one is named: those of a pattern, and the labels beside pictures."""
+    from herdcli.artifacts.formats.idx import label_file
+
+    if path == "-":
+        yield path
+        return
+    if "\0" in path:
+        return
+    several = [] if os.path.lexists(path) or not any(mark in path for mark in "*?[") else glob(path)
+    for each in several or [path]:
+        yield each
+        if (beside := label_file(each)) is not None:
+            yield beside
+
+
+def _companion_outputs(output: NamedFile) -> Iterator[str]:
+    """The files that are replaced where an output is written: itself, and the temporary and lock files beside it."""
+    from herdcli.artifacts import file_locks
+
+    yield output.path
+    if output.path != "-" and "\0" not in output.path:
+        for suffix in ("herd-tmp", "herd-lock") if output.label == "--checkpoint" else ("herd-tmp",):
+            yield str(file_locks.lock_path(os.path.realpath(output.path), suffix))
+
+
+def _existing_identity(path: str, *, written: bool, streams: bool = False) -> Identity | None:
+    """Device and inode of a file or folder that exists.  streams: of pipes too."""
+    try:
+        found = os.fstat(int(written)) if path == "-" else os.stat(path)
+    except (OSError, ValueError):
+        return None
+    wanted = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode) or (streams and stat.S_ISFIFO(found.st_mode))
+    return (found.st_dev, found.st_ino) if wanted else None
+
+
+def _missing_identity(path: str) -> Identity | None:
+    """Folder and name of a file that does not exist yet; None for devices, and where there is no folder."""
+    if path == "-" or "\0" in path or os.path.exists(path):
+        return None
+    folder, name = os.path.split(os.path.realpath(path))
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, name
+
+
+def _parent_identities(path: str) -> Iterator[Identity]:
+    """The folders that a file is in, the nearest first."""
+    if path == "-":
+        return
+    for folder in Path(os.path.realpath(path)).parents:
+        if (identity := _existing_identity(str(folder), written=False)) is not None:
+            yield identity
+
+
+def _display_name(named: NamedFile) -> str:
+    """A file as messages name it."""
+    return named.path if named.path != "-" else "stdout" if named.use == OUTPUT else "stdin"

@@ -1,0 +1,180 @@
+"""`--shard I/N`: a command does every N-th of its units of work, and `herd merge` makes of all shards what one run would have made.
+
+A command makes a `Shard` of its units and hands it to `finish_units`.  Without --shard its units are all, and `finish`, a function of the
+command, makes the artifact; `herd merge` calls the same function, with all units in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from herdcli.cli.frame.history.request import request_from_record
+from herdcli.cli.frame.options.session_options import option_group, own_shard_option
+from herdcli.errors import BadUsage, DataError, NoInput
+from herdcli.kinds import KINDS
+from herdcli.parts import import_named
+from herdcli.shards import Shard, join_shards
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.run.session import Session
+
+Finish = Callable[["Session", Any, Any, Any], None]
+
+shard_option = option_group("shard", "cluster", "cluster_options", "retries", "mixed")  # of several independent units of work
+row_shard_option = own_shard_option(  # of a command that makes rows of rows: its shards follow each other, and no merge is needed
+    "The I-th of N equal stretches of the rows alone; all N files in quotes, 'rows-*.parquet', are one input."
+)
+
+
+def refuse_shards(session: Session, hint: str) -> None:
+    """Refuse --shard and --cluster where there is one unit of work."""
+    if session.cluster is not None:
+        raise BadUsage("--cluster deals out units of work, and this run has only one", hint=hint)
+    if session.shard is not None:
+        raise BadUsage("--shard divides a run into units of work, and this run has only one", hint=hint)
+
+
+def unit_numbers(session: Session, count: int, what: str) -> range:
+    """The numbers of this run's units.  A shard beyond the last unit has none, so that arrays of any size end well.
+
+    Under --cluster workers do them all, and none is left for this process; `finish_units` adds what they made.
+    """
+    if session.cluster is not None and not session.dry_run:
+        from herdcli.cli.frame.run.cluster_run import run_on_workers
+
+        session.dealt = run_on_workers(session, session.cluster, count, what)
+        return range(0)
+    found = session.place.of(count)
+    if not found:
+        session.console.note(f"{session.place.name} has nothing to do: there are {count} {what}")
+        if session.dry_run:
+            raise click.exceptions.Exit(0)
+    return found
+
+
+def finish_units(session: Session, made: Shard, what: str, finish: Finish, history: History, options: object) -> None:
+    """Save the shard, or without --shard what its units make."""
+    if session.dealt is not None:
+        made = replace(made, parts=session.dealt)  # type: ignore[call-arg]
+        for message in session.told:
+            if message not in session.console.warned:
+                session.console.warn(message)
+    if session.shard is None:
+        finish(session, made, history, options)
+        return
+    from herdcli.cli.frame.output import outputs
+
+    mine = len(made.place.of(made.units))
+    outputs.write_artifact(session, made, f"{made.place.name}: {mine} of {made.units} {what}", history=history)
+
+
+def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
+    """Save what the units of all shards make, as the run without --shard would have."""
+    from herdcli.cli.frame.output import outputs
+    from herdcli.schema import check_arrays
+
+    first = shards[0]
+    for other in shards[1:]:
+        _require_same_run(first, other)
+    by_index: dict[int, Artifact] = {}
+    for shard in shards:
+        place = shard.value.place
+        if place.index in by_index:
+            raise DataError(f"is {place.name}, as is {by_index[place.index].name}", where=shard.name, hint="name each shard once")
+        by_index[place.index] = shard
+    count = first.value.place.count
+    working = [shard for shard in shards if shard.value.parts]  # those beyond the last unit know nothing of the run
+    for shard in working[1:]:
+        _require_alike(working[0], shard)
+    missing = [index for index in range(1, count + 1) if index not in by_index]
+    if missing:
+        _refuse_missing(missing, count)
+    whole = join_shards([by_index[index].value for index in range(1, count + 1)])
+    try:
+        check_arrays(whole)
+    except DataError as error:  # each shard is what its kind allows; the parts of several can be those of no run all the same
+        message, hint = f"holds parts that make no whole ({error.message})", "make the shards anew and merge those"
+        raise DataError(message, where=first.name, hint=hint) from error
+    kind = KINDS[first.kind]
+    finish: Finish = import_named(str(kind.finish))
+    finish(session, whole, outputs.RestoredHistory(first), _request_of(first))
+
+
+def _request_of(shard: Artifact) -> object:
+    """What the run that a shard is of was asked for: its record, each option as the command line takes it.  Raises DataError."""
+    from herdcli.cli.frame.history import recorded_options
+    from herdcli.cli.frame.history.history_stages import find_command
+
+    record = _run_record(shard)
+    name = str(record["command"])
+    kind, values, _ = recorded_options.typed_request(find_command(name, shard.name), record["parameters"], f"the run of {name}", shard.name)
+    declared = import_named(str(KINDS[shard.kind].request))
+    if not issubclass(kind, declared):
+        raise DataError(f"is of kind {shard.kind} and of a run of {name}, which makes none", where=shard.name)
+    return request_from_record(kind, values)
+
+
+def _require_alike(first: Artifact, other: Artifact) -> None:
+    """Raise DataError unless two shards hold the same of what belongs to the whole run: everything but their place, parts and rest."""
+    from herdcli.artifacts.sealed import artifact_comparison
+
+    own = {name: None for name in ("parts", "rest") if hasattr(first.value, name)} | {"place": first.value.place}
+    difference, name = artifact_comparison.largest_difference(*(replace(shard.value, **own) for shard in (other, first)))
+    if difference:
+        hint = "make the shards anew and merge those"
+        raise DataError(f"differs from {first.name} in '{name.partition('/')[0]}'", where=other.name, hint=hint)
+
+
+def _refuse_missing(missing: list[int], count: int) -> NoReturn:
+    names = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+    what = f"shard {names} of {count} is missing" if len(missing) == 1 else f"shards {names} of {count} are missing"
+    raise NoInput(what, hint=f"--shard {missing[0]}/{count} makes {'it' if len(missing) == 1 else 'the first of them'}")
+
+
+def _require_same_run(first: Artifact, other: Artifact) -> None:
+    """Raise DataError unless two shards are of one command with one set of options and inputs, and of one division."""
+    ours, theirs = first.value.place, other.value.place
+    if first.kind != other.kind:
+        raise DataError(f"is of kind {other.kind}, {first.name} is of kind {first.kind}", where=other.name)
+    if first.history == other.history:
+        if ours.count != theirs.count or first.value.units != other.value.units:
+            raise DataError(
+                f"is {theirs.name}, {first.name} is {ours.name}", where=other.name, hint="all shards need the same N of --shard I/N"
+            )
+        return
+    mine, yours = _run_record(first), _run_record(other)
+    names = [name for name in mine["parameters"] | yours["parameters"] if mine["parameters"].get(name) != yours["parameters"].get(name)]
+    if names and mine["command"] == yours["command"]:
+        raise DataError(
+            f"belongs to a run {_option_text(yours, min(names))}, {first.name} of one {_option_text(mine, min(names))}", where=other.name
+        )
+    what = "other inputs" if mine["inputs"] != yours["inputs"] else "another version of herd"
+    raise DataError(f"belongs to a run with {what} than {first.name}", where=other.name)
+
+
+def _run_record(shard: Artifact) -> dict[str, Any]:
+    """The record of the run a shard is of."""
+    record = shard.history[-1] if shard.history else {}
+    if not {"command", "parameters", "inputs"} <= record.keys():
+        raise DataError("does not say which run it belongs to", where=shard.name)
+    return record
+
+
+def _option_text(record: Mapping[str, Any], name: str) -> str:
+    """An option of a run, as it is typed."""
+    from herdcli.cli.main import COMMANDS
+
+    params = import_module(COMMANDS[record["command"]][0]).command.params if record["command"] in COMMANDS else []
+    option = next((param.opts[-1] for param in params if param.name == name), name)
+    value = record["parameters"].get(name)
+    if value is None or isinstance(value, bool):
+        return f"with {option}" if value else f"without {option}"
+    values = value if isinstance(value, list) else [value]
+    return f"with {option} {','.join(f'{each:g}' if isinstance(each, float) else str(each) for each in values)}"

@@ -1,0 +1,336 @@
+"""Factor analysis, probabilistic PCA and PCA by EM, from the moments of complete rows or from rows with missing values.
+
+    x ~ N(0, I_K),   y | x ~ N(C x + c, Ψ),   Ψ diagonal (fa), σ² I (ppca), or its limit 0 (pca).
+
+    E   V = (I + C'Ψ⁻¹C)⁻¹,   m_n = V C'Ψ⁻¹(y_n − c),   ⟨xx'⟩ = V + m m'
+    M   [C c]_d = Σ y_nd ⟨z⟩' (Σ ⟨zz'⟩)⁻¹  with z = (x, 1),   ψ_d = ⟨y_d²⟩ − [C c]_d ⟨z y_d⟩
+
+Only the values that are there enter: a row uses the C and Ψ of its columns, a column's regression the rows that have it.
+For pca V = 0 and m_n = (C'C)⁻¹C'(y_n − c): least squares both ways; the ledger holds −(squared reconstruction error).
+Source: Rubin & Thayer (1982); Tipping & Bishop (1999); Roweis (1998); Makin, sec. 2.1.2 and 6.4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import numpy as np
+
+from herdcli.em.driver import Parameters
+from herdcli.em.factor import closed_form_pca
+from herdcli.em.factor.closed_form_pca import fix_signs
+from herdcli.em.mixture.gaussian_densities import LOG_TAU
+from herdcli.em.model_table import TABLE
+from herdcli.em.variance_floors import column_floors
+from herdcli.errors import BadUsage
+from herdcli.numerics import symmetric_matrices
+from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, RowMoments, Statistics, Sums, row_moments
+from herdcli.numerics.factor_model import maximise_likelihood
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+MODELS = tuple(name for name, entry in TABLE.items() if entry.kind == "factors")
+INITS = ("pca", "newton", "random")
+UNEQUAL = 1e6  # times the least variance of a column: one far above it is in another unit
+
+
+@dataclass(frozen=True)
+class MomentsBlock:
+    """All complete rows as one block: their moments are all that the E step needs."""
+
+    found: RowMoments
+
+    @property
+    def count(self) -> int:
+        """One block."""
+        return 1
+
+    def take(self, first: int, last: int) -> Iterator[RowMoments]:
+        """The moments."""
+        if first < last:
+            yield self.found
+
+
+def recognition_model(name: str, C: Array, noise: Array) -> tuple[Array, Array, float]:
+    """V (K, K), β = V C'Ψ⁻¹ (K, d), and log |CC' + Ψ| = log |Ψ| − log |V|."""
+    K = C.shape[1]
+    if name == "pca":
+        return np.zeros((K, K)), symmetric_matrices.pseudoinverse(C), 0.0
+    scaled = C / noise[:, None]
+    # The precision form of the recognition (Makin, eq. 2.12 to 2.15) inverts K × K alone, Ψ being diagonal; by the determinant lemma
+    # |CC' + Ψ| = |Ψ| |I + C'Ψ⁻¹C|.
+    inverse = np.eye(K) + C.T @ scaled
+    V = np.linalg.inv(inverse)
+    V = 0.5 * (V + V.T)
+    return V, V @ scaled.T, float(np.log(noise).sum() + np.linalg.slogdet(inverse)[1])
+
+
+@dataclass(frozen=True)
+class FactorRowStatistics(Statistics):
+    """The same statistics of a block of rows with missing values.  name, parameters  of the model."""
+
+    name: str
+    parameters: Parameters
+
+    def __call__(self, block: RowMoments | RowBlock) -> Sums:
+        """The sums of a block, by its patterns of missing values."""
+        assert isinstance(block, RowBlock)
+        D, K = self.parameters["loading"].shape
+        sums = {
+            "xx": np.zeros((D, K + 1, K + 1)),
+            "yx": np.zeros((D, K + 1)),
+            "yy": np.zeros(D),
+            "known": np.zeros(D),
+            "mass": np.array([block.mass]),
+            "log_likelihood": np.zeros(1),
+        }
+        patterns, which = np.unique(~np.isnan(block.X), axis=0, return_inverse=True)
+        for number, there in enumerate(patterns):
+            rows = np.flatnonzero(which.ravel() == number)
+            if there.any():
+                w = np.ones(len(rows)) if block.weight is None else block.weight[rows]
+                self._one_pattern(there, block.X[rows][:, there], w, sums)
+        return sums
+
+    def _one_pattern(self, there: Array, Y: Array, w: Array, sums: Sums) -> None:
+        parameters = self.parameters
+        C, noise, K = parameters["loading"][there], parameters["noise"][there], parameters["loading"].shape[1]
+        V, beta, determinant = recognition_model(self.name, C, noise)
+        Y = Y - parameters["mean"][there]
+        Z = np.concatenate([Y @ beta.T, np.ones((len(Y), 1))], axis=1)
+        weighted = Z * w[:, None]
+        xx = weighted.T @ Z
+        xx[:K, :K] += w.sum() * V
+        sums["xx"][there] += xx
+        sums["yx"][there] += Y.T @ weighted
+        sums["yy"][there] += w @ np.square(Y)
+        sums["known"][there] += w.sum()
+        rest = Y - Z[:, :K] @ C.T
+        if self.name == "pca":
+            sums["log_likelihood"] -= float(w @ np.square(rest).sum(axis=1))
+            return
+        # y'(CC' + Ψ)⁻¹y = (y − Cβy)'Ψ⁻¹y, as (CC' + Ψ)⁻¹ = Ψ⁻¹(I − Cβ): Woodbury's identity (Makin, eq. A.18).
+        squares = (rest * Y / noise).sum(axis=1)
+        sums["log_likelihood"] -= 0.5 * float(w @ (squares + determinant + there.sum() * LOG_TAU))
+
+
+@dataclass(frozen=True)
+class FactorEM:
+    """The model for `driver.EM`; `prepare_factors` makes one.  Parameters: loading (D, K), mean (D,), noise (D,)."""
+
+    name: str
+    factors: int
+    floor: float
+    scale: Array  # (D,) no noise variance of column d is below floor · scale_d²
+    found: RowMoments
+    seed: int
+    init: str = "pca"  # of the first restart, pca or newton; the others are random
+    given: Parameters | None = None
+
+    @property
+    def least(self) -> Array:
+        """(D,) floors of the columns' noise."""
+        return np.asarray(self.floor * self.scale**2)
+
+    def start(self, restart: int) -> Parameters:
+        """Of the first restart principal axes (pca) or the likeliest factors (newton), else loadings drawn.
+
+        EM creeps where a noise goes to its floor: on the shipped digits 500 iterations are not enough, Newton's method takes some ten.
+        """
+        if self.given is not None:
+            return {name: item.copy() for name, item in self.given.items()}
+        variance, D = self.found.variance, len(self.found.mean)
+        if restart == 0 and self.init == "newton" and self.name == "fa" and not self.found.missing and self.floor > 0:
+            best, _ = maximise_likelihood(self.found.covariance, self.factors, self.least)
+            return {"loading": fix_signs(best.loadings), "mean": self.found.mean.copy(), "noise": best.noise}
+        if restart == 0 and self.init != "random" and not self.found.missing:
+            begun = closed_form_pca.ppca_closed_form(self.found, self.factors, self.floor)
+            loading, noise = begun["loading"], begun["noise"]
+            if self.name == "fa":
+                noise = np.maximum(variance - np.square(loading).sum(axis=1), 0.1 * variance)
+        else:
+            random = generator(self.seed, Stream.EM_START, unit=restart)
+            loading = random.standard_normal((D, self.factors)) * np.sqrt(np.where(variance > 0, variance, variance.mean() or 1.0))[:, None]
+            loading /= np.sqrt(2 * self.factors)
+            noise = 0.5 * variance if self.name == "fa" else np.full(D, 0.5 * variance.mean())
+        noise = np.zeros(D) if self.name == "pca" else np.maximum(noise, self.least)
+        return {"loading": loading, "mean": self.found.mean.copy(), "noise": noise}
+
+    def expect(self, parameters: Parameters) -> Callable[[RowMoments | RowBlock], Sums]:
+        """Statistics: xx (D or 1, K+1, K+1) of z = (x, 1), yx (D, K+1), yy and known (D,), all of y − mean."""
+
+        of_rows = FactorRowStatistics(self.name, parameters)
+        if self.found.missing:
+            return of_rows
+
+        def statistics(block: RowMoments | RowBlock) -> Sums:
+            return self._of_moments(parameters, block) if isinstance(block, RowMoments) else of_rows(block)
+
+        return statistics
+
+    @cached_property
+    def _root(self) -> Array:
+        """R (D, D) with RR' the covariance of the rows."""
+        variance = self.found.variance
+        # Eigenvalues are rounded by the largest of them: in columns of far different units the small would be lost, not in correlations.
+        near = variance[variance > 0].min(initial=np.inf) * UNEQUAL >= variance.max()
+        units = np.ones(len(variance)) if near else np.sqrt(np.where(variance > 0, variance, 1.0))
+        values, vectors = np.linalg.eigh(self.found.covariance / np.outer(units, units))
+        return np.asarray(units[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    def _squares(self, beta: Array, d: Array, C: Array, c: Array) -> Array:
+        """(D,) mean squares of y − Cβy − c over complete rows, whose mean is d away from where β begins."""
+        # Of the root of the covariance, since y'y − 2Cβyy' + … would lose what is left where noise is 1e-6 of a column's variance.
+        rest = np.eye(len(C)) - C @ beta
+        return np.asarray(np.square(rest @ self._root).sum(axis=1) + np.square(rest @ d - c))
+
+    def _of_moments(self, parameters: Parameters, found: RowMoments) -> Sums:
+        C, noise, n = parameters["loading"], parameters["noise"], found.mass
+        D, K = C.shape
+        V, beta, determinant = recognition_model(self.name, C, noise)
+        d = found.mean - parameters["mean"]
+        S = found.covariance + np.outer(d, d)  # second moment about the model's mean
+        xx, inner = np.empty((1, K + 1, K + 1)), beta @ S @ beta.T
+        # ⟨x⟩ = β(y − c) is linear in y, so that Σ ⟨xx'⟩ = n (V + βSβ') and Σ y⟨x⟩' = n Sβ': the moments of the rows say all.
+        xx[0, :K, :K], xx[0, :K, K], xx[0, K, :K], xx[0, K, K] = V + inner, beta @ d, beta @ d, 1.0
+        yx = np.concatenate([S @ beta.T, d[:, None]], axis=1)
+        left = self._squares(beta, d, C, np.zeros(D))
+        if self.name == "pca":
+            evidence = -float(left.sum())
+        else:
+            # y'(CC' + Ψ)⁻¹y = min_x (y − Cx)'Ψ⁻¹(y − Cx) + x'x, reached at x = βy: sums of squares, and β's rounding enters squared
+            evidence = -0.5 * float(D * LOG_TAU + determinant + (left / noise).sum() + np.trace(inner))
+        return {
+            "xx": n * xx,
+            "yx": n * yx,
+            "yy": n * np.diag(S),
+            "known": np.full(D, n),
+            "mass": np.array([n]),
+            "log_likelihood": np.array([n * evidence]),
+            "recognition": beta,
+            "spread": V,
+        }
+
+    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+        """The statistics and the mean they are about."""
+        return sums | {"mean": parameters["mean"]}
+
+    def _residuals(self, parameters: Parameters, sums: Sums) -> Array:
+        """(D,) Σ E(y_d − C_d x − c_d)²."""
+        C, c = parameters["loading"], parameters["mean"] - sums["mean"]
+        if "recognition" in sums:
+            squares = self._squares(sums["recognition"], self.found.mean - sums["mean"], C, c)
+            return np.asarray(sums["known"] * (squares + np.einsum("dk,kl,dl->d", C, sums["spread"], C)))
+        A, xx = np.concatenate([C, c[:, None]], axis=1), sums["xx"]
+        # Σ (y_d² − 2 A_d z y_d + A_d zz'A_d'), of any A: also where A is not the regression's.
+        quadratic = np.einsum("di,dij,dj->d", A, np.broadcast_to(xx, (len(A), *xx.shape[1:])), A)
+        found: Array = sums["yy"] - 2.0 * (A * sums["yx"]).sum(axis=1) + quadratic
+        return found
+
+    def expected(self, parameters: Parameters, sums: Sums) -> float:
+        """Σ E log p(x, y) without the terms of x alone, which no parameter enters."""
+        residuals, noise = self._residuals(parameters, sums), parameters["noise"]
+        if self.name == "pca":
+            return -float(residuals.sum())
+        return -0.5 * float((sums["known"] * (LOG_TAU + np.log(noise)) + residuals / noise).sum())
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """Loadings and mean by regression on the factors, noise from what is left."""
+        xx, yx = sums["xx"], sums["yx"]
+        # Σ ⟨(y_d − A_d z)²⟩ is least at A_d = ⟨y_d z'⟩⟨zz'⟩⁻¹ with z = (x, 1), whatever Ψ is, since Ψ is diagonal; of rows with gaps each
+        # column has a ⟨zz'⟩ of its own.
+        A = (
+            np.stack([solve_or_least_squares(one, y) for one, y in zip(xx, yx, strict=True)])
+            if len(xx) == len(yx)
+            else solve_or_least_squares(xx[0], yx.T).T
+        )
+        K = self.factors
+        after = {"loading": A[:, :K].copy(), "mean": sums["mean"] + A[:, K], "noise": parameters["noise"]}
+        if self.name == "pca":
+            return after, 0
+        residuals, known = self._residuals(after, sums), sums["known"]
+        if self.name == "ppca":
+            noise = np.full(len(known), residuals.sum() / known.sum())
+        else:
+            noise = residuals / known
+        low = np.count_nonzero(noise < self.least)
+        return after | {"noise": np.maximum(noise, self.least)}, int(low > 0 if self.name == "ppca" else low)
+
+    def penalty(self, parameters: Parameters) -> float:
+        """Nothing: the greatest likelihood is sought."""
+        return 0.0
+
+    def memory(self) -> int:
+        """Bytes of the statistics of rows with missing values, and of covariances of the columns with their factors and inverses."""
+        D = len(self.found.mean)
+        return 8 * (D * (self.factors + 2) ** 2 + 6 * D * D)
+
+
+def solve_or_least_squares(A: Array, b: Array) -> Array:
+    """A⁻¹ b, or its least squares where A is singular."""
+    try:
+        return np.asarray(np.linalg.solve(A, b))
+    except np.linalg.LinAlgError:
+        return symmetric_matrices.least_squares(A, b)[0]
+
+
+def prepare_factors(
+    name: str,
+    source: BlockSource,
+    count: int,
+    *,
+    floor: float | None = None,
+    init: str = "pca",
+    seed: int = 0,
+    given: Parameters | None = None,
+    map: Map = map,
+) -> tuple[FactorEM, BlockSource]:
+    """The model, and the source that its passes go over: one block of moments where no value is missing.
+
+    floor  least noise variance; by default of fa a column has its own, see `variance_floors.column_floors`, of ppca their mean.
+    Raises BadUsage for more factors than columns, or as many with noise to learn.
+    """
+    if name not in MODELS:
+        raise BadUsage(f"unknown model '{name}', expected {', '.join(MODELS)}")
+    found = row_moments(source, map)
+    D = len(found.mean)
+    most = D if name == "pca" else D - 1
+    if not 1 <= count <= most:
+        raise BadUsage(f"{count} factors of {D} columns cannot be learned by {name}", hint=f"--components from 1 to {most}")
+    if init not in INITS:
+        raise BadUsage(f"unknown init '{init}', expected {', '.join(INITS)}")
+    least, scale = column_floors(found.variance, found.mean, floor)
+    model = FactorEM(name, count, least, scale if name == "fa" else np.ones(D), found, seed, init, given)
+    return model, (source if found.missing else MomentsBlock(found))
+
+
+def parameter_count(name: str, columns: int, factors: int) -> int:
+    """Free parameters: D means, D K loadings less the K(K − 1)/2 of a rotation, and D (fa) or 1 (ppca) variances of noise."""
+    return columns + columns * factors - factors * (factors - 1) // 2 + (columns if name == "fa" else 1)
+
+
+def factor_posterior(parameters: Parameters, X: Array) -> tuple[Array, Array]:
+    """Factor scores (n, K) and log densities (n,) of rows (n, D) under fa or ppca; NaN is a missing value.
+
+    For noise 0 (pca) the scores are least squares and the densities NaN.
+    """
+    loading, noise = parameters["loading"], parameters["noise"]
+    scores, evidence = np.zeros((len(X), loading.shape[1])), np.zeros(len(X))
+    name, known = "ppca" if noise.any() else "pca", ~np.isnan(X)
+    if known.all():  # one pattern, which need not be sorted for
+        patterns, which = np.ones((min(1, len(X)), X.shape[1]), dtype=bool), np.zeros(len(X), dtype=np.int64)
+    else:
+        patterns, which = np.unique(known, axis=0, return_inverse=True)
+    for number, there in enumerate(patterns):
+        rows = np.flatnonzero(which.ravel() == number)
+        _, beta, determinant = recognition_model(name, loading[there], noise[there])
+        Y = X[rows][:, there] - parameters["mean"][there]
+        scores[rows] = Y @ beta.T
+        if not noise.any():
+            evidence[rows] = np.nan
+            continue
+        squares = ((Y - scores[rows] @ loading[there].T) * Y / noise[there]).sum(axis=1)
+        evidence[rows] = -0.5 * (squares + determinant + there.sum() * LOG_TAU)
+    return scores, evidence

@@ -1,0 +1,308 @@
+"""Mixtures of Gaussians by EM: full, tied, diagonal and spherical covariances, labels, weights and missing values.
+
+    E   r_nk = π_k N(y_n; μ_k, Σ_k) / Σ_j π_j N(y_n; μ_j, Σ_j)                             (one-hot for a labelled row)
+    M   π_k = Σ_n r_nk / n,   μ_k = Σ_n r_nk y_n / Σ_n r_nk,   Σ_k = Σ_n r_nk (y_n − μ_k)(y_n − μ_k)' / Σ_n r_nk
+
+Source: Makin, sec. 2.1.1 (eq. 2.6 to 2.10) and 6.4.1; Ghahramani & Jordan (1994) for missing values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field, replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from herdcli.em.driver import Parameters
+from herdcli.em.mixture import cluster_initialization
+from herdcli.em.mixture.gaussian_densities import (
+    LOG_TAU,
+    SLAB,
+    WHITENED_SLAB,
+    PreparedGaussians,
+    is_clear_of_floor,
+    log_determinants,
+    normalise_joint,
+    precision_roots,
+    prefers_whitening,
+    prepare_gaussians,
+    unpack_moments,
+)
+from herdcli.em.mixture.mixture_e_step import EStep, complete_rows
+from herdcli.em.variance_floors import apply_floor, column_floors
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, RowMoments, Sums, row_moments, sample_rows
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+COVARIANCES = ("full", "tied", "diagonal", "spherical")
+KEPT = 3  # things made of parameters that are kept for the next who asks
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class GMM:
+    """The model for `driver.EM`; `prepare_gmm` makes one.  Parameters: weight (K,), mean (K, D), covariance (K, D, D).
+
+    per_class  components that a row with a label can be of: those of label c are c·P … (c + 1)·P − 1.
+    """
+
+    components: int
+    covariance: str
+    floor: float
+    scale: Array  # (D,) no variance of column d is below floor · scale_d²
+    found: RowMoments  # of the rows
+    source: BlockSource
+    init: str
+    seed: int
+    given: Parameters | None = None
+    map: Map = map
+    per_class: int = 1
+    made: list[tuple[tuple[Array, ...], Any]] = field(default_factory=list, repr=False, compare=False)  # of parameters, see `_cached`
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether statistics hold squares alone."""
+        return self.covariance in ("diagonal", "spherical")
+
+    def start(self, restart: int) -> Parameters:
+        """Equal weights and covariances about starting means (or parameters given)."""
+        if self.given is not None:
+            return {name: item.copy() for name, item in self.given.items()}
+        random = generator(self.seed, Stream.EM_START, unit=restart)
+        rows = cluster_initialization.fill_with_means(sample_rows(self.source, random, self.found.rows), self.found)
+        scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
+        return self._parameters_near(
+            rows, cluster_initialization.initial_centres(rows, self.components, self.init, random, scale, self.per_class), scale
+        )
+
+    def _parameters_near(self, rows: RowBlock, mean: Array, scale: Array) -> Parameters:
+        """Every component begins with the rows nearest to it, each of which counts once."""
+        parameters = cluster_initialization.moments_of_nearest(rows, mean, scale, self.per_class)
+        parameters["covariance"], _ = self._raise_to_floor(self._shape_covariances(parameters["covariance"], parameters["weight"]))
+        return parameters
+
+    def expect(self, parameters: Parameters) -> EStep:
+        """Statistics of a block: packed (K, F), Σ r φ about each component's reference; mass; log-likelihood."""
+        own = {name: parameters[name] for name in ("weight", "mean", "covariance")}
+        return EStep(self._ready(parameters), own, self.per_class)
+
+    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+        """The statistics and the points (K, D) they are about."""
+        return sums | {"reference": self._ready(parameters).reference}
+
+    def _cached(self, of: tuple[Array, ...], make: Callable[[], T]) -> T:
+        """What is made of arrays, once for each: E steps of many parts, and the free energies before and after, ask for the same."""
+        for arrays, found in self.made:
+            if len(arrays) == len(of) and all(one is other for one, other in zip(arrays, of, strict=True)):
+                return cast(T, found)
+        value = make()
+        self.made[:] = [*self.made[1 - KEPT :], (of, value)]
+        return value
+
+    def _roots(self, parameters: Parameters) -> Array:
+        covariance = parameters["covariance"]
+        return self._cached((covariance,), lambda: precision_roots(covariance))
+
+    def _ready(self, parameters: Parameters) -> PreparedGaussians:
+        of = tuple(parameters[name] for name in ("weight", "mean", "covariance"))
+        return self._cached(of, lambda: self._prepare(parameters))
+
+    def _prepare(self, parameters: Parameters) -> PreparedGaussians:
+        with np.errstate(divide="ignore"):
+            weight = np.log(parameters["weight"])
+        roots = self._roots(parameters)
+        return prepare_gaussians(
+            weight, parameters["mean"], roots, self.found.mean, float(self.found.variance.sum()), diagonal=self.diagonal
+        )
+
+    def moments_of(self, parameters: Parameters, sums: Sums) -> tuple[Array, Array, Array]:
+        """Σ r (K,), Σ r (y − ref) (K, D) and the scatter Σ r (y − ref)(y − ref)' (K, D, D) or (K, D), with the references."""
+        packed, D = sums["packed"], parameters["mean"].shape[1]
+        return packed[:, 0], packed[:, 1 : 1 + D], unpack_moments(packed, D, self.diagonal)
+
+    def expected(self, parameters: Parameters, sums: Sums) -> float:
+        """Σ r_nk log π_k N(y_n; μ_k, Σ_k), about the references that the statistics were taken about."""
+        count, first, second = self.moments_of(parameters, sums)
+        d = parameters["mean"] - sums["reference"]
+        roots = self._roots(parameters)
+        precision = roots.transpose(0, 2, 1) @ roots
+        # Σ r (y − μ)'P(y − μ) = tr P S − 2 d'P s + n d'P d, with d = μ − ref, s and S the moments about the reference
+        diagonal = np.diagonal(precision, axis1=1, axis2=2)
+        trace = (diagonal * second).sum(axis=1) if self.diagonal else np.einsum("kij,kij->k", precision, second)
+        towards = np.einsum("kij,kj->ki", precision, d)
+        squares = trace + (towards * (count[:, None] * d - 2.0 * first)).sum(axis=1)
+        used = count > 0
+        constant = self._constants(parameters, roots)
+        return float((count[used] * constant[used]).sum() - 0.5 * squares[used].sum())
+
+    def _constants(self, parameters: Parameters, roots: Array) -> Array:
+        """log π_k + ½ log |P_k| − ½ D log 2π, (K,)."""
+        with np.errstate(divide="ignore"):
+            found: Array = np.log(parameters["weight"]) + 0.5 * (log_determinants(roots) - roots.shape[1] * LOG_TAU)
+        return found
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """Weights, means and covariances; a component without rows keeps its mean and covariance."""
+        count, first, second = self.moments_of(parameters, sums)
+        used = count > 0
+        shift = np.divide(first, count[:, None], out=np.zeros_like(first), where=used[:, None])
+        mean = np.where(used[:, None], sums["reference"] + shift, parameters["mean"])
+        covariance = parameters["covariance"].copy()
+        for k in np.flatnonzero(used):
+            scatter = np.diag(second[k]) if self.diagonal else second[k]
+            # Σ_k = ⟨r (y − μ_k)(y − μ_k)'⟩/⟨r⟩ (Makin, sec. 6.4.1) about a reference: with s = μ_k − ref it is the scatter about ref less
+            # ss'.  The reference is near where that matters, so that few digits cancel.
+            covariance[k] = scatter / count[k] - (np.diag(shift[k] ** 2) if self.diagonal else np.outer(shift[k], shift[k]))
+        covariance, floors = self._raise_to_floor(self._shape_covariances(covariance, count))
+        return {"weight": count / count.sum(), "mean": mean, "covariance": covariance}, floors
+
+    def _shape_covariances(self, covariance: Array, count: Array) -> Array:
+        """The covariances of the family that have the greatest likelihood: one for all, their diagonals, or their mean variance."""
+        K, D, _ = covariance.shape
+        if self.covariance == "tied":
+            # Σ_k n_k (log|Σ_k| + tr Σ_k⁻¹S_k) is least at Σ_k = S_k; with one Σ for all at the mean of the S_k by n_k; among diagonal ones
+            # at diag S_k; among sI at s = tr S_k/D.
+            shared = np.einsum("k,kij->ij", count / count.sum(), covariance)
+            return np.repeat(shared[None], K, axis=0)
+        if self.covariance == "spherical":
+            variance: Array = (np.trace(covariance, axis1=1, axis2=2) / D)[:, None, None] * np.eye(D)
+            return variance
+        return covariance * np.eye(D) if self.covariance == "diagonal" else covariance
+
+    def _raise_to_floor(self, covariance: Array) -> tuple[Array, int]:
+        """Eigenvalues below the floor raised to it, of columns divided by their scales, and their number.
+
+        Among all Σ whose eigenvalues are at least f, n log |Σ| + tr Σ⁻¹S is least at the eigenvectors of S with the
+        eigenvalues max(λ, f): the floor is part of the M step, and the free energy does not rise by it.
+        """
+        raised, found = 0, covariance.copy()
+        if not self.diagonal and is_clear_of_floor(covariance / np.outer(self.scale, self.scale), self.floor):
+            return found, 0
+        one_for_all = self.covariance == "spherical"
+        scale = np.ones(len(self.scale)) if one_for_all else self.scale
+        for k, one in enumerate(covariance[:1] if self.covariance == "tied" else covariance):
+            value, low = apply_floor(one, self.floor, scale, self.diagonal)
+            if low:
+                found[k], raised = value, raised + (1 if one_for_all else low)
+        return (np.repeat(found[:1], len(found), axis=0) if self.covariance == "tied" else found), raised
+
+    def penalty(self, parameters: Parameters) -> float:
+        """Nothing: the greatest likelihood is sought."""
+        return 0.0
+
+    def memory(self) -> int:
+        """Bytes of packed statistics, features and log joints."""
+        D = len(self.found.mean)
+        width = 1 + D + (D if self.diagonal else D * (D + 1) // 2)
+        work = (
+            WHITENED_SLAB * (3 * D + self.components)
+            if prefers_whitening(D, self.components) and not self.diagonal
+            else SLAB * (width + self.components)
+        )
+        return 8 * (2 * self.components * width + work)
+
+    def starting(self) -> int:
+        """Bytes that finding a start takes."""
+        return 0 if self.given is not None else cluster_initialization.memory_needed(self.found, self.components)
+
+    def base(self) -> Array:
+        """(D, D) covariance of one Gaussian of this family for all rows."""
+        found: Array = self._raise_to_floor(self._shape_covariances(self.found.covariance[None], np.ones(1)))[0][0]
+        return found
+
+    def start_from_means(self, mean: Array) -> GMM:
+        """The same, starting from means (K, D) and the rows nearest to each."""
+        random = generator(self.seed, Stream.EM_START)
+        rows = cluster_initialization.fill_with_means(sample_rows(self.source, random, self.found.rows), self.found)
+        scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
+        return replace(self, given=self._parameters_near(rows, mean, scale))
+
+    def responsibilities(self, parameters: Parameters, X: Array) -> tuple[Array, Array]:
+        """(n, K) posteriors and (n,) log p(y) of rows, those with missing values by what is there."""
+        return posteriors(parameters, X, self._ready(parameters))
+
+
+def mixture_posteriors(parameters: Parameters, X: Array, covariance: str = "full") -> tuple[Array, Array]:
+    """(n, K) posteriors and (n,) log densities of rows (n, D) under a mixture with these covariances; NaN is a missing value."""
+    weight, mean = parameters["weight"], parameters["mean"]
+    centre = weight @ mean
+    spread = float(weight @ (np.trace(parameters["covariance"], axis1=1, axis2=2) + np.square(mean - centre).sum(axis=1)))
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(weight)
+    roots = precision_roots(parameters["covariance"])
+    made = prepare_gaussians(log_weight, mean, roots, centre, spread, diagonal=covariance in ("diagonal", "spherical"))
+    return posteriors(parameters, np.asarray(X, dtype=np.float64), made)
+
+
+def posteriors(parameters: Parameters, X: Array, gaussians: PreparedGaussians) -> tuple[Array, Array]:
+    """(n, K) posteriors and (n,) log densities of rows (n, D); NaN is a missing value."""
+    found, evidence = np.empty((len(X), len(parameters["weight"]))), np.empty(len(X))
+    absent = np.isnan(X)
+    whole = np.flatnonzero(~absent.any(axis=1)) if absent.any() else None
+    for start in range(0, len(X) if whole is None else len(whole), SLAB):
+        part = slice(start, start + SLAB)
+        rows = part if whole is None else whole[part]
+        Y = X[rows]
+        joint = gaussians.log_joint(gaussians.features(Y), Y)
+        evidence[rows] = normalise_joint(joint)
+        found[rows] = joint.T
+    if whole is None:
+        return found, evidence
+    with np.errstate(divide="ignore"):
+        weight = np.log(parameters["weight"])
+    broken = np.flatnonzero(absent.any(axis=1))
+    patterns, which = np.unique(absent[broken], axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        rows = broken[which.ravel() == number]
+        both = zip(parameters["mean"], parameters["covariance"], strict=True)
+        joint = weight[:, None] + np.array([complete_rows(X[rows], pattern, m, S)[0] for m, S in both])
+        evidence[rows] = normalise_joint(joint)
+        found[rows] = joint.T
+    return found, evidence
+
+
+def prepare_gmm(
+    source: BlockSource,
+    components: int,
+    *,
+    covariance: str = "full",
+    floor: float | None = None,
+    init: str = "kmeans++",
+    seed: int = 0,
+    given: Parameters | None = None,
+    map: Map = map,
+) -> GMM:
+    """A mixture of so many Gaussians for the rows of a source.
+
+    floor   least variance in any direction; by default each column has its own, see `variance_floors.column_floors`.  0: none.
+    init    kmeans++, random (rows drawn) or kmeans.      given  parameters to start from in its place.
+    Raises BadUsage for settings there cannot be, DataError for fewer rows than components.
+    """
+    if covariance not in COVARIANCES:
+        raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(COVARIANCES)}")
+    if components < 1 or (floor is not None and floor < 0):
+        raise BadUsage("components are at least 1, and a floor is not negative")
+    found = row_moments(source, map)
+    if found.rows < components:
+        raise DataError(f"{found.rows} rows are too few for {components} components", hint=f"--components {found.rows} or fewer")
+    if given is not None and given["mean"].shape != (components, len(found.mean)):
+        raise DataError(f"the start has means of shape {given['mean'].shape}, expected {(components, len(found.mean))}")
+    return GMM(components, covariance, *column_floors(found.variance, found.mean, floor), found, source, init, seed, given, map)
+
+
+def parameter_count(components: int, columns: int, covariance: str) -> int:
+    """Free parameters: K − 1 weights, K D means, and the covariances."""
+    K, D = components, columns
+    return K - 1 + K * D + {"full": K * D * (D + 1) // 2, "tied": D * (D + 1) // 2, "diagonal": K * D, "spherical": K}[covariance]
+
+
+def information_criteria(log_likelihood: float, rows: float, parameters: int) -> dict[str, float]:
+    """AIC and BIC; the smaller, the better.  log_likelihood  Σ over the rows.
+
+    BIC = −2 log L + p log n.  Source: Schwarz (1978).
+    """
+    return {"aic": -2 * log_likelihood + 2 * parameters, "bic": -2 * log_likelihood + parameters * float(np.log(rows))}

@@ -1,0 +1,317 @@
+"""k-means: Lloyd's iterations with Hamerly's bounds, and minibatches.
+
+It is the mixture of Gaussians with covariances I/λ as λ → ∞: responsibilities become one-hot on the nearest mean, weights drop
+out, and λ⁻¹ F becomes half the sum of squared distances (SSE).  The ledger holds −SSE where other models have a log-likelihood.
+Source: Lloyd (1982); Makin, sec. 6.4.1; Hamerly (2010), "Making k-means even faster"; Sculley (2010) for minibatches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
+
+from herdcli import fast
+from herdcli.algorithm import HasStateShapes, RunProgress
+from herdcli.em.driver import EMFit, Ledger, Parameters
+from herdcli.em.mixture import cluster_initialization
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.block_statistics import (
+    BLOCK,
+    BlockSource,
+    Map,
+    RowBlock,
+    RowMoments,
+    RowReader,
+    Statistics,
+    Sums,
+    SumTree,
+    add_next_blocks,
+    blocks_per_step,
+    row_moments,
+    sample_rows,
+)
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+SLACK = 1e-9  # of distances that are compared by their bounds
+TIE = 1e-10  # relative to squared norms: below it products cannot tell two centres apart
+SLAB = 1024  # rows whose distances stay in the cache
+RUN, RUNS = 64, 32  # a minibatch is so many runs of so many rows
+
+
+@dataclass
+class HamerlyBounds:
+    """What is known of a block since its centres were `centre`: which is nearest, how far at most, how far the others at least."""
+
+    centre: Array  # (K, D)
+    nearest: Array  # (m,)
+    upper: Array  # (m,)
+    lower: Array  # (m,)
+
+
+@dataclass(frozen=True)
+class AssignmentSums(Statistics):
+    """Statistics of a block: count (K,), first (K, D) about the mean of all rows, mass, −SSE as log_likelihood.
+
+    centre (K, D), about that mean too;  mean (D,).
+    """
+
+    centre: Array
+    mean: Array
+
+    def __call__(self, block: RowBlock) -> Sums:
+        """The sums of a block, whose nearest centres are found from all distances."""
+        Z = block.X - self.mean
+        return self.sums(block, Z, nearest_centres(Z, self.centre)[0])
+
+    def sums(self, block: RowBlock, Z: Array, nearest: Array) -> Sums:
+        """The sums of a block whose rows Z (m, D) about the mean have these nearest centres (m,)."""
+        centre = self.centre
+        w = np.ones(len(Z)) if block.weight is None else block.weight
+        # one row of the matrix for each row of the block, its weight in the column of its cluster
+        members = csr_array((w, nearest, np.arange(len(Z) + 1)), shape=(len(Z), len(centre)))
+        count, first = np.bincount(nearest, w, minlength=len(centre)), np.asarray(members.T @ Z)
+        # Σ w |z − c|² = Σ w |z|² + Σ_k c_k'(n_k c_k − 2 Σ_k w z): no row meets its centre again
+        squares = float(w @ np.einsum("nd,nd->n", Z, Z) + (centre * (count[:, None] * centre - 2.0 * first)).sum())
+        return {"count": count, "first": first, "mass": np.array([w.sum()]), "log_likelihood": np.array([min(0.0, -squares)])}
+
+
+@dataclass(frozen=True)
+class KMeans:
+    """The model for `driver.EM`; `prepare_kmeans` makes one.  Parameters: centre (K, D).
+
+    `bounds` saves time alone: without an entry for a block all its distances are computed, with the same result.
+    """
+
+    clusters: int
+    found: RowMoments
+    source: BlockSource
+    init: str
+    seed: int
+    given: Array | None = None
+    bounded: bool = True
+    bounds: dict[int, HamerlyBounds] = field(default_factory=dict, compare=False)
+
+    def start(self, restart: int) -> Parameters:
+        """Centres by greedy k-means++, drawn, or given."""
+        self.bounds.clear()
+        if self.given is not None:
+            return {"centre": self.given.copy()}
+        random = generator(self.seed, Stream.EM_START, unit=restart)
+        rows = sample_rows(self.source, random, self.found.rows)
+        return {"centre": cluster_initialization.initial_centres(rows, self.clusters, self.init, random, np.ones(len(self.found.mean)))}
+
+    def expect(self, parameters: Parameters) -> Callable[[RowBlock], Sums]:
+        """Statistics of a block, by its bounds where they are kept."""
+        plain = AssignmentSums(parameters["centre"] - self.found.mean, self.found.mean)
+        if not self.bounded:
+            return plain
+        centre = plain.centre
+        apart = cdist(centre, centre)
+        np.fill_diagonal(apart, np.inf)
+        half = 0.5 * apart.min(axis=1)
+
+        def statistics(block: RowBlock) -> Sums:
+            Z = block.X - self.found.mean
+            return plain.sums(block, Z, self._nearest_centres(block.first, Z, centre, half))
+
+        return statistics
+
+    def _nearest_centres(self, block: int, Z: Array, centre: Array, half: Array) -> Array:
+        """(m,) nearest centres, by the bounds of the block where there are any.
+
+        A row whose nearest centre is at most u away keeps it if every other is at least l > u away, or if no other lies
+        within 2u of it.  Centres that moved by δ_k change the bounds to u + δ_nearest and l − max δ.
+        """
+        held = self.bounds.get(block)
+        if held is None:
+            nearest, upper, lower = nearest_centres(Z, centre)
+            self.bounds[block] = HamerlyBounds(centre, nearest, upper, lower)
+            return nearest
+        drift = np.sqrt(np.square(centre - held.centre).sum(axis=1))
+        held.upper += drift[held.nearest]
+        held.lower -= drift.max()
+        held.centre = centre
+        # Where |z − c| ≤ ½ |c − c'|, |z − c'| ≥ |c − c'| − |z − c| ≥ |z − c|: no other centre is nearer, whatever its own bound says.
+        safe = np.maximum(half[held.nearest], held.lower) * (1.0 - SLACK)
+        doubtful = np.flatnonzero(held.upper >= safe)
+        held.upper[doubtful] = np.sqrt(np.square(Z[doubtful] - centre[held.nearest[doubtful]]).sum(axis=1)) * (1.0 + SLACK)
+        doubtful = doubtful[held.upper[doubtful] >= safe[doubtful]]
+        if len(doubtful):
+            held.nearest[doubtful], held.upper[doubtful], held.lower[doubtful] = nearest_centres(Z[doubtful], centre)
+        return held.nearest
+
+    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+        """The statistics and the centres they were assigned by."""
+        return sums | {"centre": parameters["centre"]}
+
+    def expected(self, parameters: Parameters, sums: Sums) -> float:
+        """−Σ |x − c'|² of the assignment: Σ_k n_k (|c' − x̄_k|² − |c − x̄_k|²) more than it was at the centres c."""
+        used = sums["count"] > 0
+        count = sums["count"][used]
+        mean = self.found.mean + sums["first"][used] / count[:, None]
+        after = np.square(parameters["centre"][used] - mean).sum(axis=1)
+        before = np.square(sums["centre"][used] - mean).sum(axis=1)
+        return float(sums["log_likelihood"][0] - (count * (after - before)).sum())
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """Each centre to the mean of its rows; one without rows stays where it is."""
+        used = sums["count"] > 0
+        centre = parameters["centre"].copy()
+        centre[used] = self.found.mean + sums["first"][used] / sums["count"][used, None]
+        return {"centre": centre}, 0
+
+    def penalty(self, parameters: Parameters) -> float:
+        """Nothing."""
+        return 0.0
+
+    def memory(self) -> int:
+        """Bytes of the sums and the bounds."""
+        D, rows = len(self.found.mean), min(BLOCK, self.found.rows)
+        return 8 * (self.clusters * (D + SLAB) + 3 * BLOCK + 2 * rows * D)
+
+    def starting(self) -> int:
+        """Bytes that finding a start takes."""
+        return cluster_initialization.memory_needed(self.found, self.clusters)
+
+
+def nearest_centres(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
+    """Of rows (m, D): the nearest of the centres (K, D), the lowest of equals; an upper bound of its distance, and a lower
+    bound of the distances of all others.
+
+    |z − c|² = |z|² − 2 z·c + |c|² from one product; where its rounding could decide, from differences.
+    """
+    centre = np.asarray(centre, dtype=np.float64)
+    nearest, upper, lower = np.empty(len(Z), dtype=np.int64), np.empty(len(Z)), np.empty(len(Z))
+    squares, doubled = np.square(centre).sum(axis=1), -2.0 * centre
+    size = min(SLAB, max(1, len(Z)))
+    scores, found = np.empty(len(centre) * size), np.empty((3, size))
+    for start in range(0, len(Z), size):
+        rows = Z[start : start + size]
+        part, n = slice(start, start + size), len(rows)
+        product = scores[: len(centre) * n].reshape(len(centre), n)
+        np.matmul(doubled, rows.T, out=product)
+        best, first, second = found[:, :n]
+        fast.nearest_two(product, squares, best, first, second)
+        own = np.einsum("nd,nd->n", rows, rows)
+        error = TIE * (own + squares.max())
+        close = np.flatnonzero(second - first <= error)
+        if len(close):
+            best[close] = cdist(rows[close], centre, "sqeuclidean").argmin(axis=1)
+        nearest[part] = best
+        upper[part] = np.sqrt(np.maximum(own + first + error, 0.0))
+        lower[part] = np.sqrt(np.maximum(own + second - error, 0.0))
+    return nearest, upper, lower
+
+
+def prepare_kmeans(
+    source: BlockSource,
+    clusters: int,
+    *,
+    init: str = "kmeans++",
+    seed: int = 0,
+    given: Array | None = None,
+    bounded: bool = True,
+    map: Map = map,
+) -> KMeans:
+    """So many clusters of the rows of a source.  Raises DataError for missing values and fewer rows than clusters."""
+    if clusters < 1:
+        raise BadUsage("there is at least 1 cluster")
+    found = row_moments(source, map)
+    if found.missing:
+        message = f"{found.missing} values are missing, which k-means cannot use"
+        raise DataError(message, hint="--model gmm --covariance spherical can")
+    if found.rows < clusters:
+        raise DataError(f"{found.rows} rows are too few for {clusters} clusters", hint=f"--components {found.rows} or fewer")
+    if given is not None and given.shape != (clusters, len(found.mean)):
+        raise DataError(f"the start has centres of shape {given.shape}, expected {(clusters, len(found.mean))}")
+    return KMeans(clusters, found, source, init, seed, given, bounded)
+
+
+@dataclass
+class BatchState:
+    """Centres, and the weight that each has taken in so far; after the last batch the tree of the pass that says how good they are."""
+
+    step: int
+    centre: Array = array("K D", "centres", kind="f")
+    taken: Array = array("K", "weight of the rows behind each", kind="f")
+    sizes: list[int] = field(default_factory=list)
+    sums: list[dict[str, Array]] = field(default_factory=list)
+    error: float = 0.0  # mean squared distance of the last batch from its nearest centres, before they moved
+
+
+@dataclass(frozen=True)
+class MiniBatch(HasStateShapes[BatchState]):
+    """k-means by minibatches: c_k ← c_k + (w / taken_k)(x − c_k) for the rows of each batch; the last centres are the result.
+
+    A batch is RUNS runs of RUN neighbouring rows, so that a file of any size is read at few places.  One pass over all rows follows,
+    some blocks a step, for the squared error that the result is judged by.
+    """
+
+    rows: RowReader
+    model: KMeans
+    batches: int
+    map: Map = map
+    state = BatchState  # the type of its states
+
+    def init(self) -> BatchState:
+        """The starting centres, with nothing taken in."""
+        centre = self.model.start(0)["centre"]
+        return BatchState(0, centre, np.zeros(len(centre)))
+
+    def like(self) -> BatchState:
+        """The shapes of a state, without a start."""
+        return BatchState(0, np.zeros((self.model.clusters, self.rows.columns)), np.zeros(self.model.clusters))
+
+    def step(self, state: BatchState) -> BatchState:
+        """One minibatch, or some blocks of the last pass."""
+        state.step += 1
+        return self._batch(state) if state.step <= self.batches else self._judge(state)
+
+    def _batch(self, state: BatchState) -> BatchState:
+        random = generator(self.model.seed, Stream.MINIBATCH, step=state.step - 1)
+        starts_at = random.integers(max(1, self.rows.count - RUN + 1), size=RUNS)
+        blocks = [self.rows.read(int(at), min(int(at) + RUN, self.rows.count)) for at in starts_at]
+        X = np.concatenate([block.X for block in blocks])
+        w = np.concatenate([np.ones(len(block.X)) if block.weight is None else block.weight for block in blocks])
+        nearest, upper, _ = nearest_centres(X, state.centre)
+        state.error = float(w @ np.square(upper) / max(float(w.sum()), np.finfo(float).tiny))
+        mass = np.bincount(nearest, w, minlength=len(state.centre))
+        sums = np.asarray(csr_array((w, nearest, np.arange(len(X) + 1)), shape=(len(X), len(mass))).T @ X)
+        used = mass > 0
+        state.taken += mass
+        state.centre[used] += (sums[used] - mass[used, None] * state.centre[used]) / state.taken[used, None]
+        return state
+
+    def _judge(self, state: BatchState) -> BatchState:
+        tree, source = SumTree(state.sizes, state.sums), self.model.source
+        add_next_blocks(tree, source, self.model.expect({"centre": state.centre}), self.map)
+        return state
+
+    def done(self, state: BatchState) -> bool:
+        """Whether all batches and the pass after them are behind it."""
+        return state.step >= self.batches and sum(state.sizes) >= self.model.source.count
+
+    def memory(self) -> int:
+        """Bytes of a batch and its distances, and of the sums of the pass."""
+        batch = 8 * RUN * RUNS * (self.rows.columns + self.model.clusters)
+        return batch + self.model.memory() * (blocks_per_step(self.model.source) + self.model.source.count.bit_length())
+
+    def progress(self, state: BatchState) -> RunProgress:
+        """Batches, then parts of the pass, with the squared error of the last batch."""
+        figure = f"squared error {state.error:.5g}" if state.step else ""
+        return RunProgress(state.step, self.batches + -(-self.model.source.count // blocks_per_step(self.model.source)), figure)
+
+    def result(self, state: BatchState) -> EMFit:
+        """The centres with their squared error, as a run without an M step."""
+        sums = SumTree(state.sizes, state.sums).total()
+        mass = float(sums["mass"][0])
+        reached = sums["log_likelihood"] / mass
+        ledger = Ledger(reached, -reached, np.zeros(1), np.zeros(1, dtype=np.int64))
+        ended = np.ones(1, dtype=bool)  # at the number of batches asked for, which is the only end there is
+        return EMFit({"centre": state.centre}, ledger, reached, np.zeros(1, dtype=np.int64), ended, 0, mass)

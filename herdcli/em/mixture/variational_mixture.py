@@ -1,0 +1,202 @@
+"""Variational Bayes for mixtures of Gaussians: a distribution over the parameters instead of their likeliest values.
+
+    p(θ) = Dir(π; α₀) Π_k N(μ_k; m₀, (β₀ Λ_k)⁻¹) W(Λ_k; W₀, ν₀),     q(θ) of the same form with α_k, β_k, m_k, W_k, ν_k.
+
+    E   r_nk ∝ exp(E log π_k + ½ E log |Λ_k| − D/(2β_k) − ½ ν_k (y_n − m_k)' W_k (y_n − m_k))
+    M   α_k = α₀ + n_k,  β_k = β₀ + n_k,  ν_k = ν₀ + n_k,  m_k = (β₀ m₀ + n_k ȳ_k) / β_k,
+        W_k⁻¹ = W₀⁻¹ + n_k S_k + β₀ n_k / β_k (ȳ_k − m₀)(ȳ_k − m₀)'
+
+Rows are taken to be known to within the floor: a variance f_d = floor · scale_d² of column d joins every row's square, yy' + diag f.
+Without it a direction in which rows do not vary (a constant column, two that are the same) would be the surer the more rows a
+component has, E log |Λ_k| would grow by log n_k, and large components would take the rows of small ones.
+
+Both lower F = −Σ_n log Σ_k exp(…) + KL(q(θ) ‖ p(θ)) ≥ −log p(rows), so that −F is a bound of the evidence.
+Source: Teh (2003), alg. 2.2; Attias (2000); Bishop (2006), sec. 10.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from scipy.special import digamma, gammaln, multigammaln
+
+from herdcli.em.driver import Parameters
+from herdcli.em.mixture.gaussian_densities import (
+    LOG_TAU,
+    PreparedGaussians,
+    log_determinants,
+    normalise_joint,
+    precision_roots,
+    prepare_gaussians,
+)
+from herdcli.em.mixture.gmm import GMM
+from herdcli.em.mixture.mixture_e_step import complete_rows
+from herdcli.errors import BadUsage
+from herdcli.numerics.block_statistics import Sums
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+HELD = 1.0  # weight of rows below which a component counts as empty
+
+
+@dataclass(frozen=True)
+class MixturePrior:
+    """α₀, β₀, ν₀, m₀ (D,) and W₀⁻¹ (D, D)."""
+
+    concentration: float
+    precision: float
+    freedom: float
+    mean: Array
+    scatter: Array
+
+
+@dataclass(frozen=True)
+class VariationalGMM(GMM):
+    """The model for `driver.EM`; `variational_gmm` makes one.  Parameters: those of GMM by expectation (weight, mean, (ν W)⁻¹), and
+    concentration α, precision β, freedom ν, each (K,).  `log_likelihood` of its ledger is Σ log Σ_k exp(…), the bound without the KL.
+    """
+
+    prior: MixturePrior | None = None
+
+    @property
+    def known(self) -> MixturePrior:
+        """The prior."""
+        assert self.prior is not None
+        return self.prior
+
+    @property
+    def least(self) -> Array:
+        """(D,) variance f that every row has about its value."""
+        return np.asarray(self.floor * self.scale**2)
+
+    def start(self, restart: int) -> Parameters:
+        """q(θ) of the rows nearest to the starting centres."""
+        begun = super().start(restart)
+        if "concentration" in begun:
+            return begun
+        return self._posterior_of(begun["weight"] * self.found.mass, begun["mean"], begun["covariance"])
+
+    def _posterior_of(self, count: Array, mean: Array, covariance: Array) -> Parameters:
+        """q(θ) of weights n_k (K,), means (K, D) and covariances (K, D, D) of the components' rows: the M step."""
+        prior = self.known
+        beta, nu, alpha = prior.precision + count, prior.freedom + count, prior.concentration + count
+        away = mean - prior.mean
+        m = prior.mean + (count / beta)[:, None] * away
+        # W⁻¹ gathers n S + n ȳȳ' + β₀ m₀m₀' − β m m' = n S + (β₀ n/β)(ȳ − m₀)(ȳ − m₀)', which is never negative; the sums apart would
+        # cancel.
+        shrunk = prior.precision * count / beta
+        own = covariance + np.diag(self.least)
+        scatter = prior.scatter + count[:, None, None] * own + shrunk[:, None, None] * away[:, :, None] * away[:, None, :]
+        scatter = 0.5 * (scatter + scatter.transpose(0, 2, 1))
+        learned = {"weight": alpha / alpha.sum(), "mean": m, "covariance": scatter / nu[:, None, None]}
+        return learned | {"concentration": alpha, "precision": beta, "freedom": nu}
+
+    def _extra(self, parameters: Parameters) -> Array:
+        """½ (E log |Λ_k| − log |ν_k W_k|) − D / (2β_k) − ½ Σ_d ν_k W_k,dd f_d, (K,)."""
+        D, roots = len(self.found.mean), self._roots(parameters)
+        known = 0.5 * np.einsum("kid,d->k", np.square(roots), self.least)
+        found: Array = (
+            0.5 * (_digamma_sums(parameters["freedom"], D) + D * np.log(2.0 / parameters["freedom"])) - 0.5 * D / parameters["precision"]
+        )
+        return np.asarray(found - known)
+
+    def _log_weight(self, parameters: Parameters) -> Array:
+        """E log π_k = ψ(α_k) − ψ(Σ α)."""
+        alpha = parameters["concentration"]
+        # The mean of log π_k under Dir(α): the slope of its log normaliser Σ log Γ(α_k) − log Γ(Σ α).
+        found: Array = digamma(alpha) - digamma(alpha.sum())
+        return found
+
+    def _ready(self, parameters: Parameters) -> PreparedGaussians:
+        roots, spread = precision_roots(parameters["covariance"]), float(self.found.variance.sum())
+        weight, extra = self._log_weight(parameters), self._extra(parameters)
+        return prepare_gaussians(weight, parameters["mean"], roots, self.found.mean, spread, diagonal=False, extra=extra)
+
+    def _constants(self, parameters: Parameters, roots: Array) -> Array:
+        D = len(self.found.mean)
+        found: Array = self._log_weight(parameters) + 0.5 * (log_determinants(roots) - D * LOG_TAU) + self._extra(parameters)
+        return found
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """The posterior of the parameters given the responsibilities; the prior does what a floor would."""
+        count, first, second = self.moments_of(parameters, sums)
+        used = count > 0
+        shift = np.divide(first, count[:, None], out=np.zeros_like(first), where=used[:, None])
+        covariance = np.divide(second, count[:, None, None], out=np.zeros_like(second), where=used[:, None, None])
+        covariance -= shift[:, :, None] * shift[:, None, :]
+        return self._posterior_of(count, sums["reference"] + shift, covariance), 0
+
+    def penalty(self, parameters: Parameters) -> float:
+        """−KL(q(θ) ‖ p(θ))."""
+        prior, D = self.known, len(self.found.mean)
+        alpha, beta, nu = parameters["concentration"], parameters["precision"], parameters["freedom"]
+        roots = precision_roots(parameters["covariance"])  # of ν W
+        weights = gammaln(alpha.sum()) - gammaln(alpha).sum() - gammaln(len(alpha) * prior.concentration)
+        weights += len(alpha) * gammaln(prior.concentration) + float((alpha - prior.concentration) @ self._log_weight(parameters))
+        # E_Λ KL(N(m, (βΛ)⁻¹) ‖ N(m₀, (β₀Λ)⁻¹)), with E Λ = ν W
+        ratio, away = prior.precision / beta, np.einsum("kij,kj->ki", roots, parameters["mean"] - prior.mean)
+        means = 0.5 * (D * (ratio - 1.0 - np.log(ratio)) + prior.precision * np.square(away).sum(axis=1))
+        # KL of Wishart distributions, with log normaliser −ν/2 log |W| − νD/2 log 2 − log Γ_D(ν/2)
+        log_w = log_determinants(roots) - D * np.log(nu)
+        log_w0 = -float(np.linalg.slogdet(prior.scatter)[1])
+        expected = _digamma_sums(nu, D) + D * np.log(2.0) + log_w
+        trace = np.einsum("kia,ab,kib->k", roots, prior.scatter, roots)
+        wisharts = _log_wishart_normaliser(log_w, nu, D) - _log_wishart_normaliser(log_w0, np.array(prior.freedom), D)
+        wisharts += 0.5 * (nu - prior.freedom) * expected - 0.5 * nu * D + 0.5 * trace
+        return -float(weights + means.sum() + wisharts.sum())
+
+
+def _digamma_sums(nu: Array, D: int) -> Array:
+    """Σ_i ψ((ν + 1 − i) / 2), i = 1 … D, (K,)."""
+    found: Array = digamma(0.5 * (nu[:, None] - np.arange(D))).sum(axis=1)
+    return found
+
+
+def _log_wishart_normaliser(log_w: Any, nu: Array, D: int) -> Array:
+    """log B(W, ν) of a Wishart distribution."""
+    found: Array = -0.5 * nu * log_w - 0.5 * nu * D * np.log(2.0) - multigammaln(0.5 * nu, D)
+    return found
+
+
+def variational_gmm(model: GMM, *, concentration: float | None = None, prior: MixturePrior | None = None) -> VariationalGMM:
+    """A mixture with the default prior: α₀ = 1/K, β₀ = 1, ν₀ = D, m₀ and W₀⁻¹ the mean and covariance of all rows.
+
+    The covariance has the columns' floors added, so that constant columns leave it positive definite.  Raises BadUsage for missing values
+    and for covariances that are not full.
+    """
+    if model.covariance != "full":
+        raise BadUsage(f"--bayes uses full covariances, not {model.covariance}", hint="leave out --covariance")
+    if model.found.missing:
+        raise BadUsage(f"{model.found.missing} values are missing, which --bayes cannot use", hint="leave out --bayes")
+    D = len(model.found.mean)
+    scatter = model.found.covariance + np.diag(model.floor * model.scale**2)
+    made = prior or MixturePrior(concentration or 1.0 / model.components, 1.0, float(D), model.found.mean, scatter)
+    return VariationalGMM(**{field.name: getattr(model, field.name) for field in fields(GMM)}, prior=made)
+
+
+def predictive_densities(parameters: Parameters, X: Array) -> tuple[Array, Array]:
+    """(n, K) posteriors and (n,) log densities of rows (n, D) under the predictive mixture of Student distributions; NaN is missing.
+
+    p(y | rows) = Σ_k α_k / Σα St(y; m_k, (1 + β_k) / (β_k (ν_k + 1 − D)) W_k⁻¹, ν_k + 1 − D); what is missing is left out of m and W⁻¹.
+    """
+    K, D = parameters["mean"].shape
+    freedom = parameters["freedom"] + 1.0 - D
+    beta, nu = parameters["precision"], parameters["freedom"]
+    # `covariance` is (νW)⁻¹, so that (1 + β)/(β(ν + 1 − D)) W⁻¹ is ν(1 + β)/(β(ν + 1 − D)) times it (Bishop 2006, eq. 10.81 and 10.82).
+    shape = parameters["covariance"] * (nu * (1.0 + beta) / (beta * freedom))[:, None, None]
+    joint = np.repeat(np.log(parameters["weight"])[:, None], len(X), axis=1)
+    patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
+    for number, missing in enumerate(patterns):
+        rows, d = np.flatnonzero(which.ravel() == number), int((~missing).sum())
+        for k in range(K if d else 0):
+            # of the Gaussian with this shape: log N = c − ½ Δ², from which Δ² is read
+            there = ~missing
+            gaussian, _, _ = complete_rows(X[rows], missing, parameters["mean"][k], shape[k])
+            level = 0.5 * (-float(np.linalg.slogdet(shape[k][np.ix_(there, there)])[1]) - d * LOG_TAU)
+            squares = np.maximum(2.0 * (level - gaussian), 0.0)
+            constant = gammaln(0.5 * (freedom[k] + d)) - gammaln(0.5 * freedom[k]) - 0.5 * d * np.log(0.5 * freedom[k])
+            joint[k, rows] += constant + level - 0.5 * (freedom[k] + d) * np.log1p(squares / freedom[k])
+    evidence = normalise_joint(joint)
+    return joint.T.copy(), evidence

@@ -1,0 +1,1 @@
+"""Models of sequences: hidden Markov models and linear dynamical systems."""

@@ -1,0 +1,228 @@
+"""States that emit Gaussians, or mixtures of them: the densities, statistics and M step of `em.gmm`, one set of components a state.
+
+With components m of state k, p(y | k) = Σ_m c_km N(y; μ_km, Σ_km); a row counts for a component by γ_t(k) times the share of the
+component in its state.  Rows with missing values condition on what is there, as in mixtures; a row without any value says nothing.
+Source: Rabiner (1989), eq. 49 to 54; Makin, sec. 6.4.1 and 6.4.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.em.driver import Parameters
+from herdcli.em.mixture import cluster_initialization, gmm
+from herdcli.em.mixture.gaussian_densities import SLAB, PreparedGaussians, precision_roots, prepare_gaussians, quadratic_features
+from herdcli.em.mixture.mixture_e_step import complete_rows
+from herdcli.em.sequence.forward_backward import ScaledLikelihoods, log_sum, scale_likelihoods
+from herdcli.em.variance_floors import column_floors
+from herdcli.errors import BadUsage
+from herdcli.numerics.block_statistics import BlockSource, RowBlock, RowMoments, Sums
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class GaussianEmission:
+    """Parameters: mixing (K, M), mean (K, M, D), covariance (K, M, D, D)."""
+
+    covariance: str
+    mixtures: int
+    floor: float
+    scale: Array  # (D,) no variance of column d is below floor · scale_d²
+    found: RowMoments
+    source: BlockSource  # of rows, which mixtures ask for and chains do not read
+
+    @classmethod
+    def of(cls, found: RowMoments, source: BlockSource, covariance: str, mixtures: int, floor: float | None) -> GaussianEmission:
+        """For rows with these moments; each column has its own floor where none is given, see `variance_floors.column_floors`."""
+        if covariance not in gmm.COVARIANCES or mixtures < 1:
+            raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(gmm.COVARIANCES)}")
+        return cls(covariance, mixtures, *column_floors(found.variance, found.mean, floor), found, source)
+
+    @property
+    def name(self) -> str:
+        """As --emission has it."""
+        return "gaussian" if self.mixtures == 1 else "gmm"
+
+    @property
+    def columns(self) -> int:
+        """Of a row."""
+        return len(self.found.mean)
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether statistics hold squares alone."""
+        return self.covariance in ("diagonal", "spherical")
+
+    def _mixture(self, states: int) -> gmm.GMM:
+        """All components of all states, for their M step."""
+        return gmm.GMM(states * self.mixtures, self.covariance, self.floor, self.scale, self.found, self.source, "random", 0)
+
+    def ready(self, parameters: Parameters) -> _PreparedGaussian:
+        """Precisions and offsets."""
+        flat = flatten_components(parameters)
+        with np.errstate(divide="ignore"):
+            weight = np.log(flat["weight"])
+        roots, spread = precision_roots(flat["covariance"]), float(self.found.variance.sum())
+        made = prepare_gaussians(weight, flat["mean"], roots, self.found.mean, spread, diagonal=self.diagonal)
+        return _PreparedGaussian(made, flat, self.mixtures)
+
+    def empty(self, states: int) -> Sums:
+        """Packed moments (K M, F) about the components' references."""
+        D = len(self.found.mean)
+        return {"packed": np.zeros((states * self.mixtures, 1 + D + (D if self.diagonal else D * (D + 1) // 2)))}
+
+    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+        """With the references."""
+        return sums | {"reference": self.ready(parameters).gaussians.reference}
+
+    def expected(self, parameters: Parameters, sums: Sums) -> float:
+        """Σ γ r log c N."""
+        return self._mixture(len(parameters["mean"])).expected(flatten_components(parameters), sums)
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """Weighted means and covariances; shares of the components within each state."""
+        K, M, D = parameters["mean"].shape
+        found, floors = self._mixture(K).maximise(flatten_components(parameters), sums)
+        count = sums["packed"][:, 0].reshape(K, M)
+        total = count.sum(axis=1, keepdims=True)
+        mixing = np.divide(count, total, out=parameters["mixing"].copy(), where=total > 0)
+        return {"mixing": mixing, "mean": found["mean"].reshape(K, M, D), "covariance": found["covariance"].reshape(K, M, D, D)}, floors
+
+    def start(self, X: Array, weight: Array, state: Array, states: int, random: np.random.Generator) -> Parameters:
+        """Moments of each state's rows, split among its components by k-means++ within the state."""
+        rows = cluster_initialization.fill_with_means(RowBlock(0, X, None, weight), self.found)
+        scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
+        M, D = self.mixtures, X.shape[1]
+        centre, label = np.repeat(self.found.mean[None], states * M, axis=0), np.empty(len(X), dtype=np.int64)
+        for k in range(states):
+            own = np.flatnonzero(state == k)
+            if not len(own):
+                continue
+            Z = rows.X[own] / scale
+            chosen = (
+                cluster_initialization.greedy_kmeans_pp(Z, M, random, weight[own]) if weight[own].any() else np.zeros(M, dtype=np.int64)
+            )
+            centre[k * M : (k + 1) * M] = rows.X[own[chosen]] if M > 1 else rows.X[own].mean(axis=0)
+            far = np.square(Z[:, None] - centre[k * M : (k + 1) * M] / scale).sum(axis=-1)
+            label[own] = k * M + far.argmin(axis=1)
+        found = cluster_initialization.moments_of_nearest(replace(rows, labels=label), centre, scale)
+        mixing = found["weight"].reshape(states, M)
+        sums = self._statistics_from(found, self.found.mean)
+        flat, _ = self._mixture(states).maximise(found, sums)
+        mean, covariance = flat["mean"].reshape(states, M, D), flat["covariance"].reshape(states, M, D, D)
+        return {"mixing": mixing / mixing.sum(axis=1, keepdims=True), "mean": mean, "covariance": covariance}
+
+    def _statistics_from(self, found: Parameters, reference: Array) -> Sums:
+        """Statistics whose M step gives these weights, means and covariances in the shape of the family."""
+        weight, d = found["weight"], found["mean"] - reference
+        second = found["covariance"] + d[:, :, None] * d[:, None, :]
+        i, j = (np.arange(d.shape[1]),) * 2 if self.diagonal else np.triu_indices(d.shape[1])
+        packed = np.concatenate([np.ones((len(d), 1)), d, second[:, i, j]], axis=1) * weight[:, None]
+        return {"packed": packed, "reference": np.repeat(reference[None], len(d), axis=0)}
+
+    def numbers(self, states: int) -> int:
+        """Means and covariances of all components, and their shares within the states."""
+        components = states * self.mixtures
+        return gmm.parameter_count(components, len(self.found.mean), self.covariance) - (components - 1) + states * (self.mixtures - 1)
+
+    def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
+        """A component of the state, then its Gaussian."""
+        ends = np.cumsum(parameters["mixing"], axis=1)
+        component = np.minimum((random.random((len(state), 1)) * ends[state, -1:] >= ends[state]).sum(axis=1), self.mixtures - 1)
+        roots = np.linalg.cholesky(parameters["covariance"])
+        noise = random.standard_normal((len(state), parameters["mean"].shape[2]))
+        return np.asarray(parameters["mean"][state, component] + np.einsum("nij,nj->ni", roots[state, component], noise))
+
+    def single(self) -> GaussianEmission:
+        """One Gaussian."""
+        return replace(self, mixtures=1)
+
+
+def flatten_components(parameters: Parameters) -> Parameters:
+    """Components of all states as those of one mixture, with their shares within the states as weights."""
+    K, M, D = parameters["mean"].shape
+    return {
+        "weight": parameters["mixing"].ravel(),
+        "mean": parameters["mean"].reshape(K * M, D),
+        "covariance": parameters["covariance"].reshape(K * M, D, D),
+    }
+
+
+@dataclass(frozen=True)
+class _PreparedGaussian:
+    gaussians: PreparedGaussians
+    flat: Parameters
+    mixtures: int
+
+    def emitted(self, X: Array) -> ScaledLikelihoods:
+        """By their logarithms."""
+        return scale_likelihoods(self.logs(X))
+
+    def logs(self, X: Array) -> Array:
+        """(m, K)."""
+        joint = self.joint(X)
+        if self.mixtures == 1:
+            return np.ascontiguousarray(joint.T)
+        return np.ascontiguousarray(log_sum(joint.reshape(-1, self.mixtures, len(X)), axis=1).T)
+
+    def joint(self, X: Array) -> Array:
+        """(K M, m) log c N of rows, of those with missing values by what is there."""
+        found = np.empty((len(self.flat["weight"]), len(X)))
+        absent = np.isnan(X)
+        broken: Array = np.asarray(absent.any(axis=1))
+        rows = X if not broken.any() else np.where(broken[:, None], self.gaussians.centre, X)
+        for start in range(0, len(X), SLAB):
+            part = rows[start : start + SLAB]
+            found[:, start : start + SLAB] = self.gaussians.log_joint(
+                quadratic_features(part - self.gaussians.centre, self.gaussians.diagonal), part
+            )
+        for pattern, some in _missing_patterns(absent, broken):
+            each = zip(self.flat["mean"], self.flat["covariance"], strict=True)
+            with np.errstate(divide="ignore"):
+                weight = np.log(self.flat["weight"])[:, None]
+            found[:, some] = weight + np.array([complete_rows(X[some], pattern, m, S)[0] for m, S in each])
+        return found
+
+    def add(self, X: Array, gamma: Array, sums: Sums) -> None:
+        """Moments about the references, weighted by state and share."""
+        r = np.ascontiguousarray(gamma.T)
+        if self.mixtures > 1:
+            joint = self.joint(X).reshape(-1, self.mixtures, len(X))
+            r = (r[:, None] * np.exp(joint - log_sum(joint, axis=1)[:, None])).reshape(-1, len(X))
+        absent = np.isnan(X)
+        broken: Array = np.asarray(absent.any(axis=1))
+        whole = X if not broken.any() else X[~broken]
+        self._moments(whole, r if not broken.any() else r[:, ~broken], sums["packed"])
+        for pattern, some in _missing_patterns(absent, broken):
+            if not pattern.all():
+                self._conditioned(X[some], pattern, r[:, some], sums["packed"])
+
+    def _moments(self, X: Array, r: Array, packed: Array) -> None:
+        diagonal = self.gaussians.diagonal
+        for start in range(0, len(X), SLAB):
+            part, own = X[start : start + SLAB], r[:, start : start + SLAB]
+            made = own @ quadratic_features(part - self.gaussians.centre, diagonal).T
+            for k in np.flatnonzero(self.gaussians.narrow):
+                made[k] = quadratic_features(part - self.gaussians.mean[k], diagonal) @ own[k]
+            packed += made
+
+    def _conditioned(self, X: Array, missing: Array, r: Array, packed: Array) -> None:
+        """Rows that all lack the same values: their conditional means, and the conditional covariance in the second moments."""
+        diagonal, reference = self.gaussians.diagonal, self.gaussians.reference
+        i, j = (np.arange(len(missing)),) * 2 if diagonal else np.triu_indices(len(missing))
+        for k, (mean, covariance) in enumerate(zip(self.flat["mean"], self.flat["covariance"], strict=True)):
+            _, Y, spread = complete_rows(X, missing, mean, covariance)
+            packed[k] += quadratic_features(Y - reference[k], diagonal) @ r[k]
+            packed[k, 1 + len(missing) :] += r[k].sum() * spread[i, j]
+
+
+def _missing_patterns(absent: Array, broken: Array) -> list[tuple[Array, Array]]:
+    """Each pattern of missing values (D,) and the rows that have it."""
+    rows = np.flatnonzero(broken)
+    if not len(rows):
+        return []
+    patterns, which = np.unique(absent[rows], axis=0, return_inverse=True)
+    return [(pattern, rows[which.ravel() == number]) for number, pattern in enumerate(patterns)]

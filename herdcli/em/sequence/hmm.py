@@ -1,0 +1,291 @@
+"""Hidden Markov models by EM (Baum and Welch): the model for `driver.EM`, whose blocks are of whole sequences.
+
+    E   γ_t(k) and ξ_t(i, j) of every sequence, by passes forward and back
+    M   π_k = Σ_seq γ_0(k) / Σ_seq 1,   A_ij = Σ_t ξ_t(i, j) / Σ_j Σ_t ξ_t(i, j),   emissions by their rows weighted by γ
+
+A transition or first state that is 0 at the start is 0 for ever, so that a mask gives the structure.
+Source: Makin, sec. 6.4.2; Rabiner (1989), eq. 40 and 54.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.em.driver import Parameters
+from herdcli.em.mixture import cluster_initialization
+from herdcli.em.sequence import forward_backward
+from herdcli.em.sequence.emissions import EMISSIONS, Categorical, EmissionFamily, MeanEmission, PreparedEmission, safe_log, weighted_log_sum
+from herdcli.em.sequence.gaussian_emissions import GaussianEmission
+from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequences
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.block_statistics import SAMPLE_ROWS, Map, RowBlock, RowBlocks, RowMoments, RowTable, Statistics, Sums, row_moments
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+STAY = 0.5  # of a transition row at the start, beside its allowed states in equal parts
+STRUCTURE = ("initial", "transition")
+
+
+@dataclass(frozen=True)
+class ChainStructure:
+    """Which first states (K,) and transitions (K, K) there may be, booleans."""
+
+    first: Array
+    allowed: Array
+    in_order: bool = False  # states follow each other in time
+
+    def __post_init__(self) -> None:
+        if not self.first.any() or not self.allowed.any(axis=1).all():
+            raise BadUsage("each state needs a state that may come next, and some state must come first", hint="--transitions full")
+
+    @property
+    def numbers(self) -> int:
+        """Free parameters."""
+        return int(self.allowed.sum()) - len(self.allowed) + int(self.first.sum()) - 1
+
+
+def chain_structure(name: str, states: int, mask: Array | None = None) -> ChainStructure:
+    """`full`, `left-to-right` (no way back, the first state first), `left-to-right:W` (at most W ahead), `banded:W`, or a mask (K, K)."""
+    if mask is not None:
+        if mask.shape != (states, states):
+            raise DataError(f"the transitions are {mask.shape[0]} × {mask.shape[1]}, expected {states} × {states}")
+        return ChainStructure(np.ones(states, dtype=bool), mask != 0)
+    kind, _, text = name.partition(":")
+    ahead = np.arange(states) - np.arange(states)[:, None]
+    reach = int(text) if text.isdigit() else None
+    if kind == "left-to-right" and (reach or not text):
+        return ChainStructure(np.arange(states) == 0, (ahead >= 0) & (ahead <= (reach or states)), in_order=True)
+    if kind == "banded" and reach:
+        return ChainStructure(np.ones(states, dtype=bool), np.abs(ahead) <= reach)
+    if name != "full":
+        raise BadUsage(
+            f"'{name}' is not a transition structure", hint="full, left-to-right, left-to-right:1, banded:2, or a file with a mask"
+        )
+    return ChainStructure(np.ones(states, dtype=bool), np.ones((states, states), dtype=bool))
+
+
+@dataclass(frozen=True)
+class HMMEStep(Statistics):
+    """The E step of a block of sequences, whose rows' states stand beside them where they are known.
+
+    ready  emissions with their parameters.      empty  their statistics of no rows.
+    """
+
+    ready: PreparedEmission
+    chain: forward_backward.HiddenChain
+    empty: Sums
+
+    def __call__(self, block: SequenceBlock) -> Sums:
+        """First states (K,), pairs (K, K), the statistics of the emissions, mass, log-likelihood."""
+        w, K = block.weights, self.chain.states
+        rows = self.ready.emitted(block.X)
+        if block.beside is not None:
+            rows = clamp_labelled(rows, block.beside, K)
+        try:
+            found = forward_backward.smooth_states(self.chain, rows, block.offsets, w)
+        except forward_backward.ImpossibleRow as error:
+            raise impossible_row_error(error, block) from None
+        gamma = found.smoothed[:, :K]
+        sums = {
+            "initial": w @ gamma[block.offsets[:-1]],
+            "pairs": found.pairs,
+            "mass": np.array([block.mass]),
+            "log_likelihood": np.array([w @ found.log_likelihood]),
+            **{name: item.copy() for name, item in self.empty.items()},
+        }
+        self.ready.add(block.X, gamma if block.weight is None else gamma * np.repeat(w, block.lengths)[:, None], sums)
+        return sums
+
+
+@dataclass(frozen=True)
+class HMM:
+    """The model for `driver.EM`; `prepare_hmm` makes one.  Parameters: initial (K,), transition (K, K) and those of the emissions.
+
+    labels  (n,) of the rows of the table: the state of a row, −1 where it is not known; None: none is.
+    sent    whether the blocks have their labels beside them.
+    """
+
+    structure: ChainStructure
+    emission: EmissionFamily
+    sequences: Sequences
+    found: RowMoments
+    init: str
+    seed: int
+    given: Parameters | None = None
+    labels: Array | None = None
+    sent: bool = False
+
+    @property
+    def states(self) -> int:
+        """How many states there are."""
+        return len(self.structure.first)
+
+    def start(self, restart: int) -> Parameters:
+        """Transitions that like to stay, and emissions of rows that were dealt to states by label, place in time or nearness."""
+        if self.given is not None:
+            return {name: item.copy() for name, item in self.given.items()}
+        K, random = self.states, generator(self.seed, Stream.EM_START, unit=restart)
+        block, place = self._sample(random)
+        weight = np.repeat(block.weights, block.lengths)
+        state = self._initial_states(block, place, weight, restart, random)
+        allowed = self.structure.allowed
+        transition = (1 - STAY) * allowed / allowed.sum(axis=1, keepdims=True) + STAY * np.eye(K) * allowed
+        first = self.structure.first / self.structure.first.sum()
+        return {
+            "initial": first,
+            "transition": transition / transition.sum(axis=1, keepdims=True),
+            **self.emission.start(block.X, weight, state, K, random),
+        }
+
+    def _sample(self, random: np.random.Generator) -> tuple[SequenceBlock, Array]:
+        """Sequences of about SAMPLE_ROWS rows, and where in its sequence each row is, in [0, 1)."""
+        given = self.sequences
+        which = np.arange(given.count)
+        if given.rows > SAMPLE_ROWS and given.count > 1:
+            order = random.permutation(given.count)
+            enough = int(np.searchsorted(np.cumsum(given.lengths[order]), SAMPLE_ROWS)) + 1
+            which = np.sort(order[:enough])
+        parts = [given.take(int(s), int(s) + 1) for s in which]
+        offsets = np.concatenate([[0], np.cumsum([len(part.X) for part in parts])])
+        weight = None if given.weight is None else given.weight[which]
+        if weight is not None and not weight.any():
+            weight = None
+        place = np.concatenate([np.arange(len(part.X)) / len(part.X) for part in parts])
+        X, chosen = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "chosen"))
+        return SequenceBlock(0, X, offsets, weight, chosen), place
+
+    def _initial_states(self, block: SequenceBlock, place: Array, weight: Array, restart: int, random: np.random.Generator) -> Array:
+        """(m,) states of rows to start from; −1 everywhere where the emissions are to begin by chance."""
+        K = self.states
+        labels = None if self.labels is None else self.labels[block.chosen]
+        if self.structure.in_order:
+            ends = np.arange(1, K) / K if restart == 0 else np.sort(random.random(K - 1))
+            state = np.searchsorted(ends, place, side="right")
+        elif isinstance(self.emission, Categorical):
+            state = np.full(len(place), -1)
+            if labels is not None and (labels >= 0).any():
+                return np.where(labels >= 0, labels, random.integers(K, size=len(place)))
+        else:
+            rows = cluster_initialization.fill_with_means(RowBlock(0, block.X, labels, weight), self.found)
+            scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
+            Z, C = rows.X / scale, cluster_initialization.initial_centres(rows, K, self.init, random, scale) / scale
+            state = np.argmin(np.square(C).sum(axis=1) - 2.0 * Z @ C.T, axis=1)
+        return state if labels is None else np.where(labels >= 0, labels, state)
+
+    def expect(self, parameters: Parameters) -> Callable[[SequenceBlock], Sums]:
+        """Statistics of a block: first states (K,), pairs (K, K), those of the emissions, mass, log-likelihood."""
+        states = forward_backward.HiddenChain(parameters["initial"], parameters["transition"])
+        step, labels = HMMEStep(self.emission.ready(parameters), states, self.emission.empty(self.states)), self.labels
+        if labels is None or self.sent:
+            return step
+        return lambda block: step(replace(block, beside=labels[block.chosen]))
+
+    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+        """The statistics with what the emissions need."""
+        return self.emission.settle(parameters, sums)
+
+    def expected(self, parameters: Parameters, sums: Sums) -> float:
+        """Σ γ_0 log π + Σ ξ log A + Σ γ log p(row | state)."""
+        found = weighted_log_sum(sums["initial"], safe_log(parameters["initial"])) + weighted_log_sum(
+            sums["pairs"], safe_log(parameters["transition"])
+        )
+        return found + self.emission.expected(parameters, sums)
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """Shares of first states and transitions; a state that is never left keeps its row."""
+        pairs, first = sums["pairs"], sums["initial"]
+        leaving = pairs.sum(axis=1, keepdims=True)
+        # Σ_ij ξ_ij log A_ij with Σ_j A_ij = 1 is greatest at A_ij = ξ_ij / Σ_j ξ_ij (Lagrange's multiplier of row i is Σ_j ξ_ij; Rabiner
+        # 1989, eq. 40b).  What is 0 has ξ = 0 and stays 0.
+        transition = np.divide(pairs, leaving, out=parameters["transition"].copy(), where=leaving > 0)
+        emitted, floors = self.emission.maximise(parameters, sums)
+        return {"initial": first / first.sum(), "transition": transition, **emitted}, floors
+
+    def penalty(self, parameters: Parameters) -> float:
+        """Nothing: the greatest likelihood is sought."""
+        return 0.0
+
+    def memory(self) -> int:
+        """Bytes of likelihoods and states of the longest block, and of the statistics."""
+        longest = int(np.diff(self.sequences.offsets[SequenceBlocks(self.sequences).bounds]).max())
+        return 8 * (4 * longest * forward_backward.padded_width(self.states) + longest * self.sequences.columns) + sum(
+            item.nbytes for item in self.emission.empty(self.states).values()
+        )
+
+
+def clamp_labelled(rows: forward_backward.ScaledLikelihoods, labels: Array, states: int) -> forward_backward.ScaledLikelihoods:
+    """Likelihoods of rows whose state is known (labels ≥ 0) in that state alone."""
+    known = np.flatnonzero(labels >= 0)
+    kept = rows.b[known, labels[known]]
+    rows.b[known] = 0.0
+    rows.b[known, labels[known]] = kept
+
+    def logs(places: Array) -> Array:
+        found, own = rows.logs(places), labels[places]
+        return np.where((own[:, None] < 0) | (own[:, None] == np.arange(states)), found, -np.inf)
+
+    return forward_backward.ScaledLikelihoods(rows.b, rows.shift, logs)
+
+
+def impossible_row_error(error: forward_backward.ImpossibleRow, block: SequenceBlock) -> DataError:
+    """An impossible row of a block by its place in the table and in its sequence."""
+    s = int(np.searchsorted(block.offsets, error.row, side="right")) - 1
+    name = f" of sequence {block.names[s]}" if block.names else ""
+    message = f"row {block.chosen[error.row]} (step {error.row - block.offsets[s]}{name}) is impossible in every state that can be reached"
+    return DataError(message, hint="a --floor above 0 keeps every value possible; so does --transitions full")
+
+
+def emission_family(
+    name: str,
+    sequences: Sequences,
+    *,
+    covariance: str = "full",
+    mixtures: int = 1,
+    floor: float | None = None,
+    names: list[str] | None = None,
+    map: Map = map,
+) -> tuple[EmissionFamily, RowMoments]:
+    """A family for the rows of sequences, and their moments.  names  of the columns, for messages."""
+    if name not in EMISSIONS:
+        raise BadUsage(f"unknown emission '{name}', expected {', '.join(EMISSIONS)}")
+    weight = None if sequences.weight is None else np.repeat(sequences.weight, sequences.lengths)
+    rows = RowBlocks(RowTable(sequences.X, None, weight, sequences.chosen))
+    found = row_moments(rows, map)
+    if name == "categorical":
+        return Categorical.of(sequences.X, floor, names), found
+    if name in ("poisson", "bernoulli"):
+        return MeanEmission.of(name, sequences.X, floor, names), found
+    return GaussianEmission.of(found, rows, covariance, mixtures if name == "gmm" else 1, floor), found
+
+
+def prepare_hmm(
+    sequences: Sequences,
+    states: int,
+    family: EmissionFamily,
+    found: RowMoments,
+    *,
+    transitions: ChainStructure | None = None,
+    init: str = "kmeans++",
+    seed: int = 0,
+    given: Parameters | None = None,
+    labels: Array | None = None,
+    sent: bool = False,
+) -> HMM:
+    """A hidden Markov model of so many states.  Raises DataError for fewer rows than states or labels beyond them."""
+    if sequences.rows < states:
+        raise DataError(f"{sequences.rows} rows are too few for {states} states", hint=f"--components {sequences.rows} or fewer")
+    if labels is not None and labels.max(initial=-1) >= states:
+        raise DataError(f"label {labels.max()} has no state, there are {states}", hint=f"--components {labels.max() + 1}")
+    made = HMM(transitions or chain_structure("full", states), family, sequences, found, init, seed, given, labels, sent)
+    if given is not None and len(given["initial"]) != states:
+        raise DataError(f"the start has {len(given['initial'])} states, expected {states}")
+    return made
+
+
+def parameter_count(model: HMM) -> int:
+    """Free parameters: first states, transitions, emissions."""
+    return model.structure.numbers + model.emission.numbers(model.states)

@@ -1,0 +1,232 @@
+"""From sequences and what is asked of them to an artifact: numbers of states that are tried, the baseline, and what is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.em import driver
+from herdcli.em.artifacts import restart_outcomes
+from herdcli.em.driver import EM, EMFit, EMSettings, Parameters
+from herdcli.em.hmm_artifacts import Emissions, Held, KnownChain, MarkovChain
+from herdcli.em.mixture.component_search import ComponentSearch, SearchResult
+from herdcli.em.mixture.gmm import information_criteria
+from herdcli.em.sequence import forward_backward, hmm
+from herdcli.em.sequence.emissions import Categorical, EmissionFamily
+from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequences, step_variance
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.block_statistics import Map, RowMoments, Spreading, Sums, is_local, total_statistics
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainSequences:
+    """Sequences to learn from, to choose by and to judge by.  y  (n,) labels of all rows of the table, −1 where unknown."""
+
+    training: Sequences
+    valid: Sequences | None = None
+    test: Sequences | None = None
+    y: Array | None = None
+    feature_names: list[str] | None = None
+    class_names: list[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainOptions:
+    """Which model is wanted.  sizes  numbers of states to try; given  parameters to start from; mask  (K, K) transitions let be."""
+
+    sizes: tuple[int, ...]
+    emission: str = "gaussian"
+    covariance: str = "full"
+    mixtures: int = 2
+    transitions: str = "full"
+    mask: Array | None = None
+    criterion: str = "bic"
+    floor: float | None = None
+    init: str | None = None
+    patience: int | None = None  # sizes in a row that may be worse than the best; None: all are tried
+    seed: int = 0
+    given: MarkovChain | None = None
+    supervised: bool = False
+
+
+@dataclass(frozen=True)
+class PreparedChainFit:
+    """Sequences and what is wanted of them, ready to be run: `search`, then `finished`."""
+
+    asked: ChainOptions
+    rows: ChainSequences
+    found: RowMoments
+    family: EmissionFamily
+    settings: EMSettings
+    search: ComponentSearch
+
+    def finished(self, found: SearchResult, map: Map = map) -> MarkovChain:
+        """The artifact of what a search found."""
+        value = self.made(found.size, found.fit)
+        several, real = len(self.search.sizes) > 1, self.asked.emission in ("gaussian", "gmm")
+        known = KnownChain(
+            rows=self.rows.training.rows,
+            sequences=self.rows.training.count,
+            occupancy=state_occupancy(value, self.rows.training, map),
+            base=self._single_state_emissions(map),
+            base_mean=self.found.mean if real else None,
+            base_full=self.found.covariance if real else None,
+            base_step=step_variance(self.rows.training, self.found.variance) if real else None,
+            missing=self.found.missing,
+            feature_names=self.rows.feature_names,
+            class_names=self.rows.class_names,
+            supervised=self.asked.supervised,
+            sizes=np.array(self.search.sizes[: len(found.scores)]) if several else None,
+            scores=np.array(found.scores) if several else None,
+            criterion=self.asked.criterion if several else None,
+        )
+        if self.rows.valid is not None:
+            known = replace(known, valid=value.log_likelihood(self.rows.valid, map, known.occupancy))
+        return replace(value, known=known)
+
+    def _single_state_emissions(self, map: Map) -> Emissions:
+        """The emissions of one state."""
+        family = self.family.single()
+        one = hmm.prepare_hmm(self.rows.training, 1, family, self.found)
+        fit = driver.run_em(EM(one, SequenceBlocks(self.rows.training), replace(self.settings, restarts=1), map))
+        return emission_parameters(fit.parameters, family)
+
+    def made(self, size: int, fit: EMFit) -> MarkovChain:
+        """The artifact of one fit, without what is known beside it."""
+        run = self.search.runs[self.search.sizes.index(size)].model
+        assert isinstance(run, hmm.HMM)
+        return MarkovChain(
+            emission=self.asked.emission,
+            family=self.asked.covariance if self.asked.emission in ("gaussian", "gmm") else None,
+            initial=fit.parameters["initial"],
+            transition=fit.parameters["transition"],
+            allowed=run.structure.allowed,
+            first=run.structure.first,
+            emissions=emission_parameters(fit.parameters, self.family),
+            floor=self.family.floor,
+            ledger=fit.ledger,
+            restarts=restart_outcomes(fit),
+            mass=fit.mass,
+            seed=self.asked.seed,
+            held=None if self.rows.test is None else _heldout_sequences(self.rows.test, self.rows.y),
+        )
+
+
+def prepare_chain_fit(
+    rows: ChainSequences, asked: ChainOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
+) -> PreparedChainFit:
+    """What there is to run.  spread  puts blocks where their passes are.  Raises BadUsage and DataError for what cannot be learned."""
+    if asked.criterion == "icl":
+        raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
+    family, found = _emission_family(rows, asked, map)
+    labels = rows.y if asked.supervised else None
+    given, init = _initial_parameters(asked, family), asked.init or "kmeans++"
+    models = tuple(
+        hmm.prepare_hmm(
+            rows.training,
+            size,
+            family,
+            found,
+            transitions=_chain_structure(asked, size),
+            init=init,
+            seed=asked.seed,
+            given=given,
+            labels=labels,
+            sent=True,
+        )
+        for size in asked.sizes
+    )
+    source = spread(SequenceBlocks(rows.training, labels))
+    search = ComponentSearch(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
+    return _add_criterion(PreparedChainFit(asked, rows, found, family, settings, search), map)
+
+
+def _emission_family(rows: ChainSequences, asked: ChainOptions, map: Map) -> tuple[EmissionFamily, RowMoments]:
+    family, found = hmm.emission_family(
+        asked.emission,
+        rows.training,
+        covariance=asked.covariance,
+        mixtures=asked.mixtures,
+        floor=asked.floor,
+        names=rows.feature_names,
+        map=map,
+    )
+    if asked.given is not None and isinstance(family, Categorical) and asked.given.emissions.symbols is not None:
+        family = replace(family, symbols=asked.given.emissions.symbols)
+    return family, found
+
+
+def _chain_structure(asked: ChainOptions, size: int) -> hmm.ChainStructure:
+    if asked.given is not None and asked.transitions == "full" and asked.mask is None:
+        return hmm.ChainStructure(asked.given.first, asked.given.allowed)
+    return hmm.chain_structure(asked.transitions, size, asked.mask)
+
+
+def _initial_parameters(asked: ChainOptions, family: EmissionFamily) -> Parameters | None:
+    """Parameters of an earlier model, of which nothing that the structure forbids is left."""
+    if asked.given is None:
+        return None
+    value = asked.given
+    if value.emission != asked.emission:
+        raise DataError(f"the start is of --emission {value.emission}, not {asked.emission}")
+    made = _chain_structure(asked, value.states)
+    p = dict(value.parameters)
+    for name, mask in (("initial", made.first), ("transition", made.allowed)):
+        kept = np.where(mask, p[name], 0.0)
+        share = kept.sum(axis=-1, keepdims=True)
+        divided = np.where(share > 0, kept / np.where(share > 0, share, 1.0), mask / mask.sum(axis=-1, keepdims=True))
+        # Shares that lose nothing are kept to the bit: their sum may differ from 1 in the last one, and a run that goes on must not.
+        p[name] = np.where((kept == p[name]).all(axis=-1, keepdims=True), p[name], divided)
+    if value.states != asked.sizes[0] or value.columns != family.columns:
+        raise DataError(f"the start has {value.states} states and {value.columns} columns, expected {asked.sizes[0]} and {family.columns}")
+    return p
+
+
+def _add_criterion(made: PreparedChainFit, map: Map) -> PreparedChainFit:
+    """With a criterion where there is a choice."""
+    if len(made.search.sizes) == 1:
+        return made
+    valid = made.rows.valid
+    if made.asked.criterion == "valid" and valid is None:
+        raise DataError("has no sequences in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
+
+    def score(size: int, fit: EMFit) -> float:
+        value = made.made(size, fit)
+        if made.asked.criterion == "valid" and valid is not None:
+            return -value.log_likelihood(valid, map, state_occupancy(value, made.rows.training, map))
+        return chain_information_criteria(value)[made.asked.criterion]
+
+    return replace(made, search=replace(made.search, score=score, patience=made.asked.patience))
+
+
+def chain_information_criteria(value: MarkovChain) -> dict[str, float]:
+    """AIC and BIC of the sequences learned from; n is the number of rows."""
+    return information_criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, value.free_parameters)
+
+
+def emission_parameters(parameters: Parameters, family: EmissionFamily) -> Emissions:
+    """Parameters of EM as a part of the artifact."""
+    own = {name: item for name, item in parameters.items() if name not in hmm.STRUCTURE}
+    return Emissions(**own, symbols=family.symbols if isinstance(family, Categorical) else None)
+
+
+def _heldout_sequences(test: Sequences, y: Array | None) -> Held:
+    block = test.whole()
+    return Held(
+        X=block.X, offsets=test.offsets.astype(np.int64), y=None if y is None else y[block.chosen], names=test.names, later=test.later
+    )
+
+
+def state_occupancy(value: MarkovChain, sequences: Sequences, map: Map = map) -> Array:
+    """(K,) mean smoothed probabilities of the states over the rows of sequences."""
+    ready = value.ready()
+
+    def statistics(block: SequenceBlock) -> Sums:
+        found = forward_backward.smooth_states(value.chain, ready.emitted(block.X), block.offsets).smoothed[:, : value.states]
+        return {"sum": np.repeat(block.weights, block.lengths) @ found}
+
+    found = total_statistics(SequenceBlocks(sequences), statistics, map)["sum"]
+    return np.asarray(found / found.sum())

@@ -1,0 +1,239 @@
+"""Filtering and smoothing of sequences under a linear dynamical system, with controls and missing values.
+
+    x_1 ~ N(μ, P),   x_{t+1} = A x_t + B u_t + a + N(0, Q),   y_t = C x_t + c + N(0, R)
+
+Outputs enter the loops as K numbers each, however many columns there are: with R = L L' and a thin QR of L⁻¹C = O T,
+
+    z = O'L⁻¹(y − c) = T x + N(0, I),   |L⁻¹(y − c)|² = |z|² + |rest|²,
+
+and the rest does not depend on x.  A missing value takes its row out of C and R.  Source: Jungbacker & Koopman (2008), sec. 2, for the
+collapse; Kalman (1960), Rauch, Tung & Striebel (1965) for the recursions; Makin, sec. 2.2.2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.em.driver import Parameters
+from herdcli.em.mixture.gaussian_densities import LOG_TAU
+from herdcli.errors import Diverged
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+ROOM = 512  # different covariances that are expected of long rows of states; more room is made where there are more
+AMPLE = 1 << 20  # numbers in as many covariances as there are rows, up to which there is room for all of them at once
+PATTERNS = 1 << 18  # numbers in the matrices of patterns that are made at one time
+MANY = 16  # patterns of missing values, with which covariances hardly ever repeat
+FEW = 4  # rows a pattern, below which rows are taken together
+
+
+@dataclass(frozen=True)
+class MissingPatterns:
+    """Which values of rows are there: masks (p, D) booleans, and which of them each row has (n,)."""
+
+    masks: Array
+    which: Array
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing."""
+        return bool(self.masks.all())
+
+
+def missing_patterns(Y: Array) -> MissingPatterns:
+    """The patterns of missing values of rows (n, D), the complete one first where there is one."""
+    there = ~np.isnan(Y)
+    if there.all():
+        return MissingPatterns(np.ones((1, Y.shape[1]), dtype=bool), np.zeros(len(Y), dtype=np.int64))
+    packed = np.packbits(there, axis=1)
+    _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    return MissingPatterns(there[first], which.ravel().astype(np.int64))
+
+
+@dataclass(frozen=True)
+class CollapsedRows:
+    """Rows as the loops take them: T' of each pattern (p, K, K), z (n, K), and the log density that does not depend on the state (n,)."""
+
+    TT: Array
+    z: Array
+    log: Array
+
+
+def noise_root(noise: Array, mask: Array) -> Array:
+    """L (…, D, D) of R with rows and columns that are missing made those of the identity."""
+    both = mask[..., :, None] & mask[..., None, :]
+    return np.asarray(np.linalg.cholesky(np.where(both, noise, np.eye(len(noise)))))
+
+
+def collapse_rows(parameters: Parameters, Y: Array, missing: MissingPatterns) -> CollapsedRows:
+    """Rows (n, D) collapsed, pattern by pattern."""
+    C, R = parameters["loading"], parameters["noise"]
+    (D, K), n, count = C.shape, len(Y), len(missing.masks)
+    size = min(D, K)
+    found = CollapsedRows(np.zeros((count, K, K)), np.zeros((n, K)), np.empty(n))
+    E = Y - parameters["mean"]
+    order = np.argsort(missing.which, kind="stable")
+    bounds = np.searchsorted(missing.which[order], np.arange(count + 1))
+    at_once = max(1, PATTERNS // (D * D))
+    for first in range(0, count, at_once):
+        mask = missing.masks[first : first + at_once]
+        L = noise_root(R, mask)
+        basis, T = np.linalg.qr(np.linalg.solve(L, C * mask[:, :, None]))
+        found.TT[first : first + len(mask), :, :size] = T.transpose(0, 2, 1)
+        # log|R| = 2 Σ log L_ii; a missing row has L_ii = 1, and no log 2π.
+        constant = -0.5 * mask.sum(axis=1) * LOG_TAU - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+        inverse = np.linalg.inv(L)
+        rows = order[bounds[first] : bounds[first + len(mask)]]
+        local = missing.which[rows] - first
+        if len(rows) < FEW * len(mask) or len(mask) == 1:
+            _collapse(E, mask, inverse, basis, constant, rows, local, found)
+            continue
+        for k in range(len(mask)):
+            own = order[bounds[first + k] : bounds[first + k + 1]]
+            _collapse(
+                E, mask[k : k + 1], inverse[k : k + 1], basis[k : k + 1], constant[k : k + 1], own, np.zeros(len(own), np.int64), found
+            )
+    return found
+
+
+def _collapse(
+    E: Array, mask: Array, inverse: Array, basis: Array, constant: Array, rows: Array, local: Array, found: CollapsedRows
+) -> None:
+    """z and the log density of some rows, of one pattern or of as many patterns as there are."""
+    size = basis.shape[2]
+    if len(mask) == 1:
+        e = E if len(rows) == len(E) and mask.all() else np.where(mask[0], E[rows], 0.0)
+        white = e @ inverse[0].T
+        z = white @ basis[0]
+        rest = white - z @ basis[0].T
+    else:
+        e = np.where(mask[local], E[rows], 0.0)
+        white = np.einsum("nij,nj->ni", inverse[local], e)
+        z = np.einsum("nij,ni->nj", basis[local], white)
+        rest = white - np.einsum("nij,nj->ni", basis[local], z)
+    found.z[rows, :size] = z
+    found.log[rows] = constant[local] - 0.5 * np.einsum("ni,ni->n", rest, rest)
+
+
+@dataclass(frozen=True)
+class FilteredStates:
+    """What was known of the states by the rows up to each: means (n, K), and of each edge (c, …) its covariances.
+
+    predicted are means before the row is seen.  log_likelihood (n,) log p(y_t | y_<t).
+    """
+
+    predicted: Array
+    mean: Array
+    log_likelihood: Array
+    edge: Array  # (n,)
+    node: Array  # (c, K, K) covariances before a row is seen
+    edge_node: Array
+    edge_next: Array
+    edge_covariance: Array  # (c, K, K)
+    edge_factor: Array
+    edges: int
+    drift: Array  # (n, K)
+
+    @property
+    def covariance(self) -> Array:
+        """(n, K, K) of the states, the row seen."""
+        return np.asarray(self.edge_covariance[self.edge])
+
+    @property
+    def predicted_covariance(self) -> Array:
+        """(n, K, K) before the row is seen."""
+        return np.asarray(self.node[self.edge_node[self.edge]])
+
+
+@dataclass(frozen=True)
+class SmoothedStates:
+    """What is known of the states by all rows of their sequence: means (n, K), and different covariances by number."""
+
+    mean: Array
+    which: Array  # (n,)
+    pair: Array  # (n,), −1 for the last row of a sequence
+    covariances: Array  # (f, K, K)
+    lags: Array  # (p, K, K) Cov(x_{t+1}, x_t)
+
+    @property
+    def covariance(self) -> Array:
+        """(n, K, K)."""
+        return np.asarray(self.covariances[self.which])
+
+    @property
+    def lagged(self) -> Array:
+        """(n, K, K) Cov(x_{t+1}, x_t), 0 for the last row of a sequence."""
+        found: Array = self.lags[np.maximum(self.pair, 0)]
+        return np.where((self.pair < 0)[:, None, None], 0.0, found)
+
+
+def _covariance_slots(room: int) -> Array:
+    return np.empty((2, 1 << max(4, (2 * room).bit_length())), dtype=np.int64)
+
+
+def state_drift(parameters: Parameters, U: Array | None, rows: int) -> Array:
+    """(n, K) B u_t + a, what is added to the state after each row."""
+    if U is None or not U.shape[1]:
+        return np.ascontiguousarray(np.broadcast_to(parameters["drift"], (rows, len(parameters["drift"]))))
+    found: Array = U @ parameters["control"].T
+    found += parameters["drift"]
+    return found
+
+
+def filter_sequences(
+    parameters: Parameters, Y: Array, offsets: Array, U: Array | None = None, missing: MissingPatterns | None = None
+) -> FilteredStates:
+    """Filter sequences: rows (n, D), NaN where a value is missing; offsets (s + 1,) where they begin; controls (n, m) or None.
+
+    Raises Diverged where covariances overflow, as they do for an unstable A over a long gap.
+    """
+    missing = missing_patterns(Y) if missing is None else missing
+    seen, drift, n = collapse_rows(parameters, Y, missing), state_drift(parameters, U, len(Y)), len(Y)
+    K = len(parameters["process"])
+    AT, Q = np.ascontiguousarray(parameters["transition"].T), np.ascontiguousarray(parameters["process"])
+    edge, predicted, mean, quadratic = np.empty(n, np.int64), np.empty((n, K)), np.empty((n, K)), np.empty(n)
+    most = n + 1
+    room = most if len(missing.masks) > MANY or most * K * K <= AMPLE else min(ROOM, most)
+    while True:
+        node, covariance, factor, whiten, gain = (np.empty((room, K, K)) for _ in range(5))
+        places = [np.empty(room, np.int64) for _ in range(3)]
+        pivots = np.empty((room, K))
+        problem = (seen.TT, AT, Q, parameters["start_mean"], parameters["start_covariance"], offsets, missing.which, seen.z, drift)
+        tables = (node, *places, covariance, factor, whiten, gain, pivots, edge, predicted, mean, quadratic, _covariance_slots(room))
+        with np.errstate(over="ignore", invalid="ignore"):
+            nodes, edges = fast.kalman_filter(*problem, *tables)
+        if nodes >= 0 or room == most:
+            break
+        room = min(8 * room, most)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = np.log(pivots[:edges]).sum(axis=1)
+        # log N(y; ŷ, S) in the collapsed outputs: −½ log|I + TPT'| is −Σ log of the pivots, −½ v'v of the whitened innovation; the rest has
+        # no state in it.
+        likelihood = seen.log - spread[edge] - 0.5 * quadratic
+    if not np.isfinite(likelihood).all():
+        row = int(np.argmin(np.isfinite(likelihood)))
+        raise Diverged(
+            f"the states overflow at row {row}: the model is unstable, and too many values in a row are missing", hint="fewer --components"
+        )
+    return FilteredStates(
+        predicted, mean, likelihood, edge, node[:nodes], places[0][:edges], places[2][:edges], covariance, factor, edges, drift
+    )
+
+
+def smooth_sequences(parameters: Parameters, found: FilteredStates, offsets: Array) -> SmoothedStates:
+    """Smooth what `filter_sequences` filtered."""
+    (n, K), A, Q = found.mean.shape, np.ascontiguousarray(parameters["transition"]), np.ascontiguousarray(parameters["process"])
+    which, pair, mean = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((n, K))
+    back, rest = np.empty((found.edges, K, K)), np.empty((found.edges, K, K))
+    room, most = min(max(ROOM, 2 * found.edges), n + 1), n + 1
+    given = (found.node, found.edge_next, found.edge_covariance, found.edge_factor, found.edges, found.edge, found.drift, found.mean)
+    while True:
+        after, lagged = np.empty((room, K, K)), np.empty((room, K, K))
+        places = [np.empty(room, np.int64) for _ in range(3)]
+        tables = (back, rest, after, *places, lagged, which, pair, mean, _covariance_slots(room))
+        covariances, pairs = fast.kalman_smoother(A, Q, offsets, *given, np.ascontiguousarray(A.T), *tables)
+        if covariances >= 0 or room == most:
+            break
+        room = min(8 * room, most)
+    return SmoothedStates(mean, which, pair, after[:covariances], lagged[:pairs])

@@ -1,0 +1,242 @@
+"""From sequences and what is asked of them to a linear dynamical system: the numbers of states that are tried, and what is kept beside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.em.artifacts import restart_outcomes
+from herdcli.em.driver import EM, EMFit, EMSettings, Parameters
+from herdcli.em.lds_artifacts import KnownDynamics, LinearDynamics
+from herdcli.em.mixture.component_search import ComponentSearch, SearchResult
+from herdcli.em.mixture.gmm import information_criteria
+from herdcli.em.sequence.kalman import filter_sequences
+from herdcli.em.sequence.lds import LDS, floor_and_scale
+from herdcli.em.sequence.lds_initialization import WindowMoments, window_moments
+from herdcli.em.sequence.sequences import SequenceBlocks, Sequences, step_variance
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.block_statistics import BlockSource, Map, Spreading, Sums, is_local, total_statistics
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+CRITERIA = ("bic", "aic", "valid")
+CHOOSING = 0.1  # nats over all rows
+REGAINING = 7  # steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicsSequences:
+    """Sequences to learn from, to choose by and to judge by, with what all of them are parts of; controls (n, m) of the table."""
+
+    whole: Sequences
+    training: Sequences
+    valid: Sequences | None = None
+    test: Sequences | None = None
+    controls: Array | None = None
+    feature_names: list[str] | None = None
+    control_names: list[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicsOptions:
+    """Which model is wanted."""
+
+    sizes: tuple[int, ...]
+    diagonal: bool = False
+    criterion: str = "bic"
+    floor: float | None = None
+    init: str | None = None
+    patience: int | None = None
+    seed: int = 0
+    given: Parameters | None = None
+
+
+@dataclass(frozen=True)
+class PreparedDynamicsFit:
+    """Sequences and what is wanted of them, ready to be run: `search`, then `finished`."""
+
+    asked: DynamicsOptions
+    rows: DynamicsSequences
+    found: WindowMoments
+    floor: float
+    shift: Array  # (m,) of the controls
+    scale: Array  # (m,)
+    search: ComponentSearch
+
+    def finished(self, found: SearchResult, map: Map = map) -> LinearDynamics:
+        """The artifact of what a search found."""
+        value, rows, several = self.made(found.fit), self.rows, len(self.search.sizes) > 1
+        U, test = rows.controls, rows.test
+        known = KnownDynamics(
+            rows=self.found.rows,
+            sequences=len(self.found.lengths),
+            base_mean=self.found.centre,
+            base_variance=self.found.variance,
+            base_full=self.found.covariance,
+            base_step=step_variance(rows.training, self.found.variance),
+            valid=None if rows.valid is None else self.judged(value, rows.valid, map),
+            missing=self.found.missing,
+            feature_names=rows.feature_names,
+            control_names=rows.control_names,
+            control_mean=None if U is None else U[rows.training.chosen].mean(axis=0),
+            holdout_controls=None if U is None or test is None else U[test.chosen],
+            sizes=np.array(self.search.sizes[: len(found.scores)]) if several else None,
+            scores=np.array(found.scores) if several else None,
+            criterion=self.asked.criterion if several else None,
+        )
+        if test is not None:
+            starts = self.starts(value, test)
+            if starts is not None:
+                known = replace(known, holdout_start_mean=starts[0], holdout_start_covariance=starts[1])
+            value = replace(value, holdout=test.whole().X, holdout_offsets=test.offsets.astype(np.int64))
+        return replace(value, known=known)
+
+    def made(self, fit: EMFit) -> LinearDynamics:
+        """One fit in the controls' own units, without what is known beside it."""
+        p, U = fit.parameters, self.rows.controls
+        control = p["control"] / self.scale
+        names = ("transition", "process", "loading", "mean", "noise", "start_mean", "start_covariance")
+        return LinearDynamics(
+            **{name: p[name] for name in names},
+            drift=p["drift"] - control @ self.shift,
+            control=None if U is None else control,
+            diagonal=self.asked.diagonal,
+            floor=self.floor,
+            ledger=fit.ledger,
+            restarts=restart_outcomes(fit),
+            mass=fit.mass,
+            seed=self.asked.seed,
+            known=None,
+        )
+
+    def starts(self, value: LinearDynamics, part: Sequences) -> tuple[Array, Array] | None:
+        """What is known of the first state of each sequence of a part by the rows before it; None where all begin afresh."""
+        return first_states(value, self.rows.whole, part, self.rows.controls)
+
+    def judged(self, value: LinearDynamics, part: Sequences, map: Map = map) -> float:
+        """Log-likelihood a row of a part, its pieces given the rows before them."""
+        U, starts = self.rows.controls, self.starts(value, part)
+        if starts is not None:
+            likelihood = 0.0
+            for s in range(part.count):
+                block = part.take(s, s + 1)
+                p = value.parameters | {"start_mean": starts[0][s], "start_covariance": starts[1][s]}
+                own = filter_sequences(p, block.X, block.offsets, None if U is None else U[block.chosen]).log_likelihood.sum()
+                likelihood += float(block.weights[0] * own)
+            return likelihood / part.mass
+
+        def statistics(block: object) -> Sums:
+            found = filter_sequences(value.parameters, block.X, block.offsets, None if U is None else U[block.chosen])  # type: ignore[attr-defined]
+            w = np.repeat(block.weights, block.lengths)  # type: ignore[attr-defined]
+            return {"sum": np.array([w @ found.log_likelihood])}
+
+        return float(total_statistics(SequenceBlocks(part), statistics, map)["sum"][0]) / part.mass
+
+
+def first_states(value: LinearDynamics, whole: Sequences, part: Sequences, controls: Array | None) -> tuple[Array, Array] | None:
+    """Means (S, K) and covariances of the first state of each sequence of a part, by the rows of the whole ones before it.
+
+    controls  (n, m) of all rows.  None where all sequences begin afresh.
+    """
+    means, covariances, later = [], [], False
+    for begin in part.offsets[:-1]:
+        before = _places_up_to(whole, int(part.chosen[begin]))
+        if len(before) < 2:
+            means.append(value.start_mean)
+            covariances.append(value.start_covariance)
+            continue
+        Y = np.array(whole.X[before], dtype=np.float64)
+        found = filter_sequences(value.parameters, Y, np.array([0, len(Y)]), None if controls is None else controls[before])
+        means.append(found.predicted[-1])
+        covariances.append(found.predicted_covariance[-1])
+        later = True
+    return (np.array(means), np.array(covariances)) if later else None
+
+
+def _places_up_to(whole: Sequences, place: int) -> Array:
+    """Places of the rows of a sequence up to and with one."""
+    at = int(np.flatnonzero(whole.chosen == place)[0])
+    begin = whole.offsets[np.searchsorted(whole.offsets, at, side="right") - 1]
+    return whole.chosen[begin : at + 1]
+
+
+def prepare_dynamics_fit(
+    rows: DynamicsSequences, asked: DynamicsOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
+) -> PreparedDynamicsFit:
+    """What there is to run.  spread  puts blocks where their passes are.  Raises BadUsage and DataError for what cannot be learned."""
+    if asked.criterion not in CRITERIA:
+        raise BadUsage(f"--criterion {asked.criterion} is for mixtures", hint="--criterion bic, aic or valid")
+    if asked.init == "kmeans++":
+        raise BadUsage("--init kmeans++ is of clusters", hint="--init pca or random")
+    U, shift, scale = _scale_controls(rows)
+    found = window_moments(SequenceBlocks(rows.training), max(asked.sizes), U, map)
+    if max(asked.sizes) > (most := max(1, found.rows * rows.training.columns // 2)):
+        raise DataError(f"{found.rows} rows are too few for {max(asked.sizes)} states", hint=f"--components {most} or fewer")
+    least, relative = floor_and_scale(found.variance, asked.floor)
+    given = None if asked.given is None else _rescale_parameters(asked.given, shift, scale)
+    several = rows.training.count > 1
+    random = asked.init == "random"
+    models = [LDS(size, asked.diagonal, least, relative, found, U, asked.seed, several, given, random, True) for size in asked.sizes]
+    source = spread(SequenceBlocks(rows.training, U))
+    search = _component_search(asked.sizes, models, source, settings, map, rows.training.mass)
+    made = PreparedDynamicsFit(asked, rows, found, least, shift, scale, search)
+    return _add_criterion(made, map)
+
+
+def _component_search(
+    sizes: tuple[int, ...], models: list[LDS], source: BlockSource, settings: EMSettings, map: Map, mass: float
+) -> ComponentSearch:
+    """Numbers of states are chosen among by runs that end as soon as a step gains less than CHOOSING nats over all rows."""
+    runs = tuple(EM(model, source, settings, map) for model in models)
+    coarse = replace(settings, tolerance=CHOOSING / mass)
+    if len(sizes) == 1 or coarse.tolerance <= settings.tolerance:
+        return ComponentSearch(sizes, runs)
+    # What is gone on with knows nothing of the curvature, and the first steps gain little.
+    finer = replace(settings, patience=settings.patience + REGAINING)
+    return ComponentSearch(
+        sizes, tuple(EM(model, source, coarse, map) for model in models), finer=tuple(EM(model, source, finer, map) for model in models)
+    )
+
+
+def _scale_controls(rows: DynamicsSequences) -> tuple[Array | None, Array, Array]:
+    """Controls about their means in units of their deviations, those of the training rows."""
+    U = rows.controls
+    if U is None:
+        return None, np.zeros(0), np.ones(0)
+    if not np.isfinite(U).all():
+        raise DataError("controls have missing values", hint="a control has to be known at every row: fill it in, or leave it out")
+    own = U[rows.training.chosen]
+    shift, scale = own.mean(axis=0), own.std(axis=0)
+    scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(shift)), scale, 1.0)
+    return (U - shift) / scale, shift, scale
+
+
+def _rescale_parameters(p: Parameters, shift: Array, scale: Array) -> Parameters:
+    """Parameters in the scaled controls."""
+    return p | {"control": p["control"] * scale, "drift": p["drift"] + p["control"] @ shift}
+
+
+def _add_criterion(made: PreparedDynamicsFit, map: Map) -> PreparedDynamicsFit:
+    """With a criterion where there is a choice."""
+    if len(made.search.sizes) == 1:
+        return made
+    valid = made.rows.valid
+    if made.asked.criterion == "valid" and valid is None:
+        raise DataError("has no rows in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
+
+    def score(size: int, fit: EMFit) -> float:
+        value = made.made(fit)
+        if made.asked.criterion == "valid" and valid is not None:
+            return -made.judged(value, valid, map)
+        value = replace(
+            value, known=KnownDynamics(rows=0, sequences=len(made.found.lengths), base_mean=value.mean, base_variance=value.mean)
+        )
+        return lds_information_criteria(value)[made.asked.criterion]
+
+    return replace(made, search=replace(made.search, score=score, patience=made.asked.patience))
+
+
+def lds_information_criteria(value: LinearDynamics) -> dict[str, float]:
+    """AIC and BIC of the rows learned from."""
+    return information_criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, value.free_parameters)

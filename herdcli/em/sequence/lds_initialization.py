@@ -1,0 +1,187 @@
+"""Where a linear dynamical system begins: states that are directions of short windows of rows, and regressions on them.
+
+A window is the row with its neighbours, so that a few outputs can carry more states than there are columns.  Moments of windows are all
+that is needed, so that a start costs one pass over the rows.  Missing values count as the column's mean.  The idea is that of subspace
+identification, with windows in the place of past and future.  Source: van Overschee & De Moor (1996), ch. 3, for the idea.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.em.driver import Parameters
+from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks
+from herdcli.errors import DataError
+from herdcli.numerics.block_statistics import Map, Sums, total_statistics
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+WIDTH = 3  # numbers in a window for each state
+NOISE = 0.1  # least share of a column's variance that is noise at the start
+STABLE = 0.999  # largest modulus of A's eigenvalues at the start
+TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class WindowMoments:
+    """Moments of all sequences: centre (D,), variance (D,), and of windows v, with z = (v, u, 1):
+
+    here (F, F) Σ zz' over all rows, before (F, F) over rows with one after them, step (W, F) Σ v_next z'.
+    """
+
+    rows: int
+    mass: float
+    missing: int
+    centre: Array
+    variance: Array
+    covariance: Array
+    half: int  # rows on either side of a window
+    here: Array
+    before: Array
+    step: Array
+    longest: int  # rows of the largest block
+    lengths: Array  # of the sequences
+
+    @property
+    def scale(self) -> Array:
+        """(D,) standard deviations, 1 for a column that does not vary."""
+        return np.sqrt(np.where(self.variance > 0, self.variance, 1.0))
+
+
+def window_moments(source: SequenceBlocks, states: int, controls: Array | None, map: Map = map) -> WindowMoments:
+    """The moments that starts with up to `states` states need.  Raises DataError for a column without any value."""
+    D = source.sequences.columns
+    centre, variance, covariance, known = _column_moments(source, map)
+    scale = np.sqrt(np.where(variance > 0, variance, 1.0))
+    half = max(0, -(-(-(-WIDTH * states // D) - 1) // 2))
+
+    def statistics(block: SequenceBlock) -> Sums:
+        Z = np.where(np.isnan(block.X), 0.0, (block.X - centre) / scale)
+        V = _windows(Z, block.offsets, half)
+        U = np.zeros((len(Z), 0)) if controls is None else controls[block.chosen]
+        F = np.concatenate([V, U, np.ones((len(Z), 1))], axis=1)
+        w = np.repeat(block.weights, block.lengths)[:, None]
+        now = np.ones(len(Z), dtype=bool)
+        now[block.offsets[1:] - 1] = False
+        at = np.flatnonzero(now)
+        return {"here": (F * w).T @ F, "before": (F[at] * w[at]).T @ F[at], "step": V[at + 1].T @ (F[at] * w[at])}
+
+    sums = total_statistics(source, statistics, map)
+    lengths = source.sequences.lengths
+    longest = int(max(block.sum() for block in np.split(lengths, source.bounds[1:-1])))
+    missing = source.sequences.rows * D - known
+    mass = source.sequences.mass
+    return WindowMoments(source.sequences.rows, mass, missing, centre, variance, covariance, half, longest=longest, lengths=lengths, **sums)
+
+
+def _column_moments(source: SequenceBlocks, map: Map) -> tuple[Array, Array, Array, int]:
+    """Means, variances and covariances (0 where values are missing) of columns, and how many values there are."""
+    head = next(iter(source.take(0, 1))).X
+    there = ~np.isnan(head)
+    near = np.where(there, head, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+
+    def statistics(block: SequenceBlock) -> Sums:
+        known = ~np.isnan(block.X)
+        w = np.repeat(block.weights, block.lengths)
+        Z = np.where(known, block.X - near, 0.0)
+        count = np.array([np.count_nonzero(known)])
+        return {"known": w @ known, "first": w @ Z, "second": (w[:, None] * Z).T @ Z, "count": count}
+
+    sums = total_statistics(source, statistics, map)
+    if not sums["known"].all():
+        raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has no value that is not missing")
+    shift = sums["first"] / sums["known"]
+    covariance = sums["second"] / sums["known"] - np.outer(shift, shift)
+    variance = np.diag(covariance).copy()
+    variance[variance <= 4 * (np.finfo(np.float64).eps * (np.abs(near) + np.abs(shift))) ** 2] = 0.0
+    if int(sums["count"][0]) < source.sequences.rows * source.sequences.columns:
+        covariance = np.diag(variance)
+    return near + shift, variance, 0.5 * (covariance + covariance.T), int(sums["count"][0])
+
+
+def _windows(Z: Array, offsets: Array, half: int) -> Array:
+    """(n, (2 half + 1) D): each row between its neighbours, the row itself first; beyond the ends of a sequence 0."""
+    n, lengths = len(Z), np.diff(offsets)
+    begin, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
+    parts = [Z]
+    for shift in [step for distance in range(1, half + 1) for step in (-distance, distance)]:
+        place = np.arange(n) + shift
+        inside = (place >= begin) & (place < end)
+        parts.append(np.where(inside[:, None], Z[np.clip(place, 0, n - 1)], 0.0))
+    return np.concatenate(parts, axis=1)
+
+
+def initial_parameters(found: WindowMoments, states: int, seed: int, restart: int, *, diagonal: bool) -> Parameters:
+    """Parameters of a restart: principal axes of windows (the first), or random directions, as states of variance 1."""
+    W = len(found.step)
+    D, K = len(found.centre), states
+    second = found.here[:W, :W] / found.here[-1, -1]
+    values, vectors = np.linalg.eigh(second)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    rank = max(1, int((values > TINY * max(values[0], TINY)).sum()))
+    axes = vectors[:, :rank] / np.sqrt(np.maximum(values[:rank], TINY))
+    if restart:
+        random = generator(seed, Stream.EM_START, unit=restart)
+        turn = np.linalg.qr(random.standard_normal((rank, min(rank, K))) * np.sqrt(values[:rank, None]))[0]
+        axes = axes @ turn
+    T = np.zeros((W, K))
+    T[:, : min(rank, K)] = axes[:, :K]
+    return _regress_parameters(found, T, D, diagonal)
+
+
+def _regress_parameters(found: WindowMoments, T: Array, D: int, diagonal: bool) -> Parameters:
+    """All parameters by least squares, of states T'v."""
+    W, K = T.shape
+    F = len(found.here)
+    lift = np.zeros((F, F - W + K))  # z = (x, u, 1) of (v, u, 1)
+    lift[:W, :K], lift[W:, K:] = T, np.eye(F - W)
+    xx = lift.T @ found.here @ lift
+    n = xx[-1, -1]
+    both = np.r_[0:K, F - W + K - 1]
+    G = _ridge_coefficients(xx[np.ix_(both, both)], (found.here[:D] @ lift)[:, both])
+    yy = found.here[:D, :D] / n
+    rest = yy - G @ (found.here[:D] @ lift)[:, both].T / n
+    noise = np.maximum(np.diag(rest), NOISE * np.diag(yy))
+    R = np.diag(noise) if diagonal else _correlate_noise(rest, noise)
+    A, B, a, Q = np.zeros((K, K)), np.zeros((K, F - W - 1)), np.zeros(K), np.eye(K)
+    if found.before[-1, -1] > 0:
+        zz, nz = lift.T @ found.before @ lift, T.T @ found.step @ lift
+        dynamics = _ridge_coefficients(zz, nz)
+        A, B, a = dynamics[:, :K], dynamics[:, K:-1], dynamics[:, -1]
+        radius = float(np.abs(np.linalg.eigvals(A)).max())
+        A = A * min(1.0, STABLE / radius) if radius > 0 else A
+        # Stationary states of variance I satisfy I = AA' + Q.
+        Q = np.eye(K) - A @ A.T  # states have variance 1
+        values, vectors = np.linalg.eigh(0.5 * (Q + Q.T))
+        Q = (vectors * np.maximum(values, 1e-2)) @ vectors.T
+    scale = found.scale
+    return {
+        "transition": A,
+        "control": B,
+        "drift": a,
+        "process": 0.5 * (Q + Q.T),
+        "loading": scale[:, None] * G[:, :K],
+        "mean": found.centre + scale * G[:, K],
+        "noise": 0.5 * (R + R.T) * np.outer(scale, scale),
+        "start_mean": np.zeros(K),
+        "start_covariance": np.eye(K),
+    }
+
+
+def _correlate_noise(rest: Array, noise: Array) -> Array:
+    """Variances `noise` with nine tenths of the correlations of `rest`; columns that leave next to nothing have none."""
+    left = np.diag(rest)
+    some = left > 1e-3 * noise
+    deviation = np.sqrt(np.where(some, left, 1.0))
+    correlation = np.where(some[:, None] & some, 0.9 * rest / np.outer(deviation, deviation), 0.0)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation * np.sqrt(np.outer(noise, noise)))
+
+
+def _ridge_coefficients(xx: Array, yx: Array) -> Array:
+    """⟨yx'⟩(⟨xx'⟩ + a little of it)⁻¹."""
+    scale = np.sqrt(np.diag(xx))
+    scale[scale == 0] = 1.0
+    normal = xx / np.outer(scale, scale) + 1e-8 * np.eye(len(xx))
+    return np.asarray(np.linalg.solve(normal, (yx / scale).T).T / scale)

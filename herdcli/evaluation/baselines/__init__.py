@@ -1,0 +1,1 @@
+"""Simple models that results are compared with."""

@@ -1,0 +1,65 @@
+"""Classification by the energies of one model per class, calibrated by multinomial logistic regression.
+
+Test rows are never fitted: class energies are calibrated on validation rows (`valid`), or on these together with the
+training rows' energies under models that did not see them (`cross-fit`).
+Source: Welling (2009), sec. 10.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.evaluation.baselines import logistic
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.numerics.scores import Scores, standardise_energies
+from herdcli.records import dataclass
+from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN, VALID
+
+
+@dataclass(frozen=True)
+class EnergyCalibration:
+    """A regression of the class on energies, standardised by the rows it was fitted on."""
+
+    fit: logistic.LogisticFit
+    reference: Array  # (n, C) energies of the rows fitted
+
+    def probabilities(self, energy: Array) -> Array:
+        """P(class | energies) (n, C) for energies (n, C) under the models of the classes."""
+        return self.fit.probabilities(standardise_energies(energy, self.reference))
+
+
+def calibrate_energies(scores: Scores, settings: EvaluationSettings) -> EnergyCalibration:
+    """Fit the regression on the rows that `settings.calibrate` names.  Raises BadUsage when there are none."""
+    crossed, valid = scores.split == TRAIN, scores.split == VALID
+    if settings.calibrate == "cross-fit" and not crossed.any():
+        hint = "train with `fit-rbm --per-class --folds 5`, or use --calibrate valid"
+        raise BadUsage("no energies of training rows to cross-fit with", hint=hint)
+    fitted = valid if settings.calibrate == "valid" else valid | crossed
+    if not fitted.any():
+        hint = "give the split a validation part, as in `fit-rbm --split .6,.2,.2`"
+        raise BadUsage("no validation rows to calibrate class energies on", hint=hint)
+    energy = scores.energy[fitted]
+    X, y = standardise_energies(energy, energy), scores.y[fitted]
+    penalty = None if settings.mlr_penalty == "auto" else float(settings.mlr_penalty)
+    return EnergyCalibration(logistic.fit_calibrated(X, y, energy.shape[1], penalty=penalty, seed=settings.seed), energy)
+
+
+def class_probabilities(scores: Scores, energy: Array, settings: EvaluationSettings) -> Array:
+    """P(class | row) (n, C) of rows with energies (n, C) under the class models, calibrated on the artifact's scores."""
+    return calibrate_energies(scores, settings).probabilities(energy)
+
+
+def classification_errors(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
+    """Error of the calibrated energies on test rows, beside the two baselines."""
+    test = scores.split == TEST
+    if not test.any():
+        return {}
+    y = scores.y[test]
+    predicted = class_probabilities(scores, scores.energy[test], settings).argmax(axis=1)
+    return {
+        "error": float(np.mean(predicted != y)),
+        "error_1nn": float(np.mean(scores.nearest[test] != y)),
+        "error_majority": float(np.mean(y != scores.majority)),
+    }

@@ -1,0 +1,57 @@
+"""Baselines of densities of series: one Gaussian, full or of each column, and persistence: the last value seen, give or take a step."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from herdcli.evaluation.baselines.gaussian_baseline import LOG_TAU, log_density, predictive_covariance, predictive_variances
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class SeriesMoments:
+    """Moments of so many training rows: mean (D,), covariance (D, D), mean squared steps (D,).
+
+    floor · scale² (D,) are the floors of a model.
+    """
+
+    rows: int
+    mean: Array
+    covariance: Array
+    step: Array
+    floor: float
+    scale: Array
+
+
+def baseline_densities(known: SeriesMoments, X: Array, offsets: Array) -> dict[str, Array]:
+    """(n,) log densities of rows (n, D) of sequences that begin at offsets (S + 1,): `independent`, `gaussian` and `persistence_densities`.
+
+    NaN is a missing value.  One Gaussian is learned in the way that explains the rows better, shrunk or not.
+    """
+    least = known.floor * np.square(known.scale)
+    variance = predictive_variances(np.diagonal(known.covariance), known.rows, least)
+    found = {"independent": log_density(X, known.mean, variance)}
+    both = [
+        log_density(X, known.mean, predictive_covariance(known.covariance, known.rows, known.floor, known.scale, shrunk=shrunk))
+        for shrunk in (True, False)
+    ]
+    found["gaussian"] = max(both, key=lambda each: float(each.sum()))
+    return found | {"persistence": persistence_densities(X, offsets, known.mean, variance, np.maximum(known.step, least))}
+
+
+def persistence_densities(X: Array, offsets: Array, mean: Array, variance: Array, step: Array) -> Array:
+    """(n,) log densities of rows given those before them: N(last value seen, step (D,) for each row since), at first N(mean, variance)."""
+    result = np.zeros(len(X))
+    for begin, end in pairwise(offsets.tolist()):
+        centre, age = mean.copy(), np.full(X.shape[1], math.inf)
+        for t in range(begin, end):
+            spread = np.where(np.isinf(age), variance, step * np.where(np.isinf(age), 1.0, age))
+            there = ~np.isnan(X[t])
+            terms = np.square(np.where(there, X[t] - centre, 0.0)) / spread + np.log(spread) + LOG_TAU
+            result[t] = -0.5 * float(terms[there].sum())
+            centre, age = np.where(there, X[t], centre), np.where(there, 1.0, age + 1.0)
+    return result

@@ -1,0 +1,1 @@
+"""What `herd eval` computes for each kind of artifact, a file for each kind."""

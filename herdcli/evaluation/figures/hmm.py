@@ -1,0 +1,121 @@
+"""What `herd eval` says of hidden Markov models: likelihoods beside two baselines, criteria, the ledger, and known labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from herdcli.em.hmm_artifacts import Held, MarkovChain
+from herdcli.em.sequence import forward_backward
+from herdcli.em.sequence.hmm_fitting import chain_information_criteria
+from herdcli.em.variance_floors import floor_scale
+from herdcli.evaluation.baselines.series_baselines import SeriesMoments, baseline_densities
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.figures.em import compare_with_labels
+from herdcli.evaluation.metrics import standard_errors
+from herdcli.evaluation.verdicts import NO_ROWS, join_findings, loss_finding
+from herdcli.records import dataclass
+
+FIGURES = tuple(
+    "log_likelihood" + part
+    for part in ("", "_mixture", "_baseline", "_one_state", "_gaussian", "_independent", "_persistence", "_valid", "_train")
+)
+GAIN = ("gain", "gain_se")
+LEDGER = ("iterations", "rise", "floors")
+LABELLED = ("adjusted_rand", "mutual_information", "error")
+
+
+def metrics(
+    value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Callable[[int, int], None] | None = None
+) -> dict[str, float | str | None]:
+    """The columns of the kind; None where there are no rows or labels for one.
+
+    log_likelihood       nats a row of the sequences of split 2; of split 1 (_valid) and 0 (_train).
+    _mixture             of split 2 by the same states without their order (rows drawn by their occupancy).
+    _one_state           by one state; of real rows also by one full Gaussian (_gaussian), one of each column (_independent), and the last
+                         value seen with the spread of a step (_persistence).
+    _baseline            the best of these but persistence, which the verdict is held against.
+    gain, gain_se        what rows have more than by the baseline, and its standard error: of sequences, or of pieces of a few long ones.
+    bic, aic             of the rows learned from; the smaller, the better.
+    rise                 largest rise of the free energy in one half-step of the run, nats a row.
+    floors               variances, probabilities or rates that the last M step raised.
+    adjusted_rand, mutual_information   states of the likeliest paths beside the labels of split 2.
+    error                of the states of --per-class.
+    verdict              `ok`, or all of `worse than baseline` or `learned nothing`, `worse than persistence`, and `variance at floor`
+                         (columns that do not vary at all not counted).
+    """
+    ledger = value.ledger
+    result: dict[str, float | str | None] = dict.fromkeys(("states", *FIGURES, *GAIN, "bic", "aic", *LEDGER, *LABELLED, "verdict"))
+    result |= {
+        "states": value.states,
+        "log_likelihood_train": float(ledger.log_likelihood[-1]),
+        "iterations": int(value.restarts.iterations[value.restarts.best]),
+        "rise": ledger.rise,
+        "floors": int(ledger.floors[-2:].max(initial=0)),
+        **chain_information_criteria(value),
+    }
+    floored = "variance at floor" if value.at_floor else None
+    result["verdict"] = floored or NO_ROWS
+    if value.known is not None:
+        result["log_likelihood_valid"] = value.known.valid
+    if value.held is None:
+        return result
+    result["log_likelihood"] = value.log_likelihood(value.held.sequences, map)
+    if value.known is not None:
+        beside = _compare_with_baselines(value, value.held)
+        result |= beside.figures
+        result["verdict"] = join_findings([*beside.findings, floored])
+    return result | _compare_with_labels(value, value.held, map)
+
+
+@dataclass(frozen=True)
+class _BaselineFigures:
+    """Figures of baselines, and what is wrong by them."""
+
+    figures: dict[str, float | str | None]
+    findings: list[str | None]
+
+
+def _compare_with_baselines(value: MarkovChain, held: Held) -> _BaselineFigures:
+    """The held-out rows, one by one, beside simpler models of them."""
+    known, sequences = value.known, held.sequences
+    assert known is not None
+    block = sequences.whole()
+    logs = value.ready().logs(block.X)
+    own = forward_backward.row_log_likelihoods(value.states_of(sequences), forward_backward.scale_likelihoods(logs), block.offsets)
+    with np.errstate(divide="ignore"):
+        base = {
+            "mixture": forward_backward.log_sum(logs + np.log(known.occupancy), axis=1),
+            "one_state": value.single_state_densities(block.X),
+        }
+    lasting = None
+    if known.base_mean is not None and known.base_full is not None and known.base_step is not None:
+        variance = np.diagonal(known.base_full)
+        scale = np.ones(len(variance)) if value.family == "spherical" else floor_scale(variance, known.base_mean, value.floor)
+        moments = SeriesMoments(known.rows, known.base_mean, known.base_full, known.base_step, value.floor, scale)
+        base |= baseline_densities(moments, block.X, block.offsets)
+        lasting = base.pop("persistence")
+    means = {name: float(each.mean()) for name, each in base.items()}
+    best = max(means, key=lambda name: means[name])
+    gain = own - base[best]
+    spread = standard_errors.autocorrelated_standard_error(gain, block.offsets) if np.isfinite(gain).all() else None
+    figures: dict[str, float | str | None] = {f"log_likelihood_{name}": mean for name, mean in means.items()}
+    figures |= {"log_likelihood_baseline": means[best], "gain": float(gain.mean()), "gain_se": spread}
+    findings = [loss_finding(float(own.mean()), means[best], worse="worse than baseline", scale=1.0, spread=spread)]
+    if lasting is not None:
+        figures["log_likelihood_persistence"] = float(lasting.mean())
+        error = standard_errors.autocorrelated_standard_error(own - lasting, block.offsets)
+        lost = loss_finding(float(own.mean()), float(lasting.mean()), worse="worse than persistence", scale=1.0, spread=error or 0.0)
+        findings.append(None if lost == "learned nothing" else lost)
+    return _BaselineFigures(figures, findings)
+
+
+def _compare_with_labels(value: MarkovChain, held: Held, map: Callable[..., Any]) -> dict[str, float | str | None]:
+    """Likeliest paths beside known labels."""
+    if held.y is None or not (held.y >= 0).any():
+        return {}
+    there = held.y >= 0
+    found, labels = value.told(held.sequences, "viterbi", map)[there], held.y[there]
+    return compare_with_labels(found, labels, supervised=value.known is not None and value.known.supervised)

@@ -1,0 +1,392 @@
+"""What `herd eval` says about an `rbm`: likelihoods of the test rows, reconstruction, classification.
+
+With one model per class, each test row counts under its own class's model, and figures are means over all test
+rows; so `log_likelihood` is that of the rows given their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from herdcli.algorithm import Watch
+from herdcli.em.variance_floors import FLOOR
+from herdcli.errors import DataError
+from herdcli.evaluation.baselines.energy_classification import classification_errors
+from herdcli.evaluation.baselines.gaussian_baseline import log_density, predictive_covariance, predictive_variances
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.metrics.partition_functions import log_partitions
+from herdcli.evaluation.table import Value
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import row_slices
+from herdcli.numerics.streamed_rows import StreamedRows
+from herdcli.rbm.classification_rbm import log_posterior
+from herdcli.rbm.feature_transform import free_energies
+from herdcli.rbm.likelihood import word_counts
+from herdcli.rbm.likelihood.annealed_importance import BACK_TEMPERATURES, conservative_shift
+from herdcli.rbm.likelihood.length_annealing import annealed_partitions, log_partitions_by_length
+from herdcli.rbm.likelihood.log_z_estimates import AGREED, STUDENT, LogZEstimate
+from herdcli.rbm.likelihood.repeated_annealing import MOST_TEMPERATURES
+from herdcli.rbm.likelihood.row_likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
+from herdcli.rbm.model import RBM, Harmonium, Rows
+from herdcli.rbm.units import unit_family
+from herdcli.schema import Array
+from herdcli.splits import TEST, VALID
+
+COLUMNS = (
+    "log_likelihood",
+    "log_likelihood_se",
+    "log_likelihood_low",
+    "log_likelihood_high",
+    "log_z",
+    "effective_chains",
+    "temperatures",
+    "independent",
+    "gain_se",
+    "gaussian",
+    "gaussian_gain_se",
+    "pseudo_likelihood",
+    "reconstruction",
+    "free_energy_gap",
+    "error",
+    "error_1nn",
+    "error_majority",
+)
+TRACKED = 0.5  # nats: standard error beyond which a tracked log-likelihood is not relied on
+MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K
+
+
+def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, Value]:
+    """Every column of `COLUMNS`; None where the artifact lacks the rows or scores for it, or the units have no such figure.
+
+    perplexity         of counts of words: e^{−log p a word}, beside that of the words' shares in the training rows.
+    label_log_likelihood  of models of rows with labels: mean log p(y | v); `error` is that of the most probable label.
+    log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
+                       spread of the test rows is not in it.
+    log_likelihood_low, log_likelihood_high  its 95 % interval, likewise of the error of log Z alone.
+    log_z              `exact`, `annealed_partitions`, or `not reliable`: too few chains count, successive runs disagree, a bound is broken,
+    or chains
+                       that are annealed back from the rows tell of a larger Z.
+    log_likelihood_conservative  where it is not reliable: a mean that errs downwards, by rows annealed back (RAISE); never above the
+                       estimate itself.
+    effective_chains, temperatures  of annealing; None if exact.
+    independent        log-likelihood of the test rows under independent columns with the training rows' means.
+    gain_se            standard error, over the test rows, of log_likelihood − independent; that of log Z is not in it.
+    gaussian, gaussian_gain_se  of real columns, the same of one Gaussian for the training rows, full or of each column.
+    log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
+    log_likelihood_tracked  with its standard error: the same by the log Z that was kept along the updates, of fit-rbm --track-likelihood.
+    free_energy_gap    mean free energy of test rows minus that of training rows: what training rows are better explained by.
+    With `none` for a likelihood there are reconstruction, free_energy_gap and errors alone.
+    progress           told how far chains are while they are annealed.
+    """
+    result: dict[str, Value] = dict.fromkeys(COLUMNS)
+    groups = _test_rows(value)
+    if settings.likelihood == "none":
+        if value.scores is None and value.labels is None:
+            settings.require_likelihood()
+        result |= _cheap_columns(value, groups, map)
+    elif groups and unit_family(value.visible_units).multinomial:
+        result |= word_count_columns(value, groups, settings, map, progress)
+    elif groups and value.joint != "discriminative":
+        result |= _likelihood_columns(value, groups, settings, map, progress)
+    if groups and value.labels is not None:
+        result |= _label_columns(value, groups[0], map)
+    if value.scores is not None:
+        result |= classification_errors(value.scores, settings)
+    return result
+
+
+def _label_columns(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
+    """How well a model of rows with labels (n, D + C) tells these: log p(y | v), and the error of the most probable one."""
+    shown = np.asarray(rows[:, value.columns :]).argmax(axis=1)
+    found = log_posterior(value.harmonium(), np.asarray(rows[:, : value.columns]), map=map)
+    result: dict[str, Value] = {
+        "label_log_likelihood": float(found[np.arange(len(shown)), shown].mean()),
+        "error": float((found.argmax(axis=1) != shown).mean()),
+    }
+    if value.base_rates is not None:
+        result["error_majority"] = float((shown != value.base_rates[0, value.columns :].argmax()).mean())
+    return result
+
+
+def word_count_columns(
+    value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None = None
+) -> dict[str, Value]:
+    """Likelihoods of counts of words, each row given its length; perplexities are of words one by one, whatever their order."""
+    total, own, alone, orders, ways, gains = 0, 0.0, 0.0, 0.0, {}, list[Array]()
+    for m, rows in groups.items():
+        h, (lengths, counts) = value.harmonium(m), np.unique(word_counts.row_lengths(rows), return_counts=True)
+        base = h.b if value.base_rates is None else value.base_rates[m]
+        log_z, ways[m] = _log_z_by_length(h, lengths, counts, m, settings, map, progress)
+        each, order = word_counts.row_log_likelihoods(h, rows, lengths, log_z, map=map), h.visible.log_base_of_rows(rows)
+        shares = np.asarray(exact_arithmetic.product(rows, base - exact_arithmetic.log_sum_exp(base)))
+        own, orders, alone = own + float(each.sum()), orders + float(np.sum(order)), alone + float(np.sum(shares))
+        gains.append(each - order - shares)
+        total += int(word_counts.row_lengths(rows).sum())
+    sizes = {m: int(rows.shape[0]) for m, rows in groups.items()}
+    count = sum(sizes.values())
+    error = float(np.sqrt(sum(exact_arithmetic.power(sizes[m] * ways[m].standard_error, 2) for m in groups))) / count
+    return {
+        "log_likelihood": own / count,
+        "log_likelihood_se": error,
+        "independent": (alone + orders) / count,
+        "gain_se": standard_error_of_mean(gains),
+        "perplexity": float(exact_arithmetic.exp((orders - own) / total)),
+        "perplexity_independent": float(exact_arithmetic.exp(-alone / total)),
+    } | _interval_columns(ways, own / count, error)
+
+
+def _log_z_by_length(
+    h: Harmonium, lengths: Array, counts: Array, unit: int, settings: EvaluationSettings, map: Map, progress: Watch | None
+) -> tuple[Array, LogZEstimate]:
+    """log Z (L,) of lengths (L,) of which there are so many rows, and how much its mean over these can be relied on."""
+    if settings.likelihood == "exact":
+        return word_counts.log_partitions_by_length(h, lengths), LogZEstimate(0.0, 0.0)
+    most, chains, seed = settings.temperatures or MOST_TEMPERATURES, settings.chains, settings.seed
+    if settings.likelihood == "ais":
+        found = annealed_partitions(
+            h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, once=True, map=map, progress=progress
+        )
+    else:
+        found = log_partitions_by_length(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, map=map, progress=progress)
+    return found.log_z, found.mean
+
+
+def _test_rows(value: RBM) -> dict[int, Array]:
+    """Test rows (n_m, D) under each model m that has any."""
+    if value.holdout is None:
+        return {}
+    return rows_by_model(value.holdout, value.holdout.split == TEST, value.count)
+
+
+def rows_by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> dict[int, Any]:
+    """The chosen rows (n_m, D) of each model that has any, at most the first so many, as they are stored."""
+    if count > 1 and rows.y is None:
+        raise DataError("dataset 'holdout/y' is missing: there are several models and no labels")
+    groups = {m: np.flatnonzero(chosen if count == 1 else chosen & (rows.y == m))[:most] for m in range(count)}
+    if isinstance(rows.X, StreamedRows) and most is None:
+        return {m: rows.X.among(np.isin(np.arange(len(chosen)), index)) for m, index in groups.items() if len(index)}
+    return {m: rows.X[index] for m, index in groups.items() if len(index)}
+
+
+def _cheap_columns(value: RBM, groups: dict[int, Any], map: Map) -> dict[str, Value]:
+    """Figures of test rows that need neither log Z nor every conditional."""
+    models, total = {m: value.harmonium(m) for m in groups}, sum(rows.shape[0] for rows in groups.values())
+    if not groups or value.joint == "discriminative" or unit_family(value.visible_units).multinomial:
+        return {}
+    found: dict[str, Value] = {}
+    found["reconstruction"] = float(sum(reconstruction_error(models[m], rows, map=map).sum() for m, rows in groups.items()) / total)
+    if value.training_energy is not None:
+        gaps = ((free_energies([models[m]], rows, map) - value.training_energy[m]).sum() for m, rows in groups.items())
+        found["free_energy_gap"] = float(sum(gaps) / total)
+    return found
+
+
+def _likelihood_columns(
+    value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None
+) -> dict[str, Value]:
+    models = {m: value.harmonium(m) for m in groups}
+    # Annealing is unbiased from any start: where base rates are not known, those of the rows that are judged serve as well.
+    bases = {m: h.visible.base_rate(groups[m]) for m, h in models.items()} | base_rates(value, groups)
+    ways = log_partitions(models, bases, groups | _validation_rows(value), settings, map, progress)
+    if value.tracked_log_z is not None and value.tracked_se is not None:
+        ways["_tracked"] = {m: LogZEstimate(float(value.tracked_log_z[m]), float(value.tracked_se[m])) for m in groups}
+    total = sum(rows.shape[0] for rows in groups.values())
+    sums = dict.fromkeys(["log_likelihood", "reconstruction"], 0.0)
+    finite = unit_family(value.visible_units).support is not None
+    if finite:
+        sums["pseudo_likelihood"] = 0.0
+    if value.training_energy is not None:
+        sums["free_energy_gap"] = 0.0
+    own: dict[int, Array] = {}
+    for m, rows in groups.items():
+        values = models[m].visible.discrete_rows(rows)
+        own[m] = log_likelihood(models[m], values, ways[""][m].log_partition, map=map)
+        sums["log_likelihood"] += own[m].sum()
+        sums["reconstruction"] += reconstruction_error(models[m], rows, map=map).sum()
+        if finite:
+            sums["pseudo_likelihood"] += _pseudo_likelihood(models[m], values, map)
+        if value.training_energy is not None:
+            sums["free_energy_gap"] += (free_energies([models[m]], rows, map) - value.training_energy[m]).sum()
+    sums["log_likelihood"] -= total * _log_scale(value)
+    result: dict[str, Value] = {name: float(figure / total) for name, figure in sums.items()}
+    result["independent"], result["gain_se"] = compare_with_independent(value, groups, own)
+    result |= gaussian_baseline_columns(value, groups, own)
+    for suffix, found in ways.items():
+        shift = sum(rows.shape[0] * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
+        # The models' log Z are estimated apart; each enters the mean over all rows with its share of them.
+        error = np.sqrt(sum(exact_arithmetic.power(rows.shape[0] * found[m].standard_error, 2) for m, rows in groups.items())) / total
+        result[f"log_likelihood{suffix}"] = sums["log_likelihood"] / total + float(shift)
+        result[f"log_likelihood{suffix}_se"] = float(error)
+    if not all(one.reliable for one in ways[""].values()):
+        lower = _likelihood_correction(models, bases, groups, ways[""], settings, map)
+        least = sums["log_likelihood"] / total + lower
+        if result["independent"] is None or least > float(result["independent"]):  # what is below that of independent columns says nothing
+            result["log_likelihood_conservative"] = least
+    return result | _interval_columns(ways[""], float(sums["log_likelihood"] / total), float(result["log_likelihood_se"] or 0.0))
+
+
+def _likelihood_correction(
+    models: Mapping[int, Harmonium],
+    bases: Mapping[int, Array],
+    groups: dict[int, Any],
+    found: Mapping[int, LogZEstimate],
+    settings: EvaluationSettings,
+    map: Map,
+) -> float:
+    """What the mean log-likelihood of all rows has to be lower by so that it errs downwards, of some rows of each model annealed back."""
+    total, temperatures = sum(int(rows.shape[0]) for rows in groups.values()), settings.temperatures or BACK_TEMPERATURES
+    return sum(
+        conservative_shift(h, groups[m], found[m].log_partition, bases[m], temperatures, settings.seed, m, map=map)
+        * int(groups[m].shape[0])
+        / total
+        for m, h in models.items()
+    )
+
+
+def _pseudo_likelihood(h: Harmonium, rows: Any, map: Map) -> float:
+    """The sum over rows (n, D); where all of them would take too many operations it is scaled up from evenly spread ones."""
+    count = int(rows.shape[0])
+    every = -(-count // max(LEAST_ROWS, MOST_OPERATIONS // h.W.size))
+    chosen = rows[::every]
+    return float(pseudo_likelihood(h, chosen, map=map).sum()) * count / int(chosen.shape[0])
+
+
+def _interval_columns(found: Mapping[int, LogZEstimate], likelihood: float, error: float) -> dict[str, Value]:
+    """The 95 % interval of the log-likelihood, and how log Z came about: of several models the worst of each."""
+    reach = STUDENT * error
+    effective = [one.effective for one in found.values() if one.effective is not None]
+    temperatures = [one.temperatures for one in found.values() if one.temperatures is not None]
+    reliable = all(one.reliable for one in found.values())
+    return {
+        "log_likelihood_low": likelihood - reach,
+        "log_likelihood_high": likelihood + reach,
+        "log_z": ("annealed" if effective else "exact") if reliable else "not reliable",
+        "effective_chains": min(effective, default=None),
+        "temperatures": max(temperatures, default=None),
+    }
+
+
+def _validation_rows(value: RBM) -> dict[int, Array]:
+    """Validation rows of each model, which annealing starts at the means of."""
+    return rows_by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
+
+
+def independent_log_likelihood(value: RBM, groups: dict[int, Array], *, standardised: bool = False) -> float | None:
+    """Mean log-likelihood of rows under independent columns with the training rows' means; None where those are not known.
+
+    standardised  of rows as the model sees them, else as they were before.
+    """
+    each = _independent_row_log_likelihoods(value, groups)
+    return None if each is None else _mean_of(each) - (0.0 if standardised else _log_scale(value))
+
+
+def _mean_of(each: Mapping[int, list[Array]]) -> float:
+    parts, total = [part for found in each.values() for part in found], 0.0
+    for part in parts:
+        total += float(part.sum())
+    return total / sum(len(part) for part in parts)
+
+
+def _independent_row_log_likelihoods(value: RBM, groups: dict[int, Array]) -> dict[int, list[Array]] | None:
+    """The log-likelihood of each row as the model sees it, in blocks; None where the training rows' means are not known."""
+    bases, units = base_rates(value, groups), unit_family(value.visible_units)
+    if any(m not in bases for m in groups):
+        return None
+    found: dict[int, list[Array]] = {}
+    for m, rows in groups.items():
+        fixed = units.log_partition(bases[m]).sum()
+        values = (units.discrete_rows(rows[block].astype(np.float64)) for block in row_slices(rows))
+        found[m] = [exact_arithmetic.product(each, bases[m]) - fixed + units.log_base_of_rows(each) for each in values]
+    return found
+
+
+def compare_with_independent(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> tuple[float | None, float | None]:
+    """`independent_log_likelihood`, and the standard error over rows of what the model's own log-likelihoods (n_m,) gain over it."""
+    alone = _independent_row_log_likelihoods(value, groups)
+    if alone is None:
+        return None, None
+    return _mean_of(alone) - _log_scale(value), standard_error_of_mean([own[m] - np.concatenate(alone[m]) for m in groups])
+
+
+def gaussian_baseline_columns(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> dict[str, Value]:
+    """`gaussian`: the rows under one Gaussian for each model's training rows, full or of each column, whichever is better, and the standard
+    error over rows of what the model's own log-likelihoods (n_m,) gain over it; nothing where the rows' moments are not known."""
+    known = value.gaussian
+    if known is None:
+        return {}
+    ways: list[dict[int, Array]] = [{}, {}, {}]
+    for m, rows in groups.items():
+        X, n, mean, S = np.asarray(rows, dtype=np.float64), int(known.rows[m]), known.mean[m], known.covariance[m]
+        S = S + np.diag(np.diagonal(S) <= 0)  # a column of one value has the variance of the model's units, which cannot have less
+        variance = np.diagonal(S)
+        scale = np.sqrt(variance)
+        spreads = [predictive_variances(variance, n, FLOOR * np.square(scale))]
+        spreads += [predictive_covariance(S, n, FLOOR, scale, shrunk=shrunk) for shrunk in (True, False)]
+        for way, spread in zip(ways, spreads, strict=True):
+            way[m] = log_density(X, mean, spread)
+    best = max(ways, key=lambda way: sum(float(each.sum()) for each in way.values()))
+    mean_of = _mean_of({m: [each] for m, each in best.items()})
+    return {"gaussian": mean_of - _log_scale(value), "gaussian_gain_se": standard_error_of_mean([own[m] - best[m] for m in groups])}
+
+
+def standard_error_of_mean(parts: Sequence[Array]) -> float | None:
+    """The standard error of the mean of all numbers of the parts (n,); None of fewer than two."""
+    each = np.concatenate([np.empty(0), *parts])
+    return float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else None
+
+
+def base_rates(value: RBM, models: Iterable[int]) -> dict[int, Array]:
+    """Natural parameters (D,) of independent columns for each model: as learned, else from its validation rows, else none."""
+    if value.base_rates is not None:
+        return {m: value.base_rates[m] for m in models}
+    units, known = unit_family(value.visible_units), _validation_rows(value)
+    return {m: units.base_rate(known[m]) for m in models if m in known}
+
+
+def _log_scale(value: RBM) -> float:
+    """What the log-likelihood of a row as it was before it was standardised is less by."""
+    # Learned were x/s: the density of x is that of x/s over Π s.
+    return 0.0 if value.column_scale is None else float(exact_arithmetic.log(np.asarray(value.column_scale, dtype=np.float64)).sum())
+
+
+def lost_tracking_message(row: Mapping[str, Any]) -> str | None:
+    """What is said of a log Z that was kept along the updates and cannot be relied on.
+
+    It cannot where its populations differ by too much, or where log Z as it is found here, if that can be relied on, is further from it
+    than both errors allow for.
+    """
+    error = row.get("log_likelihood_tracked_se")
+    if error is None:
+        return None
+    if not error <= TRACKED:
+        return (
+            f"the tracked log-likelihood is not reliable: its standard error is {error:.3g} nats, beyond {TRACKED:g}; "
+            "a lower --learning-rate lets its rows follow"
+        )
+    found, tracked = row["log_likelihood"], row["log_likelihood_tracked"]
+    reach = STUDENT * float(exact_arithmetic.hypot(error, row["log_likelihood_se"])) + AGREED
+    if row["log_z"] == "not reliable" or abs(tracked - found) <= reach:
+        return None
+    how = "summed over all states" if row["log_z"] == "exact" else "annealed"
+    return f"the tracked log-likelihood is not reliable: it is {tracked:.2f} nats, with log Z {how} {found:.2f}"
+
+
+def independence_message(row: Mapping[str, Any]) -> str:
+    """What is said of a model whose held-out rows independent columns explain better, both in nats a row."""
+    against = f"{row['log_likelihood']:.2f} against {row['independent']:.2f} nats a row"
+    more = "or take more --steps" if "perplexity" in row else "take more --steps, or --algorithm pt"
+    return f"the model explains held-out rows worse than independent columns do ({against}): lower --learning-rate, {more}"
+
+
+def ranking_messages(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each pair of models that pseudo-likelihood ranks otherwise than the log-likelihood does."""
+    known = [row for row in rows if row.get("pseudo_likelihood") is not None and row.get("log_likelihood") is not None]
+    return [
+        f"pseudo-likelihood ranks {a['file']} above {b['file']}, the log-likelihood below"
+        for a, b in permutations(known, 2)
+        if a["pseudo_likelihood"] > b["pseudo_likelihood"] and a["log_likelihood"] < b["log_likelihood"]
+    ]

@@ -1,0 +1,165 @@
+"""What `herd eval` says of a recurrent temporal RBM: likelihoods beside independent columns, one-step predictions beside cheap ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.algorithm import Watch, run_algorithm
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.table import Value
+from herdcli.evaluation.verdicts import NO_ROWS, OK, loss_finding
+from herdcli.rbm.likelihood import annealed_importance
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.recurrent.artifacts import HeldOut, RecurrentRBM
+from herdcli.rbm.recurrent.exact_sums import Map, enumeration_cost, is_summable, log_partitions
+from herdcli.rbm.recurrent.likelihood import EvaluationSequences, expected_rows, select_steps, spread_evenly
+from herdcli.rbm.recurrent.model import DrivenSteps, RecurrentModel
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+COLUMNS = (
+    "hidden", "rows", "log_likelihood", "log_likelihood_se", "log_z", "log_likelihood_unlinked", "independent", "prediction_error",
+    "mean_error", "persistence", "sequences_train", "best_epoch", "verdict",
+)  # fmt: skip
+MOST_OPERATIONS = 2.5e9  # of log Z by enumeration
+MOST_STEPS = 100  # at which log Z is annealed, or enumerated at whatever cost
+MOST_PREDICTED = 5000  # rows that are predicted
+QUICK_STEPS = 100
+LEAST = 1e-300
+
+
+def metrics(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, Value]:
+    """Every column of `COLUMNS`; None where the artifact has no rows for it.
+
+    log_likelihood     of the rows of split 2, each given those before it, nats a row; of `rows` evenly spread ones where log Z of all
+                       would take too long.  Where both layers are too large for enumeration each is annealed; log_likelihood_se is
+                       the error of that alone.
+    log_z              `exact` or `annealed`.
+    log_likelihood_unlinked
+                       the same rows under the one RBM that the links make of their mean over the held-out rows that have a row before
+                       them: what is above it is what the rows before say.  A model of rows alone would find its own: --links none.
+    independent        the same rows under independent columns with the training rows' means.
+    prediction_error   root mean square of a value less what the rows before it say, in standard deviations of its column in training
+                       rows; mean_error less that column's mean; persistence less the value before.  Over rows that have one before them.
+    """
+    result: dict[str, Value] = dict.fromkeys(COLUMNS)
+    result |= {"hidden": value.hidden, "sequences_train": value.sequences, "best_epoch": value.best_epoch or None}
+    held = value.held_out()
+    if held is None:
+        return result | {"verdict": NO_ROWS}
+    model, driven = value.model, held.driven(value.model)
+    found = estimate_likelihood(model, held, driven, settings, map, progress)
+    shift = value.log_scale
+    base = independent_log_likelihood(value, held, found.chosen)
+    result |= {
+        "rows": len(found.chosen),
+        "log_likelihood": found.mean - shift,
+        "log_likelihood_se": found.error,
+        "log_z": "exact" if found.exact else "annealed",
+        "log_likelihood_unlinked": unlinked_log_likelihood(model, held, driven, found, settings, map) - shift,
+        "independent": base - shift,
+        "verdict": loss_finding(found.mean, base, worse="worse than independent", error=found.error) or OK,
+    }
+    errors = prediction_errors(value, held, driven, settings.seed, map)
+    result |= errors
+    if errors and result["verdict"] == OK and errors["prediction_error"] > min(errors["persistence"], errors["mean_error"]):
+        result["verdict"] = "worse than persistence" if errors["persistence"] < errors["mean_error"] else "worse than the mean"
+    return result
+
+
+QUICK = EvaluationSettings(chains=20, temperatures=200)
+
+
+def quick_metrics(value: RecurrentRBM, *, map: Map = map) -> dict[str, Value]:
+    """The same of at most QUICK_STEPS rows, for the verdict at the end of training."""
+    held = value.holdout
+    if held is None or len(held.X) <= QUICK_STEPS:
+        return metrics(value, QUICK, map=map)
+    end = max(
+        1, int(np.searchsorted(held.offsets, QUICK_STEPS, side="right")) - 1
+    )  # whole sequences, and of a long first one its beginning
+    rows = min(int(held.offsets[end]), QUICK_STEPS)
+    fewer = HeldOut(held.X[:rows], np.minimum(held.offsets[: end + 1], rows), held.state[:end], held.begins[:end])
+    return metrics(replace(value, holdout=fewer), QUICK, map=map)
+
+
+@dataclass(frozen=True)
+class LikelihoodEstimate:
+    """The mean log-likelihood of some rows (k,) in nats, its standard error by annealing, and whether log Z was enumerated."""
+
+    mean: float
+    error: float
+    chosen: Array
+    exact: bool
+
+
+def estimate_likelihood(
+    model: RecurrentModel,
+    held: EvaluationSequences,
+    driven: DrivenSteps,
+    settings: EvaluationSettings,
+    map: Map,
+    progress: Watch | None = None,
+) -> LikelihoodEstimate:
+    """That of the held-out rows, or of some of them where log Z is to be annealed."""
+    settings.require_likelihood()
+    annealed = settings.likelihood == "ais" or (settings.likelihood == "auto" and not is_summable(model))
+    most = MOST_STEPS if annealed else max(MOST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1)))
+    chosen = np.arange(len(held.v)) if settings.likelihood == "exact" else spread_evenly(np.arange(len(held.v)), most)
+    own = select_steps(driven, chosen)
+    log_z, errors = step_log_partitions(model, own, annealed, settings, map, progress)
+    mean = float((model.unnormalised_log_probability(held.v[chosen], own) - log_z).mean())
+    return LikelihoodEstimate(mean, float(np.sqrt(np.square(errors).sum()) / len(chosen)), chosen, not annealed)
+
+
+def step_log_partitions(
+    model: RecurrentModel, own: DrivenSteps, annealed: bool, settings: EvaluationSettings, map: Map, progress: Watch | None = None
+) -> tuple[Array, Array]:
+    """log Z of steps (k,) and their standard errors (k,), 0 of those enumerated."""
+    if not annealed:
+        return log_partitions(model, own, map=map), np.zeros(len(own.b))
+    steps = tuple(Harmonium(model.p.W, b, c, model.visible, model.hidden) for b, c in zip(own.b, own.c, strict=True))
+    problem = annealed_importance.AnnealingProblem(steps, tuple(own.b), settings.chains, settings.temperatures or 1000, settings.seed)
+    found = run_algorithm(annealed_importance.Annealing(problem, map), watch=progress)
+    return np.array([one.log_partition for one in found]), np.array([one.standard_error for one in found])
+
+
+def unlinked_log_likelihood(
+    model: RecurrentModel, held: EvaluationSequences, driven: DrivenSteps, found: LikelihoodEstimate, settings: EvaluationSettings, map: Map
+) -> float:
+    """Nats a row, of the rows of a likelihood, where links say the same at every step: their mean.  First rows keep what they have."""
+    linked = held.previous >= 0
+    if not linked.any():
+        return found.mean
+    b, c = (np.where(linked[:, None], each[linked].mean(axis=0), each) for each in (driven.b, driven.c))
+    still, own = DrivenSteps(driven.r, b, c), linked[found.chosen]
+    one = found.chosen[own][:1]  # the harmonium of all of them
+    log_z, _ = step_log_partitions(model, select_steps(still, np.concatenate([found.chosen[~own], one])), not found.exact, settings, map)
+    own_z = np.empty(len(own))
+    own_z[~own], own_z[own] = log_z[: np.count_nonzero(~own)], log_z[-1]
+    return float((model.unnormalised_log_probability(held.v[found.chosen], select_steps(still, found.chosen)) - own_z).mean())
+
+
+def independent_log_likelihood(value: RecurrentRBM, held: EvaluationSequences, chosen: Array) -> float:
+    """Nats a row, of the rows chosen (k,), under independent columns."""
+    units, rows = value.model.visible, np.asarray(held.v[chosen], dtype=np.float64)
+    each = rows @ value.base_rates - units.log_partition(value.base_rates).sum() + units.log_base_of_rows(rows)
+    return float(np.mean(each))
+
+
+def prediction_errors(value: RecurrentRBM, held: EvaluationSequences, driven: DrivenSteps, seed: int, map: Map) -> dict[str, float]:
+    """Those of the expected rows, of the mean and of the row before; none where no row has one before it."""
+    previous = held.previous
+    chosen = spread_evenly(np.flatnonzero(previous >= 0), MOST_PREDICTED)
+    if not len(chosen):
+        return {}
+    rows, variance = np.asarray(held.v[chosen], dtype=np.float64), value.base_variance
+    scale = np.sqrt(np.where(variance > 0, variance, max(float(variance.mean()), LEAST)))
+    expected = {
+        "prediction_error": expected_rows(value.model, held, driven, chosen, seed, map=map),
+        "mean_error": value.base_mean,
+        "persistence": np.asarray(held.v[previous[chosen]], dtype=np.float64),
+    }
+    return {name: float(np.sqrt(np.square((rows - each) / scale).mean())) for name, each in expected.items()}

@@ -1,0 +1,114 @@
+"""What `herd eval` says about a `tagger`: the labels that examples are given beside those that they have.
+
+Figures are of the test rows in the artifact; where there are none, of the rows that calibrated it (`judged_on`), which also decided the
+thresholds.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.evaluation.figures.classifier import BINS, calibration_gaps
+from herdcli.evaluation.metrics import heldout_examples
+from herdcli.numerics import block_statistics
+from herdcli.online.tags import Tagged, Tagger, assigned_labels, label_confidences
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+RANKED = (1, 3, 5)
+COLUMNS = (
+    *("rows", "judged_on", "hamming", "hamming_none", "micro_f1", "macro_f1", "subset_accuracy"),
+    *(f"precision_at_{k}" for k in RANKED),
+    *("labels", "labels_given", "log_loss", "calibration_error", "progressive_hamming", "progressive_loss"),
+)
+
+
+def metrics(value: Tagger | EvaluatedTags, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
+    """Every column of `COLUMNS`; None where the artifact has no held-out rows, and precision_at_k where there are fewer than k labels.
+
+    hamming         share of pairs of a row and a label that are wrong.   hamming_none  the same where no row is given any label.
+    micro_f1        2 TP/(2 TP + FP + FN) over all pairs; macro_f1 the mean of that of each label, 0 where it is neither there nor given.
+    subset_accuracy share of rows that are given exactly their labels.
+    precision_at_k  share of the k labels of the highest scores that are a row's own.
+    labels, labels_given  of a row on average.   log_loss, calibration_error  a pair's, of the probabilities of `herd apply`.
+    """
+    examples, value = evaluated_tags(value, map), value.model if isinstance(value, EvaluatedTags) else value
+    result: dict[str, Any] = dict.fromkeys(COLUMNS)
+    if seen := value.running.seen:
+        result |= {"progressive_hamming": value.missed / seen, "progressive_loss": value.running.loss / seen}
+    if examples is None:
+        return result
+    found = examples.sums
+    rows, labels = int(found["rows"][0]), value.count
+    result |= {"rows": rows, "judged_on": examples.on}
+    wrong, there, given, exact = found["counts"].tolist()
+    result |= {"hamming": wrong / (rows * labels), "hamming_none": there / (rows * labels)}
+    both, own = found["both"], found["own"] + found["given"]
+    result |= {"micro_f1": macro_f1(both.sum(keepdims=True), own.sum(keepdims=True)), "macro_f1": macro_f1(both, own)}
+    result |= {"subset_accuracy": exact / rows, "labels": there / rows, "labels_given": given / rows}
+    result |= {f"precision_at_{k}": hits / (rows * k) for k, hits in zip(RANKED, found["hits"].tolist(), strict=True) if k <= labels}
+    result["log_loss"] = -float(found["loss"][0]) / (rows * labels)
+    result["calibration_error"] = float(np.abs(found["gaps"]).sum() / (rows * labels))
+    return result
+
+
+@dataclass(frozen=True)
+class EvaluatedTags:
+    """A tagger and blocks (`Tagged`) of the examples that it is judged by.  on  test or calibration, whichever they are."""
+
+    model: Tagger
+    source: block_statistics.BlockSource
+    on: str = "test"
+    map: Any = map
+
+    @cached_property
+    def sums(self) -> block_statistics.Sums:
+        """Over all examples: `counts` of pairs that are wrong, there and given, and of examples that are given exactly their labels; labels
+        that are there (`own`), given, and both; `hits` among the first of each; losses, gaps of confidence, scores that are not finite."""
+        return block_statistics.total_statistics(self.source, self._sums, self.map)
+
+    def _sums(self, held: Tagged) -> block_statistics.Sums:
+        score, p, y = held.score, label_confidences(self.model, held.score, held.variance), held.y > 0
+        told, order = assigned_labels(self.model, score), np.argsort(-score, axis=1, kind="stable")
+        exact = np.count_nonzero((told == y).all(axis=1))
+        counts = [np.count_nonzero(told != y), np.count_nonzero(y), np.count_nonzero(told), exact]
+        found = {"both": (told & y).sum(axis=0), "own": y.sum(axis=0), "given": told.sum(axis=0), "counts": np.array(counts)}
+        found["hits"] = np.array([np.count_nonzero(np.take_along_axis(y, order[:, :k], axis=1)) for k in RANKED])
+        sums = {name: item.astype(np.float64) for name, item in found.items()}
+        sums["loss"] = np.array([np.log(np.maximum(np.where(y, p, 1.0 - p), 1e-15)).sum()])
+        sums["gaps"] = calibration_gaps(np.maximum(p, 1.0 - p).ravel(), ((p > 0.5) == y).ravel(), np.zeros(BINS))
+        return sums | {"rows": np.array([float(len(y))]), "infinite": np.array([float(np.count_nonzero(~np.isfinite(score)))])}
+
+
+def evaluated_tags(value: Tagger | EvaluatedTags, map: Any = map) -> EvaluatedTags | None:
+    """The examples that figures are made of; None where an artifact has none."""
+    if isinstance(value, EvaluatedTags):
+        return value
+    if value.holdout is None:
+        return None
+    on, chosen = heldout_examples.evaluated_rows(value.holdout)
+    rows = _take_rows(value.holdout, chosen)
+    return EvaluatedTags(value, block_statistics.MemoryBlocks(len(rows.y), partial(_take_rows, rows)), on, map)
+
+
+def _take_rows(rows: Tagged, own: slice | Array) -> Tagged:
+    return Tagged(rows.score[own], rows.variance[own], rows.y[own], rows.split[own])
+
+
+def heldout_predictions(value: Tagger) -> tuple[Array, Array, Array, Array]:
+    """Scores, probabilities, labels and those that are given, (n, C) each, of the held-out rows that figures are made of."""
+    rows = value.holdout
+    if rows is None:
+        raise DataError("the tagger has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
+    _, chosen = heldout_examples.evaluated_rows(rows)
+    score = rows.score[chosen]
+    return score, label_confidences(value, score, rows.variance[chosen]), rows.y[chosen] > 0, assigned_labels(value, score)
+
+
+def macro_f1(both: Array, told: Array) -> float:
+    """The mean over labels of 2 TP/(2 TP + FP + FN): `both` is TP (C,), `told` the divisor; 0 of what is neither there nor given."""
+    return float(np.mean(2.0 * both / np.maximum(told, 1)))

@@ -1,0 +1,1 @@
+"""Quantities that several kinds of artifacts are evaluated by."""

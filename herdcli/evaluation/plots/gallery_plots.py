@@ -1,0 +1,107 @@
+"""Pictures of an `rbm-pairs`: its pairs of filters, its trace; with a gallery the error rates and the most similar images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.figures.gallery import RecognitionTask, model_similarity, recognition_rows
+from herdcli.evaluation.plots import plot_list, plot_style
+from herdcli.faces.rank_errors import RANKS, nearest
+from herdcli.rbm.pairs import PairRBM
+from herdcli.schema import Array
+
+SHOWN = 60  # hidden units
+PROBES, NEAREST = 8, 8
+HATCHES = ("", "//", "..", "xx", "--")
+LABELS = {"rbm-pairs": "RBMrate", "dppca": "δppca"}
+Map = Callable[..., Any]
+
+
+def filters(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """The two receptive fields of the hidden units with the largest weights, side by side.  Source: Teh (2003), fig. 3.11, 3.12."""
+    model = value.model if isinstance(value, RecognitionTask) else value
+    size = np.sum(model.W1.astype(np.float64) ** 2 + model.W2.astype(np.float64) ** 2, axis=0)
+    order = np.argsort(-size, kind="stable")[:SHOWN]
+    pairs = np.stack([model.W1.T[order], model.W2.T[order]], axis=1)
+    title = f"weights of {len(order)} hidden units to the first and the second image"
+    return plot_list.tile_images(_side_by_side(pairs, model.image_shape), signed=True, columns=10, title=title, scale="weight")
+
+
+def _side_by_side(pairs: Array, image_shape: Array | None) -> Array:
+    """Pairs of rows (n, 2, D) as pictures (n, h, 2w + 1), a blank line between."""
+    pictures = plot_list.rows_as_images(pairs.reshape(-1, pairs.shape[2]), image_shape)
+    if image_shape is None:
+        return pictures
+    blank = np.full((len(pairs), pictures.shape[1], 1), np.nan)
+    joined: Array = np.concatenate([pictures[0::2], blank, pictures[1::2]], axis=2)
+    return joined
+
+
+def trace(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """Reconstruction error of every epoch."""
+    model = value.model if isinstance(value, RecognitionTask) else value
+    return plot_list.curve_plot(
+        {"pairs": (np.arange(1, len(model.trace) + 1), model.trace)}, x="epoch", y="mean squared reconstruction error", logarithmic=True,
+        title=f"reconstruction error of pairs over {len(model.trace)} epochs",
+    )  # fmt: skip
+
+
+def errors(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """Error rates as bars, one panel for each test set.  Source: Teh (2003), fig. 3.9."""
+    return rate_bars([row for row in recognition_rows(_require_gallery(value, "errors"), map) if row["set"] != "all"])
+
+
+def rate_bars(table: list[dict[str, Any]]) -> plot_list.Figure:
+    """Groups of bars, one for each method, of the rank-1, 2, 4, 8 and 16 error rates; a panel for each test set.
+
+    Rows of several partitions may have the standard error `rank_1_se`, which is drawn on the first bar.
+    """
+    sets, methods = (list(dict.fromkeys(row[name] for row in table)) for name in ("set", "method"))
+    figure = plot_list.new_figure(0.2 + (2.8 * -(-len(sets) // 2) if len(sets) > 1 else 3.2))
+    for index, name in enumerate(sets):
+        axes = figure.add_subplot(-(-len(sets) // 2) if len(sets) > 1 else 1, min(2, len(sets)), index + 1)
+        chosen = {row["method"]: row for row in table if row["set"] == name}
+        for place, rank in enumerate(RANKS):
+            heights = [100 * float(chosen[method][f"rank_{rank}"]) for method in methods]
+            errors = [100 * float(chosen[method].get("rank_1_se") or 0) for method in methods] if rank == 1 else []
+            axes.bar(
+                np.arange(len(methods)) + (place - 2) * 0.16,
+                heights,
+                0.15,
+                yerr=errors if any(errors) else None,
+                capsize=2,
+                color=plot_style.colour(place),
+                hatch=HATCHES[place],
+                label=f"rank {rank}",
+            )
+        axes.set_xticks(np.arange(len(methods)), [LABELS.get(method, method) for method in methods], fontsize="xx-small")
+        axes.set_title(f"{name}, {chosen[methods[0]]['probes']} probes", fontsize="medium")
+        axes.set_ylabel("error rate (%)")
+        if index == 0:
+            axes.legend(fontsize="x-small")
+    told = "; lines: ± one standard error" if any(row.get("rank_1_se") for row in table) else ""
+    figure.suptitle(f"probes whose person is not among the most similar 1, 2, 4, 8, 16 gallery images{told}", fontsize="small")
+    return figure
+
+
+def closest(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """Probes, each with its eight most similar gallery images; probes that are not recognised first.  Source: Teh (2003), fig. 3.10."""
+    judged = _require_gallery(value, "nearest")
+    order = nearest(model_similarity(judged, map), NEAREST)
+    found = judged.persons[judged.gallery[order]] == judged.persons[judged.probes][:, None]
+    shown = np.argsort(found[:, 0], kind="stable")[:PROBES]
+    lines = [np.vstack([judged.images[judged.probes[row]][None], judged.images[judged.gallery[order[row]]]]) for row in shown]
+    pictures = plot_list.rows_as_images(np.concatenate(lines), judged.model.image_shape)
+    title = "probes (left) and their most similar gallery images"
+    return plot_list.tile_images(pictures, columns=1 + order.shape[1], title=title)
+
+
+def _require_gallery(value: PairRBM | RecognitionTask, name: str) -> RecognitionTask:
+    if not isinstance(value, RecognitionTask):
+        raise BadUsage(f"--plot {name} needs images to compare", hint="--gallery DATA")
+    return value

@@ -1,0 +1,172 @@
+"""Pictures of an `ica`: its filters, their spectra, the Gabor functions fitted to them, and how they tile their plane.
+
+Filters are drawn on the rows' own axes in the whitened domain, as Teh (2003) does, each on a scale of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.figures.ica import GOOD_FIT, image_shape
+from herdcli.evaluation.plots import gabor, plot_list, plot_style
+from herdcli.ica.filters import filter_spectra as signals
+from herdcli.ica.model import ICA
+from herdcli.schema import Array
+
+FEW_COLUMNS = 32  # rows of fewer columns are channels: the filters are drawn as one matrix
+CURVES = 20
+PAIRS = 96
+HALF = 2.0 * np.sqrt(2.0 * np.log(2.0))  # full width at half height of a Gaussian over its standard deviation
+CROSS = 1 / 16  # the arms of a cross, of the bandwidth
+WIDEST = 3.0  # points, of a bar
+
+
+def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+    """Pictures, those of a topography on its map; of signals the twenty filters of largest power; of few channels the unmixing matrix."""
+    rows = _normalise_rows(value.whitening.rotated(value.J))
+    shape = image_shape(value)
+    if shape is not None:
+        return plot_list.tile_images(
+            rows.reshape(-1, *shape),
+            columns=_topography_width(value),
+            signed=True,
+            title="filters in the whitened domain, each on its own scale",
+        )
+    if rows.shape[1] < FEW_COLUMNS:
+        return plot_list.tile_images(
+            _normalise_rows(value.unmixing)[None],
+            signed=True,
+            title="unmixing matrix, a line for each output",
+            scale="share of the largest",
+        )
+    return small_curves(rows[:CURVES], np.arange(rows.shape[1]), "sample", f"the {min(CURVES, len(rows))} filters of largest power")
+
+
+def _topography_width(value: ICA) -> int | None:
+    """As many as the map of a topography has."""
+    return None if value.grid is None else int(value.grid[1])
+
+
+def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+    """Power over frequency: of pictures in both directions, frequency 0 in the middle."""
+    rows = value.whitening.rotated(value.J)
+    shape = image_shape(value)
+    if shape is not None:
+        power = np.abs(np.fft.fftshift(np.fft.fft2(rows.reshape(-1, *shape)), axes=(1, 2)))
+        shown = power / power.max(axis=(1, 2), keepdims=True)
+        return plot_list.tile_images(shown, columns=_topography_width(value), title="amplitude spectra of the filters")
+    power = signals.power_spectra(rows[:CURVES])
+    return small_curves(
+        _normalise_rows(power), np.arange(power.shape[1]) / rows.shape[1], "cycles per sample", "power spectra of the filters"
+    )
+
+
+def gabors(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+    """Filters, and to the right of each the Gabor function fitted to it; the best fit first."""
+    rows, found = _fit_gabors(value, map)
+    r2 = found.r2
+    order = np.argsort(-r2, kind="stable")
+    shown = order[np.linspace(0, len(order) - 1, min(PAIRS, len(order))).round().astype(int)]
+    height, width = rows.shape[1:]
+    pairs = np.stack([rows, gabor.gabor_images(found, height, width)], axis=1)[shown].reshape(-1, height * width)
+    title = f"filters and Gabor functions, from the best fit to the worst: r² ≥ {GOOD_FIT:g} for {100 * np.mean(r2 >= GOOD_FIT):.0f} %"
+    return plot_list.tile_images(
+        _normalise_rows(pairs).reshape(-1, height, width), columns=min(16, 2 * len(shown)), signed=True, title=title
+    )
+
+
+def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+    """Where the filters are, and at what frequencies: of pictures by their Gabor functions, of signals over time and frequency.
+
+    Source: Teh (2003), fig. 4.10 and 4.11 (pictures), 4.8 (signals).
+    """
+    if image_shape(value) is None:
+        return _time_frequency_plot(value.whitening.rotated(value.J))
+    rows, found = _fit_gabors(value, map)
+    good = found.r2 >= GOOD_FIT
+    figure = plot_list.new_figure(3.6)
+    space, frequency = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2)
+    _draw_bars(space, found, good, rows.shape[1:])
+    _draw_crosses(frequency, found, good)
+    figure.suptitle(f"{int(good.sum())} of {len(good)} filters, with r² ≥ {GOOD_FIT:g}")
+    return figure
+
+
+def small_curves(rows: Array, across: Array, x: str, title: str = "") -> plot_list.Figure:
+    """Each row as a curve of its own, five side by side."""
+    lines = -(-len(rows) // 5)
+    figure = plot_list.new_figure(0.4 + 0.9 * lines)
+    if title:
+        figure.suptitle(title)
+    for index, row in enumerate(rows):
+        axes = figure.add_subplot(lines, 5, index + 1)
+        axes.plot(across, row, linewidth=0.8)
+        axes.set_yticks([])
+        if index < len(rows) - 5:
+            axes.set_xticklabels([])
+        elif index == len(rows) - 1:
+            axes.set_xlabel(x)
+    return figure
+
+
+def _normalise_rows(rows: Array) -> Array:
+    """Each row over its largest size."""
+    return np.asarray(rows / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-300))
+
+
+def _fit_gabors(value: ICA, map: Callable[..., Any]) -> tuple[Array, gabor.GaborParameters]:
+    """Filters as pictures (M, h, w), and their Gabor functions.  Raises DataError where there are no pictures."""
+    shape = image_shape(value)
+    if shape is None:
+        raise DataError("has no image_shape, which Gabor functions need")
+    rows = value.whitening.rotated(value.J).reshape(-1, *shape)
+    return rows, gabor.fit_gabors(rows, map=map)
+
+
+def _draw_bars(axes: Any, found: gabor.GaborParameters, good: Array, shape: tuple[int, int]) -> None:
+    """A bar at the place of each filter, as long as 2τ along its bars and as wide as σ."""
+    from matplotlib.collections import LineCollection
+
+    x, y, theta, tau = found.x[good], found.y[good], found.theta[good], found.tau[good]
+    along = np.stack([-np.sin(theta), np.cos(theta)], axis=1) * tau[:, np.newaxis]
+    centre = np.stack([x, y], axis=1)
+    bars = list(np.stack([centre - along, centre + along], axis=1))
+    axes.add_collection(LineCollection(bars, linewidths=np.minimum(found.sigma[good], WIDEST), colors=plot_style.GREY))
+    axes.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5), aspect="equal")
+    axes.set_title("place, length and width")
+
+
+def _draw_crosses(axes: Any, found: gabor.GaborParameters, good: Array) -> None:
+    """A cross at the peak of each filter's spectrum in the upper half plane, its arms 1/16 of the bandwidths."""
+    from matplotlib.collections import LineCollection
+
+    theta, f = found.theta[good], found.frequency[good]
+    outwards = np.stack([np.cos(theta), np.sin(theta)], axis=1)
+    sideways = np.stack([-np.sin(theta), np.cos(theta)], axis=1)
+    centre = f[:, np.newaxis] * outwards
+    arms = []
+    for direction, size in ((outwards, found.sigma[good]), (sideways, found.tau[good])):
+        # A Gaussian of deviation σ in space has one of 1/(2πσ) in frequency, and a full width at half height of 2√(2 log 2) of these.
+        half = direction * (0.5 * CROSS * HALF / (2 * np.pi * size))[:, np.newaxis]
+        arms += list(np.stack([centre - half, centre + half], axis=1))
+    axes.add_collection(LineCollection(arms, linewidths=0.6, colors=plot_style.INK))
+    angle = np.linspace(0, np.pi, 100)
+    for radius in (0.125, 0.25, 0.375, 0.5):
+        axes.plot(radius * np.cos(angle), radius * np.sin(angle), color=plot_style.GREY, linewidth=0.4)
+    axes.set(xlim=(-0.6, 0.6), ylim=(-0.02, 0.72), aspect="equal")
+    axes.set_title("cycles per pixel across the bars")
+
+
+def _time_frequency_plot(rows: Array) -> plot_list.Figure:
+    plane = signals.time_frequency_power(rows)
+    figure = plot_list.new_figure(4.0)
+    axes = figure.add_subplot()
+    shown = axes.imshow(plane, origin="lower", aspect="auto", cmap="gray", extent=(0, rows.shape[1], 0, 0.5), interpolation="none")
+    axes.set(xlabel="sample", ylabel="cycles per sample", title="power of the filters over time and frequency")
+    figure.colorbar(shown, label="power")
+    return figure

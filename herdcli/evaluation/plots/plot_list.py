@@ -1,0 +1,308 @@
+"""The pictures of `herd eval --plot`: which ones a kind has, and the two forms they take, tiles of images and curves.
+
+A plot is a function `(value, settings, *, map) -> Figure`; a new one is one line of its kind in `herdcli.kinds`.  How they look is in
+`evaluation.plot_style` alone.  matplotlib (the extra `plot`) is imported when a figure is begun, without its global state; equal figures
+are
+written as equal bytes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.evaluation.plots import plot_style
+from herdcli.kinds import KINDS, kinds_with
+from herdcli.parts import import_named
+from herdcli.schema import Array
+
+Figure = Any  # matplotlib.figure.Figure
+Plot = Callable[..., Figure]
+
+SUFFIXES = (".png", ".pdf", ".svg")
+MOST_TILES = 400
+LONG = 400  # characters of a path, which is then a curve
+ALL = "all"  # the name that stands for every plot of a kind
+COUNTED = ("epoch", "iteration", "step", "atoms")  # axes whose ticks are whole
+
+
+def plot_names(kind: str) -> list[str]:
+    """The plots of a kind."""
+    return list(KINDS[kind].plots)
+
+
+def find_plot(kind: str, name: str) -> Plot:
+    """The function that draws one plot of a kind, imported now.  Raises BadUsage for plots that the kind has not."""
+    if name not in plot_names(kind):
+        known = plot_names(kind)
+        hint = f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(kinds_with('plots'))}"
+        raise BadUsage(f"there is no plot '{name}' of kind '{kind}'", hint=hint)
+    return partial(_draw_in_style, import_named(KINDS[kind].plots[name]))
+
+
+def plot_caption(kind: str, name: str) -> str:
+    """What a plot shows, in its own first words."""
+    whole = inspect.getdoc(import_named(KINDS[kind].plots[name])) or ""
+    return " ".join(whole.split("Source:")[0].split("\n\n")[0].split())
+
+
+def _draw_in_style(plot: Plot, *arguments: Any, **options: Any) -> Figure:
+    """A plot under the rules of `plot_style`, which artists take when they are made."""
+    require_matplotlib()
+    import matplotlib as mpl
+
+    with mpl.rc_context(plot_style.matplotlib_rules()):
+        return without_mathtext(plot(*arguments, **options))
+
+
+def without_mathtext(figure: Figure) -> Figure:
+    """The figure with names of columns and classes as they are: dollars begin no formula.  Ticks of powers of ten keep theirs."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+    texts = [text for text in figure.findobj(Text) if "$" in text.get_text()]
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_formatter(), (FixedFormatter, FuncFormatter)):
+                texts += axis.get_ticklabels()
+    for text in texts:
+        text.set_parse_math(False)
+    return figure
+
+
+def require_matplotlib() -> None:
+    """Raise BadUsage with what to install unless matplotlib is there."""
+    try:
+        importlib.import_module("matplotlib.figure")
+    except ImportError as error:
+        raise BadUsage("pictures need matplotlib, which is not installed", hint="pip install 'herdcli[plot]'") from error
+
+
+def new_figure(height: float, width: float = plot_style.INCHES) -> Figure:
+    """An empty figure of so many inches."""
+    require_matplotlib()
+    from matplotlib.figure import Figure as Drawn
+
+    return Drawn(figsize=(width, height), dpi=plot_style.DPI, layout="constrained")
+
+
+def write_figure(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: str, *, page: bool = False) -> None:
+    """Write a figure to a file or stream as .png, .pdf or .svg, without dates and versions.
+
+    page  for a page of HTML: SVG whose words are words, on a ground that lets the page through.
+    """
+    import matplotlib as mpl
+
+    undated: dict[str, Any] = {".png": {"Software": None}, ".pdf": {"CreationDate": None, "Producer": None}, ".svg": {"Date": None}}
+    rules = plot_style.matplotlib_rules() | {"svg.hashsalt": "herd", "svg.fonttype": "none" if page else "path"}
+    with mpl.rc_context(rules), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # names in other scripts: boxes in a picture, letters on a page
+        if suffix != ".svg":
+            figure.savefig(path, format=suffix[1:], metadata=undated[suffix])
+            return
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="svg", metadata=undated[suffix], transparent=page, dpi=plot_style.RASTER)
+    small = compact_svg(drawn.getvalue().decode()).encode()
+    if isinstance(path, (str, PathLike)):
+        Path(path).write_bytes(small)
+    else:
+        path.write(small)
+
+
+def compact_svg(svg: str) -> str:
+    """The same picture in fewer bytes: coordinates to hundredths of a point (long curves: tenths), no idle blanks, looks said once."""
+    svg = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", svg)  # of names; XML has none
+    svg = re.sub(r'\b(?:d|x|y|points)="[^"]*"', _round_coordinates, svg)
+    svg = re.sub(r"\n\s*(?=[\nLQCMz<]|$)", "\n", svg)
+    return re.sub(r'<use [^>]*? style="([^"]*)"/>(?:\n<use [^>]*? style="\1"/>)+', _merge_marks, svg)
+
+
+def _merge_marks(match: re.Match[str]) -> str:
+    """Marks of one look, whose look is then said once."""
+    own = f' style="{match[1]}"'
+    return f"<g{own}>\n{match[0].replace(own, '')}\n</g>"
+
+
+def _round_coordinates(match: re.Match[str]) -> str:
+    digits = 1 if len(match[0]) > LONG else 2
+    short = re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.{digits}f}".rstrip("0").rstrip("."), match[0])
+    return re.sub(r"\s*\n\s*", " ", short).replace(' "', '"')
+
+
+def rows_as_images(rows: Array, image_shape: Array | None) -> Array:
+    """Rows (n, D) as pictures (n, height, width); without an image shape as one picture whose lines are the rows."""
+    if image_shape is None:
+        return np.asarray(rows)[None]
+    height, width = (int(length) for length in image_shape)
+    return np.asarray(rows).reshape(-1, height, width)
+
+
+def mosaic(pictures: Array, columns: int | None = None) -> Array:
+    """Pictures (n, h, w) side by side, row after row, a gap of NaN between them: one array of float64."""
+    count, height, width = pictures.shape
+    gap = max(1, round(0.04 * max(height, width)))
+    columns = min(count, columns or max(1, round(np.sqrt(count * 1.4 * height / width))))
+    lines = -(-count // columns)
+    whole = np.full((lines * (height + gap) - gap, columns * (width + gap) - gap), np.nan)
+    for index, picture in enumerate(pictures):
+        top, left = (height + gap) * (index // columns), (width + gap) * (index % columns)
+        whole[top : top + height, left : left + width] = picture
+    return whole
+
+
+def tile_images(
+    pictures: Array,
+    *,
+    columns: int | None = None,
+    signed: bool = False,
+    limits: tuple[float, float] | None = None,
+    title: str = "",
+    scale: str | None = None,
+) -> Figure:
+    """Pictures (n, h, w) in rows, grey on one scale, NaN blank; at most 400 of them, and the title says so.
+
+    signed  zero is mid-grey and the largest size black or white.  limits  what is black and what is white.
+    scale   what the greys are the numbers of, written beside a bar of them; None: no bar.
+    """
+    count = len(pictures)
+    if count == 0:
+        raise BadUsage("there is nothing to draw")
+    pictures = pictures[:MOST_TILES]
+    whole = mosaic(pictures, columns)
+    if limits is None:
+        largest = float(np.nanmax(np.abs(whole))) or 1.0
+        limits = (-largest, largest) if signed else (float(np.nanmin(whole)), float(np.nanmax(whole)))
+    if count > MOST_TILES:
+        title = f"{title} (the first {MOST_TILES} of {count})".strip()
+    figure = new_figure(
+        min(
+            9.0,
+            max(
+                0.6 if scale is None else 1.4,
+                (plot_style.INCHES if scale is None else 0.86 * plot_style.INCHES) * whole.shape[0] / whole.shape[1],
+            ),
+        )
+        + (0.25 if title else 0.0)
+    )
+    axes = figure.add_subplot()
+    aspect = "equal" if 0.02 < whole.shape[0] / whole.shape[1] < 50 else "auto"
+    shown = axes.imshow(whole, cmap="gray", vmin=limits[0], vmax=limits[1], interpolation="none", aspect=aspect)
+    axes.set_axis_off()
+    if title:
+        axes.set_title(title, loc="left")
+    if scale is not None:
+        figure.colorbar(shown, ax=axes, label=scale, shrink=0.7, aspect=25)
+    return figure
+
+
+def curve_plot(lines: Mapping[str, tuple[Array, Array]], *, x: str, y: str, title: str = "", logarithmic: bool = False) -> Figure:
+    """Curves (x, y) by their names, each with a colour, a line and a mark of its own; a legend if there are 2 to 12.
+
+    Axes that count (epochs, iterations, steps, atoms) have whole ticks.
+    """
+    if not lines:
+        raise BadUsage("there is nothing to draw")
+    figure = new_figure(3.6)
+    axes = figure.add_subplot()
+    for index, (name, (across, up)) in enumerate(lines.items()):
+        draw_curve(axes, index, across, up, label=name)
+    axes.set(xlabel=x, ylabel=y)
+    if logarithmic:
+        axes.set_yscale("log")
+    if x.split()[0] in COUNTED:
+        use_integer_ticks(axes)
+    if title:
+        axes.set_title(title)
+    if 1 < len(lines) <= 12:
+        axes.legend()
+    axes.grid()
+    return figure
+
+
+def draw_curve(axes: Any, index: int, across: Array, up: Array, **more: Any) -> None:
+    """One curve in the colour, line and marks of its number; about a dozen marks along it, each curve's at places of its own."""
+    apart = max(1, len(across) // 12)
+    more |= {"label": legend_label(str(more["label"]))} if "label" in more else {}
+    look = {"color": plot_style.colour(index), "linestyle": plot_style.line(index), "marker": plot_style.mark(index)}
+    axes.plot(across, up, markevery=(index % apart, apart), **(look | more))
+
+
+def legend_label(name: str) -> str:
+    """A name as a label: matplotlib leaves those that begin with an underscore out of legends."""
+    return f" {name}" if name.startswith("_") else name
+
+
+def use_integer_ticks(axes: Any) -> None:
+    """Ticks of the axis across at whole numbers alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    low, high = axes.get_xlim()
+    if high - low < 1.0:  # a single epoch
+        axes.set_xlim(low - 0.5, high + 0.5)
+
+
+def draw_points(axes: Any, x: Array, y: Array, index: int = 0, *, of: int = 0, **more: Any) -> None:
+    """Marks without a line in the colour of a number; of many an image inside a vector picture, which would be large otherwise.
+
+    of  how many there are in all in the picture, if these are not all.
+    """
+    look = {"color": plot_style.colour(index), "marker": plot_style.mark(index), "linestyle": "none", "markersize": 3, "alpha": 0.6}
+    axes.plot(x, y, rasterized=max(len(x), of) > plot_style.MANY, markeredgewidth=0, **(look | more))
+
+
+def draw_diagonal(axes: Any, *values: Array, label: str) -> None:
+    """The line on which both axes say the same, as far as the values go."""
+    known = np.concatenate([np.ravel(each) for each in values])
+    ends = [float(np.nanmin(known)), float(np.nanmax(known))]
+    axes.plot(ends, ends, color=plot_style.GREY, lw=1, zorder=0, label=label)
+
+
+def scatter_plot(parts: Mapping[str, tuple[Array, Array]], *, x: str, y: str, title: str, same: str) -> Figure:
+    """Points of two numbers that ought to be the same, by the names of what they are, about the line on which they are."""
+    if not any(len(across) for across, _ in parts.values()):
+        raise BadUsage("there is nothing to draw")
+    figure = new_figure(4.4, 5.2)
+    axes = figure.add_subplot()
+    draw_diagonal(axes, *(each for pair in parts.values() for each in pair), label=same)
+    for index, (name, (across, up)) in enumerate(parts.items()):
+        draw_points(axes, across, up, index, label=name)
+    axes.set(xlabel=x, ylabel=y)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_title(title)
+    axes.legend(markerscale=1.6)
+    axes.grid()
+    return figure
+
+
+def principal_axes(X: Array, weight: Array | None = None) -> tuple[Array, Array, Array]:
+    """(D, 2) the two axes along which rows (n, D) vary most, signs fixed by their largest entry; their mean (D,); shares (2,) of variance.
+
+    From the smaller of the two Gram matrices: rows beyond their number of columns, or columns beyond that of rows, cost nothing more.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    share = np.full(len(X), 1.0 / len(X)) if weight is None else weight
+    mean = share @ X
+    Z = (X - mean) * np.sqrt(np.abs(share))[:, None]
+    if len(Z) < Z.shape[1]:
+        values, left = np.linalg.eigh(Z @ Z.T)
+        vectors = Z.T @ left
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=0), 1e-300)
+    else:
+        values, vectors = np.linalg.eigh(Z.T @ Z)
+    axes, size = vectors[:, ::-1][:, :2], np.maximum(values[::-1], 0.0)
+    if axes.shape[1] < 2:
+        axes, size = np.concatenate([axes, np.zeros((len(axes), 1))], axis=1), np.append(size, 0.0)
+    signs = np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])
+    return axes * np.where(signs == 0, 1.0, signs), mean, size[:2] / max(float(size.sum()), 1e-300)

@@ -1,0 +1,124 @@
+"""Pictures of an `rbm`: its filters, rows beside their reconstructions, samples, and the trace of its learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from herdcli.algorithm import run_algorithm
+from herdcli.errors import DataError
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.plots import plot_list
+from herdcli.numerics.row_selection import as_dense
+from herdcli.rbm.likelihood.row_likelihood import Map
+from herdcli.rbm.model import RBM, Harmonium
+from herdcli.rbm.sampling.gibbs_samples import BlockGibbsSampling, SamplingProblem
+from herdcli.rbm.sampling.independent_sampling import IndependentSampling, enumeration_parts
+from herdcli.schema import Array
+from herdcli.splits import TEST
+
+PAIRS = 48
+SAMPLES, BURN_IN = 100, 1000
+
+
+def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """The weights of every hidden unit as a picture; models of classes one after the other."""
+    weights = np.concatenate([W[: value.columns].T for W in value.W])
+    return plot_list.tile_images(
+        plot_list.rows_as_images(weights, value.image_shape), signed=True, title=f"weights of {len(weights)} hidden units", scale="weight"
+    )
+
+
+def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """Test rows beside what one step up and down by means makes of them, each by its own class's model."""
+    models = value.harmoniums()
+
+    def by_owner(rows: Array, owner: Array) -> Array:
+        pairs = zip(rows, owner, strict=True)
+        return np.concatenate([models[m].visible_means(models[m].hidden_means(row[None])) for row, m in pairs])
+
+    return draw_beside(value, by_owner)
+
+
+def draw_beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plot_list.Figure:
+    """Test rows from all over the set, and to the right of each what `reconstruct` makes of (rows, index of their models)."""
+    if value.holdout is None or not (value.holdout.split == TEST).any():
+        raise DataError("there are no test rows to reconstruct")
+    chosen = np.flatnonzero(value.holdout.split == TEST)
+    chosen = chosen[np.linspace(0, len(chosen) - 1, min(PAIRS, len(chosen))).astype(int)]
+    rows = np.asarray(as_dense(value.holdout.X[chosen]), dtype=np.float64)
+    owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
+    pairs = value.restored(np.stack([rows, reconstruct(rows, owner)], axis=1).reshape(len(rows) * 2, -1))
+    title = "test rows and their reconstructions"
+    return plot_list.tile_images(plot_list.rows_as_images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
+
+
+def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """Means of the visible units in 100 rows drawn as `herd sample` draws them; models of classes ten rows each."""
+    each = SAMPLES if value.count == 1 else 10
+    return draw_samples(value.harmoniums(), (), each, value, settings, map)
+
+
+def draw_samples(
+    models: list[Harmonium], below: tuple[Harmonium, ...], each: int, lowest: RBM, settings: EvaluationSettings, map: Map
+) -> plot_list.Figure:
+    """So many rows drawn from each model, carried down through the models below, as means of the lowest layer."""
+    problem = SamplingProblem(tuple(models), each, burn_in=BURN_IN, means=True, seed=settings.seed, below=below)
+    parts = enumeration_parts(problem)
+    found = run_algorithm(BlockGibbsSampling(problem, map)) if parts is None else run_algorithm(IndependentSampling(problem, parts, map))
+    how = "independent rows" if parts is not None else f"Gibbs chains after {BURN_IN} sweeps"
+    return plot_list.tile_images(
+        plot_list.rows_as_images(lowest.restored(np.concatenate(found.rows)), lowest.image_shape), columns=10, title=f"means of {how}"
+    )
+
+
+def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """Reconstruction error of every epoch, one curve for each model."""
+    if value.trace is None:
+        raise DataError("there is no trace: it was not learned by herd fit-rbm")
+    errors = value.trace.reconstruction
+    epochs = np.arange(1, len(errors) + 1)
+    labels = value.classes or [str(m) for m in range(value.count)]
+    lines = {name: (epochs, errors[:, m]) for m, name in enumerate(labels)}
+    title = f"reconstruction error over {len(errors)} epochs" + (
+        "" if value.count == 1 else f", one curve for each of {value.count} classes"
+    )
+    return plot_list.curve_plot(lines, x="epoch", y="mean squared reconstruction error", title=title)
+
+
+def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """Log-likelihood of validation rows along the epochs, one curve for each model; of a single model its pseudo-likelihood too."""
+    found = value.trace
+    if found is None or found.validated is None or found.log_likelihood is None or found.pseudo_likelihood is None:
+        raise DataError("there is no trace of validation rows: fit-rbm --validate-every 1 keeps one")
+    labels = value.classes or ["log-likelihood"]
+    lines = {name: (found.validated, found.log_likelihood[:, m]) for m, name in enumerate(labels)}
+    if value.count == 1 and np.isfinite(found.pseudo_likelihood).any():
+        lines["pseudo-likelihood"] = (found.validated, found.pseudo_likelihood[:, 0])
+    return plot_list.curve_plot(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows as learning goes on")
+
+
+def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """The share of validation rows whose class or label was told wrongly, along the epochs."""
+    found = value.trace
+    if found is None or found.validated is None or found.error is None:
+        raise DataError("there is no trace of errors: fit-rbm --validate-every 1 with --per-class or --labels keeps one")
+    lines = {"error": (found.validated, 100.0 * found.error)}
+    return plot_list.curve_plot(lines, x="epoch", y="% of validation rows", title="validation rows told wrongly as learning goes on")
+
+
+def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """Log-likelihoods by the log Z that was kept along the updates: of training and validation rows, or a curve for each class."""
+    found = value.trace
+    if found is None or found.tracked_training is None or found.tracked_validation is None:
+        raise DataError("there is no trace of log Z: fit-rbm --track-likelihood keeps one")
+    held = found.tracked_validation if np.isfinite(found.tracked_validation).any() else None
+    if value.count == 1:
+        columns = {"training rows": found.tracked_training[:, 0]} | ({} if held is None else {"validation rows": held[:, 0]})
+    else:
+        shown, labels = found.tracked_training if held is None else held, value.classes or [str(m) for m in range(value.count)]
+        columns = {name: shown[:, m] for m, name in enumerate(labels)}
+    lines = {name: (np.flatnonzero(np.isfinite(column)) + 1, column[np.isfinite(column)]) for name, column in columns.items()}
+    y = "nats a row" if value.count == 1 else f"nats a {'training' if held is None else 'validation'} row"
+    return plot_list.curve_plot(lines, x="epoch", y=y, title="log-likelihood as it was kept along the updates")

@@ -1,0 +1,96 @@
+"""Pictures of recurrent temporal RBMs: a held-out sequence beside what was expected of it, weights, links, and the trace of learning."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
+from herdcli.evaluation.plots import plot_list, plot_style
+from herdcli.rbm.recurrent.artifacts import RecurrentRBM
+from herdcli.rbm.recurrent.exact_sums import Map
+from herdcli.rbm.recurrent.likelihood import EvaluationSequences, expected_rows, select_steps
+from herdcli.rbm.recurrent.model import SequenceHistory
+
+MOST_STEPS, MOST_COLUMNS = 200, 4
+
+
+def filters(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """The weights of every hidden unit as a picture."""
+    return plot_list.tile_images(
+        plot_list.rows_as_images(value.parameters.W.T, value.image_shape), signed=True, title="weights of the hidden units", scale="weight"
+    )
+
+
+def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """The figure of held-out sequences along the epochs; without it the reconstruction error."""
+    found = value.trace
+    if found is None:
+        raise DataError("there is no trace: it was not learned by herd fit-rbm")
+    if found.validated is None or found.valid is None:
+        epochs = np.arange(1, len(found.reconstruction) + 1)
+        return plot_list.curve_plot(
+            {"": (epochs, found.reconstruction)},
+            x="epoch",
+            y="mean squared reconstruction error",
+            title="reconstruction error over the epochs",
+        )
+    return plot_list.curve_plot(
+        {"held out": (found.validated, found.valid)},
+        x="epoch",
+        y="figure of split 1, the higher the better",
+        title="held-out sequences as learning goes on",
+    )
+
+
+def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+    """The first held-out sequence, what each row was expected to be by those before it, and the hidden means, all over time."""
+    held = value.held_out()
+    if held is None:
+        raise DataError("there are no rows in split 2 to draw", hint="herd fit-rbm --recurrent with sequences in split 2: --split .6,.2,.2")
+    length = int(min(held.offsets[1], MOST_STEPS))
+    before = None if held.before is None else SequenceHistory(held.before.state[:1], held.before.begins[:1])
+    first = EvaluationSequences(held.v[:length], np.array([0, length]), held.counted[:length], before)
+    driven = first.driven(value.model)
+    expected = expected_rows(value.model, first, select_steps(driven, np.arange(length)), np.arange(length), settings.seed, map=map)
+    return (
+        _draw_as_lines(value, first.v, expected, driven.r)
+        if value.model.visible.range is None
+        else _draw_as_image(value, first.v, expected, driven.r)
+    )
+
+
+def _draw_as_image(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: np.ndarray) -> plot_list.Figure:
+    """Rows as columns of grey, of units with a range."""
+    shown = {"seen": value.restored(v), "expected one step ahead": value.restored(expected), "hidden means": r}
+    figure = plot_list.new_figure(6.0)
+    panels = figure.subplots(3, 1, sharex=True)
+    for panel, (name, rows) in zip(panels, shown.items(), strict=True):
+        panel.imshow(np.asarray(rows, dtype=np.float64).T, aspect="auto", cmap="gray_r", interpolation="none")
+        panel.set_title(name)
+        panel.set_ylabel("unit" if rows is r else "column")
+        panel.locator_params(integer=True)
+    panels[-1].set_xlabel("step")
+    plot_list.use_integer_ticks(panels[-1])
+    return figure
+
+
+def _draw_as_lines(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: np.ndarray) -> plot_list.Figure:
+    """The columns that vary most as lines, of units without a range."""
+    chosen = np.sort(np.argsort(-value.base_variance, kind="stable")[:MOST_COLUMNS]).tolist()
+    columns = len(chosen)
+    figure = plot_list.new_figure(1.0 + 1.5 * (columns + 1))
+    panels = figure.subplots(columns + 1, 1, sharex=True, squeeze=False)[:, 0]
+    seen, ahead, t = value.restored(v), value.restored(expected), np.arange(len(v))
+    for d, panel in zip(chosen, panels[:-1], strict=True):
+        panel.plot(t, seen[:, d], ".-", ms=3, lw=0.6, color=plot_style.INK, label="seen")
+        panel.plot(t, ahead[:, d], "-", lw=1.2, color=plot_style.COLOURS[1], label="expected one step ahead")
+        panel.set_ylabel(value.feature_names[d] if value.feature_names else f"x{d}")
+    panels[-1].imshow(r.T, aspect="auto", cmap="gray_r", interpolation="none")
+    panels[-1].set_ylabel("hidden unit")
+    panels[-1].locator_params(integer=True)
+    panels[0].legend(ncols=2, loc="upper right")
+    panels[0].set_title("a held-out sequence, what was expected of it, and the hidden means")
+    panels[-1].set_xlabel("step")
+    plot_list.use_integer_ticks(panels[-1])
+    return figure

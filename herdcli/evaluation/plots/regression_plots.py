@@ -1,0 +1,148 @@
+"""Pictures of regressions: the strongest coefficients with their intervals, predicted against observed, residuals, the descent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from herdcli.errors import DataError
+from herdcli.evaluation.plots import plot_list, plot_style
+from herdcli.regression.family_table import TABLE
+from herdcli.regression.model import GeneralisedLinear, HeldOut
+from herdcli.schema import Array
+
+MOST = 30  # coefficients drawn
+BINS = 10
+
+
+def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+    """The finite coefficients of largest |z|, or without errors of largest size, with 95 % intervals."""
+    whole = [row for row in value.table() if row["term"] != "intercept"]
+    rows = [row for row in whole if row.get("note") != "no finite estimate"]
+    if not rows:
+        raise DataError("no coefficient has a finite estimate, so there is none to draw", hint="herd regress --l2 1e-3")
+    known = all(np.isfinite(row["standard_error"]) for row in rows)
+    size = (lambda row: abs(row["estimate"]) / row["standard_error"]) if known else (lambda row: abs(row["estimate"]))
+    chosen = sorted(rows, key=size)[-MOST:]
+    figure = plot_list.new_figure(0.8 + 0.22 * len(chosen))
+    axes = figure.add_subplot()
+    places = np.arange(len(chosen))
+    estimate = np.array([row["estimate"] for row in chosen])
+    if known:
+        axes.hlines(places, [row["low"] for row in chosen], [row["high"] for row in chosen], color=plot_style.GREY, lw=2)
+    axes.plot(estimate, places, "o", ms=4, color=plot_style.COLOURS[0])
+    axes.axvline(0, color=plot_style.INK, lw=0.8)
+    axes.set_yticks(places, [f"{row['term']} ({row['class']})" if "class" in row else row["term"] for row in chosen])
+    axes.set_xlabel("change of the linear predictor a unit of the column")
+    left = f" of {len(rows)}" if len(rows) > len(chosen) else ""
+    endless = f"; {len(whole) - len(rows)} without a finite estimate" if len(rows) < len(whole) else ""
+    axes.set_title(f"the {len(chosen)} strongest{left} coefficients" + (", 95 % intervals" if known else "") + endless)
+    return figure
+
+
+def calibration(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+    """Held-out rows in ten groups of rising prediction: the mean observed against the mean predicted, with two standard errors."""
+    held = _require_heldout(value)
+    predicted, observed = _predicted_and_observed(value, held)
+    groups = _prediction_groups(predicted, BINS)
+    across = np.array([predicted[group].mean() for group in groups])
+    up = np.array([observed[group].mean() for group in groups])
+    error = np.array([observed[group].std() / np.sqrt(len(group)) for group in groups])
+    figure = plot_list.new_figure(4.2)
+    axes = figure.add_subplot()
+    ends = [min(across.min(), up.min()), max(across.max(), up.max())]
+    axes.plot(ends, ends, color=plot_style.GREY, lw=1, label="as predicted")
+    axes.errorbar(across, up, yerr=2 * error, fmt="o", ms=4, color=plot_style.COLOURS[0], label="observed, ±2 standard errors")
+    axes.set(xlabel="mean predicted", ylabel="mean observed")
+    axes.set_title(f"{len(held.y)} held-out rows in {len(groups)} groups of rising prediction")
+    axes.legend()
+    return figure
+
+
+def _require_heldout(value: GeneralisedLinear) -> HeldOut:
+    if value.holdout is None:
+        raise DataError("there are no held-out rows to draw", hint="herd regress --split .6,.2,.2")
+    return value.holdout
+
+
+def _predicted_and_observed(value: GeneralisedLinear, held: HeldOut) -> tuple[Array, Array]:
+    """What is predicted of each row and what it is; of more than two classes, of each row and class."""
+    mean = value.distribution().mean(held.predictor)
+    if mean.shape[1] == 1:
+        return mean[:, 0], held.y
+    return mean.ravel(), np.eye(mean.shape[1])[held.y.astype(int)].ravel()
+
+
+def _prediction_groups(predicted: Array, count: int) -> list[Array]:
+    """Indices in groups of rising prediction, none of them empty."""
+    return [group for group in np.array_split(np.argsort(predicted, kind="stable"), count) if len(group)]
+
+
+def residuals(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+    """Of held-out numbers the standardised residuals against the prediction and against normal quantiles; of classes their group means."""
+    held = _require_heldout(value)
+    return (
+        _class_residual_plot(*_predicted_and_observed(value, held)) if TABLE[value.family].classes else _number_residual_plot(value, held)
+    )
+
+
+def standardised_residuals(value: GeneralisedLinear, held: HeldOut) -> Array:
+    """(h,) Pearson's residuals: slopes of the loss by their standard deviations, positive where more is observed than predicted."""
+    _, slope, curve = value.distribution().terms(held.predictor, held.y)
+    spread = value.dispersion * (1.0 if held.variance is None else held.variance)
+    found: Array = -slope[:, 0] / np.sqrt(np.maximum(curve[:, 0] * spread, 1e-300))
+    return found
+
+
+def _number_residual_plot(value: GeneralisedLinear, held: HeldOut) -> plot_list.Figure:
+    rest, predicted = standardised_residuals(value, held), value.distribution().mean(held.predictor)[:, 0]
+    figure = plot_list.new_figure(4.2)
+    left, right = figure.subplots(1, 2)
+    plot_list.draw_points(left, predicted, rest)
+    groups = _prediction_groups(predicted, BINS)
+    left.plot(
+        [predicted[group].mean() for group in groups],
+        [rest[group].mean() for group in groups],
+        "s-",
+        ms=4,
+        color=plot_style.COLOURS[1],
+        label="mean",
+    )
+    left.axhline(0, color=plot_style.GREY, lw=1)
+    left.set(xlabel="mean predicted", ylabel="residual in standard deviations")
+    left.legend()
+    ranks = ndtri((np.arange(len(rest)) + 0.5) / len(rest))
+    plot_list.draw_points(right, ranks, np.sort(rest))
+    right.plot(ranks[[0, -1]], ranks[[0, -1]], color=plot_style.GREY, lw=1)
+    right.set(xlabel="normal quantile")
+    figure.suptitle(f"residuals of {len(rest)} held-out rows: over the prediction, and beside normal ones")
+    return figure
+
+
+def _class_residual_plot(predicted: Array, observed: Array) -> plot_list.Figure:
+    """Residuals 0 or 1 less a probability say something only together: means of √n groups, with two standard errors about 0."""
+    groups = _prediction_groups(predicted, max(2, int(np.sqrt(len(predicted)))))
+    across = np.array([predicted[group].mean() for group in groups])
+    rest = np.array([(observed[group] - predicted[group]).mean() for group in groups])
+    error = np.array([np.sqrt((predicted[group] * (1 - predicted[group])).mean() / len(group)) for group in groups])
+    figure = plot_list.new_figure(4.2)
+    axes = figure.add_subplot()
+    axes.fill_between(across, -2 * error, 2 * error, color=plot_style.GREY, alpha=0.25, lw=0, label="±2 standard errors")
+    axes.plot(across, rest, "o", ms=4, color=plot_style.COLOURS[0], label="observed less predicted")
+    axes.axhline(0, color=plot_style.GREY, lw=1)
+    axes.set(xlabel="mean probability predicted", ylabel="mean residual")
+    axes.set_title(f"what was observed less what was predicted, held-out rows in {len(groups)} groups")
+    axes.legend()
+    return figure
+
+
+def trace(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+    """The penalised loss above its last value, step by step."""
+    steps = np.arange(len(value.trace))
+    return plot_list.curve_plot(
+        {"loss": (steps[:-1], value.trace[:-1] - value.trace[-1])}, x="step", y="loss above its minimum, nats a row", logarithmic=True,
+        title=f"descent in {len(steps) - 1} steps",
+    )  # fmt: skip

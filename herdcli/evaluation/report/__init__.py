@@ -1,0 +1,1 @@
+"""The page of `herd eval --report`: its content, its style, and pictures inside it."""

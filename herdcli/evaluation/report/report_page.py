@@ -1,0 +1,242 @@
+"""One self-contained page about any set of artifacts: how they compare, what they look like, and how each is made again.
+
+Nothing in it is fetched: style, script and pictures are inside, and colours follow the reader's light or dark setting.
+"""
+
+from __future__ import annotations
+
+import html
+import shlex
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Any
+
+from herdcli.errors import escape_text
+from herdcli.evaluation import table
+from herdcli.evaluation.report import inline_svg
+from herdcli.evaluation.report.column_descriptions import column_meaning
+from herdcli.evaluation.report.report_style import SCRIPT, STYLE
+from herdcli.kinds import KINDS
+from herdcli.records import dataclass
+
+HIDDEN = ("file", "kind")
+FIRST = ("verdict", "error", "log_likelihood", "mmd", "moment_gap")  # columns that stand first where they are
+SHOWN = 12  # digits of a digest
+
+
+def escape_html(text: str) -> str:
+    """Text as HTML shows it, without the characters that steer a terminal or turn the direction of writing."""
+    return html.escape(escape_text(text, keep="\n"))
+
+
+@dataclass(frozen=True)
+class ReportPicture:
+    """A picture: SVG as `plot_list.write_figure(…, page=True)` makes it, and what it shows in a sentence."""
+
+    svg: str
+    shows: str
+
+
+@dataclass(frozen=True)
+class ReportPart:
+    """What the page says of one artifact: rows of figures, pictures by their names, records of the commands that made it, and command
+    lines that make it again (none: its history can be followed by `herd check --rerun` alone)."""
+
+    name: str
+    kind: str
+    sha256: str
+    rows: Sequence[table.Row]
+    history: Sequence[dict[str, Any]]
+    pictures: dict[str, ReportPicture] = field(default_factory=dict)
+    commands: Sequence[str] = ()
+
+
+def report_page(parts: Sequence[ReportPart], title: str = "herd eval") -> str:
+    """The whole page as HTML.  Equal parts give equal bytes."""
+    body = "".join(_artifact_section(i, part) for i, part in enumerate(parts))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{escape_html(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{escape_html(title)}</h1>\n"
+        f"{_comparison_tables(parts)}{body}</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+
+
+# The table that compares ----------------------------------------------------------------------------------------
+
+
+def _comparison_tables(parts: Sequence[ReportPart]) -> str:
+    """A table for each kind, and what the columns mean."""
+    kinds = list(dict.fromkeys(part.kind for part in parts))
+    tables = "".join(_comparison_table(kind, [(i, part) for i, part in enumerate(parts) if part.kind == kind]) for kind in kinds)
+    return f'<section aria-label="Comparison">\n{_summary_html(parts)}{tables}{_column_meanings(parts)}</section>\n'
+
+
+def _summary_html(parts: Sequence[ReportPart]) -> str:
+    verdicts = [row["verdict"] for part in parts for row in part.rows if row.get("verdict") is not None]
+    fine = sum(verdict == "ok" for verdict in verdicts)
+    said = f"; {fine} of {len(verdicts)} verdicts {'is' if fine == 1 else 'are'} ok" if verdicts else ""
+    return f"<p>{len(parts)} artifact{'s' * (len(parts) != 1)}{said}. A column's heading sorts by it.</p>\n"
+
+
+def _comparison_table(kind: str, parts: Sequence[tuple[int, ReportPart]]) -> str:
+    """Artifacts of one kind side by side: those of one row of figures; those of several have a table of their own below."""
+    rows = [{column: value for column, value in part.rows[0].items() if column not in HIDDEN} for _, part in parts if len(part.rows) == 1]
+    columns = order_columns(
+        kind, [column for column in table.all_columns(rows) if any(table.display_value(row.get(column)) for row in rows)]
+    )
+    head = '<th scope="col"><button type="button">artifact</button></th>' + "".join(
+        _column_heading(kind, column, rows) for column in columns
+    )
+    lines = "".join(
+        f'<tr><th scope="row"><a href="#part-{i}">{escape_html(part.name)}</a></th>'
+        + "".join(_table_cell(part.rows[0].get(column) if len(part.rows) == 1 else None, column, kind) for column in columns)
+        + "</tr>\n"
+        for i, part in parts
+    )
+    return _html_table(head, lines, kind)
+
+
+def order_columns(kind: str, columns: Sequence[str]) -> list[str]:
+    """Columns, the verdict, what it is about and its baseline first."""
+    baseline = KINDS[kind].baseline if kind in KINDS else None
+    first = [*FIRST, *([baseline] if baseline else [])]
+    return [column for column in first if column in columns] + [column for column in columns if column not in first]
+
+
+def _column_heading(kind: str, column: str, rows: Sequence[table.Row]) -> str:
+    numeric = not any(isinstance(row.get(column), str) for row in rows)
+    marks = " ".join(name for name, on in (("number", numeric), ("baseline", _is_baseline(kind, column))) if on)
+    told = column_meaning(column)
+    hover = f' title="{escape_html(told)}"' if told else ""
+    return f'<th scope="col" class="{marks}"{hover}><button type="button">{escape_html(column)}</button></th>'
+
+
+def _is_baseline(kind: str, column: str) -> bool:
+    return (kind in KINDS and KINDS[kind].baseline == column) or column_meaning(column).startswith("baseline")
+
+
+def _table_cell(value: table.Value, column: str, kind: str) -> str:
+    text = escape_html(table.display_value(value))
+    if isinstance(value, str):
+        mark = f' class="{"ok" if value == "ok" else "ill"}"' if column == "verdict" else ""
+        return f"<td{mark}>{text}</td>"
+    marks = "number baseline" if _is_baseline(kind, column) else "number"
+    return f'<td class="{marks}" data-value="{escape_html(table.exact_value(value))}">{text}</td>'
+
+
+def _html_table(head: str, lines: str, caption: str) -> str:
+    return (
+        f'<div class="wide" tabindex="0" role="region" '
+        f'aria-label="{escape_html(caption)}"><table>\n<caption>{escape_html(caption)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n"
+    )
+
+
+def _column_meanings(parts: Sequence[ReportPart]) -> str:
+    columns = sorted({column for part in parts for row in part.rows for column in row if column not in HIDDEN and column_meaning(column)})
+    if not columns:
+        return ""
+    lines = "".join(f"<dt>{escape_html(column)}</dt><dd>{escape_html(column_meaning(column))}</dd>\n" for column in columns)
+    return f"<details><summary>What the columns mean</summary>\n<dl>\n{lines}</dl></details>\n"
+
+
+# One artifact -----------------------------------------------------------------------------------------------------
+
+
+def _artifact_section(number: int, part: ReportPart) -> str:
+    pictures = "".join(_picture_html(f"p{number}-{name}", name, picture) for name, picture in part.pictures.items())
+    return "".join(
+        [
+            f'<section id="part-{number}" aria-labelledby="name-{number}">\n',
+            f'<h2 id="name-{number}">{escape_html(part.name)} <span class="kind">{escape_html(part.kind)}</span></h2>\n',
+            f'<p class="digest">sha256 {escape_html(part.sha256)}</p>\n',
+            _artifact_table(part),
+            f'<div class="pictures">\n{pictures}</div>\n' if pictures else "",
+            _history_html(part),
+            "</section>\n",
+        ]
+    )
+
+
+def _artifact_table(part: ReportPart) -> str:
+    """The table of an artifact that has several rows of figures."""
+    if len(part.rows) < 2:
+        return ""
+    rows = [{name: value for name, value in row.items() if name not in HIDDEN} for row in part.rows]
+    columns = table.all_columns(rows)
+    head = "".join(_column_heading(part.kind, column, rows) for column in columns)
+    lines = "".join("<tr>" + "".join(_table_cell(row.get(column), column, part.kind) for column in columns) + "</tr>\n" for row in rows)
+    return _html_table(head, lines, f"figures of {part.name}")
+
+
+def _picture_html(ident: str, name: str, picture: ReportPicture) -> str:
+    safe = "".join(letter if letter.isalnum() or letter == "-" else "_" for letter in ident)
+    drawn = inline_svg.inline_svg(picture.svg, safe, f"{name}: {picture.shows}")
+    return f"<figure>{drawn}<figcaption><b>{escape_html(name)}</b>: {escape_html(picture.shows)}</figcaption></figure>\n"
+
+
+def _history_html(part: ReportPart) -> str:
+    """How the artifact came to be: a small graph, the commands that make it again, and their parameters on request."""
+    if not part.history:
+        return "<p>No record of how it was made.</p>\n"
+    return (
+        f"<h3>How it was made</h3>\n{_pipeline_diagram(part)}{_command_lines_html(part)}"
+        f"<details><summary>All parameters</summary>\n<ol>\n{''.join(map(_command_html, part.history))}</ol></details>\n"
+    )
+
+
+def _pipeline_diagram(part: ReportPart) -> str:
+    """Inputs, commands and the result, from left to right."""
+    pieces, known = [], set()
+    for number, record in enumerate(part.history):
+        inputs = list(record.get("inputs", []))
+        new = [each for each in inputs if each.get("sha256") not in known]
+        known |= {each.get("sha256") for each in inputs}
+        if number and new:
+            inputs.remove(new[0])  # what the command before made
+        if inputs:
+            boxes = "".join(
+                f'<li class="box">{escape_html(str(each.get("role")))}: {escape_html(str(each.get("kind")))} '
+                f"<code>{escape_html(str(each.get('sha256'))[:SHOWN])}</code></li>"
+                for each in inputs
+            )
+            pieces.append(f"<li><ul>{boxes}</ul></li>")
+        pieces.append(f'<li><span class="box step">herd {escape_html(str(record.get("command")))}</span></li>')
+    pieces.append(f'<li><span class="box"><b>{escape_html(part.name)}</b> {escape_html(part.kind)}</span></li>')
+    return f'<ol class="flow" aria-label="Pipeline of {escape_html(part.name)}">{"".join(pieces)}</ol>\n'
+
+
+def _command_lines_html(part: ReportPart) -> str:
+    """The command lines, with a button that copies them, and what their placeholders stand for."""
+    file = f"./{part.name}" if part.name.startswith("-") else part.name
+    lines = "\n".join(part.commands) or f"herd check --rerun {shlex.quote(file)} --input INPUT"
+    names = {
+        f"{str(each.get('kind')).upper()}-{str(each.get('sha256'))[:SHOWN]}": str(each.get("sha256"))
+        for record in part.history
+        for each in record.get("inputs", [])
+    }
+    used = "".join(
+        f'<dt><code>{escape_html(name)}</code></dt><dd class="digest">sha256 {escape_html(digest)}</dd>'
+        for name, digest in names.items()
+        if name in lines
+    )
+    held = f"<dl>{used}</dl>\n" if used else ""
+    return (
+        f'<div class="made"><p>Makes it again, bit for bit, with the inputs put in place:</p>\n<pre '
+        f'tabindex="0">{escape_html(lines)}</pre>\n'
+        f'<p><button type="button" class="copy">Copy</button> <span class="quiet" role="status"></span></p>{held}</div>\n'
+    )
+
+
+def _command_html(record: dict[str, Any]) -> str:
+    """One command of the pipeline with its parameters and inputs."""
+    settings = {"version": record.get("version"), **record.get("parameters", {})}
+    inputs = {f"input {each.get('role')}": f"{each.get('kind')} {each.get('sha256')}" for each in record.get("inputs", [])}
+    lines = "".join(
+        f'<tr><th scope="row">{escape_html(name)}</th><td>{escape_html(str(value))}</td></tr>\n'
+        for name, value in (settings | inputs).items()
+    )
+    name = f"herd {escape_html(str(record.get('command')))}"
+    return f'<li><code>{name}</code><div class="wide" tabindex="0" role="region" aria-label="{name}"><table>\n{lines}</table></div></li>\n'

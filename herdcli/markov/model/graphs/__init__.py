@@ -1,0 +1,1 @@
+"""Graphs of networks: directed graphs, lattices, regions, structures."""

@@ -1,0 +1,202 @@
+"""Gibbs sampling of any network, with any numbers of states and with zeros, block by block.
+
+Marginals are shares of the sweeps after the burn-in.  R̂ compares the halves of all chains, state by state, and the product of the factors;
+standard errors are those of `chain_convergence`.  Where one block holds all variables the draws are independent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.algorithm import run_algorithm
+from herdcli.errors import BadUsage, NegativeResult
+from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise
+from herdcli.markov.model import chain_convergence
+from herdcli.markov.model.chain_convergence import EnergySums, empty_energy_sums
+from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.model.restricted_states import RestrictedNetwork, restrict_network
+from herdcli.markov.model.stacked_tables import state_offsets
+from herdcli.markov.query.chains import chain_samples as sampling
+from herdcli.markov.query.max_product import MaxProduct
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+TRIES = 20  # sweeps with soft zeros in which a start is sought
+HARDER, HARDEST = 120, 8.0  # sweeps after those in which zeros weigh more and more, and how many nats at last
+LOOK = 5  # steps of the search for one state that is possible
+
+
+@dataclass
+class BlockedGibbsState:
+    """x (N, chains); how often each state was there, by half of the run (2, Σ card, chains); of each factor's cells (Σ cells,).
+
+    height: of the product of the factors.  alike: all chains began at one state that was searched for.
+    """
+
+    x: Array
+    on: Array
+    cell: Array
+    height: EnergySums
+    alike: bool
+    step: int
+
+
+class BlockedGibbs(Stepwise[BlockedGibbsState]):
+    """`gibbs`: a step is a sweep over all blocks."""
+
+    state = BlockedGibbsState
+
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
+        self.network, self.settings = network, settings
+        self.steps = settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
+        if settings.annealing > settings.burn_in:
+            hint = f"--burn-in {settings.annealing} or more"
+            raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
+        self.inner = restrict_network(network)
+        self.blocks = sampling.variable_blocks(self.inner.network, sampling.CELLS)
+        self.first = state_offsets(self.inner.network)
+        self.strides = factor_strides(self.inner.network)
+        with np.errstate(divide="ignore"):
+            self.logs = np.log(self.inner.network.table)
+        count = len(self.blocks)
+        self.note = f"gibbs draws {count} block{'s' if count != 1 else ''} of variables, the largest of {self._largest()}"
+
+    def _largest(self) -> int:
+        return max((len(block.order) for block in self.blocks), default=0)
+
+    def work(self) -> int:
+        """Table cells that a sweep of all chains visits."""
+        return self.settings.chains * int(sum(block.cells for block in self.blocks))
+
+    def init(self) -> BlockedGibbsState:
+        """States by chance that are possible."""
+        small, settings = self.inner.network, self.settings
+        x, alike = initial_states(self.inner, self.blocks, settings.chains, settings)
+        return BlockedGibbsState(
+            x, np.zeros((2, int(self.first[-1]), settings.chains)), np.zeros(len(small.table)), empty_energy_sums(settings.chains), alike, 0
+        )
+
+    def step(self, state: BlockedGibbsState) -> BlockedGibbsState:
+        """One sweep of every chain."""
+        random = generator(self.settings.seed, Stream.CHAINS, unit=3, step=state.step)
+        cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
+        states = self.inner.network.cardinality.tolist()
+        for block in self.blocks:
+            sampling.draw_block(block, state.x, states, sampling.uniform_numbers(block, state.x.shape[1], random), power=cold)
+        kept = state.step - self.settings.burn_in
+        if kept >= 0:
+            half = int(kept >= (self.steps - self.settings.burn_in) // 2)
+            np.add.at(state.on[half], (self.first[:-1, None] + state.x, np.arange(state.x.shape[1])), 1.0)
+            height = np.zeros(state.x.shape[1])
+            for offset, scope, stride in self.strides:
+                cells = offset[:, None] + np.einsum("gk,gkc->gc", stride, state.x[scope])
+                np.add.at(state.cell, cells, 1.0)
+                height += self.logs[cells].sum(axis=0)
+            state.height.add(height, kept, half)
+        state.step += 1
+        return state
+
+    def bytes_needed(self, state: BlockedGibbsState) -> tuple[int, str]:
+        """Of the counts, two halves of every chain, and of their shares."""
+        return 2 * 16 * int(self.first[-1]) * self.settings.chains, "the counts of the chains"
+
+    def memory(self) -> int:
+        """Of one block's tables, of all chains."""
+        return 24 * self.settings.chains * max((block.cells for block in self.blocks), default=0)
+
+    def result(self, state: BlockedGibbsState) -> InferenceResult:
+        """Shares and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""
+        n, small = (self.steps - self.settings.burn_in) // 2, self.inner.network
+        halves = np.concatenate(list(state.on), axis=1) / n
+        ratio = chain_convergence.split_rhat(halves, n, stuck=state.alike)
+        worst = max(float(ratio.max(initial=1.0)), state.height.rhat(n))
+        error = chain_convergence.errors_with_unseen(
+            chain_convergence.standard_errors(state.on / n), chain_convergence.effective_draws(worst, halves.shape[1], n)
+        )
+        error[np.repeat(small.cardinality == 1, small.cardinality)] = 0.0
+        split = [np.split(part, self.first[1:-1]) for part in (halves.mean(axis=1), error)]
+        nodes, errors = (self.inner.spread(part, self.network.cardinality) for part in split)
+        draws = 2 * n * self.settings.chains
+        cliques = [
+            (scope, self.inner.spread_table(scope, table / draws, self.network.cardinality))
+            for scope, table in unflatten_tables(small, state.cell)
+        ]
+        attributes = {
+            "log_z": np.nan,
+            "free_energy": np.nan,
+            "iterations": state.step,
+            "converged": worst < chain_convergence.RHAT,
+            "residual": worst - 1,
+            "standard_error": errors,
+        }
+        return InferenceResult(nodes, cliques, attributes)
+
+
+def initial_states(
+    inner: RestrictedNetwork, blocks: list[sampling.VariableBlock], chains: int, settings: InferenceSettings
+) -> tuple[Array, bool]:
+    """(N, chains) possible states: by chance, then sweeps with soft zeros; where those fail those of other chains, or one likely state.
+
+    And whether all chains begin at the same one.
+
+    Raises NegativeResult where that finds none either.
+    """
+    small = inner.network
+    random = generator(settings.seed, Stream.CHAINS, unit=4)
+    x: Array = (random.random((small.count, chains)) * small.cardinality[:, None]).astype(np.int64)
+    if len(blocks) <= 1:
+        return x, False
+    for _ in range(TRIES):
+        if sampling.are_possible(small, x).all():
+            return x, False
+        for block in blocks:
+            sampling.draw_block(
+                block, x, small.cardinality.tolist(), sampling.uniform_numbers(block, chains, random), floor=sampling.BOUNDARY
+            )
+    bad = ~sampling.are_possible(small, x)
+    if bad.any():
+        bad = _enforce_zeros(small, blocks, x, bad, random)
+    if bad.all():
+        try:
+            found = run_algorithm(MaxProduct(small, settings, LOOK)).states
+        except NegativeResult as error:
+            raise NegativeResult("gibbs found no state with a probability to begin at", hint="--algorithm ups") from error
+        x[...] = np.array([found[i] for i in range(small.count)])[:, None]
+        return x, True
+    good = np.flatnonzero(~bad)
+    x[:, bad] = x[:, good[np.arange(int(bad.sum())) % len(good)]]
+    return x, len(good) == 1 and chains > 1
+
+
+def _enforce_zeros(network: Network, blocks: list[sampling.VariableBlock], x: Array, bad: Array, random: np.random.Generator) -> Array:
+    """Sweeps of those chains of x that are bad with zeros that weigh more and more, as greed has found no state: which are bad after it."""
+    bad = bad.copy()
+    for k in range(HARDER):
+        some = x[:, bad]
+        for block in blocks:
+            uniform = sampling.uniform_numbers(block, some.shape[1], random)
+            sampling.draw_block(block, some, network.cardinality.tolist(), uniform, floor=-HARDEST * (k + 1) / HARDER)
+        x[:, bad] = some
+        bad[bad] = ~sampling.are_possible(network, some)
+        if not bad.any():
+            break
+    return bad
+
+
+def factor_strides(network: Network) -> list[tuple[Array, Array, Array]]:
+    """Of factors with as many variables: where their tables begin (G,), scopes (G, k), and strides (G, k) of their cells."""
+    groups: dict[int, list[tuple[int, tuple[int, ...], list[int]]]] = {}
+    for a, (scope, table) in enumerate(network.factors()):
+        stride = [int(step) // table.itemsize for step in np.ascontiguousarray(table).strides]
+        groups.setdefault(len(scope), []).append((int(network.table_offset[a]), scope, stride))
+    return [
+        (np.array([at for at, _, _ in part]), np.array([scope for _, scope, _ in part]), np.array([stride for _, _, stride in part]))
+        for part in groups.values()
+    ]
+
+
+def unflatten_tables(network: Network, flat: Array) -> list[Factor]:
+    """Numbers of all factors' cells as tables."""
+    cells = network.table_offset
+    return [(scope, flat[cells[a] : cells[a + 1]].reshape(table.shape)) for a, (scope, table) in enumerate(network.factors()) if scope]

@@ -1,0 +1,96 @@
+"""Rows drawn from a network: independent where one elimination holds all variables, else by chains of blocked Gibbs sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.algorithm import RunProgress
+from herdcli.markov.method import InferenceSettings
+from herdcli.markov.model.network import Network
+from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.query.chains import chain_samples as sampling
+from herdcli.markov.query.chains.blocked_gibbs import initial_states
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+BATCH = 1 << 22  # cells of the tables of the rows drawn at once
+MOST_CELLS = 1 << 22  # of the tables of one row, where rows are independent
+
+
+@dataclass
+class DrawingState:
+    """Chains (N, chains) and the rows (count, N) drawn so far.  alike: all chains began at one state that was searched for."""
+
+    x: Array
+    rows: Array
+    done: int
+    alike: bool
+    step: int
+
+
+@dataclass(frozen=True)
+class NetworkSamples:
+    """Rows (count, N), and how many variables no row has otherwise where all chains began at one state that was searched for."""
+
+    rows: Array
+    unmoved: int
+
+
+class NetworkSampling:
+    """A step is a batch of independent rows, or a sweep of all chains.  exact  are the rows independent?"""
+
+    state = DrawingState
+
+    def __init__(self, network: Network, count: int, *, burn_in: int, thin: int, chains: int, seed: int, cells: int = MOST_CELLS) -> None:
+        self.network, self.count, self.seed = network, count, seed
+        self.inner = restrict_network(network)
+        self.blocks = sampling.variable_blocks(self.inner.network, cells)
+        self.exact = len(self.blocks) <= 1
+        if not self.exact:
+            self.blocks = sampling.variable_blocks(self.inner.network, sampling.CELLS)
+        self.burn_in, self.thin = burn_in, thin
+        self.chains = self._batch() if self.exact else min(count, chains or count)
+        self.steps = -(-count // self.chains) if self.exact else burn_in + thin * (-(-count // self.chains) - 1) + 1
+
+    def _batch(self) -> int:
+        return max(1, min(self.count, BATCH // max(1, sum(block.cells for block in self.blocks))))
+
+    def init(self) -> DrawingState:
+        """Where the chains begin."""
+        x, alike = initial_states(self.inner, self.blocks, self.chains, InferenceSettings(seed=self.seed, iterations=100))
+        return DrawingState(x, np.zeros((self.count, self.network.count), dtype=np.int64), 0, alike, 0)
+
+    def step(self, state: DrawingState) -> DrawingState:
+        """The next batch of rows, or the next sweep."""
+        random = generator(self.seed, Stream.SAMPLE, unit=1, step=state.step)
+        for block in self.blocks:
+            uniform = sampling.uniform_numbers(block, state.x.shape[1], random)
+            sampling.draw_block(block, state.x, self.inner.network.cardinality.tolist(), uniform)
+        after = state.step - self.burn_in
+        if self.exact or (after >= 0 and after % self.thin == 0):
+            part = slice(state.done, min(self.count, state.done + self.chains))
+            taken = state.x[:, : part.stop - part.start]
+            for i, kept in enumerate(self.inner.states):
+                state.rows[part, i] = kept[taken[i]]
+            state.done = part.stop
+        state.step += 1
+        return state
+
+    def done(self, state: DrawingState) -> bool:
+        """All rows are drawn."""
+        return state.done >= self.count
+
+    def memory(self) -> int:
+        """Of a batch's tables and of the rows."""
+        return 24 * self.chains * max((block.cells for block in self.blocks), default=1) + 8 * self.count * self.network.count
+
+    def progress(self, state: DrawingState) -> RunProgress:
+        """Rows so far."""
+        return RunProgress(state.step, self.steps, f"{state.done} rows")
+
+    def result(self, state: DrawingState) -> NetworkSamples:
+        """The states drawn."""
+        same = (state.rows == state.rows[:1]).all(axis=0) if state.alike else np.zeros(self.network.count, dtype=bool)
+        free = [len(kept) > 1 for kept in self.inner.states]
+        return NetworkSamples(state.rows, int((same & free).sum()))

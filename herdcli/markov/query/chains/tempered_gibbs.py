@@ -1,0 +1,331 @@
+"""Blocks of variables drawn given all others, at several temperatures at once whose states are exchanged: for networks with many modes.
+
+Network k has its factors to the power β_k, β_1 < … < β_K = 1.  A step draws every block of every chain once at each temperature, then
+exchanges between temperatures (parallel tempering: with probability min(1, exp((β' − β)(E − E'))), E the log of the product of the
+factors), and, between the two chains of a pair at one temperature, parts of where they differ: connected variables that differ may
+change places, as no factor sees two such parts, and the product of the two probabilities stays (Houdayer 2001 for spin glasses).
+Where factors are of pairs, every fourth step also exchanges two states in whole clusters of a chain (`state_permutations`).
+Chains of different pairs never meet, so their means are independent: R̂ and standard errors compare those of pairs (`chain_convergence`).
+The chains are cooled to their temperatures one after the other; in the first half of the burn-in these are judged, then set anew
+(`temperature_ladder`).
+Source: Geyer (1991); Hukushima & Nemoto (1996); Hamze & de Freitas (2004) and Bidyuk & Dechter (2007) for blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.algorithm import RunProgress
+from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise
+from herdcli.markov.model import chain_convergence
+from herdcli.markov.model.chain_convergence import EnergySums, empty_energy_sums
+from herdcli.markov.model.network import Network
+from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.stacked_tables import state_offsets
+from herdcli.markov.query import state_permutations
+from herdcli.markov.query.chains import chain_samples as sampling
+from herdcli.markov.query.chains import temperature_ladder
+from herdcli.markov.query.chains.block_programs import LANES, compile_block
+from herdcli.markov.query.chains.blocked_gibbs import factor_strides, initial_states, unflatten_tables
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+CELLS = 1 << 8  # of a block's tables: larger ones cost more than they mix
+COVERS = 2  # ways to cut the network in blocks, which sweeps take in turn
+BATCHES = 8  # equal parts of a run, whose means are kept apart
+JUDGED = 16  # steps of the burn-in below which temperatures stay as they are
+FLIPPED = 4  # steps from one exchange of clusters to the next
+FITTED = 50  # sweeps of the fit of factors' marginals to those of variables
+CHEAP = 2  # table cells that are as much work as one elsewhere
+DRAW = 128  # cells that are as much work as drawing a variable
+
+
+@dataclass
+class TemperedGibbsState:
+    """x (K, N, chains), and at which powers (K,), those from `hottest` on; what the kept sweeps add up to.
+
+    mean    (BATCHES, Σ card, pairs) marginals of each pair of chains.      on (2, Σ card, pairs) how often each state was there, by half.
+    cell    (Σ cells,) how often each cell of each factor was there.
+    swapped (2, K − 1) how often neighbouring temperatures changed states, and tried to, of all chains, since the powers were set.
+    heading (K, chains) see `temperature_ladder.arrivals`.      trips: of all chains.      alike: all chains began at one state that was
+    searched for.
+    """
+
+    x: Array
+    powers: Array
+    hottest: int
+    mean: Array
+    on: Array
+    height: EnergySums
+    cell: Array
+    swapped: Array
+    heading: Array
+    trips: int
+    alike: bool
+    step: int
+
+
+class TemperedGibbs(Stepwise[TemperedGibbsState]):
+    """`tempered-gibbs`: a step is a sweep at every temperature."""
+
+    state = TemperedGibbsState
+
+    def __init__(self, network: Network, settings: InferenceSettings) -> None:
+        self.network = network
+        self.inner = restrict_network(network)
+        small = self.inner.network
+        self.first = state_offsets(small)
+        self.states: list[int] = small.cardinality.tolist()
+        self.covers = self._covers(settings.seed)
+        self.programs = [[compile_block(block, self.states, self.first) for block in cover] for cover in self.covers]
+        self.strides = factor_strides(small)
+        with np.errstate(divide="ignore"):
+            self.logs = np.log(small.table)
+        self.near_first, self.near = state_permutations.neighbour_arrays(small)
+        self.flips = state_permutations.find_permutations(self.inner)
+        own = np.concatenate([np.arange(count) for count in self.states])
+        self.like = own if self.flips is None else state_permutations.equivalent_states(self.flips, own)
+        self._resolve_settings(settings)
+
+    def _resolve_settings(self, settings: InferenceSettings) -> None:
+        """What the settings say of temperatures, chains and sweeps."""
+        self.settings = settings
+        alone = settings.temperatures == 1 or len(self.covers[0]) <= 1  # where one block holds all, draws are independent already
+        self.powers = np.ones(1) if alone else temperature_ladder.initial_powers(self.inner.network)
+        self.chains = 2 * max(2, (settings.chains + 1) // 2)
+        self.kept = BATCHES * -(-settings.sweeps // BATCHES)
+        self.before = len(self.powers) + settings.burn_in
+        self.steps = self.before + self.kept
+        self.tables: dict[float, list[list[Array]]] = {}
+        count, hot = len(self.powers), float(self.powers[0])
+        self.note = f"tempered-gibbs draws blocks of up to {self._largest()} variables at " + (
+            f"{count} temperatures up to {1 / hot:.3g}" if count > 1 else "the network's own temperature alone"
+        )
+
+    def again(self, settings: InferenceSettings) -> TemperedGibbs:
+        """The same blocks under other settings with the same seed."""
+        made = copy(self)
+        made._resolve_settings(settings)
+        return made
+
+    def _covers(self, seed: int) -> list[list[sampling.VariableBlock]]:
+        made: list[list[sampling.VariableBlock]] = []
+        for k in range(COVERS):
+            random = generator(seed, Stream.CHAINS, unit=5, step=k)
+            made.append(sampling.band_blocks(self.inner.network, CELLS, random))
+            if len(made[0]) <= 1:  # draws are independent already
+                break
+        return made
+
+    def _largest(self) -> int:
+        return max((len(block.order) for cover in self.covers for block in cover), default=0)
+
+    def work(self) -> int:
+        """Table cells that a step visits, LANES chains at a time where a float64 holds them, and those of the draws.
+
+        CHEAP of them, one after the other in loops, take no longer than one of those that propagation over regions gathers.
+        """
+        lanes = -(-self.chains // LANES)
+        cells = 0
+        for cover, made in zip(self.covers, self.programs, strict=True):
+            for block, each in zip(cover, made, strict=True):
+                cells += (block.cells + DRAW * len(block.order)) * (lanes if each.narrow else LANES * lanes)
+        # Marginals of what is kept take as long again, at one of the temperatures.
+        return cells * (len(self.powers) + 1) // (CHEAP * len(self.covers))
+
+    def init(self) -> TemperedGibbsState:
+        """States by chance that are possible; those of colder temperatures are copied from the next hotter one when their turn comes."""
+        x, alike = initial_states(self.inner, self.covers[0], self.chains, self.settings)
+        count, size, pairs = len(self.powers), int(self.first[-1]), self.chains // 2
+        return TemperedGibbsState(
+            np.stack([x] * count), self.powers.copy(), 0, np.zeros((BATCHES, size, pairs)), np.zeros((2, size, pairs)),
+            empty_energy_sums(self.chains), np.zeros(len(self.logs)), np.zeros((2, count - 1)),
+            np.zeros((count, self.chains), dtype=np.int64), 0, alike, 0,
+        )  # fmt: skip
+
+    def step(self, state: TemperedGibbsState) -> TemperedGibbsState:
+        """One sweep of every chain at every temperature that has begun."""
+        random = generator(self.settings.seed, Stream.CHAINS, unit=6, step=state.step)
+        count = len(state.x)
+        begun = range(state.hottest, min(count, state.step + 1))
+        if 0 < state.step < count:
+            state.x[state.step] = state.x[state.step - 1]
+        kept = state.step - self.before
+        shares = np.ones((int(self.first[-1]), self.chains))
+        for k in begun:
+            last = k == count - 1 and kept >= 0
+            self._sweep(state.x[k], float(state.powers[k]), state.step % len(self.covers), random, shares, last)
+            if last:
+                self._keep(state, state.x[-1], shares, kept)
+            for a in range(0, self.chains, 2):
+                fast.exchange(self.near_first, self.near, state.x[k], a, a + 1, random.random(len(self.states)))
+            if self.flips is not None and (state.step + k) % FLIPPED == 0:
+                self.flips.flip(state.x[k], float(state.powers[k]), random)
+        self._swap(state, begun, random, kept)
+        state.step += 1
+        if state.step == len(self.powers) + self.settings.burn_in // 2 and count > 1 and self.settings.burn_in >= JUDGED:
+            self._adapt(state)
+        return state
+
+    def _tables(self, power: float) -> list[list[Array]]:
+        """Of all blocks of all covers, the factors to a power."""
+        if power not in self.tables:
+            self.tables[power] = [[each.tables(power) for each in part] for part in self.programs]
+        return self.tables[power]
+
+    def _sweep(self, x: Array, power: float, cover: int, random: np.random.Generator, shares: Array, marginals: bool) -> None:
+        """Every block once at a power, LANES chains at a time; those too few are filled up with the last.
+
+        shares (Σ card, chains)  the chances of what was drawn go there, or, where loops reach, the marginals given what is held.
+        """
+        for block, each, table in zip(self.covers[cover], self.programs[cover], self._tables(power)[cover], strict=True):
+            uniform = np.ascontiguousarray(sampling.uniform_numbers(block, self.chains, random))
+            for low in range(0, self.chains, LANES):
+                some = np.minimum(np.arange(low, low + LANES), self.chains - 1)
+                here, chances, numbers = (part if self.chains == LANES else part.take(some, axis=1) for part in (x, shares, uniform))
+                if not each.draw(here, numbers, chances, table):
+                    sampling.draw_block(block, here, self.states, numbers, power=power, shares=(chances, self.first))
+                elif marginals:
+                    each.marginals(chances)
+                if self.chains != LANES:
+                    x[:, some], shares[:, some] = here, chances
+
+    def _keep(self, state: TemperedGibbsState, x: Array, marginals: Array, kept: int) -> None:
+        """Add a sweep to the counts."""
+        half = int(kept >= self.kept // 2)
+        state.mean[kept * BATCHES // self.kept] += marginals[:, ::2] + marginals[:, 1::2]
+        rows, pair = self.first[:-1, None] + x, np.arange(self.chains // 2)
+        for chain in (0, 1):
+            state.on[half][rows[:, chain::2], pair] += 1.0
+        found = self._cells(x)
+        for cells in found:
+            state.cell += np.bincount(cells.ravel(), minlength=len(state.cell))
+        state.height.add(self._log_products(x, found), kept, half)
+
+    def _cells(self, x: Array) -> list[Array]:
+        """Which cell of each factor's table each chain is at, (factors, chains) of those over as many variables."""
+        return [offset[:, None] + np.einsum("gk,gkc->gc", stride, x[scope]) for offset, scope, stride in self.strides]
+
+    def _log_products(self, x: Array, found: list[Array] | None = None) -> Array:
+        """(chains,) log of the product of the factors.  found  their cells, where these are known."""
+        made: Array = sum((self.logs[cells].sum(axis=0) for cells in found or self._cells(x)), np.zeros(x.shape[1]))
+        return made
+
+    def _swap(self, state: TemperedGibbsState, begun: range, random: np.random.Generator, kept: int) -> None:
+        """Exchange neighbouring temperatures, even pairs and odd ones in turn."""
+        if len(begun) < 2:
+            return
+        some = state.x[begun.start : begun.stop]
+        height = self._log_products(some.transpose(1, 0, 2).reshape(some.shape[1], -1)).reshape(len(begun), self.chains)
+        for k in range(begun.start + state.step % 2, begun.stop - 1, 2):
+            gain = (state.powers[k + 1] - state.powers[k]) * (height[k - begun.start] - height[k + 1 - begun.start])
+            yes = np.log(random.random(self.chains)) < gain
+            for part in (state.x, state.heading[:, None]):
+                part[k : k + 2, :, yes] = part[k : k + 2, :, yes][::-1]
+            state.swapped[:, k] += yes.sum(), self.chains
+        arrived = temperature_ladder.round_trips(state.heading[begun.start : begun.stop]) if begun.stop == len(state.x) else 0
+        state.trips += arrived if kept >= 0 else 0
+
+    def _adapt(self, state: TemperedGibbsState) -> None:
+        """Set the powers anew by what has been rejected; each takes the states of the old one that is nearest."""
+        swapped, tried = state.swapped
+        made = temperature_ladder.adapt_powers(state.powers, 1 - swapped / np.maximum(tried, 1))
+        state.hottest = len(state.powers) - len(made)
+        state.x[state.hottest :] = state.x[temperature_ladder.nearest_powers(state.powers, made)]
+        state.powers[state.hottest :] = made
+        state.powers[: state.hottest] = made[0]
+        state.swapped[...] = 0
+        state.heading[...] = 0
+        self.tables = {}
+
+    def bytes_needed(self, state: TemperedGibbsState) -> tuple[int, str]:
+        """Of the counts, which are of BATCHES and of two halves of every pair of chains."""
+        return 8 * (2 * BATCHES + 4 * 2) * int(self.first[-1]) * (self.chains // 2), "the counts of the chains"
+
+    def memory(self) -> int:
+        """Of all chains, and of the numbers of all blocks' loops."""
+        programs = sum(each.bytes for part in self.programs for each in part) + (self.flips.bytes if self.flips else 0)
+        factors = 8 * sum(len(each.logs) for part in self.programs for each in part) * len(self.powers)
+        return 8 * len(self.powers) * len(self.states) * self.chains + programs + factors
+
+    def progress(self, state: TemperedGibbsState) -> RunProgress:
+        """The steps done."""
+        figure = "cooling" if 0 < state.step < len(self.powers) else ""
+        kept = max(0, state.step - self.before)  # whose marginals take as long again
+        return RunProgress(state.step, self.steps, figure, (state.step + kept) / (self.steps + self.kept))
+
+    def result(self, state: TemperedGibbsState) -> InferenceResult:
+        """Means and their standard errors; converged where R̂ is below 1.05 and states come through all temperatures.
+
+        The residual is the largest R̂, of states and of the product of the factors, less one.
+        """
+        small, cardinality = self.inner.network, self.network.cardinality
+        # A pair of chains is what a single chain of twice as many sweeps would be.
+        mean, on = self._average_exchangeable(state.mean / (2 * self.kept // BATCHES)), self._average_exchangeable(state.on / self.kept)
+        halves = np.concatenate(list(on), axis=1)
+        ratio = chain_convergence.split_rhat(halves, self.kept, stuck=state.alike)
+        worst = max(float(ratio.max(initial=1.0)), state.height.rhat(self.kept // 2))
+        draws = chain_convergence.effective_draws(worst, halves.shape[1], self.kept)
+        p, error = mean.mean(axis=(0, 2)), chain_convergence.standard_errors(mean)
+        error = np.where(self._known(), 0.0, chain_convergence.errors_with_unseen(error, draws))
+        error[np.isinf(ratio) & (halves.std(axis=1) == 0)] = 0.5  # never left the state that all began at: nothing is known
+        split = [np.split(part, self.first[1:-1]) for part in (p, error)]
+        nodes, errors = (self.inner.spread(part, cardinality) for part in split)
+        fitted = reconcile_marginals(small, state.cell, self.kept * self.chains, np.split(p, self.first[1:-1]))
+        cliques = [(scope, self.inner.spread_table(scope, table, cardinality)) for scope, table in unflatten_tables(small, fitted)]
+        count = len(state.powers) - state.hottest
+        met = worst < chain_convergence.RHAT and (count == 1 or state.trips >= self.chains)
+        attributes = {
+            "log_z": np.nan, "free_energy": np.nan, "iterations": state.step, "converged": met, "residual": worst - 1,
+            "standard_error": errors, "effective_draws": draws, "round_trips": state.trips if count > 1 else None,
+        }  # fmt: skip
+        return InferenceResult(nodes, cliques, attributes)
+
+    def _known(self) -> Array:
+        """(Σ card,) bool, is the marginal of a state known without any draw?"""
+        known: Array = np.repeat(np.maximum.reduceat(self.like, self.first[:-1]) == 0, self.states)
+        return known
+
+    def _average_exchangeable(self, counts: Array) -> Array:
+        """(…, Σ card, pairs) the mean over states that exchange places where the network stays the same."""
+        to = self.first[:-1].repeat(self.states) + self.like
+        if (to == np.arange(len(to))).all():
+            return counts
+        total = np.zeros((counts.shape[1], counts.shape[0], counts.shape[2]))
+        np.add.at(total, to, counts.transpose(1, 0, 2))
+        size = np.maximum(np.bincount(to, minlength=len(to)), 1)
+        return np.asarray((total / size[:, None, None])[to].transpose(1, 0, 2))
+
+
+def reconcile_marginals(network: Network, cell: Array, draws: int, nodes: list[Array]) -> Array:
+    """(Σ cells,) marginals of factors: the shares of draws, scaled until theirs of each variable are those of `nodes`.
+
+    Half a draw is added where the factor is not zero, spread as independent variables would be, so that no state is missing.
+    Source: Deming & Stephan (1940), iterative proportional fitting.
+    """
+    made = np.zeros(len(cell))
+    groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...], Array]]] = {}
+    for a, (scope, table) in enumerate(network.factors()):
+        if scope:
+            groups.setdefault(table.shape, []).append((int(network.table_offset[a]), scope, table > 0))
+    for shape, found in groups.items():
+        size, axes = math.prod(shape), range(1, len(shape) + 1)
+        rows = np.array([at for at, _, _ in found])[:, None] + np.arange(size)
+        wanted = []
+        for k in axes:
+            mine = np.stack([nodes[scope[k - 1]] for _, scope, _ in found])
+            wanted.append(mine.reshape(-1, *(shape[k - 1] if j == k else 1 for j in axes)))
+        p = np.stack([possible for _, _, possible in found]).astype(np.float64)
+        p *= math.prod(wanted[1:], start=wanted[0])
+        p = cell[rows].reshape(-1, *shape) + 0.5 * p
+        for _ in range(FITTED):
+            for k, want in zip(axes, wanted, strict=True):
+                now = p.sum(axis=tuple(j for j in axes if j != k), keepdims=True)
+                p *= np.divide(want, now, out=np.zeros(now.shape), where=now > 0)
+        made[rows] = (p / p.sum(axis=tuple(axes), keepdims=True)).reshape(-1, size)
+    return made

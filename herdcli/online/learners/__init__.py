@@ -1,0 +1,1 @@
+"""Learners of streams: their updates, how they are chosen, stopped, merged and continued."""

@@ -1,0 +1,48 @@
+"""Streams that drift: evidence that fades, so that variances grow again and new examples move the weights.
+
+The covariance stands for what examples have said of the weights: Σ⁻¹ = I + E, with prior N(0, I) and evidence E, to which an example adds
+γ xx'.  With half-life N an example counts ρ = 2^(−1/N) of what it counted one example before: E ← ρE.  The mean stays, so that after k
+examples without evidence N(μ, Σ) has gone back to the width of the prior about μ.  For the diagonal
+
+    s ← 1/(1 + ρᵏ(1/s − 1)) = s/(ρᵏ + (1 − ρᵏ)s),        and full        Σ ← (ρᵏ I + (1 − ρᵏ)Σ)⁻¹ Σ.
+
+Evidence fades every N/64 examples at once, by about 1 % each time, whatever the blocks.  For N → ∞ it never does, and the weights are those
+of a stream without forgetting bit for bit.  Source: exponential forgetting of recursive least squares, bounded by the prior as in Kulhavý
+& Zarrop, "On a general concept of forgetting" (1993).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.online.learner_state import LearnerState
+from herdcli.online.learners.full_covariance import symmetrise
+from herdcli.schema import Array
+
+STEPS = 64  # of a half-life
+
+
+def fading_interval(half_life: float) -> int:
+    """Examples between two times that evidence fades."""
+    return max(1, int(half_life // STEPS))
+
+
+def fading_points(weight: Array | None, rows: int, seen: int, step: int) -> list[int]:
+    """Behind which rows of a block evidence fades, and its end: rows of weight 0 are judged and do not count."""
+    learned = np.arange(1, rows + 1) if weight is None else np.cumsum(weight != 0)
+    at = np.flatnonzero(((seen + learned) // step) > ((seen + np.concatenate([[0], learned[:-1]])) // step)) + 1
+    return at.tolist() if len(at) and at[-1] == rows else [*at.tolist(), rows]
+
+
+def fade_evidence(state: LearnerState, share: float) -> None:
+    """Let evidence fade by `share` of a half-life."""
+    left = 0.5**share
+    if state.table is not None:
+        s = state.table[:, 1]
+        s /= left + (1.0 - left) * s
+    elif state.stack is not None:
+        s = state.stack[:, :, 1]
+        s /= left + (1.0 - left) * s
+    elif state.sigma is not None:
+        for part in symmetrise(state.sigma):
+            part[...] = np.linalg.solve(left * np.eye(len(part)) + (1.0 - left) * part, part)

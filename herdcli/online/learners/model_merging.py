@@ -1,0 +1,312 @@
+"""One model of several that were learned apart, on shards of a stream.
+
+precision  Σ⁻¹ = I + Σ_k (Σ_k⁻¹ − I), μ = Σ Σ_k Σ_k⁻¹ μ_k: evidence adds up and the prior N(0, I) counts once.
+evidence   μ = (Σ_k E_k)⁻¹ Σ_k E_k μ_k with E_k = Σ_k⁻¹ − I, what shard k learned; same Σ.  No pull towards 0.
+mean       plain means of μ_k and Σ_k.  Models without variances (pa, perceptron) are averaged whatever the rule.
+
+Learners may differ: see `mixed_merging`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import symmetric_matrices
+from herdcli.numerics.class_baselines import average
+from herdcli.online import mixed_merging
+from herdcli.online.learners.algorithm_table import TABLE
+from herdcli.online.model import Classifier, Progress, Running
+from herdcli.online.numbers import Predictor
+from herdcli.online.predictions.coverage import Coverage
+from herdcli.online.tags import Tagger, label_sort_key, reorder_labels
+from herdcli.schema import Array, spec_of
+
+RULES = ("precision", "evidence", "mean")
+
+
+def merge_models(models: Sequence[Classifier], rule: str) -> Classifier:
+    """One model of several.  Raises DataError where classes or hashing differ, BadUsage for kernel models."""
+    models = _add_missing_labels(models)
+    if any(model.documents is not None for model in models):
+        hint = "learn from all of them: herd nherd-train --continue MODEL FURTHER"
+        raise BadUsage("models of documents cannot be merged: words are weighted by all documents of a model", hint=hint)
+    models = _align_columns(models)
+    mixed = mixed_merging.learners_differ(models)
+    models = mixed_merging.with_calibrated_scores(models) if mixed else mixed_merging.with_common_covariances(models)
+    _require_compatible(models)
+    if mixed or not TABLE[models[0].settings.algorithm].second_order:
+        rule = "mean"
+    wide = [add_columns(model, max(other.columns for other in models)) for model in models]
+    scales = _merge_scales(wide)
+    wide = _recentre_features(wide, scales)
+    first = wide[0].with_scales(scales)
+    means = [m.mean for m in wide if m.mean is not None]
+    variance = covariance = None
+    if first.variance is not None:
+        mean, variance = _merge_diagonal(means, [m.variance for m in wide if m.variance is not None], rule)
+    else:
+        mean, covariance = _merge_full(means, [m.covariance for m in wide if m.covariance is not None], rule)
+    return replace(
+        first,
+        mean=mean,
+        variance=variance,
+        covariance=covariance,
+        race=None,
+        passes=None,
+        coverage=_merge_coverage(wide),
+        running=_merge_running(wide),
+        progress=empty_progress(),
+        holdout=None,
+        baselines=average([model.baselines for model in models], max(model.features for model in models)),
+        scale=_merged_confidence_scale(wide),
+        **_kind_specific_fields(wide),  # type: ignore[arg-type]
+    )
+
+
+def _align_columns(models: Sequence[Classifier]) -> Sequence[Classifier]:
+    """The models with their columns in the order of the first, matched by name; those of other names as they are."""
+    names = models[0].feature_names
+    if names is None or len(set(names)) < len(names):
+        return models
+    return [model if model.feature_names in (None, names) else reorder_features(model, names) for model in models]
+
+
+def reorder_features(model: Classifier, names: list[str]) -> Classifier:
+    """A model with its features in the order of names; one that has others, or joint covariances of all classes, as it is.
+
+    Every array whose declaration has a dimension of features is put into order, the column of the bias stays first.
+    """
+    own = model.feature_names or []
+    if sorted(own) != sorted(names) or model.machines:
+        return model
+    place = {name: column for column, name in enumerate(own)}
+    bias = model.columns - len(own)
+    order = np.concatenate([np.arange(bias), bias + np.array([place[name] for name in names])]).astype(np.int64)
+    changed: dict[str, object] = {"feature_names": list(names)}
+    if model.baselines is not None:
+        changed["baselines"] = model.baselines.take_columns(order[bias:] - bias)
+    for declared in fields(model):
+        spec, values = spec_of(declared), getattr(model, declared.name)
+        for axis, dim in enumerate(spec.dims if spec is not None and values is not None else ()):
+            if dim in ("d", "D"):
+                if values.shape[axis] != len(order):
+                    return model
+                values = np.take(values, order, axis=axis)
+                changed[declared.name] = values
+    return replace(model, **changed)  # type: ignore[arg-type]
+
+
+def _add_missing_labels(models: Sequence[Classifier]) -> Sequence[Classifier]:
+    """Taggers with the labels of all of them: a label that a shard never met has mean 0 and variance 1 there, and so no evidence."""
+    if not all(isinstance(model, Tagger) for model in models):
+        return models
+    names = sorted({name for model in models for name in model.classes}, key=label_sort_key)
+    return [reorder_labels(model, names) for model in models if isinstance(model, Tagger)]
+
+
+def _kind_specific_fields(models: Sequence[Classifier]) -> dict[str, object]:
+    """What kinds have besides; of a tagger thresholds as the mean of those of the shards that met the label, until they are fitted anew."""
+    if isinstance(models[0], Predictor):
+        return {"absolute": sum(model.absolute for model in models if isinstance(model, Predictor))}
+    found = [model for model in models if isinstance(model, Tagger)]
+    if not found:
+        return {}
+    own = np.array([model.threshold for model in found])
+    met = np.isfinite(own)
+    total = np.where(met, own, 0.0).sum(axis=0)
+    return {"threshold": total / np.maximum(met.sum(axis=0), 1), "missed": sum(model.missed for model in found)}
+
+
+def _merge_coverage(models: Sequence[Classifier]) -> Coverage | None:
+    """How well the shards' sets covered their streams.
+
+    What sets of the merged model go up to is for examples to say that no shard has learned.
+    """
+    found = [model.coverage for model in models if model.coverage is not None]
+    if not found:
+        return None
+    level = found[0].level
+    counts = {name: sum(getattr(each, name) for each in found) for name in ("examples", "covered", "size", "unbounded")}
+    return Coverage(level=level, alpha=1.0 - level, rate=found[0].rate, **counts)
+
+
+def _require_compatible(models: Sequence[Classifier]) -> None:
+    first = models[0]
+    for number, other in enumerate(models[1:], start=2):
+        if other.settings.task != first.settings.task:
+            tasks = [model.settings.task for model in (other, first)]
+            raise DataError(f"model {number} was learned for {tasks[0]}, model 1 for {tasks[1]}", hint="merge models of one --task")
+        if TABLE[other.settings.algorithm].second_order != TABLE[first.settings.algorithm].second_order:
+            learned, other_learned = first.settings.algorithm, other.settings.algorithm
+            hint = "one of them has no variances to weigh it by: train all shards with one --algorithm"
+            raise DataError(f"model {number} was learned by {other_learned}, model 1 by {learned}", hint=hint)
+        levels = [model.coverage.level if model.coverage else None for model in (other, first)]
+        if levels[0] != levels[1]:
+            own, others = ("without --coverage" if level is None else f"with --coverage {level:g}" for level in (levels[1], levels[0]))
+            raise DataError(f"model {number} was learned {others}, model 1 {own}", hint="train all shards with the same")
+        if other.zero_based != first.zero_based:
+            starts = [0 if model.zero_based else 1 for model in (other, first)]
+            raise DataError(
+                f"model {number} counts features from {starts[0]}, model 1 from {starts[1]}", hint="--zero-based for all or none"
+            )
+        if other.classes != first.classes:
+            raise DataError(f"model {number} has classes {', '.join(other.classes)}, model 1 has {', '.join(first.classes)}")
+        if (other.bits, other.text == "vw") != (first.bits, first.text == "vw"):
+            raise DataError(f"model {number} hashes into 2^{other.bits} columns, model 1 into 2^{first.bits}", hint="0 means no hashing")
+        if other.interactions != first.interactions:
+            own, others = (",".join(model.interactions or ["none"]) for model in (first, other))
+            raise DataError(
+                f"model {number} differs from model 1 in --interactions: {others}, not {own}", hint="train all shards with the same"
+            )
+        if other.settings.bias != first.settings.bias:
+            raise DataError(f"model {number} differs from model 1 in --bias", hint="train all shards with the same options")
+        if other.settings.normalize != first.settings.normalize:
+            raise DataError(f"model {number} differs from model 1 in --normalize", hint="train all shards with the same options")
+        if other.settings.scaling != first.settings.scaling:
+            raise DataError(f"model {number} differs from model 1 in --scale", hint="train all shards with the same options")
+        if not first.bits and first.text == "" and other.columns != first.columns:
+            raise DataError(f"model {number} has {other.columns} features, model 1 has {first.columns}")
+        if not first.bits and _have_different_names(first, other):
+            hint = "train both on the same columns"
+            raise DataError(f"model {number} has columns of other names than model 1", hint=hint)
+    if any(model.machines for model in models):
+        raise BadUsage("models of a kernel cannot be merged", hint="they have no common weights; train one on all data")
+
+
+def _have_different_names(first: Classifier, other: Classifier) -> bool:
+    names, others = first.feature_names, other.feature_names
+    return names is not None and others is not None and names != others
+
+
+def add_columns(model: Classifier, columns: int) -> Classifier:
+    """With columns that the model never met: mean 0, variance 1."""
+    more = columns - model.columns
+    if not more:
+        return model
+    assert model.mean is not None
+    mean = np.pad(model.mean, ((0, 0), (0, more)))
+    if (scales := model.scales) is not None:
+        model = model.with_scales(np.pad(scales, ((0, more), (0, 0))))
+    if model.variance is not None:
+        return replace(model, mean=mean, variance=np.pad(model.variance, ((0, 0), (0, more)), constant_values=1.0))
+    from herdcli.online.learners.full_covariance import widen_covariances
+
+    assert model.covariance is not None
+    return replace(model, mean=mean, covariance=widen_covariances(model.covariance, len(mean), model.columns, columns))
+
+
+def _merge_diagonal(means: list[Array], variances: list[Array], rule: str) -> tuple[Array, Array]:
+    if rule == "mean":
+        return np.mean(means, axis=0), np.mean(variances, axis=0)
+    smallest = np.finfo(float).tiny
+    precisions = [1.0 / np.maximum(s, smallest) for s in variances]
+    evidence = [p - 1.0 for p in precisions]
+    total = np.sum(evidence, axis=0)
+    if rule == "precision":
+        pulled = np.sum([p * mu for p, mu in zip(precisions, means, strict=True)], axis=0)
+        return pulled / (1.0 + total), 1.0 / (1.0 + total)
+    weighted = np.sum([e * mu for e, mu in zip(evidence, means, strict=True)], axis=0)
+    # Where no shard has evidence for a weight, 0/0, the plain mean stands.
+    known = total > 0
+    plain = np.mean(means, axis=0)
+    return np.where(known, weighted / np.where(known, total, 1.0), plain), 1.0 / (1.0 + total)
+
+
+def precision_matrix(covariance: Array) -> Array:
+    """Its inverse.  Raises DataError where it has none: it says that nothing is left to learn in some direction."""
+    try:
+        found: Array = np.linalg.inv(covariance)
+    except np.linalg.LinAlgError:
+        raise DataError("/covariance of a model has no inverse, so that it cannot be merged") from None
+    return found
+
+
+def _merge_full(means: list[Array], covariances: list[Array], rule: str) -> tuple[Array, Array]:
+    if rule == "mean":
+        return np.mean(means, axis=0), np.mean(covariances, axis=0)
+    groups, width = covariances[0].shape[:2]
+    shape = means[0].shape
+    eye = np.eye(width)
+    precisions = [precision_matrix(part) for part in covariances]
+    total = np.sum([p - eye for p in precisions], axis=0)
+    flat = [mu.reshape(groups, width) for mu in means]
+    if rule == "precision":
+        # The product of the shards' N(μ_k, Σ_k), divided by N(0, I) for all of them but one: precisions I + Σ (Σ_k⁻¹ − I), and Σ⁻¹μ = Σ
+        # Σ_k⁻¹μ_k.
+        pulled = np.sum([np.einsum("gij,gj->gi", p, mu) for p, mu in zip(precisions, flat, strict=True)], axis=0)
+        merged = np.linalg.solve(eye + total, pulled[:, :, None])[:, :, 0]
+    else:
+        weighted = np.sum([np.einsum("gij,gj->gi", p - eye, mu) for p, mu in zip(precisions, flat, strict=True)], axis=0)
+        # E = Σ_k E_k has no inverse where no shard has learned a direction; the shortest solution leaves that direction's mean at 0.
+        merged = np.stack([symmetric_matrices.least_squares(t, w, rcond=1e-12)[0] for t, w in zip(total, weighted, strict=True)])
+    covariance = np.linalg.inv(eye + total)
+    return merged.reshape(shape), (covariance + covariance.transpose(0, 2, 1)) / 2
+
+
+def _merge_running(models: Sequence[Classifier]) -> Running:
+    parts = [model.running for model in models]
+    return Running(
+        examples=sum(p.examples for p in parts),
+        squares=sum(p.squares for p in parts),
+        seen=sum(p.seen for p in parts),
+        wrong=sum(p.wrong for p in parts),
+        loss=sum(p.loss for p in parts),
+        updates=sum(p.updates for p in parts),
+        refused=sum(p.refused for p in parts),
+        skipped=sum(p.skipped for p in parts),
+    )
+
+
+def _merge_scales(models: Sequence[Classifier]) -> Array | None:
+    """Sizes of features add up: the mean size of all shards' values is what one run over them would have found."""
+    found = [scales_to_sums(scales) for model in models if (scales := model.scales) is not None]
+    return scales_from_sums(np.sum(found, axis=0)) if found else None
+
+
+def scales_to_sums(scales: Array) -> Array:
+    """Scales (d, 2) or (d, 5) as sums over examples: in the place of a mean the sum of all values."""
+    if scales.shape[1] == 2:
+        return scales
+    found = scales.copy()
+    found[:, 2] *= np.where(scales[:, 4] > 0, scales[0, 0], 1.0)  # the bias, which every example has, counts them
+    return found
+
+
+def scales_from_sums(scales: Array) -> Array:
+    """Scales of such sums: a feature that was centred stays so, unless fewer than ⅝ of all examples have it; see `fast.standardize`."""
+    if scales.shape[1] == 2:
+        return scales
+    found, examples = scales.copy(), float(scales[0, 0])
+    centred = (scales[:, 4] > 0) & (8.0 * scales[:, 0] >= 5.0 * examples)
+    found[:, 2] /= np.where(centred, examples, 1.0)
+    found[:, 3:] = np.where(centred[:, None], scales[:, 3:], 0.0)
+    return found
+
+
+def _recentre_features(models: Sequence[Classifier], scales: Array | None) -> list[Classifier]:
+    """The same models with features about the means of all: what that takes from a score, w·(mean − own mean) factor, goes to the bias."""
+    if scales is None or scales.shape[1] == 2:
+        return list(models)
+    location, found = np.where(scales[:, 4] > 0, scales[:, 2], 0.0), []
+    for model in models:
+        own = model.factors
+        assert own is not None
+        assert model.mean is not None
+        mean = model.mean.copy()
+        mean[:, 0] += mean @ ((location - own[0]) * own[1])
+        found.append(replace(model, mean=mean))
+    return found
+
+
+def empty_progress() -> Progress:
+    """Progress of shards does not add up to progress of the whole."""
+    return Progress(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+
+
+def _merged_confidence_scale(models: Sequence[Classifier]) -> float:
+    """The geometric mean of the shards' scales, until calibrated anew."""
+    return float(np.exp(np.mean([np.log(model.scale) for model in models])))

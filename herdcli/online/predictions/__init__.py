@@ -1,0 +1,1 @@
+"""Predictions of online models: classes, calibrated confidences, prediction sets, explanations."""

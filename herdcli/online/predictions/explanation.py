@@ -1,0 +1,75 @@
+"""What one prediction is made of: the terms x_i w_i of a score, with their standard deviations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.online.example_blocks import ExampleBlock
+from herdcli.online.model import Classifier
+from herdcli.online.predictions.prediction import make_scorer, transform_block
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class ScoreTerms:
+    """Terms of a score: that of class `towards` less that of its best rival `against`; of numbers the prediction (both −1).
+
+    index, value, weight, deviation (k,)  of the features: from 0, −1 the bias; as the model sees them; μ, or the difference of two; of the
+    contribution value · weight, one standard deviation.   score, spread  of the whole, the latter one standard deviation.
+    """
+
+    towards: int
+    against: int
+    index: Array
+    value: Array
+    weight: Array
+    deviation: Array
+    score: float
+    spread: float
+
+    @property
+    def contributions(self) -> Array:
+        """x_i w_i (k,), which add up to the score but for rounding."""
+        return np.asarray(self.value * self.weight)
+
+
+def explain_score(model: Classifier, block: ExampleBlock) -> ScoreTerms:
+    """The terms of the score of the one example of a block.  Raises DataError for kernels, which have no weights of features."""
+    if model.mean is None:
+        raise DataError("has no weights of features: it is a classifier of a kernel", hint="nherd-train without --kernel has some")
+    score, variance = make_scorer(model)(block)
+    seen = transform_block(model, block)
+    index, place = np.unique(seen.index, return_inverse=True)
+    value = np.bincount(place, weights=seen.value, minlength=len(index))
+    column = index.astype(np.int64) - (0 if model.settings.bias else 1)
+    if model.count == 1:
+        sign = 1.0 if model.settings.task == "regression" or score[0, 0] > 0 else -1.0
+        top, other = (-1, -1) if model.settings.task == "regression" else (1, 0) if sign > 0 else (0, 1)
+        weight, spread2 = sign * _weight_entries(model.mean[0], column, 0.0), _weight_variances(model, column, 0)
+        total, whole2 = sign * score[0, 0], variance[0, 0]
+    else:
+        other, top = np.argsort(score[0], kind="stable")[-2:].tolist()
+        weight = _weight_entries(model.mean[top], column, 0.0) - _weight_entries(model.mean[other], column, 0.0)
+        # The weights of two classes are taken for independent, so that the variances of their difference add up.
+        spread2 = _weight_variances(model, column, top) + _weight_variances(model, column, other)
+        total, whole2 = score[0, top] - score[0, other], variance[0, top] + variance[0, other]
+    unit = model.scale if model.settings.task == "regression" else 1.0
+    deviation = unit * np.abs(value) * np.sqrt(spread2)
+    return ScoreTerms(top, other, index.astype(np.int64) - 1, value, weight, deviation, float(total), unit * float(np.sqrt(whole2)))
+
+
+def _weight_entries(weights: Array, column: Array, new: float) -> Array:
+    """Entries of weights (d,) by column; `new` for features that the model never met."""
+    known = column < len(weights)
+    return np.asarray(np.where(known, weights[np.where(known, column, 0)], new))
+
+
+def _weight_variances(model: Classifier, column: Array, one: int) -> Array:
+    """Variances (k,) of a class's weights."""
+    if model.variance is not None:
+        return _weight_entries(model.variance[one], column, 1.0)
+    assert model.covariance is not None
+    own = np.diagonal(model.covariance, axis1=1, axis2=2).reshape(model.count, -1)
+    return _weight_entries(own[one], column, 1.0)

@@ -1,0 +1,200 @@
+"""What a classifier says of new examples: scores, classes, and calibrated confidences.
+
+The weights are N(μ, Σ), so a margin is N(m, v) and right with probability Φ(m/√v); v knows nothing of the noise in the
+labels, so 1 is added to it and one scale g is fitted on held-out margins: confidence F(g m / √(1 + v)), with F the normal or the
+logistic distribution; or, of several classes, the softmax of scores g s / √(1 + v̄), v̄ the mean variance of a row's scores, whose
+temperature differs from row to row.  Whichever is likeliest there is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.online.example_blocks import ExampleBlock, apply_scales, prepare_block
+from herdcli.online.learners.full_covariance import full_scores
+from herdcli.online.learners.kernel_learner import kernel_scores
+from herdcli.online.model import LINKS, Classifier
+from herdcli.online.normal_distribution import log_normal_cdf, normal_cdf
+from herdcli.schema import Array
+
+LOWEST, HIGHEST = 1e-4, 1e4  # of the scale g in units of the margins' size
+
+
+def make_scorer(model: Classifier) -> Callable[[ExampleBlock], tuple[Array, Array]]:
+    """A function from a block to scores and variances (n, C) under a model.  Features that the model never met have
+    mean 0 and variance 1."""
+    settings = model.settings
+    first = 0 if settings.bias else 1
+    table = _scale_table(model, first) if model.variance is not None else None
+    sizes = _feature_scales(model, first)
+
+    def scores(block: ExampleBlock) -> tuple[Array, Array]:
+        nonlocal table
+        block = _transform(model, block, sizes)
+        score, variance = np.zeros((block.rows, model.count)), np.zeros((block.rows, model.count))
+        if table is not None:
+            if block.width > len(table):
+                wide = np.zeros((block.width, 2, model.count))
+                wide[:, 1] = 1.0
+                wide[: len(table)] = table
+                table = wide
+            fast.linear_scores(table, block.pointer, block.index, block.value, score, variance)
+        elif model.machines:
+            width = max(block.width, model.columns)
+            kernel_scores(model.machines, settings, block.dense(width), score, variance)
+        else:
+            assert model.mean is not None
+            assert model.covariance is not None
+            known = block.within(model.columns + first)
+            full_scores(model.mean, model.covariance, known.dense(model.columns + first)[:, first:], score, variance)
+            new = block.index >= model.columns + first
+            rows = np.repeat(np.arange(block.rows), np.diff(block.pointer))[new]
+            variance += np.bincount(rows, weights=block.value[new] ** 2, minlength=block.rows)[:, None]
+        return score, np.maximum(variance, 0.0, out=variance)  # x'Σx is below 0 by rounding alone
+
+    return scores
+
+
+def baseline_predictions(model: Classifier, block: ExampleBlock) -> Array | None:
+    """What the model's baselines predict (r, 2) of the rows of a block as they are; None without baselines."""
+    if model.baselines is None:
+        return None
+    from scipy.sparse import csr_matrix
+
+    return model.baselines.predictions(csr_matrix((block.value, block.index - 1, block.pointer), shape=(block.rows, block.width - 1)))
+
+
+def transform_block(model: Classifier, block: ExampleBlock) -> ExampleBlock:
+    """The block as the model's weights are multiplied with it: with a bias, of length 1 and scaled where it was learned so."""
+    return _transform(model, block, _feature_scales(model, 0 if model.settings.bias else 1))
+
+
+def _transform(model: Classifier, block: ExampleBlock, sizes: Array | None) -> ExampleBlock:
+    block = prepare_block(block, normalize=model.settings.normalize, bias=model.settings.bias)
+    return block if sizes is None else apply_scales(block, sizes)
+
+
+def _feature_scales(model: Classifier, first: int) -> Array | None:
+    """What features are scaled by, with `first` places in front; None where they are not scaled."""
+    scales = model.scales
+    return None if scales is None else np.concatenate([np.zeros((first, scales.shape[1])), scales])
+
+
+def _scale_table(model: Classifier, first: int) -> Array:
+    assert model.mean is not None
+    assert model.variance is not None
+    table = np.zeros((model.columns + first, 2, model.count))
+    table[:, 1] = 1.0
+    table[first:, 0], table[first:, 1] = model.mean.T, model.variance.T
+    return table
+
+
+def predicted_classes(score: Array) -> Array:
+    """Class (n,) of the highest score; with one score per example class 1 where it is positive."""
+    return (score[:, 0] > 0).astype(np.int64) if score.shape[1] == 1 else score.argmax(axis=1)
+
+
+def standard_margins(score: Array, variance: Array) -> Array:
+    """m / √(1 + v) of each class against the best other one, (n, classes)."""
+    if score.shape[1] == 1:
+        one = score[:, 0] / np.sqrt(1.0 + variance[:, 0])
+        return np.stack([-one, one], axis=1)
+    order = np.argsort(score, axis=1)
+    rows = np.arange(len(score))
+    best, second = order[:, -1], order[:, -2]
+    rival = np.where(np.arange(score.shape[1]) == best[:, None], second[:, None], best[:, None])
+    margin = score - score[rows[:, None], rival]
+    # The margin is the difference of two scores whose weights are taken for independent, so that their variances add up.
+    return np.asarray(margin / np.sqrt(1.0 + variance + variance[rows[:, None], rival]))
+
+
+def class_probabilities(score: Array, variance: Array, scale: float, link: str = "normal") -> Array:
+    """P(class) (n, classes): F(g m / √(1 + v)) of each class, made to sum to 1; of the logistic link e^{g m / √(1 + v)} is.
+
+    Of the link softmax e^{g s / √(1 + v̄)} is, with s the score of each class.
+    """
+    margin = link_input(score, variance, link)
+    if link != "normal":
+        return np.asarray(np.exp(_log_softmax(scale * margin)))
+    # A score w·x ~ N(m, v) seen with noise N(0, 1) is positive with probability Φ(m/√(1 + v)); g is the one number that held-out examples
+    # correct it by.  1e−300: with several classes all may be 0, and their sum is divided by.
+    found = normal_cdf(scale * margin) + 1e-300
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def link_input(score: Array, variance: Array, link: str) -> Array:
+    """What the link of a confidence is of, (n, classes), but for the scale: margins, or scores (softmax)."""
+    if link != "softmax":
+        return standard_margins(score, variance)
+    return np.asarray(score / np.sqrt(1.0 + variance.mean(axis=1, keepdims=True)))
+
+
+def _log_softmax(logits: Array) -> Array:
+    """log of e^z_k over their sum, (n, classes), without overflow."""
+    rest = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(rest - np.log(np.exp(rest).sum(axis=1, keepdims=True)))
+
+
+def fit_link(score: Array, variance: Array, y: Array) -> tuple[float, str]:
+    """The scale g and the link of highest likelihood on held-out examples (the first of equals); softmax is for several classes."""
+    found = {link: _fit_scale_and_loss(score, variance, y, link) for link in LINKS if link != "softmax" or score.shape[1] > 1}
+    link = min(found, key=lambda name: found[name][1])
+    return found[link][0], link
+
+
+def fit_scale(score: Array, variance: Array, y: Array, link: str = "normal") -> float:
+    """The g of highest likelihood on held-out examples, smoothed by one example right and one wrong, so that it stays finite."""
+    return _fit_scale_and_loss(score, variance, y, link)[0]
+
+
+def _fit_scale_and_loss(score: Array, variance: Array, y: Array, link: str) -> tuple[float, float]:
+    """The scale of a link, and its smoothed loss.
+
+    The likelihood of two classes is log-concave in g; golden-section search over log g.
+    """
+    margin = link_input(score, variance, link)
+    # g and the margins matter by their product alone: in units of the margins' size the search finds any g
+    unit = float(np.sqrt(np.mean(margin**2))) or 1.0
+    margin = margin / unit
+    rows, smooth = np.arange(len(y)), 1.0 / (len(y) + 2.0)
+
+    def loss(log_scale: float) -> float:
+        # log of Φ_k/Σ Φ, with the largest log Φ taken out first: Φ of margins below −39 is 0 in float64, its logarithm is not.
+        scaled = np.exp(log_scale) * margin
+        log_p = _log_softmax(log_normal_cdf(scaled) if link == "normal" else scaled)
+        own = log_p[rows, y]
+        return float(-((1 - smooth) * own + smooth * np.maximum(log_p, -700.0).mean(axis=1)).sum())
+
+    best = _golden_section(loss, float(np.log(LOWEST)), float(np.log(HIGHEST)))
+    return float(np.exp(best)) / unit, loss(best)
+
+
+def _golden_section(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6) -> float:
+    """The lowest point of a function with one valley."""
+    # With r² = 1 − r one of the two inner points of an interval is an inner point of the part that is kept: one value a step.
+    ratio = (5**0.5 - 1) / 2
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    fa, fb = f(a), f(b)
+    while high - low > tolerance:
+        if fa <= fb:
+            high, b, fb = b, a, fa
+            a = high - ratio * (high - low)
+            fa = f(a)
+        else:
+            low, a, fa = a, b, fb
+            b = low + ratio * (high - low)
+            fb = f(b)
+    return (low + high) / 2
+
+
+def calibrate_confidence(model: Classifier) -> Classifier:
+    """The model with its scale fitted on the calibration part of its held-out scores, if it has any."""
+    if model.holdout is None or not (chosen := model.holdout.split == 1).any():
+        return model
+    held = model.holdout
+    scale, link = fit_link(held.score[chosen], held.variance[chosen], held.y[chosen])
+    return replace(model, scale=scale, link=link)

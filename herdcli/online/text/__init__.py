@@ -1,0 +1,1 @@
+"""Text as examples: parsers, documents, hashed and quadratic features."""

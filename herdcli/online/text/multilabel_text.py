@@ -1,0 +1,142 @@
+"""Text whose lines have any number of labels: `1,3,7 | a b` of Vowpal Wabbit, `1,3 4:1 5:2` of svmlight; neither need have one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.online.class_labels import MOST, format_label
+from herdcli.online.example_blocks import ExampleBlock
+from herdcli.online.tags import add_label_columns
+from herdcli.online.text.text_parser import BlockReader, Text
+from herdcli.schema import Array
+
+# What stands before an example: of Vowpal Wabbit all up to the bar, where neither ' (a tag) nor | begins its labels; of svmlight the first
+# word, unless it is a pair.
+HEADS = {
+    True: re.compile(rb"(?m)^[ \t]*([^\s'|][^\s|]*)?(?=[^|\n]*\|)"),
+    False: re.compile(rb"(?m)^(?=[ \t]*[^\s#])[ \t]*([^\s:#]+(?=\s|\Z))?"),
+}
+HINT = "labels are separated by commas alone: 1,3,7"
+
+
+class LabelSetEncoder:
+    """The names of all labels so far, in the order that they came in.
+
+    names  known beforehand.   fixed  others are refused.   most  labels allowed.   ignored  others are passed over.
+    """
+
+    given = True  # the first block does not decide what may come
+
+    def __init__(self, names: Sequence[str] = (), *, fixed: bool = False, most: int = MOST, ignored: bool = False) -> None:
+        self.names = list(names)
+        self.fixed, self.most, self.ignored = fixed, most, ignored
+        self._place = {name: place for place, name in enumerate(self.names)}
+
+    def indices(self, labels: Array, where: str) -> Array:
+        """Which labels (n, C) examples have, for all that are known by now."""
+        return add_label_columns(labels, len(self.names))
+
+    def places(self, texts: Iterable[str], where: str) -> list[int]:
+        """The places of some names among all.  Raises DataError for one too many, or one that may not be."""
+        if self.ignored:
+            return [self._place[name] for name in texts if name in self._place]
+        return [self._place[name] if name in self._place else self._new(name, where) for name in texts]
+
+    def _new(self, name: str, where: str) -> int:
+        if self.fixed:
+            raise DataError(f"label {name} is not one of those declared", where=where, hint="--classes names all of them, or is left out")
+        if len(self.names) == self.most:
+            raise DataError(f"more than {self.most} different labels", where=where, hint="--max-classes N allows more")
+        self._place[name] = len(self.names)
+        self.names.append(name)
+        return self._place[name]
+
+    def matrix(self, sets: Sequence[Sequence[int]]) -> Array:
+        """Which labels (n, C) examples have, of the places of each one's."""
+        out = np.zeros((len(sets), len(self.names)), dtype=np.uint8)
+        for row, places in enumerate(sets):
+            out[row, places] = 1
+        return out
+
+
+def parse_labels(text: str) -> list[str]:
+    """The labels of a word such as 1,3,7; numbers are spelled as numbers are.  Raises ValueError for a label without a name."""
+    found = text.split(",")
+    if not all(found):
+        raise ValueError(text)
+    return [_normalise_label(name) for name in found]
+
+
+def _normalise_label(name: str) -> str:
+    try:
+        return format_label(float(name))
+    except (ValueError, OverflowError):
+        return name
+
+
+class EncodesLabelNames(Protocol):
+    """What the names of a line's labels are turned into: `LabelSetEncoder`, or `class_names.ClassNameEncoder`."""
+
+    def places(self, texts: Iterable[str], where: str) -> list[int]:
+        """The numbers of some names."""
+        ...
+
+    def matrix(self, sets: Sequence[Sequence[int]]) -> Array:
+        """The labels (n, …) of lines, of the numbers of each."""
+        ...
+
+
+class LabelSetReader(BlockReader):
+    """A reader of lines with any number of labels; the labels of its blocks are (n, C), 1 or 0, of those known so far.
+
+    The parser of plain lines reads the number of each line in the place of its labels, by which they are found again.
+    """
+
+    labels: EncodesLabelNames
+    _shifted: tuple[bytes, bytes, int] = (b"", b"", 0)  # the last text, as it was parsed, and the lines before it
+
+    @classmethod
+    def of(cls, reader: BlockReader, labels: EncodesLabelNames) -> LabelSetReader:
+        """A reader of the same text."""
+        options = ("where", "vw", "bits", "zero_based", "skip_bad", "names", "interactions")
+        made = cls(**{name: getattr(reader, name) for name in options})
+        made.labels = labels
+        return made
+
+    def read(self, text: Text, *, lend: bool = False) -> Iterator[ExampleBlock]:
+        """The blocks of the next whole lines, with their sets of labels."""
+        original, begin = bytes(text), self.lines
+        sets: list[list[int]] = []
+
+        def numbered(match: re.Match[bytes]) -> bytes:
+            number = len(sets)
+            sets.append(self._labels(match, original, begin))
+            return b"%d" % number + (b"" if match[1] else b" ")
+
+        plain = HEADS[self.vw].sub(numbered, original)
+        self._shifted = (original, plain, begin)
+        for block in super().read(plain):
+            yield replace(block, label=self.labels.matrix([sets[int(number)] for number in block.label.tolist()]))
+
+    def _labels(self, match: re.Match[bytes], text: bytes, begin: int) -> list[int]:
+        if not match[1]:
+            return []
+        word = match[1].decode("utf-8", "replace")
+        line = begin + text.count(b"\n", 0, match.start(1)) + 1 if word[0] == "," or word[-1] == "," or ",," in word else 0
+        try:
+            found = parse_labels(word)
+        except ValueError:
+            raise DataError(f"{word[:40]!r} are not labels", where=f"{self.where}: line {line}", hint=HINT) from None
+        return sorted(set(self.labels.places(found, self.where)))
+
+    def _tolerate(self, code: int, column: int, token: bytes) -> None:
+        """The column as it is in the text that was given."""
+        original, plain, begin = self._shifted
+        own, seen = (each.split(b"\n")[self.lines - begin - 1] for each in (original, plain))
+        super()._tolerate(code, max(1, column - len(seen) + len(own)), token)

@@ -1,0 +1,1 @@
+"""Mean embeddings of targets, exact and approximate."""

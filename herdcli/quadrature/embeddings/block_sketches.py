@@ -1,0 +1,164 @@
+"""A sketch of rows in parts: sums of blocks, which add up whoever makes them, and a sample of the rows as candidates.
+
+What `stream_sketch` does with rows in their order, for rows that can be read from anywhere.  The landmarks are given (rows spread over the
+whole
+input), every row goes into the sums of `nystrom`, whose bound is a sum over blocks as well, and a row is a candidate where its random key,
+a function of its block and place alone, is below the share of the rows that is wanted: a sample that is the same however the work is dealt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.errors import DataError
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature.embeddings import nystrom, stream_sketch
+from herdcli.quadrature.kernels.kernel_sums import Map
+from herdcli.quadrature.selection_problem import SelectionGroup
+from herdcli.records import dataclass
+from herdcli.rng import Stream as Purpose
+from herdcli.rng import generator
+from herdcli.schema import Array, array
+from herdcli.shards import Shard
+
+
+@dataclass(frozen=True)
+class UnitSketch:
+    """What is known of the rows of a unit."""
+
+    rows: int
+    sums: Array = array("r", "Σ w k at the landmarks, and the bound (nystrom)", kind="f", finite=True)
+    spread: Array = array("2", "Σ w, and Σ w k(x, x)", kind="f", finite=True)
+    points: Array = array("C d", "candidates, in scaled columns", kind="f", finite=True)
+    number: Array = array("C", "their rows of the input", kind="i", low=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SketchShard(Shard):
+    """Sketches of some of the units, and what all shards of a run must have alike."""
+
+    parts: list[UnitSketch]
+    rows: int
+    kernel: str
+    scale: Array = array("d", "what the columns were divided by", kind="f", finite=True)
+    landmarks: Array = array("R d", "rows that the embedding is projected on, in scaled columns", kind="f", finite=True)
+    feature_names: list[str] | None = None
+
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for sketches on other landmarks or of other columns than its own."""
+        super().validate()
+        for part in self.parts:
+            if len(part.sums) != len(self.landmarks) + 1 or part.points.shape[1] != len(self.scale):
+                found = f"{len(part.sums) - 1} landmarks of {part.points.shape[1]} columns"
+                raise DataError(f"has a sketch on {found}, expected {len(self.landmarks)} of {len(self.scale)}")
+
+
+class RowBlockSource(Protocol):
+    """Where the rows come from."""
+
+    def block(self, number: int) -> tuple[Array, Array, int]:
+        """Rows (n, d) of a block in scaled columns, their weights (n,), and the number of the first."""
+
+
+@dataclass
+class SketchState:
+    """The units so far; the last one may be incomplete."""
+
+    step: int
+    units: list[UnitSketch] = field(default_factory=list)
+    grows: ClassVar[tuple[str, ...]] = ("units",)
+
+
+@dataclass(frozen=True)
+class BlockSketching(FixedLengthAlgorithm[SketchState]):
+    """Blocks of units, as an algorithm.
+
+    tasks  (unit, block), the blocks of a unit one after the other.  share  of the rows that is wanted as candidates.
+    """
+
+    sketch: nystrom.NystromSums
+    blocks: RowBlockSource
+    tasks: Sequence[tuple[int, int]]
+    share: float
+    seed: int = 0
+    map: Map = map
+    state = SketchState  # the type of its states
+
+    @property
+    def steps(self) -> int:
+        """Blocks."""
+        return len(self.tasks)
+
+    def init(self) -> SketchState:
+        """No row seen."""
+        return SketchState(0)
+
+    def step(self, state: SketchState) -> SketchState:
+        """One block of rows."""
+        unit, number = self.tasks[state.step]
+        X, weights, first = self.blocks.block(number)
+        self.sketch.kernel.check(X)
+        if not state.step or self.tasks[state.step - 1][0] != unit:
+            nothing = UnitSketch(0, np.zeros(len(self.sketch.landmarks) + 1), np.zeros(2), X[:0], np.zeros(0, dtype=np.int64))
+            state.units = [*state.units, nothing]
+        state.units[-1] = self._added(state.units[-1], X, weights, first, number)
+        state.step += 1
+        return state
+
+    def _added(self, unit: UnitSketch, X: Array, weights: Array, first: int, number: int) -> UnitSketch:
+        sums = unit.sums.copy()
+        self.sketch.add(sums, X, weights, map=self.map)
+        more = np.array([weights.sum(), exact_arithmetic.product(weights, self.sketch.kernel.diagonal(X))])
+        keys = generator(self.seed, Purpose.RESERVOIR, step=number).random(len(X))
+        kept = np.flatnonzero((keys < self.share) & (weights > 0))
+        points, numbers = np.concatenate([unit.points, X[kept]]), np.concatenate([unit.number, first + kept])
+        return UnitSketch(unit.rows + len(X), sums, unit.spread + more, points, numbers)
+
+    def memory(self) -> int:
+        """The landmarks' Gram matrix and its factor, and the sums of all units."""
+        R, units = len(self.sketch.landmarks), len({unit for unit, _ in self.tasks})
+        return 24 * R * R + 8 * units * R + (32 << 20)
+
+    def progress(self, state: SketchState) -> RunProgress:
+        """How many rows have been read."""
+        return RunProgress(state.step, self.steps, f"{sum(unit.rows for unit in state.units)} rows")
+
+    def result(self, state: SketchState) -> list[UnitSketch]:
+        """The units."""
+        return state.units
+
+
+def group_from_sketches(
+    sketch: nystrom.NystromSums, units: Sequence[UnitSketch], count: int, map: Map = map
+) -> tuple[SelectionGroup, Array, Array]:
+    """The group whose atoms stand for the rows of all units, the rows (N,) of its candidates, and Σ w with Σ w k(x, x) (2,).
+
+    Raises DataError where no row has a weight.
+    """
+    sums, spread = units[0].sums.copy(), units[0].spread.copy()
+    for unit in units[1:]:
+        sums, spread = sums + unit.sums, spread + unit.spread
+    points, number = (np.concatenate([getattr(unit, name) for unit in units]) for name in ("points", "number"))
+    if not spread[0] > 0 or not len(points):
+        raise DataError("weights of rows must be finite, not negative and not all 0")
+    rows = sum(unit.rows for unit in units)
+    whole = stream_sketch.StreamSketching(sketch, _EmptySource(), len(points), map=map)
+    state = replace(whole.init(), ended=True, rows=rows, sums=sums, spread=spread, points=points, key=np.zeros(len(points)), number=number)
+    found, numbers = stream_sketch.group_from_stream(whole, state, count)
+    return found, numbers, spread
+
+
+class _EmptySource:
+    """A source that has ended."""
+
+    def block(self, step: int, proof: Array) -> None:
+        """None."""
+
+    def proof(self) -> Array:
+        """Of nothing."""
+        return np.zeros(32, dtype=np.uint8)

@@ -1,0 +1,179 @@
+"""The sums that a group's embedding takes, one after the other, each in steps: how many there are, what they are of, what comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature.embeddings import nystrom, random_fourier, subsampled_embedding
+from herdcli.quadrature.embeddings.approximation import Added
+from herdcli.quadrature.kernels import kernel_sums
+from herdcli.quadrature.kernels.kernel_functions import Kernel
+from herdcli.quadrature.kernels.kernel_sums import EmbeddingState, Map
+from herdcli.quadrature.selection_problem import SelectionGroup, SelectionProblem, group_approximation, norm_pairs
+from herdcli.quadrature.targets import RowTarget
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+
+class EmbeddingSums(Protocol):
+    """One of them."""
+
+    @property
+    def steps(self) -> int:
+        """Steps until they are complete."""
+
+    def init(self) -> EmbeddingState:
+        """Nothing summed yet."""
+
+    def step(self, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
+        """The next blocks."""
+
+
+@dataclass(frozen=True)
+class PairSums:
+    """Σ_j w_j k(points_i, rows_j) over all pairs."""
+
+    problem: kernel_sums.EmbeddingProblem
+
+    @property
+    def steps(self) -> int:
+        """Steps until they are complete."""
+        return kernel_sums.total_steps(self.problem)
+
+    def init(self) -> EmbeddingState:
+        """Nothing summed yet."""
+        return kernel_sums.initial_state(self.problem)
+
+    def step(self, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
+        """The next tiles."""
+        return kernel_sums.embedding_step(self.problem, state, map=map)
+
+
+@dataclass(frozen=True)
+class ApproximateEmbedding:
+    """An approximate embedding: μ̃ (N,) at the candidates, ‖μ̃‖², μ̃ as a function of points (n, d), and what it adds."""
+
+    mean: Array
+    norm: float
+    function: Callable[[Array], Array]
+    added: Added
+
+
+class EmbeddingPlan(Protocol):
+    """How one group's embedding is come to."""
+
+    def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
+        """Its sums number `which`; before  the complete states of those before it."""
+
+    def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding | None:
+        """The approximate embedding of complete sums, None where it is exact."""
+
+
+def embedding_plan(problem: SelectionProblem, group: SelectionGroup, number: int) -> EmbeddingPlan:
+    """The plan of a group that has this number among all."""
+    chosen, target = group_approximation(problem, group), group.target
+    if chosen is None or not isinstance(target, RowTarget):
+        return _ExactPlan(problem, group, number)
+    rows = RowTarget(target.X, target.weights / target.weights.sum())
+    random = generator(problem.settings.rule.seed, Stream.LANDMARKS, unit=number)
+    kernel, precision = problem.kernel, problem.settings.precision
+    if chosen.kind == "fourier":
+        drawn_at = random_fourier.sample_frequencies(kernel, random, chosen.size, target.dimension)
+        return _FourierPlan(kernel, group.points, rows, drawn_at, rows.X.mean(axis=0))
+    if chosen.kind == "nystrom":
+        at = rows.X[nystrom.sample_landmarks(random, rows.weights, chosen.size)]
+        return _NystromPlan(kernel, group.points, precision, nystrom.NystromSums(kernel, at, rows.X, rows.weights))
+    return _SubsamplePlan(kernel, group.points, precision, rows, rows.X[np.sort(rows.draw(random, chosen.size))])
+
+
+@dataclass(frozen=True)
+class _ExactPlan:
+    problem: SelectionProblem
+    group: SelectionGroup
+    number: int
+
+    def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
+        target = self.group.target
+        if not isinstance(target, RowTarget):
+            raise TypeError(target.name)
+        pair = norm_pairs(self.problem, self.group, self.number)[which]
+        return PairSums(
+            kernel_sums.embedding_problem(self.problem.kernel, *pair, target.weights, precision=self.problem.settings.precision)
+        )
+
+    def found(self, states: list[EmbeddingState]) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class _NystromPlan:
+    kernel: Kernel
+    points: Array
+    precision: str
+    problem: nystrom.NystromSums
+
+    def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
+        if which == 0:
+            return self.problem
+        alpha = self.problem.projection(before[0].sums)[0]
+        return PairSums(kernel_sums.embedding_problem(self.kernel, self.points, self.problem.landmarks, alpha, precision=self.precision))
+
+    def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
+        alpha, norm, bound = self.problem.projection(states[0].sums)
+        at = self.problem.landmarks
+        return ApproximateEmbedding(
+            states[1].sums, norm, lambda x: exact_arithmetic.product(self.kernel.matrix(x, at), alpha), Added(distance=bound)
+        )
+
+
+@dataclass(frozen=True)
+class _SubsamplePlan:
+    kernel: Kernel
+    points: Array
+    precision: str
+    target: RowTarget
+    drawn: Array
+
+    def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
+        points = self.points if which == 0 else self.drawn
+        share = np.full(len(self.drawn), 1.0 / len(self.drawn))
+        return PairSums(kernel_sums.embedding_problem(self.kernel, points, self.drawn, share, precision=self.precision))
+
+    def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
+        own = self.kernel.diagonal(self.target.X)
+        added = subsampled_embedding.sampling_error(self.kernel, own, self.target.weights, len(self.drawn))
+        return ApproximateEmbedding(
+            states[0].sums, float(states[1].sums.mean()), lambda x: self.kernel.matrix(x, self.drawn).mean(axis=1), added
+        )
+
+
+@dataclass(frozen=True)
+class _FourierPlan:
+    kernel: Kernel
+    points: Array
+    target: RowTarget
+    frequencies: Array
+    centre: Array
+
+    def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
+        if which == 0:
+            return random_fourier.CharacteristicSums(self.frequencies, self.centre, self.target.X, self.target.weights)
+        return self._fourier_embedding(before[0])
+
+    def _fourier_embedding(self, state: EmbeddingState) -> random_fourier.FourierEmbedding:
+        size = random_fourier.kernel_amplitude(self.kernel) / len(self.frequencies)
+        return random_fourier.FourierEmbedding(self.frequencies, self.centre, state.sums * size, self.points)
+
+    def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
+        sums, wave = states[0].sums, self._fourier_embedding(states[0])
+        return ApproximateEmbedding(
+            states[1].sums,
+            random_fourier.squared_norm(self.kernel, sums),
+            wave.at,
+            random_fourier.fourier_error(self.kernel, sums, len(self.points)),
+        )

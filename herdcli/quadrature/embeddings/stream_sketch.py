@@ -1,0 +1,143 @@
+"""Herding rows that are seen once and kept nowhere: their embedding on the span of landmarks, and some of them as candidates.
+
+Every row goes into the sums of `nystrom`, whose bound of ‖μ − μ̃‖ grows block by block and holds whatever order the rows come in, though
+landmarks are drawn from the first block: rows unlike those make the bound large, not wrong.  The candidates are a uniform sample of all
+rows without replacement: each row has a random key, and the rows of smallest keys stay.  Atoms are then chosen among these against μ̃.
+Source: Vitter (1985) for samples of streams, with keys as Efraimidis & Spirakis (2006).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from herdcli.algorithm import RunProgress
+from herdcli.errors import DataError
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature.embeddings import nystrom
+from herdcli.quadrature.embeddings.approximation import Added
+from herdcli.quadrature.kernels import kernel_sums
+from herdcli.quadrature.kernels.kernel_functions import Kernel
+from herdcli.quadrature.kernels.kernel_sums import Map
+from herdcli.quadrature.samples import Continuation
+from herdcli.quadrature.selection_problem import SelectionGroup
+from herdcli.quadrature.targets import RowTarget
+from herdcli.records import dataclass
+from herdcli.rng import Stream as Purpose
+from herdcli.rng import generator
+from herdcli.schema import Array, array
+
+
+class StreamSource(Protocol):
+    """Rows that arrive block by block."""
+
+    def block(self, step: int, proof: Array) -> tuple[Array, Array] | None:
+        """Rows (n, d) and weights (n,) of block `step`, None after the last one.
+
+        Blocks before it are passed over; DataError where their digest is not the proof (32,).
+        """
+
+    def proof(self) -> Array:
+        """(32,) uint8 the digest of all blocks so far."""
+
+
+@dataclass
+class StreamState:
+    """What is known after `step` blocks."""
+
+    step: int
+    ended: bool
+    rows: int
+    sums: Array = array("r", "Σ w k at the landmarks, and the bound so far (nystrom)", kind="f", finite=True)
+    spread: Array = array("2", "Σ w, and Σ w k(x, x)", kind="f", finite=True)
+    points: Array = array("C d", "rows that may become atoms", kind="f", finite=True)
+    key: Array = array("C", "their random keys, of which the smallest stay; 2 where there is none yet", kind="f", finite=True)
+    number: Array = array("C", "their numbers among all rows", kind="i")
+    proof: Array = array("32", "digest of all rows so far", kind="u")
+
+    def validate(self) -> None:
+        """Raise DataError for more rows kept than seen."""
+        if self.rows < 0 or int((self.key < 1).sum()) > self.rows:
+            raise DataError(f"keeps {int((self.key < 1).sum())} of {self.rows} rows")
+
+
+@dataclass(frozen=True)
+class StreamSketching:
+    """Rows of a source, as an algorithm: landmarks (R, d) and as many candidates as `kept`."""
+
+    sketch: nystrom.NystromSums
+    source: StreamSource
+    kept: int
+    seed: int = 0
+    map: Map = map
+    state = StreamState  # the type of its states
+
+    def init(self) -> StreamState:
+        """No row seen."""
+        R, d = self.sketch.landmarks.shape
+        empty = np.zeros((self.kept, d)), np.full(self.kept, 2.0), np.zeros(self.kept, dtype=np.int64)
+        return StreamState(0, False, 0, np.zeros(R + 1), np.zeros(2), *empty, np.zeros(32, dtype=np.uint8))
+
+    def step(self, state: StreamState) -> StreamState:
+        """One block of rows, or the end."""
+        found = self.source.block(state.step, state.proof)
+        if found is None:
+            state.ended = True
+            return state
+        X, weights = found
+        self.sketch.kernel.check(X)
+        self.sketch.add(state.sums, X, weights, map=self.map)
+        state.spread += [weights.sum(), exact_arithmetic.product(weights, self.sketch.kernel.diagonal(X))]
+        self._keep(state, X, weights)
+        state.rows, state.step, state.proof = state.rows + len(X), state.step + 1, self.source.proof()
+        return state
+
+    def _keep(self, state: StreamState, X: Array, weights: Array) -> None:
+        """The candidates of smallest keys among those so far and the rows of a block that have a weight."""
+        able = np.flatnonzero(weights)
+        keys = generator(self.seed, Purpose.RESERVOIR, step=state.step).random(len(X))[able]
+        able, keys = able[keys < state.key.max()], keys[keys < state.key.max()]
+        every = np.concatenate([state.key, keys])
+        stay = np.sort(np.argsort(every, kind="stable")[: self.kept])
+        old, new = stay[stay < self.kept], able[stay[stay >= self.kept] - self.kept]
+        state.points = np.concatenate([state.points[old], X[new]])
+        state.key, state.number = every[stay], np.concatenate([state.number[old], state.rows + new])
+
+    def done(self, state: StreamState) -> bool:
+        """Whether the source has ended."""
+        return state.ended
+
+    def memory(self) -> int:
+        """Candidates twice, the landmarks' Gram matrix and its factor, and what the atoms' choice takes of the candidates."""
+        R, d = self.sketch.landmarks.shape
+        return int(8 * self.kept * (4 * d + 16) + 24 * R * R + (32 << 20))
+
+    def progress(self, state: StreamState) -> RunProgress:
+        """How many rows have been read; nobody knows how many there are."""
+        return RunProgress(state.step, None, f"{state.rows} rows")
+
+    def result(self, state: StreamState) -> StreamState:
+        """The last state.  Raises DataError where nothing was read that has a weight."""
+        if not state.spread[0] > 0:
+            raise DataError("weights of rows must be finite, not negative and not all 0")
+        return state
+
+
+def group_from_stream(stream: StreamSketching, state: StreamState, count: int) -> tuple[SelectionGroup, Array]:
+    """The group whose atoms stand for all rows that were seen, and the numbers (N,) of its candidates among them."""
+    there = np.flatnonzero(state.key < 1)
+    points, total = state.points[there], float(state.spread[0])
+    alpha, norm, bound = stream.sketch.projection(state.sums / total)
+    problem = kernel_sums.embedding_problem(stream.sketch.kernel, points, stream.sketch.landmarks, alpha)
+    sums = kernel_sums.initial_state(problem)
+    for _ in range(kernel_sums.total_steps(problem)):
+        sums = kernel_sums.embedding_step(problem, sums, map=stream.map)
+    start = Continuation(sums.sums, norm, added=Added(distance=bound))
+    return SelectionGroup(RowTarget(points, np.full(len(points), 1.0 / len(points))), None, count, start=start), state.number[there]
+
+
+def sketch_landmarks(kernel: Kernel, X: Array, weights: Array, size: int, seed: int) -> nystrom.NystromSums:
+    """Landmarks among the first rows X (n, d) with weights (n,)."""
+    chosen = nystrom.sample_landmarks(generator(seed, Purpose.LANDMARKS), weights, size)
+    return nystrom.NystromSums(kernel, X[chosen], X[:0], weights[:0])

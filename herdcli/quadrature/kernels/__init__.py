@@ -1,0 +1,1 @@
+"""Kernels: their values, sums, products and notation."""

@@ -1,0 +1,278 @@
+"""Kernel sums over points: a point against all candidates, weighted atoms, and the n² mean embedding.
+
+The Gaussian kernel goes through compiled tiles (`fast.gaussian_*`), as do other radial kernels and Bernoulli's
+(`fast.kernel_*`), explicit features through their moments, every
+other kernel through `kernel.matrix` in blocks.  Tiles and the order of their sums depend on the number of points
+alone, so any number of workers gives the same bits.
+Source: Chen, Welling & Smola (2010), the embedding μ(x) = E k(x, X); the tiling is ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature.kernels.joint_kernels import JointKernel
+from herdcli.quadrature.kernels.kernel_blocks import kernel_matrix
+from herdcli.quadrature.kernels.kernel_functions import (
+    GaussianKernel,
+    Kernel,
+)
+from herdcli.quadrature.kernels.point_sums import GENERIC_BLOCK, LANES, GaussianPoints, RadialPoints, radial_profile
+from herdcli.records import dataclass
+from herdcli.schema import Array, array
+
+ROWS, COLUMNS = 256, 8192  # of a tile
+BLAS_FROM = 33  # columns from which products of rows are left to BLAS
+TILES_PER_STEP = 64
+Map = Callable[..., Iterable[Any]]
+
+
+@dataclass
+class EmbeddingState:
+    """Sums so far.  `embedding_step` counts strips of rows."""
+
+    step: int
+    sums: Array = array("n", "Σ_j w_j k(y_i, x_j), complete when every strip is done", kind="f")
+
+
+@dataclass(frozen=True)
+class EmbeddingProblem:
+    """The embedding of weighted rows at points: sums_i = Σ_j w_j k(points_i, rows_j).
+
+    points (n, d), rows (N, d) float64; `symmetric` says they are the same array, and half the work is done.
+    """
+
+    kernel: Kernel
+    points: Array
+    rows: Array
+    weights: Array  # (N,)
+    symmetric: bool
+    plan: TilePlan
+
+
+class TilePlan(Protocol):
+    """How a kernel's tiles are computed."""
+
+    size: tuple[int, int]
+    weights: Array  # (N,) or more, those of the rows first; tiles take them as they are when they are made
+
+    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        """Sums (r,) over the columns for the r rows, and with `both` sums (c,) over the rows for the c columns, else None."""
+
+
+def embedding_problem(kernel: Kernel, points: Array, rows: Array, weights: Array, *, precision: str = "float64") -> EmbeddingProblem:
+    """The embedding of rows (N, d) with weights (N,) at points (n, d); pass the same array twice for the symmetric case."""
+    plan: TilePlan
+    folded = kernel.folded(points.shape[1]) if isinstance(kernel, JointKernel) else None
+    if folded is not None:
+        same = points is rows
+        points = points * folded[1]
+        return embedding_problem(folded[0], points, points if same else rows * folded[1], weights, precision=precision)
+    if isinstance(kernel, GaussianKernel):
+        plan = GaussianTiles(kernel, points, rows, weights, np.float32 if precision == "float32" else np.float64)
+    elif radial_profile(kernel, points.shape[1]) is not None:
+        plan = RadialTiles(kernel, points, rows, weights)
+    else:
+        plan = GenericTiles(kernel, points, rows, weights)
+    return EmbeddingProblem(kernel, points, rows, weights, points is rows, plan)
+
+
+def initial_state(problem: EmbeddingProblem) -> EmbeddingState:
+    """Nothing summed yet."""
+    return EmbeddingState(0, np.zeros(len(problem.points)))
+
+
+def strips_per_step(size: tuple[int, int], rows: int) -> int:
+    """Strips of one step: about TILES_PER_STEP tiles."""
+    return max(1, TILES_PER_STEP // max(1, -(-rows // size[1])))
+
+
+def count_steps(kernel: Kernel, points: int, rows: int) -> int:
+    """Steps of the embedding of so many rows at so many points."""
+    folded = isinstance(kernel, JointKernel) and kernel.folded(2) is not None
+    compiled = folded or isinstance(kernel, GaussianKernel) or radial_profile(kernel, 1) is not None
+    size = GaussianTiles.size if compiled else GenericTiles.size
+    strips = math.ceil(points / size[0])
+    return math.ceil(strips / strips_per_step(size, rows))
+
+
+def total_steps(problem: EmbeddingProblem) -> int:
+    """Steps until the sums are complete."""
+    return count_steps(problem.kernel, len(problem.points), len(problem.rows))
+
+
+def embedding_step(problem: EmbeddingProblem, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
+    """Add the tiles of the next strips, in one order whatever `map` runs them on."""
+    per_step = strips_per_step(problem.plan.size, len(problem.rows))
+    tiles = [tile for strip in range(state.step * per_step, (state.step + 1) * per_step) for tile in _strip_tiles(problem, strip)]
+    for (rows, columns, both), (down, across) in zip(tiles, map(lambda tile: problem.plan.tile(*tile), tiles), strict=True):
+        state.sums[rows] += down
+        if both and across is not None:
+            state.sums[columns] += across
+    state.step += 1
+    return state
+
+
+def _strip_tiles(problem: EmbeddingProblem, strip: int) -> Iterator[tuple[slice, slice, bool]]:
+    """(rows, columns, both sums wanted?) of a strip: all columns, or in the symmetric case those from the diagonal on."""
+    height, width = problem.plan.size
+    start, stop = strip * height, min((strip + 1) * height, len(problem.points))
+    if start >= stop:
+        return
+    total = len(problem.rows)
+    first = 0
+    if problem.symmetric:
+        yield slice(start, stop), slice(start, stop), False
+        first = stop
+    for left in range(first, total, width):
+        yield slice(start, stop), slice(left, min(left + width, total)), problem.symmetric
+
+
+class GenericTiles:
+    """Tiles by `kernel.matrix`."""
+
+    size = (ROWS, GENERIC_BLOCK // ROWS)
+
+    def __init__(self, kernel: Kernel, points: Array, rows: Array, weights: Array) -> None:
+        self.kernel, self.points, self.rows, self.weights = kernel, points, rows, weights
+
+    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        """Sums (r,) over the columns, and with `both` (c,) over the rows."""
+        values = kernel_matrix(self.kernel, self.points[rows], self.rows[columns])
+        return exact_arithmetic.product(values, self.weights[columns]), exact_arithmetic.product(
+            self.weights[rows], values
+        ) if both else None
+
+
+class RadialTiles:
+    """Compiled tiles of a kernel with a `Profile`."""
+
+    size = (ROWS, COLUMNS)
+
+    def __init__(self, kernel: Kernel, points: Array, rows: Array, weights: Array) -> None:
+        self.right = RadialPoints(kernel, rows)
+        self.left = self.right
+        if points is not rows:
+            self.left = RadialPoints(kernel, points)
+            self.left.centre = self.right.centre
+            self.left.columns = self.left.packed(points)
+        self.weights = weights
+
+    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        """Sums (r,) over the columns, padded to LANES with weights of 0, and with `both` (c,) over the rows."""
+        wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
+        a, b = self.left.columns[:, rows], self.right.columns[:, wide]
+        weights, own = self.weights[columns], self.weights[rows] if both else np.ones(rows.stop - rows.start)
+        padded = np.zeros(b.shape[1])
+        padded[: len(weights)] = weights
+        down, across = np.empty(a.shape[1]), np.zeros(b.shape[1])
+        fast.kernel_tile(self.left.profile.kind, a, np.ascontiguousarray(own), b, padded, down, across if both else None)
+        here, there = self.left.norms[rows], self.right.norms[columns]
+        other = self.right.completed(across[: len(weights)], there, own, here) if both else None
+        return self.left.completed(down, here, weights, there), other
+
+
+class GaussianTiles:
+    """Compiled tiles.  Of rows that are not far out |x|²/2 moves from the exponent into the weights (see fast.gaussian_tile).
+
+    A tile with far rows is taken in parts: only what meets a far row is computed from differences.
+    """
+
+    size = (ROWS, COLUMNS)
+
+    def __init__(self, kernel: GaussianKernel, points: Array, rows: Array, weights: Array, dtype: type) -> None:
+        centre = rows.mean(axis=0)
+        self.right = GaussianPoints(kernel, rows, centre=centre, dtype=dtype)
+        self.left = self.right if points is rows else GaussianPoints(kernel, points, centre=centre, dtype=dtype)
+        halves = [0.5 * np.square(side.columns, dtype=np.float64).sum(axis=0) for side in (self.left, self.right)]
+        self.far = [half > (60.0 if dtype == np.float64 else 28.0) for half in halves]
+        # of the finished sums, left and right; 1 for far rows, whose kernel values are complete
+        self.factors = [np.where(far, 1.0, exact_arithmetic.exp2(-half)) for far, half in zip(self.far, halves, strict=True)]
+        self.weights = np.zeros(self.right.columns.shape[1])
+        self.weights[: len(weights)] = weights
+
+    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        """Sums (r,) over the columns, and with `both` (c,) over the rows; in parts where some rows or columns are far."""
+        wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
+        weights = self.weights[wide]
+        if wide.stop > columns.stop:
+            weights = weights.copy()
+            weights[columns.stop - columns.start :] = 0
+        near = TileColumns(self.left.columns[:, rows], self.weights[rows] if both else None, self.right.columns[:, wide], weights)
+        far = self.far[0][rows], self.far[1][wide]
+        factors = self.factors[0][rows], self.factors[1][wide]
+        down, across = near.products(*factors) if not far[0].any() and not far[1].any() else _combine_tile_parts(near, *far, *factors)
+        return down, across[: columns.stop - columns.start] if both else None
+
+
+def _combine_tile_parts(
+    whole: TileColumns, far_rows: Array, far_columns: Array, row_factors: Array, column_factors: Array
+) -> tuple[Array, Array]:
+    """Both sums of a tile with far rows or columns, from its parts."""
+    down, across = np.zeros(whole.a.shape[1]), np.zeros(whole.b.shape[1])
+    for i in (np.flatnonzero(~far_rows), np.flatnonzero(far_rows)):
+        for j in (np.flatnonzero(~far_columns), np.flatnonzero(far_columns)):
+            if not len(i) or not len(j):
+                continue
+            part = whole.part(i, j)
+            near = not far_rows[i[0]] and not far_columns[j[0]]
+            padded = np.ones(part.b.shape[1])
+            padded[: len(j)] = column_factors[j]
+            some = part.products(row_factors[i], padded) if near else part.differences()
+            down[i] += some[0]
+            across[j] += some[1][: len(j)]
+    return down, across
+
+
+@dataclass(frozen=True)
+class TileColumns:
+    """Columns a (d, na), b (d, nb), their weights in float64; wa None: only the sums over b are wanted."""
+
+    a: Array
+    wa: Array | None
+    b: Array
+    wb: Array
+
+    def part(self, i: Array, j: Array) -> TileColumns:
+        """Rows i (na',) and columns j (nb',) alone, these padded to LANES with columns of weight 0."""
+        room = -(-len(j) // LANES) * LANES
+        b, wb = np.zeros((len(self.b), room), dtype=self.b.dtype), np.zeros(room)
+        b[:, : len(j)], wb[: len(j)] = self.b[:, j], self.wb[j]
+        return TileColumns(np.ascontiguousarray(self.a[:, i]), None if self.wa is None else np.ascontiguousarray(self.wa[i]), b, wb)
+
+    def products(self, row_factors: Array, column_factors: Array) -> tuple[Array, Array]:
+        """Sums (na,) and (nb,) of 2^(−|a−b|²/2) = 2^(−|a|²/2) 2^(a·b) 2^(−|b|²/2), the outer factors (na,), (nb,) given."""
+        wa = None if self.wa is None else self.wa * row_factors
+        down, across = self._sums(wa, self.wb * column_factors, differences=False)
+        return down * row_factors, across * column_factors
+
+    def differences(self) -> tuple[Array, Array]:
+        """Sums (na,) and (nb,), exponents from the differences themselves."""
+        return self._sums(self.wa, self.wb, differences=True)
+
+    def _sums(self, given: Array | None, weights: Array, *, differences: bool) -> tuple[Array, Array]:
+        wa: Array = np.ones(self.a.shape[1], self.b.dtype) if given is None else given.astype(self.b.dtype)
+        wb = weights.astype(self.b.dtype)
+        down, across = np.empty(self.a.shape[1]), np.zeros(self.b.shape[1], dtype=self.b.dtype)
+        if len(self.a) >= BLAS_FROM and not differences:
+            _blas_tile(self.a, wa, self.b, wb, down, across)
+        else:
+            fast.gaussian_tile(self.a, wa, self.b, wb, differences, down, None if self.wa is None else across)
+        return down, across
+
+
+def _blas_tile(a: Array, wa: Array, b: Array, wb: Array, down: Array, across: Array) -> None:
+    """A tile in pieces whose products BLAS makes."""
+    for left in range(0, b.shape[1], 1024):
+        part = slice(left, left + 1024)
+        piece = np.empty_like(down)
+        fast.gaussian_finish(
+            exact_arithmetic.product(np.ascontiguousarray(a.T), np.ascontiguousarray(b[:, part])), wa, wb[part], piece, across[part]
+        )
+        down[:] = piece if left == 0 else down + piece

@@ -1,0 +1,260 @@
+"""Kernel sums at points, one row at a time: what selection asks of a candidate again and again; whole embeddings are in kernel_sums.py."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.fast.numpy_embedding import KINDS
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature.kernels.joint_kernels import JointKernel
+from herdcli.quadrature.kernels.kernel_functions import (
+    BernoulliKernel,
+    CompositeKernel,
+    ConstantKernel,
+    EnergyKernel,
+    FeatureKernel,
+    GaussianKernel,
+    HammingKernel,
+    InverseMultiquadricKernel,
+    Kernel,
+    LaplaceKernel,
+    MaternKernel,
+    PolynomialKernel,
+    RationalQuadraticKernel,
+    require_length,
+)
+from herdcli.quadrature.kernels.stein_kernels import SteinKernel, SteinPoints
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+LANES = 16
+LOG2_E = 1.4426950408889634
+GENERIC_BLOCK = 1 << 20  # entries of a block of kernel values
+MOST_LABELS = 64  # up to which atoms of one label are taken together
+
+
+class PointEvaluator(Protocol):
+    """Kernel values between arbitrary rows and the n fixed points."""
+
+    def values(self, row: Array) -> Array:
+        """(n,) float64 k(row, x_i) for one row (d,); the caller may overwrite it."""
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i)."""
+
+
+def make_evaluator(kernel: Kernel, points: Array) -> PointEvaluator:
+    """The fastest evaluator of a kernel on points (n, d) float64."""
+    if isinstance(kernel, FeatureKernel):
+        return FeaturePoints(kernel, points)
+    if isinstance(kernel, GaussianKernel):
+        return GaussianPoints(kernel, points)
+    if isinstance(kernel, JointKernel):
+        return JointPoints(kernel, points)
+    if isinstance(kernel, SteinKernel):
+        return SteinPoints(kernel, points)
+    return GenericPoints(kernel, points) if radial_profile(kernel, points.shape[1]) is None else RadialPoints(kernel, points)
+
+
+class GenericPoints:
+    """Any kernel, by `kernel.matrix`."""
+
+    def __init__(self, kernel: Kernel, points: Array) -> None:
+        self.kernel, self.points = kernel, points
+
+    def values(self, row: Array) -> Array:
+        """(n,) k(row, x_i) of a row (d,)."""
+        return np.ascontiguousarray(self.kernel.matrix(self.points, row[None])[:, 0])
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i) of rows (m, d) and weights (m,), in blocks of the points."""
+        out = np.empty(len(self.points))
+        block = max(1, GENERIC_BLOCK // max(1, len(rows)))
+        for start in range(0, len(out), block):
+            out[start : start + block] = exact_arithmetic.product(self.kernel.matrix(self.points[start : start + block], rows), weights)
+        return out
+
+
+class FeaturePoints(GenericPoints):
+    """Explicit features: weighted atoms by their moments, whatever their number."""
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i) from Σ w x (d,) and Σ w xx' (d, d)."""
+        return moment_embedding(
+            self.kernel, self.points, exact_arithmetic.product(weights, rows), exact_arithmetic.product((rows * weights[:, None]).T, rows)
+        )[0]
+
+
+class GaussianPoints:
+    """The Gaussian kernel as 2^(−|a−b|²/2) on points as columns, centred, scaled by √(log₂ e)/ℓ and padded to LANES."""
+
+    def __init__(self, kernel: GaussianKernel, points: Array, *, centre: Array | None = None, dtype: type = np.float64) -> None:
+        self.count = len(points)
+        self.scale = math.sqrt(LOG2_E) / require_length(kernel.bandwidth)
+        self.centre = points.mean(axis=0) if centre is None else centre
+        self.dtype = dtype
+        self.columns = self.packed(points)
+
+    def packed(self, rows: Array) -> Array:
+        """(d, n) columns of rows (n, d), n padded with zeros."""
+        columns: Array = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES), dtype=self.dtype)
+        np.multiply((rows - self.centre).T, self.scale, out=columns[:, : len(rows)], casting="same_kind")
+        return columns
+
+    def values(self, row: Array) -> Array:
+        """(n,) 2^(−|a − b_i|²/2) of a row (d,), centred and scaled like the points."""
+        out = np.empty(self.columns.shape[1])
+        fast.gaussian_values((row - self.centre) * self.scale, self.columns, out)
+        return out[: self.count]
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i) of rows (m, d) and weights (m,): one tile, exponents from differences."""
+        atoms = self.packed(rows)
+        padded = np.zeros(atoms.shape[1])
+        padded[: len(weights)] = weights
+        out = np.empty(self.columns.shape[1])
+        fast.gaussian_tile(self.columns, np.ones(len(out)), atoms, padded, True, out, None)
+        return out[: self.count]
+
+
+class JointPoints:
+    """Rows with a label behind them: the evaluators of both kernels."""
+
+    def __init__(self, kernel: JointKernel, points: Array) -> None:
+        self.kernel, self.points = kernel, points
+        self.rows = make_evaluator(kernel.rows, np.ascontiguousarray(points[:, :-1]))
+        self.label = GenericPoints(kernel.label, np.ascontiguousarray(points[:, -1:]))
+
+    def values(self, row: Array) -> Array:
+        """(n,) k_x k_y of a row (d + 1,)."""
+        found = self.rows.values(row[:-1])
+        found *= self.label.values(row[-1:])
+        return found
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i): of few labels those of each label together, times its k_y."""
+        labels, place = np.unique(rows[:, -1], return_inverse=True)
+        if len(labels) > MOST_LABELS:
+            return GenericPoints(self.kernel, self.points).combine(rows, weights)
+        found = np.zeros(len(self.points))
+        for c, label in enumerate(labels):
+            own = place == c
+            found += self.label.values(np.array([label])) * self.rows.combine(np.ascontiguousarray(rows[own, :-1]), weights[own])
+        return found
+
+
+@dataclass(frozen=True)
+class RadialProfile:
+    """A kernel as factor·u + offset + ½(|x| + |y|)·norms, u one of fast's KINDS on columns times `scale`."""
+
+    kind: int
+    scale: float = 1.0
+    factor: float = 1.0
+    offset: float = 0.0
+    norms: float = 0.0
+
+
+def radial_profile(kernel: Kernel, dimension: int) -> RadialProfile | None:
+    """The kernel as compiled tiles compute it, None where they do not.
+
+    2^−u with u = s log₂ e is e^−s, so columns carry the kernel's rate and log₂ e.
+    """
+    binary = LOG2_E
+    if isinstance(kernel, LaplaceKernel):
+        return RadialProfile(KINDS.index("laplace"), binary / require_length(kernel.bandwidth))
+    if isinstance(kernel, MaternKernel):
+        return RadialProfile(KINDS.index(f"matern{kernel.twice}2"), binary * kernel.rate())
+    if isinstance(kernel, InverseMultiquadricKernel):
+        return RadialProfile(KINDS.index("inverse-multiquadric"), 1.0 / require_length(kernel.bandwidth))
+    if isinstance(kernel, RationalQuadraticKernel) and kernel.alpha == 1:
+        return RadialProfile(KINDS.index("rational-quadratic"), math.sqrt(0.5) / require_length(kernel.bandwidth))
+    if isinstance(kernel, EnergyKernel):
+        return RadialProfile(KINDS.index("distance"), factor=-0.5, norms=1.0)
+    if isinstance(kernel, HammingKernel) and kernel.scale is None:
+        return RadialProfile(KINDS.index("unequal"), factor=-1.0 / dimension, offset=1.0)
+    return RadialProfile(KINDS.index(f"bernoulli{kernel.order}")) if isinstance(kernel, BernoulliKernel) else None
+
+
+class RadialPoints:
+    """A kernel with a `RadialProfile` on points as columns, padded to LANES."""
+
+    def __init__(self, kernel: Kernel, points: Array) -> None:
+        found = radial_profile(kernel, points.shape[1])
+        if found is None:
+            raise TypeError(kernel.text())
+        self.kernel, self.profile, self.count = kernel, found, len(points)
+        self.shifted = found.kind not in (KINDS.index("unequal"), *(i for i, name in enumerate(KINDS) if "bernoulli" in name))
+        self.centre = points.mean(axis=0) if self.shifted and len(points) else np.zeros(points.shape[1])
+        self.columns = self.packed(points)
+        self.norms = self.norms_of(points)
+
+    def packed(self, rows: Array) -> Array:
+        """(d, n) columns of rows (n, d), n padded with zeros."""
+        columns: Array = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES))
+        moved = rows - self.centre if self.shifted else rows
+        if isinstance(self.kernel, BernoulliKernel):  # the circle: {x}, and 1 stays 1
+            moved = np.where((rows < 0) | (rows > 1), rows - np.floor(rows), rows)
+        np.multiply(moved.T, self.profile.scale, out=columns[:, : len(rows)])
+        return columns
+
+    def norms_of(self, rows: Array) -> Array:
+        """(n,) ½|x| where the kernel has it, else 0."""
+        return 0.5 * self.kernel.norms(rows) if isinstance(self.kernel, EnergyKernel) else np.zeros(len(rows))
+
+    def values(self, row: Array) -> Array:
+        """(n,) k(row, x_i) of a row (d,): factor·u + offset + both half norms."""
+        out = np.empty(self.columns.shape[1])
+        fast.kernel_values(self.profile.kind, np.ascontiguousarray(self.packed(row[None])[:, 0]), self.columns, out)
+        return np.asarray(out[: self.count] * self.profile.factor + (self.profile.offset + self.norms_of(row[None])[0]) + self.norms)
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i) of rows (m, d) and weights (m,): one tile, completed."""
+        atoms = self.packed(rows)
+        padded = np.zeros(atoms.shape[1])
+        padded[: len(weights)] = weights
+        out = np.empty(self.columns.shape[1])
+        fast.kernel_tile(self.profile.kind, self.columns, np.ones(len(out)), atoms, padded, out, None)
+        return self.completed(out[: self.count], self.norms, weights, self.norms_of(rows))
+
+    def completed(self, sums: Array, norms: Array, weights: Array, other: Array) -> Array:
+        """(n,) Σ_j w_j k(x_i, y_j) from Σ_j w_j u_ij, half norms of x_i (n,), weights and half norms of y_j (m,)."""
+        total = float(weights.sum())
+        shared = self.profile.offset * total + float(exact_arithmetic.product(weights, other))
+        return np.asarray(sums * self.profile.factor + shared + norms * total)
+
+
+def depends_on_moments(kernel: Kernel) -> bool:
+    """Is the kernel's embedding a function of the first two moments, so that no n² sum is needed?"""
+    if isinstance(kernel, CompositeKernel):
+        return not kernel.product and all(depends_on_moments(part) for part in kernel.parts)
+    return isinstance(kernel, (FeatureKernel, ConstantKernel)) or (isinstance(kernel, PolynomialKernel) and kernel.degree <= 2)
+
+
+def moment_embedding(kernel: Kernel, points: Array, mean: Array, second: Array | None) -> tuple[Array, float]:
+    """(n,) μ(points) and ‖μ‖² of a distribution with mean (d,) and second moments E xx' (d, d), for `depends_on_moments` kernels."""
+    if isinstance(kernel, CompositeKernel):
+        parts = [moment_embedding(part, points, mean, second) for part in kernel.parts]
+        return np.sum([part[0] for part in parts], axis=0), sum(part[1] for part in parts)
+    if isinstance(kernel, ConstantKernel):
+        return np.full(len(points), kernel.value), kernel.value
+    linear, square = exact_arithmetic.product(points, mean), float(exact_arithmetic.product(mean, mean))
+    if isinstance(kernel, FeatureKernel):
+        if not kernel.pairs or second is None:
+            return linear, square
+        # Φ = (x_i; x_i x_j for i < j), so ⟨Φ(x), E Φ⟩ = x·m + Σ_{i<j} x_i x_j S_ij: half of the quadratic form without its diagonal.
+        pairs = second - np.diag(np.diag(second))
+        return linear + 0.5 * np.einsum("ni,ni->n", exact_arithmetic.product(points, pairs), points), square + 0.5 * float(
+            np.square(pairs).sum()
+        )
+    if not isinstance(kernel, PolynomialKernel):
+        raise TypeError(kernel.text())
+    c = kernel.offset
+    if kernel.degree == 1 or second is None:
+        return linear + c, square + c
+    # E (x·Y + c)² = x'Sx + 2c x·m + c², and again under x: E (X·Y)² = tr S².
+    quadratic = np.einsum("ni,ni->n", exact_arithmetic.product(points, second), points)
+    return quadratic + 2 * c * linear + c * c, float(np.square(second).sum()) + 2 * c * square + c * c

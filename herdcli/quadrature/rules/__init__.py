@@ -1,0 +1,14 @@
+"""Rules that choose points: kernel herding, conditional gradients, thinning and others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """The state of the sequential rules, under the path that pickles of earlier versions have."""
+    if name != "State":
+        raise AttributeError(f"herdcli.quadrature.rules has no {name!r}")
+    from herdcli.quadrature.rules.sequential_rules import State
+
+    return State

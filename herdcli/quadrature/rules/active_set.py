@@ -1,0 +1,243 @@
+"""Conditional gradients that can also take weight away: away steps, pairwise, blended pairwise.
+
+Each iteration has the best candidate w = argmin ⟨g − μ, Φ(x)⟩ and, of the atoms in use, the worst a and the best s:
+
+    away      g moves towards Φ(w), or away from Φ(a) where that descends faster
+    pairwise  weight moves from a to w
+    bpcg      weight moves from a to s while that descends faster than w, else g moves towards Φ(w)
+
+with exact line search, clipped where a weight reaches 0.
+Source: Guélat & Marcotte (1986); Lacoste-Julien & Jaggi (2015); Tsuji, Tanaka & Pokutta (2022).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature.rules.candidate_space import TIE, CandidateSpace
+from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
+from herdcli.records import dataclass
+from herdcli.schema import Array, array, require_index
+
+PER_ATOM = 50  # iterations allowed for each atom wanted
+
+
+@dataclass
+class State:
+    """Atoms in use and their weights.  `active_set_step` counts iterations; `size` atoms are in use."""
+
+    step: int
+    size: int
+    ended: str  # "" while running, else why it ended
+    index: Array = array("m", "candidates in use", kind="i")
+    weight: Array = array("m", "their weights, of sum 1", kind="f", finite=True)
+    mmd: Array = array("m", "‖g − μ‖ when t = 1 … m atoms were last in use, NaN where they never were", kind="f")
+    gap: Array = array("m", "duality gap then", kind="f")
+    running: Array = array("N", "g at the candidates", kind="f", finite=True)
+
+    def validate(self) -> None:
+        """Raise DataError unless the atoms in use are candidates."""
+        if not 1 <= self.size <= len(self.index):
+            raise DataError(f"has {self.size} atoms in use and room for {len(self.index)}")
+        require_index("/index", self.index[: self.size], len(self.running), "a candidate")
+
+
+@dataclass(frozen=True)
+class ActiveSetProblem:
+    """A space with candidates, a rule (away, pairwise or bpcg), and the number of atoms wanted."""
+
+    space: CandidateSpace
+    rule: str
+    count: int
+
+
+def initial_state(problem: ActiveSetProblem) -> State:
+    """One atom: the candidate nearest to μ."""
+    space, count = problem.space, problem.count
+    first = space.lowest_best(space.single_point_scores)
+    state = State(
+        step=0,
+        size=1,
+        ended="",
+        index=np.full(count, -1, dtype=np.int64),
+        weight=np.zeros(count),
+        mmd=np.full(count, np.nan),
+        gap=np.full(count, np.nan),
+        running=space.points.values(space.candidates[first]),
+    )
+    state.index[0], state.weight[0] = first, 1.0
+    _record_trace(problem, state)
+    return state
+
+
+def extend_state(problem: ActiveSetProblem, state: State) -> State:
+    """The same state with room for the problem's count of atoms."""
+    room = max(0, problem.count - len(state.index))
+    state.index = np.concatenate([state.index, np.full(room, -1, dtype=np.int64)])
+    state.weight = np.concatenate([state.weight, np.zeros(room)])
+    state.mmd, state.gap = (np.concatenate([trace, np.full(room, np.nan)]) for trace in (state.mmd, state.gap))
+    if room and state.ended in ("count", "cap"):
+        state.ended = ""
+    return state
+
+
+def total_steps(problem: ActiveSetProblem) -> int:
+    """Iterations after which a run is capped whatever the number of atoms; each descends, so the last atoms are the best."""
+    return PER_ATOM * problem.count
+
+
+def active_set_step(problem: ActiveSetProblem, state: State) -> State:
+    """One iteration.  `ended` becomes count (so many atoms are in use), gap or rounding (nothing descends), or cap (iterations)."""
+    space, n = problem.space, state.size
+    slope = state.running - space.embedding
+    index, weight = state.index[:n], state.weight[:n]
+    local = slope[index]
+    level = float(exact_arithmetic.product(local, weight))
+    w, a, s = space.lowest_best(-slope), int(np.argmax(local)), int(np.argmin(local))
+    towards, away = level - float(slope[w]), float(local[a]) - level
+    if towards <= TIE * space.scale:
+        return _finish(state, "gap")
+    if problem.rule == "bpcg" and float(local[a] - local[s]) >= towards:
+        moved = _pairwise_step(problem, state, a, int(index[s]))
+    elif problem.rule == "pairwise":
+        moved = _pairwise_step(problem, state, a, w)
+    elif problem.rule == "away" and away > towards and n > 1:
+        moved = _away_step(problem, state, a)
+    else:
+        moved = _forward_step(problem, state, w)
+    state.step += 1
+    _record_trace(problem, state)
+    if not moved:
+        return _finish(state, "rounding")
+    if state.size == problem.count:
+        return _finish(state, "count")
+    return _finish(state, "cap") if state.step >= total_steps(problem) else state
+
+
+def _finish(state: State, why: str) -> State:
+    state.ended = why
+    return state
+
+
+def _inner_products(problem: ActiveSetProblem, state: State) -> tuple[float, float]:
+    """⟨g, g⟩ and ⟨g, μ⟩ from the values at the atoms."""
+    index, weight = state.index[: state.size], state.weight[: state.size]
+    return float(exact_arithmetic.product(weight, state.running[index])), float(
+        exact_arithmetic.product(weight, problem.space.embedding[index])
+    )
+
+
+def _record_trace(problem: ActiveSetProblem, state: State) -> None:
+    quadratic, linear = _inner_products(problem, state)
+    slope = state.running - problem.space.embedding
+    state.mmd[state.size - 1] = problem.space.distance(quadratic, linear)
+    state.gap[state.size - 1] = max(0.0, quadratic - linear - float(slope.min()))
+
+
+def _forward_step(problem: ActiveSetProblem, state: State, w: int) -> bool:
+    """g ← (1−ρ) g + ρ Φ(w)."""
+    space = problem.space
+    quadratic, linear = _inner_products(problem, state)
+    cross, own = float(state.running[w]), float(space.diagonal[w])
+    # Descent of ½‖g − μ‖² along Φ(w) − g: slope ⟨g − μ, g − Φ(w)⟩, curvature ‖g − Φ(w)‖² (Lacoste-Julien & Jaggi 2015, alg. 1).
+    rate = _clip_step(quadratic - linear - (cross - float(space.embedding[w])), quadratic - 2 * cross + own, 1.0)
+    state.weight[: state.size] *= 1 - rate
+    state.running *= 1 - rate
+    state.running += rate * space.points.values(space.candidates[w])
+    _add_weight(state, w, rate)
+    _drop_zero_weights(state)
+    return rate > 0
+
+
+def _away_step(problem: ActiveSetProblem, state: State, a: int) -> bool:
+    """g ← (1+ρ) g − ρ Φ(a), a a position among the atoms."""
+    space, index = problem.space, int(state.index[a])
+    quadratic, linear = _inner_products(problem, state)
+    cross, own, held = float(state.running[index]), float(space.diagonal[index]), float(state.weight[a])
+    # Along g − Φ(a) the weight of a is (1+ρ) w_a − ρ, which reaches 0 at ρ = w_a/(1 − w_a): the largest step that stays in the hull
+    # (Lacoste-Julien & Jaggi 2015, alg. 1).
+    largest = held / (1 - held)
+    rate = _clip_step((cross - float(space.embedding[index])) - (quadratic - linear), quadratic - 2 * cross + own, largest)
+    state.weight[: state.size] *= 1 + rate
+    state.weight[a] = 0.0 if rate == largest else state.weight[a] - rate
+    state.running *= 1 + rate
+    state.running -= rate * space.points.values(space.candidates[index])
+    _drop_zero_weights(state)
+    return rate > 0
+
+
+def _pairwise_step(problem: ActiveSetProblem, state: State, a: int, to: int) -> bool:
+    """Weight from atom number a to candidate `to`."""
+    space, start = problem.space, int(state.index[a])
+    values = space.points.values(space.candidates[to])
+    down = values - space.points.values(space.candidates[start])
+    slope = state.running - space.embedding
+    # Along Φ(to) − Φ(a): slope ⟨g − μ, Φ(a) − Φ(to)⟩, curvature ‖Φ(to) − Φ(a)‖² = k(to, to) + k(a, a) − 2 k(to, a), and the step
+    # is at most the weight that a has (Lacoste-Julien & Jaggi 2015, alg. 2).
+    curvature = float(space.diagonal[to]) + float(space.diagonal[start]) - 2 * float(values[start])
+    held = float(state.weight[a])
+    rate = _clip_step(float(slope[start] - slope[to]), curvature, held)
+    state.weight[a] = 0.0 if rate == held else held - rate
+    _add_weight(state, to, rate)
+    down *= rate
+    state.running += down
+    _drop_zero_weights(state)
+    return rate > 0
+
+
+def _clip_step(slope: float, curvature: float, largest: float) -> float:
+    return min(largest, max(0.0, slope / curvature)) if curvature > 0 else 0.0
+
+
+def _add_weight(state: State, candidate: int, amount: float) -> None:
+    """Add weight to a candidate, taking it into use at the end if it is not."""
+    held = np.flatnonzero(state.index[: state.size] == candidate)
+    if len(held):
+        state.weight[held[0]] += amount
+    elif amount > 0:
+        dropped = np.flatnonzero(state.weight[: state.size] == 0)
+        place = int(dropped[0]) if len(dropped) and state.size == len(state.index) else state.size
+        state.index[place], state.weight[place] = candidate, amount
+        state.size = max(state.size, place + 1)
+
+
+def _drop_zero_weights(state: State) -> None:
+    """Drop atoms without weight."""
+    kept = np.flatnonzero(state.weight[: state.size] > 0)
+    n = len(kept)
+    state.index[:n], state.weight[:n] = state.index[kept], state.weight[kept]
+    state.index[n : state.size], state.weight[n : state.size] = -1, 0.0
+    state.size = n
+
+
+class ActiveSetRule(Rule):
+    """Conditional gradients that take weight away from atoms in use."""
+
+    field = "active"
+
+    def steps(self, n: int, count: int) -> int:
+        """Iterations at most."""
+        return PER_ATOM * count
+
+    def problem(self, choice: Choice) -> ActiveSetProblem:
+        """Its space and number of atoms."""
+        return ActiveSetProblem(choice.space, self.name, choice.count)
+
+    def begin(self, problem: ActiveSetProblem, saved: State | None) -> State:
+        """One atom, or those of an earlier run."""
+        return initial_state(problem) if saved is None else extend_state(problem, saved)
+
+    def step(self, problem: ActiveSetProblem, state: State) -> State:
+        """One iteration."""
+        return active_set_step(problem, state)
+
+    def latest_mmd(self, state: State) -> float:
+        """Of the atoms in use."""
+        return float(state.mmd[state.size - 1])
+
+    def chosen(self, state: State) -> Chosen:
+        """The atoms in use."""
+        n = state.size
+        return Chosen(state.ended, state.index[:n].copy(), state.weight[:n].copy(), state.mmd[:n], state.gap[:n])

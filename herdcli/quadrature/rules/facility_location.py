@@ -1,0 +1,126 @@
+"""Facility location: rows S that make Σ_i w_i max_{u in S} k(x_i, x_u) large, one after the other by the largest gain.
+
+The sum is monotone and submodular (similarities below 0 count as 0), so the greedy choice has at least 1 − 1/e of the best.  A row's gain
+never grows, so what it once was bounds it: only rows whose bound may be the largest are computed anew, some at a time.
+Source: Nemhauser, Wolsey & Fisher (1978), sec. 4; Minoux (1978) for the bounds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature.kernels.kernel_blocks import KernelColumns
+from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
+from herdcli.records import dataclass
+from herdcli.schema import Array, array, require_index
+
+BLOCK = 1 << 17  # kernel values of rows whose gains are computed together
+TIE = 2.0**-40  # gains that differ by less, relative to the sum, are equal: the lowest row wins
+
+
+@dataclass
+class FacilityState:
+    """Rows so far.  `facility_step` is their number; entries from it on are not chosen yet."""
+
+    step: int
+    ended: str
+    index: Array = array("m", "row of each atom", kind="i")
+    value: Array = array("m", "the sum of t = 1 … m rows", kind="f")
+    best: Array = array("N", "similarity of each row to its nearest atom, at least 0", kind="f", finite=True)
+    bound: Array = array("N", "gains as they were last computed; −inf of atoms", kind="f")
+
+    def validate(self) -> None:
+        """Raise DataError unless atoms are rows."""
+        if not 0 <= self.step <= len(self.index):
+            raise DataError(f"has {self.step} atoms and room for {len(self.index)}")
+        require_index("/index", self.index[: self.step], len(self.best), "a row")
+
+
+@dataclass(frozen=True)
+class FacilityProblem:
+    """Kernel values of the rows (N, d), their weights (N,) of sum 1, and how many are wanted."""
+
+    columns: KernelColumns
+    weights: Array
+    count: int
+
+
+def initial_state(problem: FacilityProblem) -> FacilityState:
+    """No row, and no bound."""
+    n = len(problem.weights)
+    return FacilityState(0, "", np.full(problem.count, -1, dtype=np.int64), np.zeros(problem.count), np.zeros(n), np.full(n, np.inf))
+
+
+def facility_step(problem: FacilityProblem, state: FacilityState) -> FacilityState:
+    """The row of the largest gain; the lowest of those that are equal to rounding."""
+    t, n = state.step, len(problem.weights)
+    order, leader = np.argsort(-state.bound, kind="stable"), -np.inf
+    size = max(1, BLOCK // n)
+    for start in range(0, n, size):
+        some = order[start : start + size]
+        # Equal gains count as one: a row whose bound is not below the leader's gain, to rounding, may be it.
+        if state.bound[some[0]] < leader - _rounding_slack(state):
+            break
+        state.bound[some] = np.minimum(state.bound[some], _coverage_gains(problem, state, some))
+        leader = max(leader, float(state.bound[some].max()))
+    chosen = int(np.flatnonzero(state.bound >= state.bound.max() - _rounding_slack(state))[0])
+    np.maximum(state.best, problem.columns.of(problem.columns.points[chosen : chosen + 1])[0], out=state.best)
+    state.index[t], state.value[t] = chosen, float(exact_arithmetic.product(problem.weights, state.best))
+    state.bound[chosen] = -np.inf
+    state.step = t + 1
+    if state.step == problem.count:
+        state.ended = "count"
+    return state
+
+
+def _rounding_slack(state: FacilityState) -> float:
+    return TIE * float(state.value[state.step - 1]) if state.step else 0.0
+
+
+def _coverage_gains(problem: FacilityProblem, state: FacilityState, rows: Array) -> Array:
+    """(r,) Σ_i w_i (k(x_i, row) − best_i)₊."""
+    values = problem.columns.of(problem.columns.points[rows])
+    values -= state.best
+    return np.asarray(exact_arithmetic.product(np.maximum(values, 0.0, out=values), problem.weights))
+
+
+class FacilityLocationRule(Rule):
+    """Rows of the largest gain, one after the other."""
+
+    field = "located"
+
+    def steps(self, n: int, count: int) -> int:
+        """A row in each."""
+        return count
+
+    def values(self, n: int, count: int) -> int:
+        """All pairs once, and gains that are computed anew."""
+        return n * (n + 16 * count)
+
+    def working_bytes(self, n: int, d: int, count: int) -> int:
+        """Blocks of kernel values besides, and what is known of each row."""
+        return super().working_bytes(n, d, count) + 8 * (3 * BLOCK + 4 * n)
+
+    def problem(self, choice: Choice) -> FacilityProblem:
+        """Kernel values of the rows and their weights."""
+        space = choice.space
+        return FacilityProblem(KernelColumns(space.kernel, space.candidates, space.points), choice.weights, choice.count)
+
+    def begin(self, problem: FacilityProblem, saved: FacilityState | None) -> FacilityState:
+        """No row."""
+        return initial_state(problem)
+
+    def step(self, problem: FacilityProblem, state: FacilityState) -> FacilityState:
+        """One row more."""
+        return facility_step(problem, state)
+
+    def atoms(self, state: FacilityState) -> Array:
+        """The rows so far."""
+        return state.index
+
+    def chosen(self, state: FacilityState) -> Chosen:
+        """The rows so far, equal."""
+        m = len(state.index)
+        return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

@@ -1,0 +1,53 @@
+"""Local search around a candidate: the point of an interval or box near it where ⟨g − μ, Φ(x)⟩ is least."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature.rules.candidate_space import CandidateSpace
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+PROBES = 17  # per column and round
+ROUNDS = 9  # the bracket shrinks by (PROBES − 1)/2 in each: to 1e-8 of the spacing
+ROUNDING = 2.0**-50  # of a value, relative to the largest k(x, x)
+SWEEPS = 3  # over the columns, in more than one
+
+
+@dataclass(frozen=True)
+class SearchBox:
+    """The box (low, high (d,)) to stay in, and the candidates' spacing (d,) to search within."""
+
+    low: Array
+    high: Array
+    spacing: Array
+
+
+def polish_point(polish: SearchBox, space: CandidateSpace, atoms: Array, weights: Array, pull: float, start: Array) -> Array | None:
+    """The best point near `start` (d,) of f(x) = Σ_u w_u k(x_u, x) − pull·μ(x), None if nothing there is better than it."""
+
+    def objective(points: Array) -> Array:
+        found = -pull * space.mean(points)
+        return found + exact_arithmetic.product(space.kernel.matrix(points, atoms), weights) if len(atoms) else found
+
+    point, value = start.astype(float), float(objective(start[None])[0])
+    first = value
+    for _ in range(SWEEPS if len(start) > 1 else 1):
+        for j in range(len(start)):
+            point, value = _search_column(polish, objective, point, value, j)
+    return point if value < first - ROUNDING * space.scale else None
+
+
+def _search_column(polish: SearchBox, objective: object, point: Array, value: float, j: int) -> tuple[Array, float]:
+    """The best point along column j by shrinking a bracket around the best of evenly spaced probes."""
+    reach = float(polish.spacing[j])
+    for _ in range(ROUNDS):
+        probes = np.repeat(point[None], PROBES, axis=0)
+        probes[:, j] = np.clip(np.linspace(point[j] - reach, point[j] + reach, PROBES), polish.low[j], polish.high[j])
+        values = objective(probes)  # type: ignore[operator]
+        best = int(np.argmin(values))
+        if values[best] < value:
+            point, value = probes[best], float(values[best])
+        reach *= 2.0 / (PROBES - 1)
+    return point, value

@@ -1,0 +1,303 @@
+"""Rows of any number herded block by block: atoms of each block, and of the atoms of every few neighbours again, up to a union that fits.
+
+Blocks are counted from row 0.  Node j of level l + 1 stands for the nodes j·F … (j + 1)·F − 1 of level l, F so many that the union of their
+atoms stays below `UNION`; where all blocks' atoms fit into one union there is no level between.  A unit of work is a node of a level
+that leaves between 48 and 48·F of them, so that it is a function of the rows' number and the options alone: who makes it changes nothing.
+
+    ‖g − μ‖ ≤ ‖g − u‖ + ‖u − μ‖,   u = Σ_c p_c g_c,   ‖u − μ‖ ≤ Σ_c p_c ‖g_c − μ_c‖:
+
+the triangle inequality, at a node with the children c of weights p_c, bounds the MMD of every node's atoms from its rows.
+Source: Bentley & Saxe (1980) for merging by powers; Chen, Welling & Smola (2010), sec. 5, for herding what was herded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from herdcli.algorithm import RunProgress
+from herdcli.errors import DataError
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature import selection, selection_problem
+from herdcli.quadrature.kernels.kernel_functions import Kernel
+from herdcli.quadrature.kernels.kernel_sums import Map
+from herdcli.quadrature.targets import RowTarget
+from herdcli.records import dataclass
+from herdcli.schema import Array, array
+from herdcli.shards import Shard
+
+UNION = 1 << 15  # atoms that are herded again at one time
+UNITS = 48  # nodes at least that the work is dealt as, where there are so many
+
+
+@dataclass(frozen=True)
+class TreeNode:
+    """Atoms that stand for consecutive rows; none where those have no weight."""
+
+    mass: float  # Σ of the rows' weights
+    error: float  # bound of the MMD between atoms and rows
+    x: Array = array("m d", "atoms, in scaled columns", kind="f", finite=True)
+    index: Array = array("m", "row of the input, −1 for a point that is none", kind="i", low=-1)
+    weight: Array = array("m", "weights of sum 1", kind="f", finite=True)
+    embedding: str | None = None  # how μ of some block was approximated
+    ended: str = ""
+
+    def validate(self) -> None:
+        """Raise DataError for a weight or bound that is none."""
+        if not (0 <= self.mass < np.inf and 0 <= self.error < np.inf) or (self.mass > 0) != (len(self.x) > 0):
+            raise DataError(f"has {len(self.x)} atoms for rows of weight {self.mass:g}, within {self.error:g} of them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlocksShard(Shard):
+    """Nodes of some of the units, and what all shards of a run must have alike."""
+
+    parts: list[TreeNode]
+    rows: int
+    kernel: str
+    scale: Array = array("d", "what the columns were divided by", kind="f", finite=True)
+    feature_names: list[str] | None = None
+
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for atoms of other columns than its own."""
+        super().validate()
+        for part in self.parts:
+            if part.x.shape[1] != len(self.scale):
+                raise DataError(f"has atoms of {part.x.shape[1]} columns, expected {len(self.scale)}")
+
+
+@dataclass(frozen=True)
+class TreeLayout:
+    """How `rows` rows are herded in blocks of `block`, to `atoms` atoms each."""
+
+    rows: int
+    block: int
+    atoms: int
+
+    @property
+    def fan(self) -> int:
+        """Children F of a node."""
+        return max(2, UNION // self.atoms)
+
+    def nodes(self, level: int) -> int:
+        """Nodes of a level; those of level 0 are the blocks."""
+        found = -(-self.rows // self.block)
+        for _ in range(level):
+            found = -(-found // self.fan)
+        return found
+
+    @property
+    def top(self) -> int:
+        """The level whose nodes' atoms make the last union."""
+        return next(level for level in range(64) if self.nodes(level) <= self.fan)
+
+    @property
+    def level(self) -> int:
+        """The level of the units of work."""
+        return next((level for level in range(self.top, 0, -1) if self.nodes(level) >= UNITS), 0)
+
+    @property
+    def units(self) -> int:
+        """Units of work."""
+        return self.nodes(self.level)
+
+    def number(self, level: int, node: int) -> int:
+        """Of all nodes the number of one, of which its random numbers are a function; blocks and the last union have the first."""
+        return node if level == 0 else 1 + node + sum(self.nodes(below) for below in range(level))
+
+    def tasks(self, level: int, node: int, leaves: int = 0) -> Iterator[TreeTask]:
+        """What makes a node, from the nodes of level `leaves`: children before parents, left before right."""
+        children = range(node * self.fan, min((node + 1) * self.fan, self.nodes(level - 1))) if level > leaves else range(0)
+        for child in children:
+            yield from self.tasks(level - 1, child, leaves)
+        yield TreeTask(level, node, len(children))
+
+
+@dataclass(frozen=True)
+class TreeTask:
+    """A leaf, or a node made of the last `children` nodes."""
+
+    level: int
+    node: int
+    children: int
+
+
+class LeafSource(Protocol):
+    """Where the nodes of the lowest level come from."""
+
+    def leaf(self, node: int) -> TreeNode | tuple[Array, Array, int]:
+        """The node, or its rows (n, d) in scaled columns, their weights (n,), not all 0, and the number of the first."""
+
+
+@dataclass
+class TreeState:
+    """`task` tasks are done; `stack` are the nodes they left, and `inner` is where the choice of the next one's atoms stands."""
+
+    step: int
+    task: int
+    stack: list[TreeNode] = field(default_factory=list)
+    inner: selection_problem.SelectionState | None = None
+    grows: ClassVar[tuple[str, ...]] = ("stack", "inner")
+
+    def validate(self) -> None:
+        """Raise DataError for a place that there is not."""
+        if not 0 <= self.task <= self.step or len(self.stack) > self.task:
+            raise DataError(f"has {len(self.stack)} nodes after {self.task} tasks")
+
+
+@dataclass
+class _DerivedData:
+    task: int = -1
+    mass: float = 0.0
+    error: float = 0.0
+    index: Array | None = None
+    embedding: str | None = None
+    chosen: selection.AtomSelection | None = None
+
+
+@dataclass(frozen=True)
+class TreeHerding:
+    """Nodes of a tree, as an algorithm."""
+
+    kernel: Kernel
+    settings: selection_problem.SelectionSettings
+    layout: TreeLayout
+    leaves: LeafSource
+    tasks: Sequence[TreeTask]
+    columns: int
+    map: Map = map
+    _made: _DerivedData = field(default_factory=_DerivedData, init=False, repr=False, compare=False)
+    state = TreeState  # the type of its states
+
+    def init(self) -> TreeState:
+        """No task done."""
+        return TreeState(0, 0)
+
+    def step(self, state: TreeState) -> TreeState:
+        """A step of the choice of one node's atoms, or a node for which nothing is to be chosen."""
+        state.step += 1
+        known = self._enter(state)
+        if known is not None:
+            return self._pushed(state, known)
+        chosen = self._made.chosen
+        if chosen is None:
+            raise ValueError("no choice was begun")
+        state.inner = chosen.step(state.inner or chosen.init())
+        return self._pushed(state, self._node(state.inner)) if chosen.done(state.inner) else state
+
+    def _pushed(self, state: TreeState, node: TreeNode) -> TreeState:
+        children = self.tasks[state.task].children
+        state.stack = [*state.stack[: len(state.stack) - children], node]
+        state.inner, state.task, self._made.task = None, state.task + 1, -1
+        return state
+
+    def _enter(self, state: TreeState) -> TreeNode | None:
+        """Begin the state's task; its node where there is nothing to choose."""
+        made, task = self._made, self.tasks[state.task]
+        if made.task == state.task:
+            return None
+        if task.children:
+            union = unite_nodes(state.stack[len(state.stack) - task.children :])
+            if len(union.x) <= self.layout.atoms:
+                return union
+            made.mass, made.error, made.index, made.embedding = union.mass, union.error, union.index, union.embedding
+            group = selection_problem.SelectionGroup(RowTarget(union.x, union.weight), None, self.layout.atoms)
+        else:
+            found = self.leaves.leaf(task.node)
+            if isinstance(found, TreeNode):
+                return found
+            X, weights, first = found
+            self.kernel.check(X)
+            made.mass, made.error, made.index, made.embedding = float(weights.sum()), 0.0, first + np.arange(len(X)), None
+            group = selection_problem.SelectionGroup(RowTarget(X, weights / weights.sum()), None, self.layout.atoms)
+        number = self.layout.number(task.level, task.node)
+        made.chosen = selection.AtomSelection(
+            selection_problem.SelectionProblem(self.kernel, (group,), self.settings, numbers=[number]), self.map
+        )
+        made.task = state.task
+        return None
+
+    def _node(self, state: selection_problem.SelectionState) -> TreeNode:
+        """The node of a choice that has ended."""
+        made, result = self._made, state.done[0]
+        if made.index is None:
+            raise ValueError("no choice was begun")
+        index = np.where(result.index >= 0, made.index[np.maximum(result.index, 0)], -1).astype(np.int64)
+        approximate = self.settings.embedding.text() if self.settings.embedding is not None and result.added is not None else None
+        return TreeNode(
+            made.mass,
+            made.error + selection_problem.final_mmd(result),
+            np.ascontiguousarray(result.atoms),
+            index,
+            result.weight,
+            made.embedding or approximate,
+            result.ended,
+        )
+
+    def done(self, state: TreeState) -> bool:
+        """Whether all nodes are made."""
+        return state.task >= len(self.tasks)
+
+    def memory(self) -> int:
+        """Bytes of a choice among a block's rows, or among the largest union."""
+        rows = max(min(self.layout.block, self.layout.rows), min(UNION, self.layout.fan * self.layout.atoms))
+        blank = np.broadcast_to(0.0, (rows, self.columns))
+        group = selection_problem.SelectionGroup(RowTarget(blank, np.broadcast_to(1.0, rows)), None, self.layout.atoms)
+        kept = len(self.tasks) * self.layout.atoms * 8 * (self.columns + 2)
+        return kept + selection.AtomSelection(selection_problem.SelectionProblem(self.kernel, (group,), self.settings)).memory()
+
+    def progress(self, state: TreeState) -> RunProgress:
+        """How many blocks and unions are done, and the largest bound so far."""
+        worst = max((node.error for node in state.stack), default=0.0)
+        figure = f"{state.task} of {len(self.tasks)} blocks and unions" + (f", MMD {worst:.3g}" if worst else "")
+        return RunProgress(state.step, None, figure, state.task / max(1, len(self.tasks)))
+
+    def result(self, state: TreeState) -> list[TreeNode]:
+        """The nodes."""
+        return state.stack
+
+
+def unite_nodes(nodes: Sequence[TreeNode]) -> TreeNode:
+    """The union of nodes, each with its share of the weight.  Raises DataError where none has any."""
+    there = [node for node in nodes if node.mass > 0]
+    if not there:
+        return nodes[0]
+    mass = sum(node.mass for node in there)
+    shares = np.array([node.mass for node in there])
+    weight = np.concatenate([node.mass * node.weight for node in there])
+    errors = np.array([node.error for node in there])
+    return TreeNode(
+        mass,
+        float(exact_arithmetic.product(shares, errors) / shares.sum()),
+        np.concatenate([node.x for node in there]),
+        np.concatenate([node.index for node in there]),
+        weight / weight.sum(),
+        next((node.embedding for node in there if node.embedding), None),
+        next((node.ended for node in there if node.ended), ""),
+    )
+
+
+@dataclass(frozen=True)
+class GivenNodes:
+    """Nodes that were made elsewhere."""
+
+    nodes: Sequence[TreeNode]
+
+    def leaf(self, node: int) -> TreeNode:
+        """One of them."""
+        return self.nodes[node]
+
+
+def artifact_of_union(value: Any, rows: int, union: TreeNode) -> Any:
+    """The artifact of atoms of the last union as that of all rows, with the bound of what the blocks add."""
+    if value.summary is None:
+        return value
+    summary, whole = value.summary, np.array([rows], dtype=np.int64)
+    floor = summary.floor * np.sqrt(len(union.x) / rows)  # of so many rows instead of the union's
+    embedding = value.embedding or union.embedding
+    error = summary.embedding_error if summary.embedding_error is not None or embedding is None else np.zeros(1)
+    summary = replace(summary, rows=whole, floor=floor, extra=np.array([union.error]), embedding_error=error)
+    return replace(value, summary=summary, embedding=embedding)

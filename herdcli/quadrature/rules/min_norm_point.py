@@ -1,0 +1,169 @@
+"""The minimum-norm-point rule: after each new atom the exact minimum over the hull of all atoms in use.
+
+Source: Wolfe (1976); Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2.  The steps within are those of `simplex`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature import simplex
+from herdcli.quadrature.rules.candidate_space import TIE, CandidateSpace
+from herdcli.quadrature.rules.rule import Choice, Chosen, Rule, distinct
+from herdcli.quadrature.simplex import Hull
+from herdcli.records import dataclass
+from herdcli.schema import Array, array, require_index
+
+PER_ATOM = 10  # major cycles allowed for each atom wanted
+PATIENCE = 5  # refused or useless atoms in a row that mean the limit of rounding
+
+
+@dataclass
+class State:
+    """The hull in use.  `major_cycle` counts major cycles; `ended` says why the run is over, "" while it is not."""
+
+    step: int
+    hull: Hull
+    ended: str
+    stalled: int
+    mmd: Array = array("m", "‖g − μ‖ when t = 1 … m atoms were last in use, NaN where they never were", kind="f")
+    gap: Array = array("m", "duality gap then", kind="f")
+    running: Array = array("N", "g at the candidates", kind="f", finite=True)
+    refused: Array = array("r", "candidates that lie in the affine hull of the atoms to rounding", kind="i")
+
+    def validate(self) -> None:
+        """Raise DataError unless the atoms in use are candidates."""
+        if not 1 <= self.hull.size <= min(len(self.hull.ids), len(self.mmd)):
+            raise DataError(f"has {self.hull.size} atoms in use and room for {min(len(self.hull.ids), len(self.mmd))}")
+        for name, places in (("/hull/ids", self.hull.ids[: self.hull.size]), ("/refused", self.refused)):
+            require_index(name, places, len(self.running), "a candidate")
+
+
+@dataclass(frozen=True)
+class MinNormPointProblem:
+    """A space with candidates, and the number of atoms wanted."""
+
+    space: CandidateSpace
+    count: int
+
+
+def initial_state(problem: MinNormPointProblem) -> State:
+    """One atom: the candidate nearest to μ."""
+    space = problem.space
+    first = space.lowest_best(space.single_point_scores)
+    hull = simplex.empty_hull(problem.count, space.scale)
+    simplex.enter_point(hull, first, np.zeros(0), float(space.diagonal[first]), float(space.embedding[first]))
+    state = State(
+        step=0,
+        hull=hull,
+        ended="",
+        stalled=0,
+        mmd=np.full(problem.count, np.nan),
+        gap=np.full(problem.count, np.nan),
+        running=space.points.values(space.candidates[first]),
+        refused=np.zeros(0, dtype=np.int64),
+    )
+    _record_trace(problem, state)
+    return state
+
+
+def extend_state(problem: MinNormPointProblem, state: State) -> State:
+    """The same state with room for the problem's count of atoms."""
+    room = max(0, problem.count - len(state.mmd))
+    state.hull = simplex.grow_hull(state.hull, problem.count)
+    state.mmd, state.gap = (np.concatenate([trace, np.full(room, np.nan)]) for trace in (state.mmd, state.gap))
+    if room and state.ended in ("count", "cap"):
+        state.ended = ""
+    return state
+
+
+def total_steps(problem: MinNormPointProblem) -> int:
+    """Major cycles after which a run is capped whatever the number of atoms."""
+    return PER_ATOM * problem.count + 100
+
+
+def major_cycle(problem: MinNormPointProblem, state: State) -> State:
+    """One major cycle.  `ended` becomes count (so many atoms are in use), gap or rounding (nothing descends), or cap (cycles)."""
+    space, hull = problem.space, state.hull
+    if hull.size == problem.count:
+        return _finish(state, "count")
+    slope = state.running - space.embedding
+    index = hull.ids[: hull.size]
+    level = float(exact_arithmetic.product(slope[index], hull.weight[: hull.size]))
+    # The slope is `level` at all atoms in use, as their weights are a minimum
+    # over their hull; without rounding none of them could be the next.
+    slope[index] = level
+    slope[state.refused] = level
+    best = space.lowest_best(-slope)
+    if level - slope[best] <= TIE * space.scale or state.stalled >= PATIENCE:
+        return _finish(state, "gap" if state.stalled < PATIENCE else "rounding")
+    before = _hull_objective(hull)
+    row = space.kernel.matrix(space.candidates[best : best + 1], space.candidates[index])[0]
+    if simplex.enter_point(hull, best, row, float(space.diagonal[best]), float(space.embedding[best])):
+        simplex.minimise_over_hull(hull)
+        state.stalled = 0 if _hull_objective(hull) < before else state.stalled + 1
+        state.refused = state.refused[:0] if not state.stalled else state.refused
+        index = hull.ids[: hull.size]
+        state.running = space.points.combine(space.candidates[index], hull.weight[: hull.size])
+        _record_trace(problem, state)
+    else:
+        state.refused = np.append(state.refused, best)
+        state.stalled += 1
+    state.step += 1
+    if hull.size == problem.count:
+        return _finish(state, "count")
+    return _finish(state, "cap") if state.step >= total_steps(problem) else state
+
+
+def _hull_objective(hull: Hull) -> float:
+    quadratic, linear = simplex.objective_terms(hull)
+    return 0.5 * quadratic - linear
+
+
+def _finish(state: State, why: str) -> State:
+    state.ended = why
+    return state
+
+
+def _record_trace(problem: MinNormPointProblem, state: State) -> None:
+    quadratic, linear = simplex.objective_terms(state.hull)
+    state.mmd[state.hull.size - 1] = problem.space.distance(quadratic, linear)
+    slope = state.running - problem.space.embedding
+    state.gap[state.hull.size - 1] = max(0.0, quadratic - linear - float(slope.min()))
+
+
+class MinNormPointRule(Rule):
+    """The best weights of the atoms in use, after each atom."""
+
+    field = "hull"
+
+    def steps(self, n: int, count: int) -> int:
+        """Major cycles at most."""
+        return PER_ATOM * count + 100
+
+    def working_bytes(self, n: int, d: int, count: int) -> int:
+        """The Gram matrix of the atoms, its factors and their copies."""
+        return int(32 * distinct(n, count) ** 2)
+
+    def problem(self, choice: Choice) -> MinNormPointProblem:
+        """Its space and number of atoms."""
+        return MinNormPointProblem(choice.space, choice.count)
+
+    def begin(self, problem: MinNormPointProblem, saved: State | None) -> State:
+        """One atom, or those of an earlier run."""
+        return initial_state(problem) if saved is None else extend_state(problem, saved)
+
+    def step(self, problem: MinNormPointProblem, state: State) -> State:
+        """One major cycle."""
+        return major_cycle(problem, state)
+
+    def latest_mmd(self, state: State) -> float:
+        """Of the atoms in use."""
+        return float(state.mmd[state.hull.size - 1])
+
+    def chosen(self, state: State) -> Chosen:
+        """The atoms in use."""
+        n = state.hull.size
+        return Chosen(state.ended, state.hull.ids[:n].copy(), state.hull.weight[:n].copy(), state.mmd[:n], state.gap[:n])

@@ -1,0 +1,154 @@
+"""Randomly pivoted Cholesky: atoms drawn with probability proportional to what the ones before leave of k(x, x).
+
+With the atoms S so far the residual kernel is k(x, y) − k(x, S) K⁻¹ k(S, y); its diagonal d is how far Φ(x) lies from their span.
+A candidate is drawn with the probability w_x d(x)/Σ w d, w the rows' weights; its column gives one more row of the factor F, K ≈ F'F.
+
+The weights are the best of any sign: w = K⁻¹ z, z = μ at the atoms.  With L the factor at the atoms and y = L⁻¹ z,
+
+    MMD² = ‖μ‖² − z'K⁻¹z = ‖μ‖² − Σ y_t²,      w = L'⁻¹ y.
+
+Source: Chen, Epperly, Tropp & Webber (2025), randomly pivoted Cholesky, alg. 1; Epperly & Moreno (2023) for quadrature.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.symmetric_matrices import solve_lower
+from herdcli.quadrature.rules.candidate_space import CandidateSpace
+from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array, require_index
+
+NOTHING = 1e-13  # of k(x, x): a residual below it is rounding
+
+
+@dataclass
+class CholeskyState:
+    """Atoms so far.  `cholesky_step` is their number; entries from it on are not chosen yet."""
+
+    step: int
+    ended: str
+    index: Array = array("m", "candidate of each atom", kind="i")
+    factor: Array = array("m N", "row t of F, at the candidates", kind="f")
+    residual: Array = array("N", "what the atoms leave of k(x, x)", kind="f", finite=True)
+    along: Array = array("m", "y, the coordinates of μ", kind="f", finite=True)
+    mmd: Array = array("m", "‖μ − Σ w Φ‖ of the best weights of t = 1 … m atoms", kind="f")
+
+    def validate(self) -> None:
+        """Raise DataError unless atoms are candidates."""
+        if not 0 <= self.step <= len(self.index):
+            raise DataError(f"has {self.step} atoms and room for {len(self.index)}")
+        require_index("/index", self.index[: self.step], len(self.residual), "a candidate")
+
+
+@dataclass(frozen=True)
+class CholeskyProblem:
+    """A space with candidates, weights (N,) that pivots are drawn with, and the number of atoms wanted."""
+
+    space: CandidateSpace
+    weights: Array
+    count: int
+    seed: int = 0
+    unit: int = 0
+
+
+def initial_state(problem: CholeskyProblem) -> CholeskyState:
+    """No atom: all of k(x, x) is left."""
+    count, total = problem.count, len(problem.space.candidates)
+    return CholeskyState(
+        step=0,
+        ended="",
+        index=np.full(count, -1, dtype=np.int64),
+        factor=np.zeros((count, total)),
+        residual=problem.space.diagonal.astype(np.float64),
+        along=np.zeros(count),
+        mmd=np.full(count, np.nan),
+    )
+
+
+def sample_pivot(weights: Array, residual: Array, level: float) -> int:
+    """The candidate at a level in [0, 1) of the distribution ∝ weights·residual (N,), −1 where nothing is left."""
+    edges = np.cumsum(weights * residual)
+    if not edges[-1] > 0:
+        return -1
+    found = int(np.searchsorted(edges, level * edges[-1], side="right"))
+    return min(found, int(np.flatnonzero(weights * residual)[-1]))
+
+
+def cholesky_step(problem: CholeskyProblem, state: CholeskyState) -> CholeskyState:
+    """One atom more.  `ended` becomes count, or rounding where the candidates' span is exhausted."""
+    space, t = problem.space, state.step
+    level = float(generator(problem.seed, Stream.PIVOTS, unit=problem.unit, step=t).random())
+    chosen = sample_pivot(problem.weights, state.residual, level)
+    if chosen < 0:
+        state.ended = "rounding"
+        return state
+    earlier = np.ascontiguousarray(state.factor[:t, chosen])
+    root = math.sqrt(float(state.residual[chosen]))
+    row = space.points.values(space.candidates[chosen])
+    row -= exact_arithmetic.product(earlier, state.factor[:t])
+    row /= root
+    row[chosen] = root
+    state.index[t], state.factor[t] = chosen, row
+    # L is lower triangular with rows F[:, s_t]', so y_t is what forward substitution leaves of z(s_t).
+    state.along[t] = (float(space.embedding[chosen]) - float(exact_arithmetic.product(earlier, state.along[:t]))) / root
+    state.residual -= np.square(row)
+    state.residual[state.residual <= NOTHING * space.diagonal] = 0.0
+    state.residual[chosen] = 0.0
+    state.mmd[t] = math.sqrt(max(0.0, space.norm - float(np.square(state.along[: t + 1]).sum())))
+    state.step = t + 1
+    if state.step == problem.count:
+        state.ended = "count"
+    return state
+
+
+def atom_weights(state: CholeskyState) -> Array:
+    """(t,) w = L'⁻¹ y of the atoms so far."""
+    t = state.step
+    lower = np.ascontiguousarray(state.factor[:t, state.index[:t]].T)
+    return solve_lower(np.tril(lower), state.along[:t], transposed=True)
+
+
+class CholeskyRule(Rule):
+    """Pivots drawn by their residuals."""
+
+    field = "pivoted"
+
+    def steps(self, n: int, count: int) -> int:
+        """An atom in each."""
+        return count
+
+    def working_bytes(self, n: int, d: int, count: int) -> int:
+        """The factor at the candidates, and the atoms' own, besides."""
+        return super().working_bytes(n, d, count) + 8 * n * count + 8 * count**2
+
+    def values(self, n: int, count: int) -> int:
+        """A column of the candidates for each atom."""
+        return n * count
+
+    def problem(self, choice: Choice) -> CholeskyProblem:
+        """Its space, and the weights of pivots."""
+        return CholeskyProblem(choice.space, choice.weights, choice.count, choice.seed, choice.unit)
+
+    def begin(self, problem: CholeskyProblem, saved: CholeskyState | None) -> CholeskyState:
+        """No atom."""
+        return initial_state(problem)
+
+    def step(self, problem: CholeskyProblem, state: CholeskyState) -> CholeskyState:
+        """One atom more."""
+        return cholesky_step(problem, state)
+
+    def latest_mmd(self, state: CholeskyState) -> float | None:
+        """Of the best weights of the atoms so far."""
+        return float(state.mmd[state.step - 1]) if state.step else None
+
+    def chosen(self, state: CholeskyState) -> Chosen:
+        """The atoms so far, with the best weights."""
+        n = state.step
+        return Chosen(state.ended, state.index[:n].copy(), atom_weights(state), state.mmd[:n].copy(), np.full(n, np.nan))

@@ -1,0 +1,323 @@
+"""Rules that add one atom after the other, so that m atoms are the first m of any longer run.
+
+With g = Σ_u w_u Φ(x_u) each step takes x = argmin ⟨g − μ, Φ(x)⟩ over the candidates and moves g ← (1−ρ) g + ρ Φ(x):
+
+    herding      ρ_t = 1/(t+1): equal weights.  w_0 = 0, score t·μ − Σ k; with init mean w_0 = μ, (t+1)·μ − Σ k
+    line-search  ρ_t minimises ‖(1−ρ) g + ρ Φ(x) − μ‖, clipped to [0, 1]
+    open-loop    ρ_t = 2/(t+2)
+    step         ρ_t given
+    greedy       ρ_t = 1/(t+1), and x instead minimises ‖(t g + Φ(x))/(t+1) − μ‖: score (t+1)·μ − Σ k − ½ k(x, x)
+    random, sobol   draws from the target, equal weights
+
+t counts the atoms there are; the first atom has ρ_0 = 1.  With w_0 = 0 every first atom ties.  init zero takes candidate 0;
+init nearest the one of largest μ(x) − ½ k(x, x), which is nearest to μ: t² MMD_t² ≤ Σ_i ‖μ − Φ(x_i)‖² holds for both, and the
+choice then is no function of the order of the rows.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2
+and 4, with the corrected weights; Chen, Welling & Smola (2010) for init mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError, IncompletePart
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature import sobol_sequence
+from herdcli.quadrature.kernels.stein_kernels import ScoreTarget
+from herdcli.quadrature.rules.candidate_space import CandidateSpace, prefix_distances
+from herdcli.quadrature.rules.local_search import SearchBox, polish_point
+from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
+from herdcli.quadrature.rules.rule_table import TABLE, reading
+from herdcli.quadrature.targets import RowTarget, Target
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array, require_index
+
+EQUAL = tuple(reading("refine"))
+DRAWN = tuple(name for name, entry in TABLE.items() if entry.draws)
+
+
+@dataclass(frozen=True)
+class RuleSettings:
+    """rule of the table whose path is SequentialRule; init; rates ρ_1, ρ_2, … of `greedy_step` (the last one goes on); unique: no candidate
+    twice.
+
+    init  of rules that add one candidate after the other; auto: nearest where rows are stood for, zero for closed forms.
+    """
+
+    rule: str = "herding"
+    init: Literal["auto", "nearest", "zero", "mean"] = "auto"
+    rates: tuple[float, ...] = ()
+    unique: bool = False
+    seed: int = 0
+    unit: int = 0
+
+
+@dataclass
+class State:
+    """Atoms so far.  `greedy_step` is their number t; entries from t on are not chosen yet."""
+
+    step: int
+    quadratic: (
+        float  # of equal-weight rules the sum Σ_uv k over pairs of atoms, of the others the square ⟨g, g⟩ = w'Kw; see `inner_products`
+    )
+    linear: float  # of equal-weight rules the sum Σ_u μ(x_u), of the others ⟨g, μ⟩ = w'z
+    best: int  # the candidate that is next, −1 if none
+    index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")
+    atoms: Array = array("m d", "the points", kind="f", finite=True)
+    embedding: Array = array("m", "μ at the points", kind="f", finite=True)
+    rate: Array = array("m", "ρ with which each atom came in", kind="f", finite=True)
+    mmd: Array = array("m", "‖g_t − μ‖ of t = 1 … m atoms", kind="f")
+    gap: Array = array("m", "duality gap of g_t, NaN without candidates", kind="f")
+    running: Array = array("N", "g at the candidates; of equal-weight rules Σ_u k", kind="f", finite=True)
+
+    def validate(self) -> None:
+        """Raise DataError unless atoms are candidates, and no more than there is room for."""
+        require_index("/index", self.index, len(self.running), "a candidate", low=-1)
+        if not 0 <= self.step <= len(self.index) or not -1 <= self.best < max(1, len(self.running)):
+            raise DataError(f"has {self.step} atoms and candidate {self.best} next, of {len(self.index)} and {len(self.running)}")
+
+
+@dataclass(frozen=True)
+class SequenceProblem:
+    """A space, a target to draw from where the rule draws, and how."""
+
+    space: CandidateSpace
+    target: Target
+    settings: RuleSettings
+    polish: SearchBox | None = None
+    count: int = 0  # of a rule that is run by a selection
+
+
+def initial_weights_rule(settings: RuleSettings, target: Target) -> str:
+    """What `initial_state` comes to: nearest, zero or mean; zero for rules that draw."""
+    if settings.rule in DRAWN:
+        return "zero"
+    if settings.rule == "greedy":
+        return "nearest"
+    return settings.init if settings.init != "auto" else "nearest" if isinstance(target, (RowTarget, ScoreTarget)) else "zero"
+
+
+def initial_state(problem: SequenceProblem, count: int) -> State:
+    """Room for `count` atoms, none chosen.  Raises DataError where there are too few candidates for `unique`."""
+    space, settings = problem.space, problem.settings
+    total = len(space.candidates)
+    if settings.rule not in DRAWN and total == 0:
+        raise BadUsage("there are no candidates to choose from", hint="give --candidates grid:N, sobol:N, sample:N, cube:D or a FILE")
+    if settings.unique and count > total:
+        raise DataError(
+            f"{count} unique atoms were asked for, but there are only {total} candidates", hint="ask for fewer, or allow repeats"
+        )
+    state = State(
+        step=0,
+        quadratic=0.0,
+        linear=0.0,
+        best=-1,
+        index=np.full(count, -1, dtype=np.int64),
+        atoms=np.zeros((count, problem.target.dimension)),
+        embedding=np.zeros(count),
+        rate=np.zeros(count),
+        mmd=np.zeros(count),
+        gap=np.full(count, np.nan),
+        running=np.zeros(total),
+    )
+    _look_ahead(problem, state)
+    return state
+
+
+def extend_state(problem: SequenceProblem, state: State, count: int) -> State:
+    """The same state with room for `count` atoms: the run goes on where it ended."""
+    if count < state.step:
+        raise BadUsage(f"there are {state.step} atoms already, more than the {count} wanted")
+    empty = initial_state(problem, count)
+    for name in ("index", "atoms", "embedding", "rate", "mmd", "gap"):
+        getattr(empty, name)[: state.step] = getattr(state, name)[: state.step]
+    return replace(empty, step=state.step, quadratic=state.quadratic, linear=state.linear, best=state.best, running=state.running)
+
+
+def greedy_step(problem: SequenceProblem, state: State) -> State:
+    """One atom more."""
+    space, settings, t = problem.space, problem.settings, state.step
+    index, atom = _choose_atom(problem, state)
+    values = space.points.values(atom) if len(space.candidates) else state.running
+    if index >= 0:
+        own, z, cross = float(space.diagonal[index]), float(space.embedding[index]), float(state.running[index])
+    else:
+        row = space.kernel.matrix(atom[None], np.vstack([state.atoms[:t], atom[None]]))[0]
+        own, z = float(row[-1]), float(space.mean(atom[None])[0])
+        cross = float(exact_arithmetic.product(row[:-1], np.ones(t) if settings.rule in EQUAL else sequence_weights(state)))
+    state.index[t], state.atoms[t], state.embedding[t] = index, atom, z
+    state.step = t + 1
+    if settings.rule in EQUAL:
+        # Sums over pairs grow by the new row and column: Σ_uv k over t+1 atoms is that over t, twice Σ_u k(x_u, x), and k(x, x).
+        # All else is divided by t + 1 or its square where it is used, so that no rounding piles up (Chen et al. 2010).
+        state.rate[t] = 1.0 / (t + 1)
+        state.quadratic += 2.0 * cross + own
+        state.linear += z
+        if len(space.candidates):
+            state.running += values
+    else:
+        # ‖(1−ρ) g + ρ Φ‖² = (1−ρ)² ⟨g, g⟩ + 2ρ(1−ρ) ⟨g, Φ⟩ + ρ² k(x, x), with ⟨g, Φ⟩ = g(x) by the reproducing property;
+        # ⟨g, μ⟩ and g at the candidates are linear in g (Bach et al. 2012, sec. 3.2).
+        rate = _step_size(problem, state, t, cross, own, z)
+        state.rate[t] = rate
+        state.quadratic = (
+            exact_arithmetic.power(1 - rate, 2) * state.quadratic + 2 * rate * (1 - rate) * cross + exact_arithmetic.power(rate, 2) * own
+        )
+        state.linear = (1 - rate) * state.linear + rate * z
+        state.running *= 1 - rate
+        values *= rate
+        state.running += values
+    state.mmd[t] = space.distance(*inner_products(settings, state))
+    _look_ahead(problem, state)
+    return state
+
+
+def inner_products(settings: RuleSettings, state: State) -> tuple[float, float]:
+    """⟨g, g⟩ and ⟨g, μ⟩ of the t ≥ 1 atoms so far: equal weights 1/t divide the sums that the state has of them."""
+    t = state.step if settings.rule in EQUAL else 1
+    return state.quadratic / t**2, state.linear / t
+
+
+def sequence_weights(state: State) -> Array:
+    """(t,) w_u = ρ_{u−1} Π_{v=u}^{t−1} (1 − ρ_v), which sum to 1."""
+    # Atom u came in with weight ρ_{u−1}, and every later step multiplied what there was by 1 − ρ_v.
+    rate = state.rate[: state.step]
+    kept = np.concatenate([np.cumprod((1.0 - rate)[:0:-1])[::-1], [1.0]])[: len(rate)]
+    return np.asarray(rate * kept)
+
+
+def _choose_atom(problem: SequenceProblem, state: State) -> tuple[int, Array]:
+    """Candidate index (−1 for none) and point of the next atom."""
+    space, settings, t = problem.space, problem.settings, state.step
+    if settings.rule in DRAWN:
+        return _draw_atom(problem, t)
+    index = state.best
+    atom = space.candidates[index]
+    if problem.polish is None:
+        return index, atom
+    equal = settings.rule == "herding"
+    w = np.full(t, 1.0 / max(t, 1)) if equal else sequence_weights(state)
+    pull = (t + 1.0) / max(t, 1) if equal and settings.init == "mean" else float(t > 0 or settings.init == "mean")
+    better = polish_point(problem.polish, space, state.atoms[:t], w, pull, atom)
+    return (index, atom) if better is None else (-1, better)
+
+
+def _draw_atom(problem: SequenceProblem, t: int) -> tuple[int, Array]:
+    """Draw number t: of rows an index, of other targets a point."""
+    target, settings = problem.target, problem.settings
+    own_rows = isinstance(target, RowTarget) and target.X is problem.space.candidates
+    if settings.rule == "sobol":
+        u = sobol_sequence.sobol_points(1, target.dimension, start=t)
+        if own_rows and isinstance(target, RowTarget):
+            index = int(target.positions(u)[0])
+            return index, target.X[index]
+        return -1, target.quantile(u)[0]
+    if settings.rule != "random":
+        raise IncompletePart(f"rule {settings.rule} draws nothing that is known")
+    random = generator(settings.seed, Stream.ATOMS, unit=settings.unit, step=t)
+    if own_rows and isinstance(target, RowTarget):
+        index = int(target.draw(random, 1)[0])
+        return index, target.X[index]
+    return -1, target.sample(random, 1)[0]
+
+
+def _step_size(problem: SequenceProblem, state: State, t: int, cross: float, own: float, z: float) -> float:
+    """ρ_t of the rules with unequal weights."""
+    settings = problem.settings
+    if t == 0:
+        return 1.0
+    if settings.rule == "open-loop":
+        return 2.0 / (t + 2.0)
+    if settings.rule == "step":
+        return settings.rates[min(t, len(settings.rates)) - 1]
+    if settings.rule != "line-search":
+        raise IncompletePart(f"rule {settings.rule} has no step sizes")
+    # f(ρ) = ½‖(1−ρ) g + ρ Φ − μ‖² has f'(0) = −⟨g − μ, g − Φ⟩ and f'' = ‖g − Φ‖², so its minimum is at
+    # ρ = ⟨g − μ, g − Φ⟩/‖g − Φ‖²; beyond 1 it would leave the hull (Bach et al. 2012, sec. 3.2).
+    length = state.quadratic - 2.0 * cross + own
+    slope = (state.quadratic - state.linear) - (cross - z)
+    return min(1.0, max(0.0, slope / length)) if length > 0 else 0.0
+
+
+def _look_ahead(problem: SequenceProblem, state: State) -> None:
+    """The next candidate and the gap of the weights so far: max_x ⟨g − μ, g − Φ(x)⟩."""
+    space, settings, t = problem.space, problem.settings, state.step
+    if not len(space.candidates):
+        return
+    # The next atom is argmin ⟨g − μ, Φ(x)⟩ = argmax μ(x) − g(x); of equal weights t times that, t μ(x) − Σ_u k(x_u, x).  The gap
+    # max_x ⟨g − μ, g − Φ(x)⟩ = ⟨g, g⟩ − ⟨g, μ⟩ + max_x (μ(x) − g(x)) bounds ½‖g − μ‖² less its minimum (Jaggi 2013).
+    score = t * space.embedding if settings.rule in EQUAL else space.embedding * float(t > 0)
+    score -= state.running
+    if t:
+        quadratic, linear = inner_products(settings, state)
+        best = float(score.max()) / (t if settings.rule in EQUAL else 1)
+        state.gap[t - 1] = max(0.0, quadratic - linear + best)
+    if settings.rule == "greedy":
+        # (t+1)² ‖(t g + Φ(x))/(t+1) − μ‖² is, but for what x does not change, 2 Σ_u k(x_u, x) + k(x, x) − 2(t+1) μ(x)
+        # (Riabiz et al. 2022, alg. 1, where μ = 0); of no atoms it is what `nearest` takes.
+        score += space.single_point_scores
+    # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is least where μ(x) − ½k(x, x) is
+    # most.  With w_0 = μ the herd has one μ more than atoms: (t + 1) μ − Σ k.
+    begun = "" if settings.rule == "greedy" else initial_weights_rule(settings, problem.target)
+    if begun == "nearest" and t == 0:
+        score = space.single_point_scores.copy()
+    if begun == "mean" and (settings.rule == "herding" or t == 0):
+        score += space.embedding
+    if settings.unique:
+        score[state.index[:t]] = -np.inf
+    state.best = space.lowest_best(score, t + 1.0 if settings.rule in EQUAL else 1.0)
+
+
+def of_atoms(space: CandidateSpace, index: Array) -> State:
+    """Candidates (m,) as atoms of equal weight, as a rule that adds one after the other would leave them."""
+    m, atoms, z = len(index), space.candidates[index], space.embedding[index]
+    running = space.points.combine(atoms, np.ones(m))
+    return State(
+        step=m,
+        quadratic=float(running[index].sum()),
+        linear=float(exact_arithmetic.product(z, np.ones(m))),
+        best=-1,
+        index=index.copy(),
+        atoms=atoms,
+        embedding=z,
+        rate=1.0 / np.arange(1, m + 1),
+        mmd=prefix_distances(space, atoms, z),
+        gap=np.full(m, np.nan),
+        running=running,
+    )
+
+
+class SequentialRule(Rule):
+    """Rules that add one atom after the other."""
+
+    field = "sequence"
+
+    def steps(self, n: int, count: int) -> int:
+        """An atom in each."""
+        return count
+
+    def problem(self, choice: Choice) -> SequenceProblem:
+        """With the polish of atoms off the candidates."""
+        settings = RuleSettings(self.name, choice.init, choice.rates, choice.unique, choice.seed, choice.unit)
+        return SequenceProblem(choice.space, choice.target, settings, choice.polish, choice.count)
+
+    def begin(self, problem: SequenceProblem, saved: State | None) -> State:
+        """No atom, or those of an earlier run."""
+        return extend_state(problem, saved, problem.count) if saved else initial_state(problem, problem.count)
+
+    def step(self, problem: SequenceProblem, state: State) -> State:
+        """One atom more, if one is wanted."""
+        return greedy_step(problem, state) if state.step < problem.count else state
+
+    def ended(self, problem: SequenceProblem, state: State) -> bool:
+        """Whether all atoms are chosen."""
+        return state.step == problem.count
+
+    def chosen(self, state: State) -> Chosen:
+        """The atoms so far."""
+        n = state.step
+        weight = np.full(n, 1.0 / n) if self.equal else sequence_weights(state)
+        return Chosen("", state.index[:n], weight, state.mmd[:n], state.gap[:n])

@@ -1,0 +1,160 @@
+"""Support points: m points of least energy distance to the rows, moved by the convex–concave procedure, then the rows nearest to them.
+
+The energy distance of points x_i of weight 1/m to rows y_j of weights w_j is, but for a constant of the rows,
+
+    E = (2/m) Σ_i Σ_j w_j |x_i − y_j| − (1/m²) Σ_i Σ_l |x_i − x_l|.
+
+Its first sum lies below Σ w_j (|x_i − y_j|²/r_ij + r_ij)/m, r_ij the distance now, and its second, which is concave, below its tangent;
+both touch it at the points now.  The minimum of the bound moves all points at once,
+
+    x_i ← (Σ_j w_j y_j/r_ij + (1/m) Σ_l (x_i − x_l)/|x_i − x_l|) / Σ_j w_j/r_ij,
+
+and E never rises.  Source: Mak & Joseph (2018), support points, theorem 6 and sp.ccp; their limits are points of any place, of which
+here each gives way to the nearest row that no earlier one has taken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.numerics import exact_arithmetic
+from herdcli.quadrature.rules.kernel_thinning import systematic_sample
+from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+ITERATIONS = 100
+STILL = 1e-3  # movement, relative to the rows' spread, below which the points have come to rest
+JITTER = 0.2  # standard deviations that the first points at most lie off the rows they are drawn from, where 1/r is not finite
+TINY = 1e-12  # of the spread: the least distance that is divided by
+BLOCK = 1 << 16  # distances of a block
+
+
+@dataclass
+class SupportState:
+    """The points.  `support_step` counts iterations; energy[t] is E of the points before iteration t."""
+
+    step: int
+    ended: str
+    points: Array = array("m d", "where they are", kind="f", finite=True)
+    energy: Array = array("t", "E, but for the rows' constant", kind="f")
+    index: Array = array("i", "nearest rows, once they have come to rest", kind="i")
+
+
+@dataclass(frozen=True)
+class SupportProblem:
+    """Rows (n, d) with weights (n,) of sum 1, and the number of points."""
+
+    rows: Array
+    weights: Array
+    count: int
+    seed: int = 0
+    unit: int = 0
+
+
+def initial_state(problem: SupportProblem) -> SupportState:
+    """Rows drawn by their weights, a little off."""
+    random = generator(problem.seed, Stream.SUPPORT, unit=problem.unit)
+    points = problem.rows[systematic_sample(problem.weights, problem.count, random)]
+    points = points + JITTER * _standard_deviations(problem) * (2.0 * random.random(points.shape) - 1.0)
+    return SupportState(0, "", points, np.zeros(0), np.zeros(0, dtype=np.int64))
+
+
+def _standard_deviations(problem: SupportProblem) -> Array:
+    mean = exact_arithmetic.product(problem.weights, problem.rows)
+    return np.asarray(np.sqrt(exact_arithmetic.product(problem.weights, np.square(problem.rows - mean))))
+
+
+def support_step(problem: SupportProblem, state: SupportState) -> SupportState:
+    """One movement of all points; once they have come to rest, or after ITERATIONS, the rows nearest to them."""
+    moved, energy = move_points(problem, state.points)
+    spread = float(np.sqrt(np.square(_standard_deviations(problem)).sum())) or 1.0
+    still = float(np.sqrt(np.square(moved - state.points).sum(axis=1).mean())) <= STILL * spread
+    state.points, state.energy = moved, np.append(state.energy, energy)
+    state.step += 1
+    if still or state.step == ITERATIONS:
+        state.index, state.ended = assign_nearest(problem, state.points), "count"
+    return state
+
+
+def move_points(problem: SupportProblem, points: Array) -> tuple[Array, float]:
+    """(m, d) points after one iteration, and E of those before it (m, d)."""
+    m, rows, w = len(points), problem.rows, problem.weights
+    least = TINY * (float(np.abs(rows).max()) or 1.0)
+    height = max(1, BLOCK // max(1, m))
+    shares, pulled, linear = np.zeros(m), np.zeros(points.shape), 0.0
+    for start in range(0, len(rows), height):
+        part, weight = rows[start : start + height], w[start : start + height]
+        r = euclidean_distances(points, part)
+        linear += float(exact_arithmetic.product(r, weight).sum())
+        inverse = np.divide(weight, np.maximum(r, least, out=r), out=r)
+        shares += inverse.sum(axis=1)
+        pulled += exact_arithmetic.product(inverse, part)
+    own = euclidean_distances(points, points)
+    np.fill_diagonal(own, 0.0)
+    apart = np.divide(1.0, own, out=np.zeros_like(own), where=own > least)
+    pushed = (points * apart.sum(axis=1)[:, None] - exact_arithmetic.product(apart, points)) / m
+    return (pulled + pushed) / shares[:, None], 2.0 * linear / m - float(own.sum()) / m**2
+
+
+def euclidean_distances(X: Array, Y: Array) -> Array:
+    """(n, m) Euclidean distances of rows X (n, d) and Y (m, d), by one product about their common middle."""
+    centre = Y.mean(axis=0)
+    a, b = X - centre, Y - centre
+    squares = exact_arithmetic.product(-2.0 * a, np.ascontiguousarray(b.T))
+    squares += np.square(a).sum(axis=1)[:, None]
+    squares += np.square(b).sum(axis=1)
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares))
+
+
+def assign_nearest(problem: SupportProblem, points: Array) -> Array:
+    """(m,) for each point in turn the nearest row that none before it has taken; the lowest of equally near ones."""
+    taken = np.zeros(len(problem.rows), dtype=bool)
+    found = np.empty(len(points), dtype=np.int64)
+    height = max(1, BLOCK // max(1, len(problem.rows)))
+    for start in range(0, len(points), height):
+        for i, row in enumerate(euclidean_distances(points[start : start + height], problem.rows), start):
+            row[taken] = np.inf
+            found[i] = int(np.argmin(row))
+            taken[found[i]] = True
+    return found
+
+
+class SupportPointsRule(Rule):
+    """Points of the least energy distance, and the rows nearest to them."""
+
+    field = "supported"
+
+    def steps(self, n: int, count: int) -> int:
+        """Movements at most."""
+        return ITERATIONS
+
+    def values(self, n: int, count: int) -> int:
+        """Distances of rows and points, with their gradient."""
+        return 2 * ITERATIONS * n * count
+
+    def working_bytes(self, n: int, d: int, count: int) -> int:
+        """Blocks of distances besides, the points and the rows."""
+        return super().working_bytes(n, d, count) + 8 * (4 * BLOCK + 4 * count * d + count**2 + 2 * n * d)
+
+    def problem(self, choice: Choice) -> SupportProblem:
+        """The rows themselves: the kernel is that of distances."""
+        return SupportProblem(choice.space.candidates, choice.weights, choice.count, choice.seed, choice.unit)
+
+    def begin(self, problem: SupportProblem, saved: SupportState | None) -> SupportState:
+        """Rows drawn by their weights, a little off."""
+        return initial_state(problem)
+
+    def step(self, problem: SupportProblem, state: SupportState) -> SupportState:
+        """One movement of all points."""
+        return support_step(problem, state)
+
+    def atoms(self, state: SupportState) -> Array:
+        """The rows nearest to the points, once these have come to rest."""
+        return state.index
+
+    def chosen(self, state: SupportState) -> Chosen:
+        """The rows so far, equal."""
+        m = len(state.index)
+        return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

@@ -1,0 +1,110 @@
+"""Swap refinement: each atom in turn gives way to the candidate that lowers the MMD most; it never rises.
+
+With the atom taken out, S = Σ k over the others, the candidate x that comes in minimises
+(2 S(x) + k(x, x))/m² − 2 μ(x)/m.  Equal weights.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.quadrature.rules.candidate_space import TIE, CandidateSpace
+from herdcli.records import dataclass
+from herdcli.schema import Array, array, require_index
+
+
+@dataclass
+class SwapState:
+    """Atoms of equal weight.  `swap_step` counts positions visited, m of them to a pass; `swaps` atoms changed so far."""
+
+    step: int
+    swaps: int
+    swaps_before: int  # when the running pass began
+    quadratic: float  # the sum Σ_uv k over pairs of atoms, m² times ⟨g, g⟩
+    linear: float  # the sum Σ_u μ(x_u), m times ⟨g, μ⟩
+    index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")
+    atoms: Array = array("m d", "the points", kind="f", finite=True)
+    embedding: Array = array("m", "μ at the points", kind="f", finite=True)
+    running: Array = array("N", "Σ_u k at the candidates", kind="f", finite=True)
+    mmd: Array = array("p", "MMD at the start and after each pass", kind="f")
+
+    def validate(self) -> None:
+        """Raise DataError unless atoms are candidates."""
+        require_index("/index", self.index, len(self.running), "a candidate", low=-1)
+
+
+@dataclass(frozen=True)
+class SwapProblem:
+    """A space with candidates, the passes to make, and whether a candidate may be chosen once only."""
+
+    space: CandidateSpace
+    passes: int
+    unique: bool = False
+
+
+def initial_state(problem: SwapProblem, index: Array, atoms: Array, embedding: Array) -> SwapState:
+    """From m atoms: candidate indices (m,) (−1: none), points (m, d), μ at them (m,)."""
+    space = problem.space
+    running = space.points.combine(atoms, np.ones(len(atoms)))
+    state = SwapState(
+        0, 0, 0, _quadratic_form(space, atoms), float(embedding.sum()), index.copy(), atoms.copy(), embedding.copy(), running, np.zeros(0)
+    )
+    _record_trace(problem, state)
+    return state
+
+
+def _quadratic_form(space: CandidateSpace, atoms: Array) -> float:
+    block = max(1, (1 << 20) // len(atoms))
+    return float(sum(space.kernel.matrix(atoms[i : i + block], atoms).sum() for i in range(0, len(atoms), block)))
+
+
+def total_steps(problem: SwapProblem, state: SwapState) -> int:
+    """Positions in all passes."""
+    return problem.passes * len(state.index)
+
+
+def swap_step(problem: SwapProblem, state: SwapState) -> SwapState:
+    """Visit one position; a pass that swapped nothing ends the run."""
+    space, m = problem.space, len(state.index)
+    u = state.step % m
+    out = state.atoms[u]
+    row = space.kernel.matrix(out[None], state.atoms)[0]
+    own, cross = float(row[u]), float(row.sum()) - float(row[u])
+    old = space.points.values(out)
+    state.running -= old
+    # m² MMD² of the others and x is const + 2 S(x) + k(x, x) − 2m μ(x), S their running sum of k; half of it, turned round, is the
+    # score.  The atom that is there has S = `cross`, so it stays unless a candidate's score is larger than `present`.
+    score = float(m) * space.embedding
+    score -= state.running
+    score -= 0.5 * space.diagonal
+    if problem.unique:
+        score[np.delete(state.index, u)] = -np.inf
+    best = space.lowest_best(score, float(m))
+    present = m * float(state.embedding[u]) - cross - 0.5 * own
+    if score[best] > present + TIE * space.scale * m:
+        _replace_atom(problem, state, u, best, cross, own)
+    else:
+        state.running += old
+    state.step += 1
+    if state.step % m == 0:
+        _record_trace(problem, state)
+        if state.swaps == state.swaps_before:
+            state.step = total_steps(problem, state)
+        state.swaps_before = state.swaps
+    return state
+
+
+def _replace_atom(problem: SwapProblem, state: SwapState, u: int, best: int, cross: float, own: float) -> None:
+    """Candidate `best` takes position u, whose atom has k summed to `cross` with the others and `own` with itself."""
+    space = problem.space
+    # Σ_uv k loses 2 `cross` + `own` with the atom and gains 2 S(x) + k(x, x) with the candidate; `running` is S, without the atom.
+    state.quadratic += 2.0 * (float(state.running[best]) - cross) + float(space.diagonal[best]) - own
+    state.linear += float(space.embedding[best]) - float(state.embedding[u])
+    state.index[u], state.atoms[u], state.embedding[u] = best, space.candidates[best], space.embedding[best]
+    state.running += space.points.values(space.candidates[best])
+    state.swaps += 1
+
+
+def _record_trace(problem: SwapProblem, state: SwapState) -> None:
+    m = len(state.index)
+    state.mmd = np.append(state.mmd, problem.space.distance(state.quadratic / m**2, state.linear / m))

@@ -1,0 +1,1 @@
+"""Learning restricted Boltzmann machines: minibatches, gradients, chains and updates."""

@@ -1,0 +1,112 @@
+"""One model per class: which rows each model learns from.
+
+With folds, every class also gets F models that each leave one fold of its training rows out; a
+training row is then scored by models that did not see it, so that a calibration may use it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics.row_selection import SelectedRows, is_sparse
+from herdcli.numerics.streamed_rows import StreamedRows
+from herdcli.rbm.learning.folds import assign_folds as assign_folds
+from herdcli.records import dataclass
+from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN, VALID
+
+
+@dataclass(frozen=True)
+class ClassGroups:
+    """Rows X (n, D) in unit values, dense or CSR, class y (n,) in 0…C−1, split (n,), and the fold (n,) of training rows, −1 elsewhere."""
+
+    X: Any
+    y: Array
+    split: Array
+    fold: Array
+    names: list[str]
+    folds: int
+    _parts: dict[int, StreamedRows] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def part(self, number: int) -> StreamedRows:
+        """The rows of one part of the split, where they are not in memory; what was read of them is there for all who ask."""
+        if number not in self._parts:
+            self._parts[number] = StreamedRows(self.X, self.split, number)
+        return self._parts[number]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the rows are not in memory; they are of one model then."""
+        return not isinstance(self.X, np.ndarray) and not is_sparse(self.X)
+
+    def training_rows(self) -> list[SelectedRows | StreamedRows]:
+        """The rows of each model: C class models, then for each fold the C models that leave it out."""
+        if self.streamed:
+            return [self.part(TRAIN)]
+        training = self.split == TRAIN
+        inside = [training, *(training & (self.fold != fold) for fold in range(self.folds))]
+        chosen = [np.flatnonzero(part & (self.y == label)) for part in inside for label in range(len(self.names))]
+        return [SelectedRows(self.X, rows.astype(np.int32) if len(self.y) <= 2**31 else rows) for rows in chosen]
+
+    @property
+    def held(self) -> Array:
+        """(n_held,) indices of the validation and test rows, in the order (n,) of the rows."""
+        return np.flatnonzero(np.isin(self.split, (VALID, TEST)))
+
+    def validation_rows(self) -> list[SelectedRows | StreamedRows]:
+        """The validation rows of each model, in the order of `training_rows`.  Raises DataError for a class that has none."""
+        if self.streamed and (self.split == VALID).any():
+            return [self.part(VALID)]
+        chosen = (np.flatnonzero((self.split == VALID) & (self.y == label)) for label in range(len(self.names)))
+        own: list[SelectedRows | StreamedRows] = [SelectedRows(self.X, rows) for rows in chosen]
+        for name, rows in zip(self.names, own, strict=True):
+            if not len(rows):
+                owner = f"class '{name}'" if len(self.names) > 1 else "the split"
+                raise DataError(f"{owner} has no validation rows", hint="--split .6,.2,.2 holds some out")
+        return own * (self.folds + 1)
+
+    def rows_for_errors(self, most: int) -> SelectedRows | None:
+        """At most so many of the validation rows of all classes, evenly spread; None where there is one class."""
+        if self.streamed or len(self.names) < 2:
+            return None
+        return SelectedRows(self.X, spread_evenly(self.valid, most))
+
+    @property
+    def valid(self) -> Array:
+        """(n_valid,) indices of the validation rows, in the order (n,) of the rows."""
+        return np.flatnonzero(self.split == VALID)
+
+
+def spread_evenly(places: Array, most: int) -> Array:
+    """At most so many of some places (n,)."""
+    return places[:: max(1, -(-len(places) // most))]
+
+
+def largest_class_size(y: Array, split: Array) -> int:
+    """Training rows of the largest class, at least 1, among rows of classes y (n,)."""
+    if y.strides == (0,):  # one class
+        return max(1, int(np.count_nonzero(split == TRAIN)))
+    return max(1, int(np.bincount(y[split == TRAIN], minlength=1).max()))
+
+
+def assign_groups(X: Any, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> ClassGroups:
+    """Assign training rows of X (n, D), of classes y (n,), to folds, every class evenly; fold (n,) is −1 elsewhere.
+
+    Raises DataError for a class with too few training rows.
+    """
+    if y.strides == (0,) and not folds and (split == TRAIN).any():  # one class, perhaps of very many rows
+        return ClassGroups(X, y, split, np.broadcast_to(np.int64(-1), len(y)), names, 0)
+    training = np.flatnonzero(split == TRAIN)
+    for name, count in zip(names, np.bincount(y[training], minlength=len(names)), strict=True):
+        if count < max(1, folds):
+            need = "no training rows" if count == 0 else f"{count} training rows, fewer than {folds} folds"
+            owner = f"class '{name}'" if len(names) > 1 else "the split"
+            raise DataError(f"{owner} has {need}", hint="--split sets how many rows of each class train")
+    fold = np.full(len(y), -1, dtype=np.int64)
+    if folds:
+        fold[training] = assign_folds(y[training], folds, seed)
+    return ClassGroups(X, y, split, fold, names, folds)

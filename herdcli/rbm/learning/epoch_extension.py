@@ -1,0 +1,30 @@
+"""The state of a fit that was begun with fewer epochs, in a fit of more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.rbm.learning.learning_state import LearningState
+from herdcli.rbm.settings import Settings
+from herdcli.schema import Array
+
+
+def extend_state(state: LearningState, settings: Settings) -> LearningState:
+    """The state with room for the traces of all epochs of the settings; parameters and what they depend on are as they were."""
+    state.trace = _extend_figures(state.trace, settings.epochs, 0.0)
+    best, track = state.best, state.track
+    if best is not None:
+        looks = {name: part for name in ("figures", "error", "densities") if (part := getattr(best, name)) is not None}
+        state.best = replace(best, **{name: _extend_figures(part, settings.looks, np.nan) for name, part in looks.items()})
+    if track is not None:
+        state.track = replace(track, figures=_extend_figures(track.figures, settings.epochs, np.nan))
+    return state
+
+
+def _extend_figures(figures: Array, length: int, value: float) -> Array:
+    """Figures (E, …) as (length, …), with a value where there are none yet."""
+    found = np.full((max(length, len(figures)), *figures.shape[1:]), value, dtype=figures.dtype)
+    found[: len(figures)] = figures
+    return found

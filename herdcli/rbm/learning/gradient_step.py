@@ -1,0 +1,205 @@
+"""The step that a minibatch's statistics lead to: centring, penalties, decay and momentum, in slices of the visible units."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.learning.gradients import subtract_outer, uncentre_gradient
+from herdcli.rbm.learning.learning_problem import LearningProblem
+from herdcli.rbm.learning.learning_state import LearningState
+from herdcli.rbm.learning.minibatch_statistics import BatchStatistics, batch_rows, map_items, visible_slices
+from herdcli.rbm.likelihood.row_likelihood import Map
+from herdcli.rbm.units.base import UnitFamily
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+MEAN_SHARE = 0.01  # of a minibatch in the running hidden means, and in those of the Fisher matrix
+SQUARES = ("W_square", "b_square", "c_square")
+KEPT, TINY = 0.999, 1e-8  # adam's share of the mean square that is kept; what its root is never below
+DAMPED = 0.1  # what natural updates add to the Fisher matrix, of its mean
+
+
+@dataclass(frozen=True)
+class SparsityPenalty:
+    """What lowers the inputs of hidden units that are on too much, by their running mean's excess over the target.
+
+    G_W loses the cost times r e', G_c the cost times e, with the mean r (D,) of the rows and the excess e (K,).
+    Source: Hinton (2010), sec. 11.
+    """
+
+    rows: Array
+    excess: Array
+    cost: np.float32
+
+
+def descend(
+    problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, found: BatchStatistics, map: Map = map
+) -> list[float]:
+    """Move model m along the statistics of the rows in `order`; the largest absolute values of W, b and c."""
+    settings = problem.settings
+    if state.hidden_mean is not None:
+        # An exponential average: a minibatch n updates ago has the share 0.01 · 0.99ⁿ.
+        state.hidden_mean[m] += np.float32(MEAN_SHARE) * (found.hidden - state.hidden_mean[m])
+    penalty = _sparsity_penalty(problem, state, m, order)
+    c, rates = found.c.copy(), StepRates.of(problem, m, step)
+    if settings.optimizer == "natural":
+        return _natural_step(problem, state, m, found, rates, penalty)
+    work = partial(_slice_step, problem, state, m, found, c, penalty, rates, step)
+    ends = map_items(map, work, visible_slices(len(found.b), len(order)))
+    if settings.centering:
+        for _, follows in ends:
+            found.c[...] -= np.float32(rates.share / problem.visible.scale) * follows
+    if penalty is not None:
+        found.c[...] -= penalty.cost * penalty.excess
+    everything = slice(None)
+    return [
+        float(np.max([largest for largest, _ in ends])),
+        _move_parameters(problem, state, m, "b", everything, found.b, (rates.b, 0.0), step),
+        _move_parameters(problem, state, m, "c", everything, found.c, (rates.c, 0.0), step),
+    ]
+
+
+def _move_parameters(
+    problem: LearningProblem, state: LearningState, m: int, name: str, units: slice, G: Array, rate: tuple[float, float], step: int
+) -> float:
+    """Some of the parameters `name` along their gradient, at a rate and with a decay; the largest of them."""
+    settings = problem.settings
+    x, velocity, square = state.moved(m, name, units)
+    if square is None:
+        return fast.momentum_step(x, velocity, G, rate[0], settings.momentum, rate[1])
+    _adam_step(x, velocity, square, G, rate, settings.momentum, step + 1)
+    return float(np.abs(x).max(initial=0.0))
+
+
+def _adam_step(x: Array, mean: Array, square: Array, G: Array, rate: tuple[float, float], kept: float, t: int) -> None:
+    """The step of Adam number t = 1, 2, …, with decay that does not pass through the means.
+
+    m ← μ m + (1 − μ) G,  s ← κ s + (1 − κ) G²,  x ← x − ε λ x + ε (m/(1 − μ^t)) / (√(s/(1 − κ^t)) + δ).
+    Source: Kingma & Ba (2015), algorithm 1; Loshchilov & Hutter (2019), algorithm 2.
+    """
+    mean *= np.float32(kept)
+    mean += np.float32(1.0 - kept) * G
+    square *= np.float32(KEPT)
+    square += np.float32(1.0 - KEPT) * np.square(G)
+    # Means that begin at 0 have the weights (1 − μ) Σ_i μ^i = 1 − μ^t behind them: divided by it they are unbiased.
+    root = np.sqrt(square / np.float32(1.0 - float(exact_arithmetic.power(KEPT, t))))
+    root += np.float32(TINY)
+    x *= np.float32(1.0 - rate[0] * rate[1])
+    x += np.float32(rate[0] / (1.0 - float(exact_arithmetic.power(kept, t)))) * (mean / root)
+
+
+def fisher_diagonal(v: Array, h: Array, visible_mean: Array, hidden_mean: Array, hidden: UnitFamily) -> tuple[Array, Array, Array]:
+    """The diagonal of the Fisher matrix of the centred model, of W (D, K), b (D,), c (K,), from samples v (m, D) with E[h | v] (m, K).
+
+    Of an exponential family it is the variance of the statistics: of (v_j − μ_j)(h_k − λ_k), v_j and h_k.
+    Source: Amari (1998), sec. 2; Grosse & Salakhutdinov (2015), sec. 4, with the centred statistics that make its diagonal count.
+    """
+    m, low, high = len(v), v - visible_mean, h - hidden_mean
+    alpha, beta, gamma = (h.dtype.type(part) for part in hidden.variance_function)
+    # E[(h − λ)² | v] = Var[h | v] + (E[h | v] − λ)²: hidden units are summed out, not sampled.
+    square = alpha + (beta + gamma * h) * h + np.square(high)
+    W = exact_arithmetic.product(np.square(low).T, square) / h.dtype.type(m) - np.square(
+        exact_arithmetic.product(low.T, high) / h.dtype.type(m)
+    )
+    b = np.square(low).mean(axis=0) - np.square(low.mean(axis=0))
+    c = square.mean(axis=0) - np.square(high.mean(axis=0))
+    return W, b, c
+
+
+def _natural_step(
+    problem: LearningProblem, state: LearningState, m: int, found: BatchStatistics, rates: StepRates, penalty: SparsityPenalty | None
+) -> list[float]:
+    """The step of model m along the gradient of the centred model divided by its Fisher matrix's diagonal, times the mean of that."""
+    settings, mean = problem.settings, row_mean(problem, state, m)
+    assert state.hidden_mean is not None
+    hidden_mean = state.hidden_mean[m]
+    seen = fisher_diagonal(*found.second(), mean, hidden_mean, problem.hidden)
+    G = found.pairs(slice(None))
+    subtract_outer(G, np.column_stack((found.b, mean)), np.stack((hidden_mean, found.c)))
+    if penalty is not None:
+        G -= penalty.cost * np.outer(penalty.rows, penalty.excess)
+        found.c[...] -= penalty.cost * penalty.excess
+    for gradient, name, new in zip((G, found.b, found.c), SQUARES, seen, strict=True):
+        diagonal = getattr(state, name)[m]
+        # Running means from 0, as shares of their own mean: what the first updates lack is the same for all of them.
+        diagonal += np.float32(MEAN_SHARE) * (new - diagonal)
+        level = max(float(diagonal.mean(dtype=np.float64)), TINY)
+        gradient *= np.float32(level) / (np.maximum(diagonal, 0.0) + np.float32(DAMPED * level))
+    # Biases of the usual form follow a change of W, as in `uncentre_gradient`.
+    found.b[...] -= np.float32(rates.share / problem.hidden.scale) * exact_arithmetic.product(G, hidden_mean)
+    found.c[...] -= np.float32(rates.share / problem.visible.scale) * exact_arithmetic.product(mean, G)
+    decay = settings.weight_decay * problem.visible.scale * problem.hidden.scale
+    return [
+        fast.momentum_step(getattr(state, name)[m], getattr(state, f"{name}_velocity")[m], gradient, rate, settings.momentum, lost)
+        for name, gradient, rate, lost in (("W", G, rates.W, decay), ("b", found.b, rates.b, 0.0), ("c", found.c, rates.c, 0.0))
+    ]
+
+
+def row_mean(problem: LearningProblem, state: LearningState, m: int) -> Array:
+    """The mean of a model's rows as they are learned from, (D,) float32."""
+    mean = problem.visible_mean(m)
+    return mean if state.log_scale is None else mean * exact_arithmetic.exp(-state.log_scale[m])
+
+
+@dataclass(frozen=True)
+class StepRates:
+    """The rates of one update for W, b and c, and the weights' rate over the biases'."""
+
+    W: float
+    b: float
+    c: float
+    share: float
+
+    @classmethod
+    def of(cls, problem: LearningProblem, m: int, step: int) -> StepRates:
+        """Those of an update of model m."""
+        settings = problem.settings
+        left = settings.remaining_rate(step / problem.updates(m))
+        # Statistics enter as proportions on weights of counts: W ← W + ε (G/(n_v n_h) − λW).  So the rate on G is ε/(n_v n_h), and λ grows
+        # by as much to stay what it is.  The rates of Teh (2003), sec. 3.5.3, work in this reading alone.
+        rate, bias_rate = settings.learning_rate * left, (settings.bias_rate or settings.learning_rate) * left
+        above, below = problem.visible.scale, problem.hidden.scale  # statistics are of counts, rates are meant for proportions
+        share = settings.learning_rate / (settings.bias_rate or settings.learning_rate)
+        return cls(rate / (above * below), bias_rate / above, bias_rate / below, share)
+
+
+def _sparsity_penalty(problem: LearningProblem, state: LearningState, m: int, order: Array) -> SparsityPenalty | None:
+    settings = problem.settings
+    if not settings.sparsity_target or problem.hidden.range is None or state.hidden_mean is None:
+        return None
+    low, high = problem.hidden.range
+    excess = (state.hidden_mean[m] - low) / (high - low) - settings.sparsity_target
+    rows = (problem.rows[m][order] if state.log_scale is None else batch_rows(problem, state, m, order)).mean(axis=0, dtype=np.float32)
+    return SparsityPenalty(rows, excess.astype(np.float32) * np.float32(problem.hidden.scale), np.float32(settings.sparsity_cost))
+
+
+def _slice_step(
+    problem: LearningProblem,
+    state: LearningState,
+    m: int,
+    found: BatchStatistics,
+    c: Array,
+    penalty: SparsityPenalty | None,
+    rates: StepRates,
+    step: int,
+    units: slice,
+) -> tuple[float, Array]:
+    """The step of some visible units' weights, with their part of the biases' gradient: the largest weight, and what G_c follows by.
+
+    c  (K,) the hidden biases' gradient before any slice.
+    """
+    settings, G, follows = problem.settings, found.pairs(units), np.zeros_like(c)
+    if settings.centering and state.hidden_mean is not None:
+        share, mean = rates.share / problem.hidden.scale, row_mean(problem, state, m)[units]
+        follows = uncentre_gradient(G, found.b[units], c, mean, state.hidden_mean[m], visible_share=share)
+    if penalty is not None:
+        G -= penalty.cost * np.outer(penalty.rows[units], penalty.excess)
+    both = problem.visible.scale * problem.hidden.scale
+    if settings.l1_decay:
+        G -= np.float32(settings.l1_decay * both) * np.sign(state.W[m, units])
+    decay = settings.weight_decay * both
+    return _move_parameters(problem, state, m, "W", units, G, (rates.W, decay), step), follows

@@ -1,0 +1,299 @@
+"""--hidden auto: models of more and more hidden units, each learned as if it had been asked for, until rows held out say that it is enough.
+
+Sizes go up a ladder, each about twice the last.  Every size is learned to its end before it is judged: a short run would favour small
+models, which learn faster, and those that have not had the time to learn their rows by heart.  As sizes double, all of them together cost
+about twice the largest.  The best is the result, with nothing learned again.  The climb ends once STALE sizes explain rows held out no
+better than the best before them and the rows that they learned from better: they learn by heart.  A size that explains both worse has
+only learned badly (CD-1 leaves mass where its chains never get to), and says nothing of larger ones.
+
+What a size is judged by errs downwards, since an estimate of log Z from chains that miss a mode makes a model look better than it is: the
+exact log-likelihood where log Z can be summed, the lower end of its 95 % interval where it is annealed, and where the annealed one is not
+reliable no more than the likelihood of rows that are annealed back from where they stand (RAISE; Burda, Grosse & Salakhutdinov 2015).
+Models that are learned to tell labels are judged by the exact mean of log p(y | v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from herdcli.algorithm import HasStateShapes, RunProgress
+from herdcli.errors import BadUsage, Diverged
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.classification_rbm import log_posterior
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.learning.learning_problem import LearningProblem
+from herdcli.rbm.learning.validation import spread_evenly
+from herdcli.rbm.likelihood import length_annealing, word_counts
+from herdcli.rbm.likelihood.annealed_importance import BACK_TEMPERATURES, conservative_shift
+from herdcli.rbm.likelihood.enumeration import is_gaussian, log2_states, log_partition_exact
+from herdcli.rbm.likelihood.log_z_estimates import STUDENT, LogZEstimate
+from herdcli.rbm.likelihood.repeated_annealing import MOST_TEMPERATURES, repeated_annealing
+from herdcli.rbm.likelihood.row_likelihood import Map, log_likelihood
+from herdcli.rbm.model import Harmonium, Sizes
+from herdcli.rbm.normalizability import divergence_reason
+from herdcli.rbm.settings import Settings
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+LADDER = (4, 8, 16, 32, 64, 125, 250, 500)
+STALE = 2  # sizes that learn by heart, after which no larger ones are tried
+MOST_ROWS = 10_000  # of each model that it is judged by, evenly spread
+SUMMED = 20  # log2 of the states up to which log Z is summed
+CHAINS = 100
+DIGITS = 3  # decimals of a nat that sizes are compared by
+
+
+@dataclass
+class SizeResult:
+    """A size that was tried: mean log-likelihood of the rows held out, what it is judged by, the same of training rows, and how it came."""
+
+    hidden: int
+    log_likelihood: float
+    judged: float
+    training: float
+    log_z: str
+
+
+@dataclass
+class SizeSearchState:
+    """The size that is being learned, those that were judged, and the best of them."""
+
+    grows: ClassVar[tuple[str, ...]] = ("current", "best", "tried")  # each size has shapes of its own
+    step: int
+    current: parallel_fits.LearningState
+    best: parallel_fits.LearningState | None = None
+    tried: list[SizeResult] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ChosenSize:
+    """The best size: its settings, its models as they were learned, and all that were tried."""
+
+    settings: Settings
+    state: parallel_fits.LearningState
+    sizes: Sizes
+
+
+@dataclass(frozen=True)
+class SizeSearch(HasStateShapes[SizeSearchState]):
+    """The algorithm; a step is one of `learning_settings.Learning` of one size, or its judgement.
+
+    problem  with the validation rows of every model; its number of hidden units is of no account.
+    models   how many of the problem's models are judged, the first ones; 0: all.  map  as of `learning_settings.Learning`.
+    """
+
+    problem: LearningProblem
+    models: int = 0
+    map: Map = map
+    sizes: tuple[int, ...] = LADDER
+    _runs: dict[int, parallel_fits.RBMLearning] = field(default_factory=dict, init=False, repr=False, compare=False)
+    state = SizeSearchState  # the type of its states
+
+    def _run(self, number: int) -> parallel_fits.RBMLearning:
+        """The learning of one size, kept while it is used."""
+        if number not in self._runs:
+            self._runs.clear()
+            settings = replace(self.problem.settings, hidden=self._hidden_columns(number))
+            self._runs[number] = parallel_fits.RBMLearning(replace(self.problem, settings=settings), self.map)
+        return self._runs[number]
+
+    def _hidden_columns(self, number: int) -> int:
+        """Columns of the hidden layer, a whole number of units."""
+        group = self.problem.hidden.group
+        return -(-self.sizes[number] // group) * group
+
+    def memory(self) -> int:
+        """Bytes of the largest size, beside which the best before it is kept."""
+        return sum(self._run(number).memory() for number in range(len(self.sizes))[-2:])
+
+    def like(self) -> SizeSearchState:
+        """The first size, without its start."""
+        return SizeSearchState(0, self._run(0).like())
+
+    def init(self) -> SizeSearchState:
+        """The first size at its start.  Raises BadUsage without rows to judge by."""
+        if self.problem.valid is None:
+            raise BadUsage("there are no rows to choose the number of hidden units by", hint="--split .6,.2,.2 holds some out")
+        return SizeSearchState(0, self._run(0).init())
+
+    def done(self, state: SizeSearchState) -> bool:
+        """Whether the top is reached, or sizes above the best learn by heart."""
+        tried = state.tried
+        best = _best_size(tried)
+        by_heart = sum(1 for each in tried[best + 1 :] if not each.training < tried[best].training)
+        return len(tried) == len(self.sizes) or (by_heart >= STALE and tried[best].judged > -np.inf)
+
+    def step(self, state: SizeSearchState) -> SizeSearchState:
+        """A minibatch of every model of the present size; after its last one the size is judged, and the next begins.
+
+        Raises Diverged if no size is a distribution in the end.
+        """
+        run = self._run(len(state.tried))
+        try:
+            if not run.done(state.current):
+                state.current = run.step(state.current)
+                state.step += 1
+                return state
+            state.current = run.result(state.current)
+            size = evaluate_size(run.problem, state.current, self.models or len(run.problem.rows), self.map)
+        except Diverged as error:
+            size = SizeResult(run.problem.settings.hidden, -np.inf, -np.inf, -np.inf, "diverged")
+            if len(state.tried) + 1 == len(self.sizes) and state.best is None:
+                raise error
+        state.tried.append(size)
+        if size.judged > -np.inf and _best_size(state.tried) == len(state.tried) - 1:
+            state.best = state.current
+        if not self.done(state):
+            state.current = self._run(len(state.tried)).init()
+        state.step += 1
+        return state
+
+    def progress(self, state: SizeSearchState) -> RunProgress:
+        """With the size that is being learned, and the best so far."""
+        if self.done(state):
+            return RunProgress(state.step, state.step)
+        run = self._run(len(state.tried))
+        inside = "judged" if run.done(state.current) else run.progress(state.current).figure
+        figure = f"{run.problem.settings.hidden} hidden" + (f", {inside}" if inside else "")
+        if state.best is not None:
+            best = state.tried[_best_size(state.tried)]
+            figure += f", best {best.hidden}: {best.judged:.2f}"
+        return RunProgress(state.step, len(self.sizes) * (run.steps + 1), figure, self._share(state, run))
+
+    def _share(self, state: SizeSearchState, run: parallel_fits.RBMLearning) -> float:
+        """Of the work of all sizes: a minibatch takes time for its weights, and some besides."""
+        costs = np.array(self.sizes, dtype=np.float64) + 50.0
+        number = len(state.tried)
+        return float((costs[:number].sum() + state.current.step / (run.steps + 1) * costs[number]) / costs.sum())
+
+    def result(self, state: SizeSearchState) -> ChosenSize:
+        """The best size."""
+        if state.best is None:
+            raise Diverged("no number of hidden units gave a distribution", hint="lower the learning rate")
+        columns = {name: [getattr(each, name) for each in state.tried] for name in vars(state.tried[0])}
+        settings = replace(self.problem.settings, hidden=state.tried[_best_size(state.tried)].hidden)
+        return ChosenSize(settings, state.best, Sizes(**columns))
+
+
+def _best_size(tried: Sequence[SizeResult]) -> int:
+    """Which of the sizes is the best, of equal ones the smallest; −1 where there is none."""
+    return max(range(len(tried)), key=lambda number: (tried[number].judged, -number), default=-1)
+
+
+def evaluate_size(problem: LearningProblem, state: parallel_fits.LearningState, models: int, map: Map = map) -> SizeResult:
+    """What rows held out say of the first so many models of a fit, each row under its own model."""
+    assert problem.valid is not None
+    held, seen = ([_discrete_rows(problem, state, m, rows[m]) for m in range(models)] for rows in (problem.valid, problem.rows))
+    found = [_model_of_fit(problem, state, m) for m in range(models)]
+    hidden, seed = problem.settings.hidden, problem.settings.seed
+    if problem.settings.joint in ("discriminative", "hybrid"):
+        told_apart = [
+            _weighted_mean([_mean_label_posterior(h, rows, map) for h, rows in zip(found, part, strict=True)], part)
+            for part in (held, seen)
+        ]
+        return SizeResult(hidden, told_apart[0], told_apart[0], told_apart[1], "labels")
+    if any(divergence_reason(h.visible, h.hidden, h.W) for h in found):
+        raise Diverged("the model is no distribution")
+    if problem.visible.multinomial:
+        return _evaluate_word_counts(found, held, seen, seed, map)
+    bases = [problem.rates(m) for m in range(models)]
+    estimates = _log_partitions(found, bases, held, seed, map)
+    scale = 0.0 if state.log_scale is None else float(state.log_scale[0].sum(dtype=np.float64))
+
+    def means(part: Sequence[Any]) -> list[float]:
+        pairs = zip(found, part, estimates, strict=True)
+        return [float(log_likelihood(h, rows, one.log_partition, map=map).mean()) - scale for h, rows, one in pairs]
+
+    own, low = means(held), []
+    for m, (value, one) in enumerate(zip(own, estimates, strict=True)):
+        low.append(value - STUDENT * one.standard_error)
+        if not one.reliable:
+            back = conservative_shift(found[m], held[m], one.log_partition, bases[m], BACK_TEMPERATURES, seed, m, map=map)
+            low[-1] = min(low[-1], value + back)
+    return SizeResult(
+        hidden, _weighted_mean(own, held), _weighted_mean(low, held), _weighted_mean(means(seen), seen), _estimate_method(estimates)
+    )
+
+
+def _evaluate_word_counts(found: Sequence[Harmonium], held: Sequence[Any], seen: Sequence[Any], seed: int, map: Map) -> SizeResult:
+    """The same of counts of words, each row given its length: where log Z is annealed by the lower end of what it says."""
+    means, estimates = np.empty((2, len(found))), []
+    for m, (h, *parts) in enumerate(zip(found, held, seen, strict=True)):
+        lengths = np.unique(np.concatenate([word_counts.row_lengths(rows) for rows in parts]))
+        counts = np.bincount(np.searchsorted(lengths, word_counts.row_lengths(parts[0])), minlength=len(lengths))
+        log_z = length_annealing.log_partitions_by_length(
+            h, lengths, counts, chains=CHAINS, most=MOST_TEMPERATURES, seed=seed, unit=m, map=map
+        )
+        means[:, m] = [word_counts.row_log_likelihoods(h, rows, lengths, log_z.log_z, map=map).mean() for rows in parts]
+        estimates.append(log_z.mean)
+    low = [float(value) - STUDENT * one.standard_error for value, one in zip(means[0], estimates, strict=True)]
+    return SizeResult(
+        len(found[0].c),
+        _weighted_mean(means[0].tolist(), held),
+        _weighted_mean(low, held),
+        _weighted_mean(means[1].tolist(), seen),
+        _estimate_method(estimates),
+    )
+
+
+def _estimate_method(estimates: Sequence[LogZEstimate]) -> str:
+    """How log Z of all models came about."""
+    if all(one.effective is None for one in estimates):
+        return "exact"
+    return "annealed" if all(one.reliable for one in estimates) else "not reliable"
+
+
+def _weighted_mean(values: Sequence[float], rows: Sequence[Any]) -> float:
+    """The mean over all rows of means of the models' rows."""
+    counts = np.array([part.shape[0] for part in rows], dtype=np.float64)
+    return round(float(exact_arithmetic.dot(counts, np.array(values))) / float(counts.sum()), DIGITS)
+
+
+def _model_of_fit(problem: LearningProblem, state: parallel_fits.LearningState, m: int) -> Harmonium:
+    """Model m of a fit in float64."""
+    W, b, c = (np.asarray(part[m], dtype=np.float64) for part in (state.W, state.b, state.c))
+    return Harmonium(W, b, c, problem.visible, problem.hidden)
+
+
+def _discrete_rows(problem: LearningProblem, state: parallel_fits.LearningState, m: int, rows: Any) -> Any:
+    """At most MOST_ROWS rows of model m in values that its units can take, divided by the deviations where those are learned."""
+    some = spread_evenly(rows, MOST_ROWS)
+    if state.log_scale is not None:
+        some = np.asarray(some, dtype=np.float64) * exact_arithmetic.exp(-state.log_scale[m].astype(np.float64))
+    return problem.visible.discrete_rows(some)
+
+
+def _mean_label_posterior(h: Harmonium, rows: Array, map: Map) -> float:
+    """The mean of log p(y | v) of rows with their labels (n, D + C)."""
+    assert h.visible.labels is not None
+    C = h.visible.labels.group
+    found = log_posterior(h, rows[:, :-C], map=map)
+    return float(found[np.arange(len(rows)), np.asarray(rows[:, -C:]).argmax(axis=1)].mean())
+
+
+def _log_partitions(found: Sequence[Harmonium], bases: Sequence[Array], held: Sequence[Any], seed: int, map: Map) -> list[LogZEstimate]:
+    """log Z of each model."""
+    h = found[0]
+    fewest = min(log2_states(h.visible, h.W.shape[0]), log2_states(h.hidden, h.W.shape[1]))
+    if fewest <= SUMMED or is_gaussian(h):
+        return [LogZEstimate(log_partition_exact(each, map=map), 0.0) for each in found]
+    return repeated_annealing(found, bases, held, CHAINS, MOST_TEMPERATURES, seed, map, None)
+
+
+def search_messages(sizes: Sizes) -> tuple[list[str], list[str]]:
+    """What is said of a climb: the number that was chosen and the figures of all, and a line of each for those who want to know more."""
+    best = sizes.best
+    what = "a label of validation rows" if sizes.log_z[best] == "labels" else "a validation row"
+    top = "; more than the largest may do better" if sizes.hidden[best] == LADDER[-1] else ""
+    first = f"--hidden auto: {sizes.hidden[best]} hidden units, {sizes.judged[best]:.2f} nats {what}{top}"
+    lines = []
+    for hidden, value, low, way in zip(sizes.hidden, sizes.log_likelihood, sizes.judged, sizes.log_z, strict=True):
+        at_least = f", at least {low:.2f}" if low != value else ""
+        said = "diverged" if way == "diverged" else f"{value:.2f} nats{at_least}" + ("" if way == "labels" else f" (log Z {way})")
+        lines.append(f"{hidden} hidden: {said}")
+    figures = ", ".join(f"{hidden}: {low:.2f}" for hidden, low in zip(sizes.hidden, sizes.judged, strict=True))
+    return [first, f"tried {figures}"], lines

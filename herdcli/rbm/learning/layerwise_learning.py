@@ -1,0 +1,238 @@
+"""Deep belief networks: harmoniums learned one on the other, and the bound on their likelihood.
+
+Layer l + 1 learns from hidden states of layer l sampled given its rows.  Where its hidden units are of the kind of layer l's
+visible ones and at least as many, it begins with layer l's weights transposed and further units without weights: then
+its distribution of layer l's hidden units is layer l's own, and the bound begins at layer l's log-likelihood.
+
+    log p(v) ≥ −F_1(v) + Σ_l E_q[F'_l(h_l) − F_{l+1}(h_l)] − log Z_L,       q(h_l | h_{l−1}) of harmonium l,
+
+F_l is harmonium l's free energy of its visible and F'_l that of its hidden units; the Z of all but the last cancel.
+Source: Hinton, Osindero & Teh (2006), sec. 4; Salakhutdinov & Murray (2008), sec. 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, field, replace
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
+from herdcli.errors import BadUsage
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.learning import parallel_fits
+from herdcli.rbm.likelihood.row_likelihood import Map, row_blocks, rows_per_block
+from herdcli.rbm.model import RBM, Harmonium, Trace
+from herdcli.rbm.settings import Settings
+from herdcli.rbm.units import unit_family
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+
+@dataclass
+class FinishedLayer:
+    """A layer that has been learned."""
+
+    W: Array = array("D K", "pair weights", kind="f", finite=True)
+    b: Array = array("D", "visible biases", kind="f", finite=True)
+    c: Array = array("K", "hidden biases", kind="f", finite=True)
+    trace: Array = array("E", "reconstruction error of each epoch", kind="f")
+
+
+@dataclass
+class StackingState:
+    """The layer that is being learned, and those that are done."""
+
+    grows: ClassVar[tuple[str, ...]] = ("current",)  # each layer has shapes of its own
+    step: int
+    current: parallel_fits.LearningState
+    finished: list[FinishedLayer] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StackingProblem:
+    """Rows (n, D) in unit values, hidden units of each layer to learn, and the settings they share.
+
+    below  layers that are there already, the lowest first.
+    """
+
+    rows: Array
+    sizes: tuple[int, ...]
+    settings: Settings
+    below: tuple[Harmonium, ...] = ()
+    _layers: dict[int, parallel_fits.LearningProblem] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def settings_of(self, index: int) -> Settings:
+        """The settings of one layer to learn."""
+        first = self.settings.visible_units if not self.below else self.below[-1].hidden.name
+        return replace(self.settings, hidden=self.sizes[index], visible_units=self.settings.hidden_units if index else first)
+
+    def layer(self, finished: Sequence[FinishedLayer]) -> parallel_fits.LearningProblem:
+        """The learning problem above the finished layers; a function of them, kept while it is used."""
+        index = len(finished)
+        if index not in self._layers:
+            self._layers.clear()
+            settings = self.settings_of(index)
+            models = [*self.below, *(self.harmonium(part, number) for number, part in enumerate(finished))]
+            rows = sample_states_above(models, self.rows, settings.seed)
+            start = transposed_initial_weights(models[-1], settings) if models else None
+            self._layers[index] = parallel_fits.LearningProblem([rows], settings, start=start)
+        return self._layers[index]
+
+    def harmonium(self, part: FinishedLayer, index: int) -> Harmonium:
+        """A finished layer in float64."""
+        settings = self.settings_of(index)
+        W, b, c = (np.asarray(values, dtype=np.float64) for values in (part.W, part.b, part.c))
+        return Harmonium(W, b, c, unit_family(settings.visible_units), unit_family(settings.hidden_units))
+
+
+def sample_states_above(models: Sequence[Harmonium], rows: Array, seed: int, first: int = 0) -> Array:
+    """Hidden states (n, K) of the last model sampled given rows (n, D) of the first, in the type that learning takes.
+
+    first  how many rows, whole blocks of them, come before these.
+    """
+    for depth, h in enumerate(models):
+        hidden = np.empty((len(rows), len(h.c)), dtype=np.int8 if h.hidden.two_state else np.float32)
+        W, c, units = np.ascontiguousarray(h.W, dtype=np.float32), h.c.astype(np.float32), h.hidden.layer()
+        for number, block in enumerate(row_blocks(len(rows), sum(h.W.shape)), first // rows_per_block(sum(h.W.shape))):
+            natural = exact_arithmetic.product(np.asarray(rows[block], dtype=np.float32), W)
+            states = np.empty_like(natural)
+            units.sample(natural, c, states, generator(seed, Stream.DEEP, unit=depth, step=number))
+            hidden[block] = states
+        rows = hidden
+    return rows
+
+
+def states_for_layer_above(models: Sequence[Harmonium], rows: Array, seed: int, first: int = 0) -> Array:
+    """`sample_states_above` of rows (n, D), counts of rate units as proportions: (n, K)."""
+    states = sample_states_above(models, rows, seed, first)
+    return states if models[-1].hidden.two_state else states / np.float32(models[-1].hidden.scale)
+
+
+def transposed_initial_weights(h: Harmonium, settings: Settings) -> tuple[Array, Array, Array] | None:
+    """First parameters W (K, D'), b (K,), c (D',) of the layer above under which its visible units are distributed as h's hidden ones.
+
+    None if shapes forbid it.  Units beyond h's visible ones have weights of 0, which leaves the distribution as it is, and
+    different biases, so that they learn different things.
+    """
+    D, K = h.W.shape
+    if settings.hidden < D or settings.hidden_units != h.visible.name:
+        return None
+    W, c = np.zeros((K, settings.hidden)), np.zeros(settings.hidden)
+    # With W' above, visible units c and hidden ones b the layer above has h's own marginal: the bound is tight at the start, and learning
+    # the layer can only raise it (Makin, sec. 6.8.3; Hinton, Osindero & Teh 2006).
+    W[:, :D], c[:D] = h.W.T, h.b
+    c[D:] = generator(settings.seed, Stream.INITIAL, step=1).standard_normal(settings.hidden - D)
+    return W, h.c, c
+
+
+@dataclass(frozen=True)
+class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[StackingState]):
+    """The algorithm that learns the layers one after the other; its result are their models, without rows.
+
+    map  as of `learning_settings.Learning`.
+    """
+
+    problem: StackingProblem
+    map: Map = map
+    state = StackingState  # the type of its states
+
+    def _train_layer(self, finished: Sequence[FinishedLayer]) -> parallel_fits.RBMLearning:
+        return parallel_fits.RBMLearning(self.problem.layer(finished), self.map)
+
+    @property
+    def steps(self) -> int:
+        """Minibatches of all layers, whose rows are as many."""
+        updates = self.problem.settings.updates(len(self.problem.rows))
+        return len(self.problem.sizes) * updates
+
+    def memory(self) -> int:
+        """Bytes of the first layer's learning."""
+        return self._train_layer([]).memory()
+
+    def like(self) -> StackingState:
+        """The first layer, without its start."""
+        return StackingState(0, self._train_layer([]).like())
+
+    def init(self) -> StackingState:
+        """The first layer at its start.  Raises BadUsage unless there is a layer to learn."""
+        if not self.problem.sizes:
+            raise BadUsage("there is no layer to learn")
+        return StackingState(0, self._train_layer([]).init())
+
+    def step(self, state: StackingState) -> StackingState:
+        """One minibatch of the layer that is being learned; when it was its last, the next layer begins."""
+        now = self._train_layer(state.finished)
+        state.current = now.step(state.current)
+        state.step += 1
+        if now.done(state.current) and len(state.finished) < len(self.problem.sizes) - 1:
+            state.finished.append(_finish_layer(state.current))
+            state.current = self._train_layer(state.finished).init()
+        return state
+
+    def progress(self, state: StackingState) -> RunProgress:
+        """With the number of the layer that is being learned, and its figure."""
+        layer = f"layer {len(state.finished) + 1} of {len(self.problem.sizes)}"
+        inside = self._train_layer(state.finished).progress(state.current).figure
+        return RunProgress(state.step, self.steps, f"{layer}, {inside}" if inside else layer, self._share(state.step))
+
+    def _share(self, step: int) -> float:
+        """Of the work: a minibatch of a layer costs as its number of weights."""
+        sizes = [self.problem.rows.shape[1], *self.problem.sizes]
+        weights = np.cumsum([0, *(below * above for below, above in pairwise(sizes))])
+        return float(np.interp(step, np.linspace(0, self.steps, len(weights)), weights / weights[-1]))
+
+    def result(self, state: StackingState) -> list[RBM]:
+        """The rbm of every learned layer."""
+        parts = [*state.finished, _finish_layer(state.current)]
+        models = []
+        for index, part in enumerate(parts):
+            chosen = asdict(self.problem.settings_of(index))
+            del chosen["hidden"]
+            models.append(RBM(W=part.W[None], b=part.b[None], c=part.c[None], trace=Trace(part.trace[:, None]), **chosen))
+        return models
+
+
+def _finish_layer(done: parallel_fits.LearningState) -> FinishedLayer:
+    return FinishedLayer(done.W[0], done.b[0], done.c[0], done.trace[:, 0])
+
+
+def top_features(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:
+    """Hidden means of the last model, each layer's given the means of the layer below: (n, K) float32, of rate units proportions."""
+    result = np.empty((len(rows), len(models[-1].c)), dtype=np.float32)
+
+    def fill(block: slice) -> None:
+        means = np.asarray(rows[block], dtype=np.float64)
+        for h in models:
+            means = h.hidden_means(means)
+        result[block] = means / models[-1].hidden.scale
+
+    list(map(fill, row_blocks(len(rows), sum(sum(h.W.shape) for h in models))))
+    return result
+
+
+def reconstruct_rows(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:
+    """Rows (n, D) carried up to the last model's hidden means and down again by means: (n, D) float64, in unit values."""
+    means = top_features(models, rows, map).astype(np.float64) * models[-1].hidden.scale
+    for h in reversed(models):
+        means = h.visible_means(means)
+    return means
+
+
+def likelihood_bounds(models: Sequence[Harmonium], rows: Array, log_partition: float, *, samples: int = 20, seed: int = 0) -> Array:
+    """Samples (samples, n) of the lower bound of log p(v) for rows (n, D): their mean over the first axis estimates it, in nats."""
+    total = np.tile(-models[0].free_energy(rows) - log_partition, (samples, 1))
+    for draw in range(samples):
+        values = rows
+        for depth, (h, above) in enumerate(pairwise(models)):
+            natural = exact_arithmetic.product(np.asarray(values, dtype=np.float64), h.W).astype(np.float32)
+            states = np.empty_like(natural)
+            h.hidden.layer().sample(natural, h.c.astype(np.float32), states, generator(seed, Stream.BOUND, unit=depth, step=draw))
+            values = states.astype(np.float64)
+            # log p(v) ≥ −F₀(v) − log Z₀ + E_{h|v}[log p_above(h) − log p₀(h)].  Both are −F − log Z of h as visible units; Z₀ of the layer
+            # below is that of its transpose, so that in a chain of layers only the last log Z is left.
+            total[draw] += h.transposed().free_energy(values) - above.free_energy(values)
+    return total

@@ -1,0 +1,233 @@
+"""What is to be learned: the rows of each model, how they fall into minibatches, and what is known of them beforehand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.row_selection import SelectedRows, column_sums, row_slices
+from herdcli.numerics.streamed_rows import ShuffledOrder, StreamedRows
+from herdcli.rbm.learning.phases import PhaseScratch
+from herdcli.rbm.model import Kept
+from herdcli.rbm.settings import RENEWED, REPLICAS, Settings
+from herdcli.rbm.units import unit_family
+from herdcli.rbm.units.base import UnitFamily
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+BLOCK = 512  # rows that are in float32 at one time
+SHARED = 100  # rows from which on a minibatch is more than one block, for several threads
+WIDE = 1 << 20  # weights from which on an update may cost what is on
+FEW = 0.25  # of the columns, that are on anywhere in a minibatch, below which it does
+SPARE = 8  # rows of working arrays beyond a block's: blocks that are shared have places of their own
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What is known of the columns of a model's rows (n, D): their means (D,) float32, and which have one value in all rows, (D,) bool."""
+
+    mean: Array
+    constant: Array
+
+
+@dataclass(frozen=True)
+class InitialModels:
+    """M models that learning goes on from.
+
+    epochs  that are behind them: rows are shuffled, rates fall and units are drawn as in one run of all epochs.  0: all that begins anew.
+    state   momentum, chains and means; None: they begin anew.
+    """
+
+    W: Array
+    b: Array
+    c: Array
+    epochs: int = 0
+    state: Kept | None = None
+    trace: Array | None = None  # (epochs, M)
+    tracked: Array | None = None  # (epochs, M, 4) trajectory.FIGURES
+
+    def part(self, units: Sequence[int]) -> InitialModels:
+        """Some of the models."""
+        chosen, trace = list(units), None if self.trace is None else self.trace[:, list(units)]
+        known: dict[str, Any] = {} if self.state is None else vars(self.state)
+        own: dict[str, Any] = {name: None if part is None else part[chosen] for name, part in known.items()}
+        state = Kept(**own) if known else None
+        tracked = None if self.tracked is None else self.tracked[:, chosen]
+        return InitialModels(self.W[chosen], self.b[chosen], self.c[chosen], self.epochs, state, trace, tracked)
+
+
+@dataclass(frozen=True)
+class LearningProblem:
+    """The rows (n_m, D) of each of M models in unit values, int8 of two-state units and float32 of others, and the settings.
+
+    scored  rows (n, D) whose energies under every model are averaged over its last updates.
+    start   weights (D, K) and biases (D,), (K,) to begin every model with in place of random ones.
+    units   the models' numbers, of which their random numbers are functions; None: 0 … M−1.
+    most    rows of the largest model of all, where these are some of them; 0: of these.
+    valid   rows held out of each model, which are looked at while it learns.
+    told    rows (n, D) of all classes, which models of classes tell apart at each look.
+    begun   models that learning goes on from.
+    known   which entries of the rows are known, (n_m, D) bool; None: all.
+    Raises DataError unless every model has rows, all of one width, with values of the visible units.
+    """
+
+    rows: Sequence[Array | SelectedRows | StreamedRows]
+    settings: Settings
+    scored: Array | None = None
+    start: tuple[Array, Array, Array] | None = None
+    units: Sequence[int] | None = None
+    most: int = 0
+    valid: Sequence[SelectedRows | StreamedRows] | None = None
+    told: SelectedRows | None = None
+    begun: InitialModels | None = None
+    known: Sequence[Array | SelectedRows] | None = None
+    _orders: dict[int, tuple[int, Array | ShuffledOrder]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _columns: dict[int, ColumnStatistics] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _bases: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _scratch: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        visible = self.visible
+        if not self.rows:
+            raise DataError("no models to learn")
+        for index, selected in enumerate(self.rows):
+            where, shape = f"rows of model {index}", selected.shape
+            if len(shape) != 2 or shape[1] != self.rows[0].shape[1] or shape[1] == 0:
+                raise DataError(f"shape {shape}, expected (n, {self.rows[0].shape[-1]})", where=where)
+            if shape[0] == 0:
+                raise DataError("there are none", where=where)
+            try:
+                visible.require_rows(selected)
+            except DataError as error:
+                raise DataError(error.message, where=where) from error
+        if self.settings.hidden % self.hidden.group:
+            raise BadUsage(f"{self.settings.hidden} hidden columns do not make a whole number of {self.hidden.name} units")
+        if self.start is not None and self.start[0].shape != (self.rows[0].shape[1], self.settings.hidden):
+            raise DataError(f"the first weights are {self.start[0].shape}, expected {(self.rows[0].shape[1], self.settings.hidden)}")
+        if self.settings.every and self.valid is None:
+            raise BadUsage("there are no rows to validate with")
+        for index, held in enumerate(self.valid or ()):
+            if not len(held):
+                raise DataError("there are no validation rows", where=f"model {index}", hint="--split .6,.2,.2 holds some out")
+        if self.known is not None:
+            self.settings.require_torn()
+        if self.begun is not None and self.begun.W.shape[1:] != (self.rows[0].shape[1], self.settings.hidden):
+            raise DataError(f"the rows have {self.rows[0].shape[1]} columns, the model has {self.begun.W.shape[1]} visible units")
+        if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
+            raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
+
+    def part(self, units: Sequence[int]) -> LearningProblem:
+        """Some of the models alone, which learn as they do among all."""
+        return replace(
+            self,
+            rows=[self.rows[m] for m in units],
+            units=[self.unit(m) for m in units],
+            most=self.most or max(map(len, self.rows)),
+            valid=None if self.valid is None else [self.valid[m] for m in units],
+            begun=None if self.begun is None else self.begun.part(units),
+            known=None if self.known is None else [self.known[m] for m in units],
+        )
+
+    def unit(self, model: int) -> int:
+        """The number of a model among all that are learned, here and elsewhere."""
+        return model if self.units is None else self.units[model]
+
+    @property
+    def visible(self) -> UnitFamily:
+        """The family of the visible units."""
+        return unit_family(self.settings.visible_units)
+
+    @property
+    def hidden(self) -> UnitFamily:
+        """The family of the hidden units."""
+        return unit_family(self.settings.hidden_units)
+
+    def visible_mean(self, model: int) -> Array:
+        """The mean of a model's rows, (D,) float32."""
+        return self._seen(model).mean
+
+    def constant(self, model: int) -> Array:
+        """Visible columns whose weights stay 0 in a model, because they have one value in all its rows, (D,) bool."""
+        return self._seen(model).constant
+
+    def base(self, model: int) -> Array:
+        """Natural parameters of independent columns with the means of a model's rows, (D,) float32."""
+        found: Array = self.rates(model).astype(np.float32)
+        return found
+
+    def rates(self, model: int) -> Array:
+        """The same, (D,) float64."""
+        if model not in self._bases:
+            self._bases[model] = self.visible.base_rate(self.rows[model])
+        return self._bases[model]
+
+    def _seen(self, model: int) -> ColumnStatistics:
+        """What the columns of a model's rows are like, from one pass over them."""
+        if model not in self._columns:
+            rows = self.rows[model]
+            first, constant = rows[:1][0], np.ones(rows.shape[1], dtype=bool)
+            for block in row_slices(rows):
+                constant &= (rows[block] == first).all(axis=0)
+            mean = column_sums(rows) / len(rows)
+            self._columns[model] = ColumnStatistics(mean.astype(np.float32), constant)
+        return self._columns[model]
+
+    @property
+    def wide(self) -> bool:
+        """Whether the models are so wide, and so little of them is on, that updates are made by `wide`."""
+        settings, D = self.settings, int(self.rows[0].shape[1])
+        plain = settings.algorithm == "cd" and settings.mean_field == "none" and settings.optimizer == "momentum" and self.known is None
+        other = (settings.l1_decay, settings.non_negative, settings.sparsity_target, settings.average, settings.average_scores)
+        if not plain or any(other) or D * settings.hidden < WIDE:
+            return False
+        if not (self.visible.multinomial or (self.visible.two_state and self.visible.states == (0, 1))):
+            return False
+        shares = (np.minimum(self.visible_mean(m), 1.0) for m in range(len(self.rows)))
+        batch = max(-(-len(rows) // self.batches(m)) for m, rows in enumerate(self.rows))
+        return all(float((1.0 - (1.0 - share.astype(np.float64)) ** batch).mean()) < FEW for share in shares)
+
+    def batches(self, model: int) -> int:
+        """Minibatches in an epoch of one model."""
+        return self.settings.batches(len(self.rows[model]))
+
+    def completed_minibatches(self, model: int) -> int:
+        """Minibatches of a model that an earlier run has done."""
+        return 0 if self.begun is None else self.begun.epochs * self.batches(model)
+
+    def updates(self, model: int) -> int:
+        """Minibatches in all of one model."""
+        return self.settings.updates(len(self.rows[model]))
+
+    @property
+    def chains(self) -> int:
+        """Persistent chains per model: as set, else those of the largest minibatch, shorter ones with words; of rpcd at least RENEWED."""
+        most = self.most or max(map(len, self.rows))
+        least = RENEWED if self.settings.algorithm == "rpcd" else 0
+        rows = min(self.settings.batch_size or most, most)
+        shorter = (self.settings.replicas or REPLICAS) if self.settings.tempers_lengths else 0
+        return self.settings.chains or max(rows + shorter, least)
+
+    def order(self, model: int, epoch: int) -> Array | ShuffledOrder:
+        """The order of a model's rows in one epoch, (n,).  A function of (seed, model, epoch), kept while it is used."""
+        held, order = self._orders.get(model, (-1, None))
+        if held != epoch or order is None:
+            rows, draws = self.rows[model], partial(generator, self.settings.seed, Stream.SHUFFLE, unit=self.unit(model), step=epoch)
+            order = rows.shuffled(lambda part: draws(part=part)) if isinstance(rows, StreamedRows) else draws().permutation(len(rows))
+            self._orders[model] = (epoch, order)
+        return order
+
+    def scratch(self) -> PhaseScratch:
+        """This thread's working arrays."""
+        if not hasattr(self._scratch, "arrays"):
+            batch = max(-(-len(rows) // self.batches(m)) for m, rows in enumerate(self.rows))
+            most = max(batch, self.chains) if self.settings.persistent else batch
+            self._scratch.arrays = PhaseScratch.of(min(BLOCK, most) + SPARE * (most >= SHARED), self.rows[0].shape[1], self.settings.hidden)
+        arrays: PhaseScratch = self._scratch.arrays
+        return arrays

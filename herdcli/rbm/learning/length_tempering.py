@@ -1,0 +1,72 @@
+"""Parallel tempering of counts of words as the second phase of learning: the lengths of a minibatch's rows are the temperatures.
+
+Hidden states of rows of N words have  p_N(h) ∝ h(h) e^{c·h + N G(h)},  G(h) = log Σ_j e^{b_j + (W h)_j},  so that the number of words is
+an inverse temperature.  Many words leave hidden states no choice: a chain of long rows stays where it began, and contrastive divergence
+never learns how much mass the model has elsewhere.  Here every row of the minibatch has a chain of its length, and some more are
+shorter, down to a single word, where hidden states are nearly free.  Neighbours r, s exchange hidden states with probability
+
+    min(1, e^{(N_s − N_r) (G(h_r) − G(h_s))}),
+
+even pairs and odd ones in turn; then each chain draws its words, and hidden states given these.
+Sources: Desjardins, Courville, Bengio, Vincent & Delalleau (2010), whose temperatures these lengths take the place of; the model:
+Salakhutdinov & Hinton (2009).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.learning.phases import PhaseBlock, PhaseScratch, data_phase
+from herdcli.rbm.sampling.gibbs import GibbsSweeper
+from herdcli.rbm.units.words import MultinomialLayer, softmax_weights
+from herdcli.schema import Array
+
+EXCHANGES = 10  # turns of a sweep, of even pairs and of odd ones
+
+
+def tempered_phases(
+    sweeper: GibbsSweeper, rows: Array, chain: Array, sweeps: int, count: int, reconstruct: bool, scratch: PhaseScratch
+) -> PhaseBlock:
+    """The phases of rows (n, D) of a minibatch of `count`, and of chains (m, K), hidden states that are moved on in place."""
+    n, m = len(rows), len(chain)
+    error, sparse = data_phase(sweeper, rows, count, reconstruct, scratch)
+    lengths, kept = ladder_lengths(scratch.v[:n].sum(axis=1).round().astype(np.int64), m)
+    words, counted = MultinomialLayer(lengths), slice(m - kept, m)
+    shares = np.full(kept, -n / max(kept, 1) / count, dtype=np.float32)
+    for _ in range(sweeps):
+        natural = exact_arithmetic.product(chain, sweeper.W.T)
+        natural += sweeper.b
+        places = exchange_lengths(softmax_weights(natural), lengths, sweeper.draws)
+        shown = words.drawn(natural[places], sweeper.draws)
+        inputs = exact_arithmetic.product(shown, sweeper.W)
+        sweeper.hidden.sample(inputs, sweeper.c, chain, sweeper.draws)
+    scratch.v[n + kept : n + m], scratch.h[n + kept : n + m] = 0.0, 0.0  # products are of all that a block has room for
+    scratch.v[n : n + kept] = shown[counted]
+    np.multiply(inputs[counted], shares[:, None], out=scratch.h[n : n + kept])
+    return PhaseBlock(scratch.v[: n + kept], scratch.h[: n + kept], n, sparse, None, error, persistent=True, shares=shares)
+
+
+def ladder_lengths(lengths: Array, chains: int) -> tuple[Array, int]:
+    """Lengths (m,) of so many chains, ascending, for rows of the given ones (n,); and how many, the last, stand for the rows.
+
+    More chains than rows: the first are shorter than all rows, down to one word, evenly in the logarithm.  Fewer: evenly spread over rows.
+    """
+    n, own = len(lengths), np.sort(lengths)
+    if chains < n:
+        return own[(2 * np.arange(chains) + 1) * n // (2 * chains)], chains
+    shorter = np.rint(
+        exact_arithmetic.exp(np.linspace(0.0, exact_arithmetic.log(float(own[0])) if n else 0.0, chains - n + 1)[:-1])
+    ).astype(np.int64)
+    return np.concatenate([shorter, own]), n
+
+
+def exchange_lengths(growth: Array, lengths: Array, draws: np.random.Generator) -> Array:
+    """Which chain's states each chain has once neighbours have exchanged theirs, (m,), from G (m,) of the states and lengths (m,)."""
+    places = np.arange(len(lengths))
+    for turn in range(EXCHANGES):
+        low = np.arange(turn % 2, len(lengths) - 1, 2)
+        gain = (lengths[low + 1] - lengths[low]) * (growth[places[low]] - growth[places[low + 1]])
+        low = low[draws.random(len(low)) < exact_arithmetic.exp(np.minimum(gain, 0.0))]
+        places[low], places[low + 1] = places[low + 1], places[low]
+    return places

@@ -1,0 +1,436 @@
+"""The statistics of one minibatch in blocks of rows that several threads, or several processes, may take.
+
+A block is some rows of the minibatch and as many of its chains, with random numbers of its own: what it shows, values v above chains v~
+and means h above h~ of both, depends on its number alone and not on who takes it.  The statistics Σ v h' of all blocks are a product
+of these arrays, made in slices of the visible units; where blocks and slices are cut depends on shapes alone, so that the bytes are the
+same on any number of threads.  A minibatch of fewer than 100 rows is one block and one slice.
+
+Blocks of 512 rows together are a group, whose statistics are added to those of the groups before: other processes can take whole groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field, replace
+from functools import partial
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.block_statistics import RemoteSource
+from herdcli.numerics.block_statistics import Statistics as OfBlocks
+from herdcli.rbm import classification_rbm
+from herdcli.rbm.learning import length_tempering, missing_values, parallel_tempering
+from herdcli.rbm.learning.gradients import EXACT_PHASES, exact_gradient
+from herdcli.rbm.learning.learning_problem import BLOCK, SHARED, LearningProblem
+from herdcli.rbm.learning.learning_state import LearningState
+from herdcli.rbm.learning.phases import PhaseBlock, PhaseScratch, contrastive_phases, persistent_phases, sparse_scratch
+from herdcli.rbm.likelihood import tap
+from herdcli.rbm.likelihood.row_likelihood import Map
+from herdcli.rbm.sampling.gibbs import GibbsSweeper
+from herdcli.rbm.settings import RENEWED, Settings
+from herdcli.rbm.units import unit_family
+from herdcli.rbm.units.words import MultinomialLayer
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ROWS = 64  # of a block, about; blocks are two or four or six, so that two threads have as many
+SLICES = 4  # of the visible units
+YOUNG = 40  # updates that a chain has behind it at most, after few updates; later a hundred
+FAIR = 10  # chains, one of which begins anew at no row
+RENEWAL_PART = 2**32  # whose missing entries are those of rows that chains begin anew at: no block has this number
+
+
+@dataclass(frozen=True)
+class BatchBlock:
+    """One block: its number, its rows and chains of the minibatch, and where in Scratch its values and what it has once for a row stand."""
+
+    number: int
+    rows: slice
+    chains: slice
+    both: slice
+    once: slice
+
+
+def split_minibatch(rows: int, chains: int) -> list[list[BatchBlock]]:
+    """The blocks of a minibatch of so many rows and chains; those of one list are in memory together."""
+    found: list[list[BatchBlock]] = []
+    number = 0
+    for start in range(0, max(rows, chains), BLOCK):
+        n, m = (min(max(total - start, 0), BLOCK) for total in (rows, chains))
+        count = 1 if max(n, m) < SHARED else 2 * max(1, max(n, m) // (2 * ROWS))
+        together, both, once = [], 0, 0
+        for (a, b), (x, y) in zip(*(pairwise([start + i * size // count for i in range(count + 1)]) for size in (n, m)), strict=True):
+            most = max(b - a, y - x)
+            together.append(BatchBlock(number, slice(a, b), slice(x, y), slice(both, both + b - a + y - x), slice(once, once + most)))
+            number, both, once = number + 1, both + b - a + y - x, once + most
+        found.append(together)
+    return found
+
+
+def visible_slices(units: int, rows: int) -> list[slice]:
+    """The visible units in slices that several threads take the step of; of few rows all of them in one."""
+    count = 1 if rows < SHARED else min(SLICES, units)
+    return [slice(*ends) for ends in pairwise(i * units // count for i in range(count + 1))]
+
+
+@dataclass(frozen=True)
+class BatchStatistics:
+    """Statistics of the rows minus those of the second phase: b (D,), c (K,) float32, and those of pairs as they are asked for."""
+
+    b: Array
+    c: Array
+    error: float  # summed squared reconstruction error of the rows
+    hidden: Array  # (K,) mean of E[h | v] over the rows
+    W: Array  # (D, K) where those of pairs are, or will be
+    blocks: tuple[PhaseBlock, ...] = ()  # that they are still to be made of; none: they are there
+    v: Array | None = None  # (n + m, D), (n + m, K) of these blocks together
+    h: Array | None = None
+    chains: int = 0  # m, of all blocks
+    there: bool = False  # whether those of pairs are there all the same: blocks are the last of several groups
+    shown: tuple[tuple[Array, Array], ...] = ()  # what the chains of several groups show, where it is asked for
+
+    def second(self) -> tuple[Array, Array]:
+        """What chains show: v~ (m, D), and E[h | v~] (m, K)."""
+        if self.shown:
+            v, h = map(np.concatenate, zip(*self.shown, strict=True))
+            return v, h
+        v, h = (np.concatenate([getattr(block, name)[block.rows :] for block in self.blocks]) for name in ("v", "h"))
+        h *= np.float32(-self.chains)  # blocks have them divided by −m
+        return v, h
+
+    def pairs(self, units: slice) -> Array:
+        """Those of some visible units, (d, K)."""
+        W: Array = self.W[units]
+        if self.v is None or self.h is None or self.there:
+            return W
+        if not all(block.has_sparse_parts for block in self.blocks):
+            return exact_arithmetic.product(self.v[:, units].T, self.h, out=W)
+        room = sparse_scratch(max(max(block.rows, len(block.v) - block.rows) for block in self.blocks), len(W))
+        for number, block in enumerate(self.blocks):
+            block.add(W, units, room, first=number == 0)
+        return W
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows (n, D) of a minibatch that are in memory together, with chains (m, K) where they persist.  number  of their first block."""
+
+    rows: Array
+    chain: Array | None
+    number: int
+
+
+@dataclass
+class MinibatchSource:
+    """The groups of the minibatch that is under way, as a source of blocks."""
+
+    groups: list[RowGroup] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.groups)
+
+    def take(self, first: int, last: int) -> Iterator[RowGroup]:
+        """Groups first … last − 1."""
+        yield from self.groups[first:last]
+
+
+@dataclass(frozen=True)
+class RemoteGroups:
+    """Other processes that take the groups of each minibatch."""
+
+    minibatch: MinibatchSource
+    spread: RemoteSource
+
+
+@dataclass(frozen=True)
+class UpdateContext(OfBlocks):
+    """What the blocks of one update need of their model, W (D, K), b (D,), c (K,), wherever they are taken.
+
+    counts  rows and chains of the minibatch.  driven  the parameters that chains are moved by, where fast weights are added to them.
+    hidden  whether hidden means of the rows are asked for.  betas, base  of chains at several temperatures.
+    """
+
+    settings: Settings
+    W: Array
+    b: Array
+    c: Array
+    step: int
+    unit: int
+    sweeps: int
+    counts: tuple[int, int]
+    reconstruct: bool
+    hidden: bool
+    driven: tuple[Array, Array, Array] | None = None
+    betas: Array | None = None
+    base: Array | None = None
+
+    def block(self, rows: Array, chain: Array | None, room: PhaseScratch, number: int) -> PhaseBlock:
+        """The phases of block `number`, of rows (n, D) and chains (m, K), which are moved on in place."""
+        settings, visible, hidden = self.settings, unit_family(self.settings.visible_units), unit_family(self.settings.hidden_units)
+        draws = generator(settings.seed, Stream.GIBBS, unit=self.unit, step=self.step, part=number)
+        own = GibbsSweeper(self.W, self.b, self.c, visible.layer(), hidden.layer(), draws)
+        if visible.multinomial:
+            own = replace(own, visible=MultinomialLayer(rows.sum(axis=1).astype(np.int64)))
+        if chain is None:
+            return contrastive_phases(own, rows, self.sweeps, self.counts[0], room, settings.mean_field)
+        if settings.tempers_lengths:
+            return length_tempering.tempered_phases(own, rows, chain, self.sweeps, self.counts[0], self.reconstruct, room)
+        if self.betas is not None and self.base is not None:
+            ladder = parallel_tempering.TemperatureLadder(self.betas, self.base, hidden)
+            steps = (self.sweeps, self.step * self.sweeps)
+            return parallel_tempering.tempered_phases(own, ladder, rows, chain, steps, self.counts, self.reconstruct, room)
+        driving = own if self.driven is None else replace(own, W=self.driven[0], b=self.driven[1], c=self.driven[2])
+        return persistent_phases(own, driving, rows, chain, self.sweeps, self.counts, self.reconstruct, room)
+
+    def margins(self, block: PhaseBlock) -> tuple[Array, Array, Array]:
+        """What a block adds to the statistics of visible units (D,) and of hidden ones (K,), and the sum of its rows' hidden means (K,)."""
+        signs = np.full(len(block.v), -1.0 / self.counts[1], dtype=np.float32)
+        signs[: block.rows] = 1.0 / self.counts[0]
+        if block.shares is not None:
+            signs[block.rows :] = block.shares
+        none = np.zeros_like(self.c)
+        # All columns' weights are what c of words would be.
+        above = none if unit_family(self.settings.visible_units).multinomial else block.h.sum(axis=0)
+        return exact_arithmetic.product(signs, block.v), above, block.h[: block.rows].sum(axis=0) if self.hidden else none
+
+    def together(self, blocks: tuple[PhaseBlock, ...], scratch: PhaseScratch, stop: int) -> BatchStatistics:
+        """The pairs of the blocks of a group, still to be made, of the first `stop` rows of the working arrays."""
+        b, c = np.zeros_like(self.b), np.zeros_like(self.c)
+        return BatchStatistics(b, c, 0.0, np.zeros_like(c), scratch.pairs, blocks, scratch.v[:stop], scratch.h[:stop], self.counts[1])
+
+    def __call__(self, block: RowGroup) -> dict[str, Array]:
+        """What a group adds: pairs W (D, K); of each of its blocks what `margins` has, and the error; its chains (m, K), moved on."""
+        chain = None if block.chain is None else block.chain.copy()
+        parts = split_minibatch(len(block.rows), len(block.rows if chain is None else chain))[0]
+        scratch = PhaseScratch.of(parts[-1].once.stop, *self.W.shape)
+        made: list[PhaseBlock] = []
+        for part in parts:
+            own = None if chain is None else chain[part.chains]
+            made.append(self.block(block.rows[part.rows], own, scratch.part(part.both, part.once), block.number + part.number))
+        b, c, hidden = (np.stack(each) for each in zip(*map(self.margins, made), strict=True))
+        together = self.together(tuple(made), scratch, parts[-1].both.stop)
+        for units in visible_slices(len(self.b), max(self.counts)):
+            together.pairs(units)
+        found = {"W": scratch.pairs, "b": b, "c": c, "hidden": hidden, "error": np.array([each.error for each in made])}
+        return found if chain is None else found | {"chain": chain}
+
+
+def batch_statistics(
+    problem: LearningProblem,
+    state: LearningState,
+    m: int,
+    order: Array,
+    step: int,
+    *,
+    reconstruct: bool,
+    map: Map = map,
+    away: RemoteGroups | None = None,
+) -> BatchStatistics:
+    """Those of the rows in `order` (n,) less those of model m's second phase; reconstruct: with the error of persistent algorithms."""
+    if problem.settings.joint in ("discriminative", "hybrid"):
+        return _label_statistics(problem, state, m, order, step, reconstruct, map)
+    return _likelihood_statistics(problem, state, m, order, step, reconstruct, map, away)
+
+
+def _likelihood_statistics(
+    problem: LearningProblem,
+    state: LearningState,
+    m: int,
+    order: Array,
+    step: int,
+    reconstruct: bool,
+    map: Map,
+    away: RemoteGroups | None = None,
+) -> BatchStatistics:
+    """Those of the log-likelihood of rows, by whatever algorithm."""
+    settings = problem.settings
+    if settings.algorithm in EXACT_PHASES or settings.algorithm == "tap":
+        rows, layers = _select_rows(problem, state, m, order, step).astype(np.float32), (problem.visible, problem.hidden)
+        own = block_sweeper(problem, state, m, step)
+        if state.chain is not None:
+            sums = tap.tap_phases(own, layers, rows, state.chain[m], settings.sweeps(step / problem.updates(m)))
+        elif settings.algorithm == "exact" and problem.known is not None:
+            sums = exact_gradient(own, *layers, rows, problem.known[m][order])
+        else:
+            sums = EXACT_PHASES[settings.algorithm](own, *layers, rows)
+        return BatchStatistics(sums.b, sums.c, sums.error, sums.hidden, sums.W)
+    n = len(order)
+    chains = n if state.chain is None else problem.chains
+    phases, groups = _update_context(problem, state, m, step, (n, chains), reconstruct), split_minibatch(n, chains)
+    if away is not None:
+        return _remote_statistics(problem, state, m, order, phases, groups, away)
+    scratch = problem.scratch()
+    b, c, hidden, error = np.zeros_like(state.b[m]), np.zeros_like(state.c[m]), np.zeros_like(state.c[m]), 0.0
+    W, shown = scratch.pairs, []
+    for group in groups:
+        blocks = tuple(map_items(map, partial(_block_phases, problem, state, m, order, phases, scratch), group))
+        for block in blocks:
+            for total, more in zip((b, c, hidden), phases.margins(block), strict=True):
+                total += more
+            error += block.error
+        _adapt_temperatures(state, m, blocks)
+        together = replace(phases.together(blocks, scratch, group[-1].both.stop), b=b, c=c, error=error, hidden=hidden)
+        if len(groups) == 1:
+            return together
+        if settings.optimizer == "natural":
+            shown.append(together.second())  # copies: the next group's blocks take the same room
+        map_items(map, together.pairs, visible_slices(len(b), max(n, chains)))
+        W = scratch.pairs + W if group is not groups[0] else scratch.pairs.copy()
+    return replace(together, W=W, there=True, shown=tuple(shown))
+
+
+def _remote_statistics(
+    problem: LearningProblem,
+    state: LearningState,
+    m: int,
+    order: Array,
+    phases: UpdateContext,
+    groups: list[list[BatchBlock]],
+    away: RemoteGroups,
+) -> BatchStatistics:
+    """The same sums in the same order, of groups that other processes take."""
+    sent = [(slice(group[0].rows.start, group[-1].rows.stop), slice(group[0].chains.start, group[-1].chains.stop)) for group in groups]
+    away.minibatch.groups = [
+        RowGroup(
+            _select_rows(problem, state, m, order[rows], phases.step, group[0].number),
+            None if state.chain is None else state.chain[m, chains],
+            group[0].number,
+        )
+        for group, (rows, chains) in zip(groups, sent, strict=True)
+    ]
+    totals, error, W = (np.zeros_like(state.b[m]), np.zeros_like(state.c[m]), np.zeros_like(state.c[m])), 0.0, state.W[m]
+    for number, (_, chains) in enumerate(sent):
+        _, found = away.spread.sums(phases, number)[0]
+        for total, name in zip(totals, ("b", "c", "hidden"), strict=True):
+            for more in found[name]:
+                total += more
+        for more in found["error"].tolist():
+            error += more
+        if state.chain is not None:
+            state.chain[m, chains] = found["chain"]
+        W = found["W"] + W if number else found["W"]
+    return BatchStatistics(*totals[:2], error, totals[2], W)
+
+
+def batch_rows(problem: LearningProblem, state: LearningState, m: int, order: Array) -> Array:
+    """Rows of a model (n, D) float32, divided by the deviations where those are learned."""
+    rows: Array = problem.rows[m][order].astype(np.float32)
+    return rows if state.log_scale is None else rows * exact_arithmetic.exp(-state.log_scale[m])
+
+
+def _label_statistics(
+    problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, reconstruct: bool, map: Map
+) -> BatchStatistics:
+    """Those of log p(y | v), with a share of those of log p(v, y) where learning is hybrid."""
+    settings, own = problem.settings, block_sweeper(problem, state, m, step)
+    found = classification_rbm.discriminative_gradient(own, problem.visible, problem.hidden, batch_rows(problem, state, m, order))
+    if settings.joint == "hybrid":
+        other, share = _likelihood_statistics(problem, state, m, order, step, reconstruct, map), np.float32(settings.generative_share)
+        map_items(map, other.pairs, visible_slices(len(found.b), len(order)))
+        for name in ("W", "b", "c"):
+            getattr(found, name)[...] += share * getattr(other, name)
+    return BatchStatistics(found.b, found.c, found.error, found.hidden, found.W)
+
+
+def _adapt_temperatures(state: LearningState, m: int, blocks: Sequence[PhaseBlock]) -> None:
+    """Move the temperatures on by what was refused in all blocks."""
+    seen = [block.rejected for block in blocks if block.rejected is not None]
+    if seen and state.betas is not None and state.rejected is not None:
+        parallel_tempering.adapt_temperatures(state.betas[m], state.rejected[m], np.mean(seen, axis=0))
+
+
+def map_items(map: Map, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Results of `work` for all items in their order; of a single item in this thread."""
+    return [work(items[0])] if len(items) == 1 else list(map(work, items))
+
+
+def block_sweeper(problem: LearningProblem, state: LearningState, m: int, step: int, number: int = 0) -> GibbsSweeper:
+    """Model m as it is sampled in one block of one update."""
+    draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step, part=number)
+    return GibbsSweeper(state.W[m], state.b[m], state.c[m], problem.visible.layer(), problem.hidden.layer(), draws)
+
+
+def renew_chains(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int) -> None:
+    """Let one in RENEWED chains of model m begin anew, each in turn, at hidden states given rows of the minibatch, order (n,).
+
+    Chains that nothing sends back can stay on the wrong side of a barrier that learning has raised: the share of them that is there is
+    not that of the rows, and biases and weights go on to grow from it for as long.  A chain of a hundred sweeps comes from a row.  Where
+    all do, nothing tells how much mass the model has where: of rows in two far clouds all of it can end in either.  So one in FAIR chains
+    begins at hidden states that are on by a fair coin, and falls to whichever side the model leans to, which learning then lowers; more
+    of them cost likelihood on real rows.
+    """
+    if state.chain is None:
+        return
+    count = min(max(-(-problem.chains // RENEWED), YOUNG * problem.chains // (step + YOUNG)), len(order))
+    numbers = step * count + np.arange(count)
+    fair = numbers % FAIR == FAIR - 1
+    own = replace(
+        block_sweeper(problem, state, m, step), draws=generator(problem.settings.seed, Stream.RENEWAL, unit=problem.unit(m), step=step)
+    )
+    states = own.hidden.fair_states((count, state.chain.shape[2]), own.draws)
+    if not fair.all():
+        rows = _select_rows(problem, state, m, order[: int((~fair).sum())], step, RENEWAL_PART).astype(np.float32)
+        given = np.empty((len(rows), states.shape[1]), dtype=np.float32)
+        own.hidden.sample(exact_arithmetic.product(rows, own.W), own.c, given, own.draws)
+        states[~fair] = given
+    state.chain[m, numbers % problem.chains] = states
+
+
+def _update_context(
+    problem: LearningProblem, state: LearningState, m: int, step: int, counts: tuple[int, int], reconstruct: bool
+) -> UpdateContext:
+    """What the blocks of an update of model m need of it."""
+    settings = problem.settings
+    return UpdateContext(
+        settings,
+        state.W[m],
+        state.b[m],
+        state.c[m],
+        int(step),
+        problem.unit(m),
+        settings.sweeps(step / problem.updates(m)),
+        counts,
+        reconstruct,
+        state.hidden_mean is not None,
+        _driving_parameters(state, m),
+        state.betas[m] if state.betas is not None else None,
+        problem.base(m) if state.betas is not None else None,
+    )
+
+
+def _driving_parameters(state: LearningState, m: int) -> tuple[Array, Array, Array] | None:
+    """The parameters that chains are moved by, where fast weights are added to them."""
+    if state.W_fast is None or state.b_fast is None or state.c_fast is None:
+        return None
+    return state.W[m] + state.W_fast[m], state.b[m] + state.b_fast[m], state.c[m] + state.c_fast[m]
+
+
+def _select_rows(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, number: int = 0) -> Array:
+    """Rows as they are stored; divided by the deviations where those are learned, their missing entries drawn given the others."""
+    if problem.known is not None:
+        draws = generator(problem.settings.seed, Stream.MISSING, unit=problem.unit(m), step=step + 1, part=number)
+        return missing_values.sample_missing(
+            replace(block_sweeper(problem, state, m, step), draws=draws), problem.rows[m][order], problem.known[m][order]
+        )
+    rows: Array = problem.rows[m][order] if state.log_scale is None else batch_rows(problem, state, m, order)
+    return rows
+
+
+def _block_phases(
+    problem: LearningProblem, state: LearningState, m: int, order: Array, phases: UpdateContext, scratch: PhaseScratch, part: BatchBlock
+) -> PhaseBlock:
+    """The phases of one block, of rows and chains that are here."""
+    R = 1 if state.betas is None else state.betas.shape[1]
+    chain = None if state.chain is None else state.chain[m, part.chains.start * R : part.chains.stop * R]
+    return phases.block(
+        _select_rows(problem, state, m, order[part.rows], phases.step, part.number), chain, scratch.part(part.both, part.once), part.number
+    )

@@ -1,0 +1,189 @@
+"""One minibatch of one model, and what is noted of it; the statistics are in `minibatch`, the step along them in `descent`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import Diverged
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import SelectedRows
+from herdcli.numerics.scores import accumulate_energies
+from herdcli.numerics.streamed_rows import StreamedRows
+from herdcli.rbm.learning import sparse_updates, validation
+from herdcli.rbm.learning.gradient_step import StepRates, descend
+from herdcli.rbm.learning.learned_variances import log_deviation_gradient, move_log_deviations
+from herdcli.rbm.learning.learning_problem import LearningProblem
+from herdcli.rbm.learning.learning_state import BestModels, LearningState, ParameterMeans, TrackingParticles
+from herdcli.rbm.learning.minibatch_statistics import (
+    BatchStatistics,
+    RemoteGroups,
+    batch_rows,
+    batch_statistics,
+    block_sweeper,
+    renew_chains,
+)
+from herdcli.rbm.likelihood import likelihood_tracking
+from herdcli.rbm.likelihood.row_likelihood import Map, row_blocks
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.normalizability import project_weights
+from herdcli.schema import Array
+
+FAST = ("W_fast", "b_fast", "c_fast")
+LARGEST = 1e3  # parameters beyond it have diverged
+
+
+def update_model(problem: LearningProblem, state: LearningState, m: int, map: Map = map, away: RemoteGroups | None = None) -> None:
+    """One minibatch of model m; `map` may take its blocks of rows and slices of weights on threads, other processes its groups."""
+    settings, batches, step = problem.settings, problem.batches(m), state.step + problem.completed_minibatches(m)
+    epoch, batch = divmod(step, batches)
+    n = len(problem.rows[m])
+    order = problem.order(m, epoch)[batch * n // batches : (batch + 1) * n // batches]
+    if settings.algorithm == "rpcd":
+        renew_chains(problem, state, m, order, step)
+    each = not settings.persistent and state.lag is None
+    if state.lag is not None:
+        error, largest = sparse_updates.sparse_update(problem, state, m, state.lag, order, step, map)
+    else:
+        found = batch_statistics(problem, state, m, order, step, reconstruct=each or batch == 0, map=map, away=away)
+        error, largest = found.error, _descend_model(problem, state, m, order, step, found, map)
+    state.trace[epoch, m] += error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
+    for index, units in ((1, problem.visible), (2, problem.hidden)):
+        if units.standard_normal and np.isfinite(largest[index]):
+            largest[index] = 0.0  # a bias is a mean and has no natural bound
+    if not np.max(largest) <= LARGEST:
+        which = f"model {problem.unit(m)}" if len(problem.rows) > 1 or problem.units else "the model"
+        raise Diverged(
+            f"{which} diverged in epoch {epoch + 1}: parameters beyond {LARGEST:g} or not finite",
+            hint=f"lower the learning rate (it is {settings.learning_rate:g})",
+        )
+    if state.energy is not None and problem.scored is not None and step >= problem.updates(m) - settings.average_scores:
+        _accumulate_scores(problem, state, m, problem.scored, state.energy[:, m])
+    if state.mean is not None:
+        _average_parameters(state, state.mean, m, step - problem.updates(m) + min(settings.average, problem.updates(m)))
+    if state.track is not None and likelihood_tracking.is_due(problem, m, step):
+        _track_likelihood(problem, state, state.track, m, step, map)
+    if state.best is not None and batch == batches - 1:
+        _evaluate_validation(problem, state, state.best, m, epoch + 1)
+
+
+def _descend_model(
+    problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, found: BatchStatistics, map: Map
+) -> list[float]:
+    """Move all parameters of model m along the statistics; the largest absolute values of W, b and c."""
+    gradient = None if state.log_scale is None else _variance_gradient(problem, state, m, order, step)
+    largest = descend(problem, state, m, order, step, found, map)
+    if state.log_scale is not None and gradient is not None:
+        move_log_deviations(state.log_scale[m], gradient, StepRates.of(problem, m, step).b)
+    constrain_weights(problem, m, state.W[m])
+    _move_fast_weights(problem, state, m, found)
+    return largest
+
+
+def _variance_gradient(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int) -> Array:
+    """The gradient along the log deviations (D,), which is 0 in columns of one value and in those of a label."""
+    found = log_deviation_gradient(block_sweeper(problem, state, m, step), batch_rows(problem, state, m, order))
+    found[problem.constant(m)] = 0.0
+    if problem.visible.labels is not None:
+        found[-problem.visible.labels.group :] = 0.0
+    return found
+
+
+def _average_parameters(state: LearningState, mean: ParameterMeans, m: int, number: int) -> None:
+    """Take the parameters of an update into the running means, if it is one of the last: number 0, 1, …"""
+    if number >= 0:
+        for name in ("W", "b", "c"):
+            total = getattr(mean, name)[m]
+            if number == 0:
+                total[...] = 0.0  # a run that goes on has a mean of its first end
+            # The mean of n + 1 numbers is that of n moved by 1/(n + 1) of the way to the new one; the sum is never held.
+            total += (getattr(state, name)[m] - total) / np.float32(number + 1)
+
+
+def _track_likelihood(problem: LearningProblem, state: LearningState, track: TrackingParticles, m: int, step: int, map: Map) -> None:
+    """Carry the rows that keep log Z on to the parameters of now, or to the means that the run ends with, and note the epoch's figures."""
+    ended = state.mean if state.mean is not None and step == problem.updates(m) - 1 else state
+    point = likelihood_tracking.PathPoint(ended.W[m], ended.b[m], ended.c[m])
+    likelihood_tracking.carry_particles(problem, m, track, point, step, map)
+    W, b, c = (part.astype(np.float64) for part in point)
+    h = Harmonium(W, b, c, problem.visible, problem.hidden)
+    log_z, error = likelihood_tracking.tracked_log_partition(track, m)
+    scale = None if state.log_scale is None else state.log_scale[m]
+    training, held = (
+        np.nan if rows is None else validation.mean_log_weight(h, rows, scale) - log_z
+        for rows in (problem.rows[m], None if problem.valid is None else problem.valid[m])
+    )
+    track.figures[step // problem.batches(m), m] = log_z, error, training, held
+
+
+def _evaluate_validation(problem: LearningProblem, state: LearningState, best: BestModels, m: int, epochs: int) -> None:
+    """See how model m does on rows held out, if it is time to; keep it if it does best, stop it if it has not done better for long."""
+    settings = problem.settings
+    if problem.valid is None or (epochs % settings.every and epochs < settings.epochs):
+        return
+    W, b, c = (np.asarray(part[m], dtype=np.float64) for part in (state.W, state.b, state.c))
+    h, number = Harmonium(W, b, c, problem.visible, problem.hidden), -(-epochs // settings.every) - 1
+    base = problem.rates(m)
+    known = None if state.track is None else float(state.track.figures[epochs - 1, m, 0])
+    log_z = validation.validation_log_partition(h, base, settings.seed + problem.unit(m), known)
+    best.figures[number, m] = validation.validation_figures(h, problem.valid[m], problem.rows[m], log_z)
+    if best.error is not None:
+        best.error[number, m] = validation.label_error(h, problem.valid[m])
+    if best.densities is not None and problem.told is not None:
+        best.densities[number, m] = validation.row_densities(h, problem.told[:], log_z)
+    if problem.known is not None:
+        best.figures[number, m, 2] = np.nan  # what is there of a training row has another free energy than the row
+    looks = validation_criterion(best.figures)[:, m]
+    if not best.epoch[m] or looks[number] > np.nanmax(looks[:number], initial=-np.inf):
+        best.W[m], best.b[m], best.c[m], best.epoch[m] = state.W[m], state.b[m], state.c[m], epochs
+    if settings.patience and epochs - best.epoch[m] >= settings.patience * settings.every:
+        best.stopped[m] = epochs
+
+
+def validation_criterion(figures: Array) -> Array:
+    """What is to be high (V, M): the log-likelihood; where a model has none the pseudo-likelihood."""
+    chosen: Array = np.where(np.isnan(figures[..., 0]), figures[..., 1], figures[..., 0])
+    return chosen
+
+
+def seen_figures(figures: Array) -> Array:
+    known: Array = ~np.isnan(validation_criterion(figures))
+    return known
+
+
+def constrain_weights(problem: LearningProblem, m: int, W: Array) -> None:
+    """Weights (D, K) of model m, in place, into the set where learning keeps them."""
+    if problem.settings.non_negative:
+        np.maximum(W, 0.0, out=W)
+    project_weights(problem.visible, problem.hidden, W)
+    W[problem.constant(m)] = 0.0
+
+
+def _move_fast_weights(problem: LearningProblem, state: LearningState, m: int, found: BatchStatistics) -> None:
+    """Fast weights decay and follow the gradient at a rate of their own.  Source: Tieleman & Hinton (2009), sec. 3."""
+    settings = problem.settings
+    if settings.algorithm != "fpcd":
+        return
+    rate, above, below = settings.fast_rate or settings.learning_rate, problem.visible.scale, problem.hidden.scale
+    for name, gradient, scale in zip(FAST, (found.W, found.b, found.c), (above * below, above, below), strict=True):
+        part = getattr(state, name)[m]
+        part *= np.float32(settings.fast_decay)
+        part += np.float32(rate / scale) * gradient
+
+
+def _accumulate_scores(problem: LearningProblem, state: LearningState, m: int, rows: Array, total: Array) -> None:
+    """Add to `total` (n,) the free energies of `rows` under model m, standardised by those of its training rows.
+
+    Source: Welling (2009), sec. 10, for models that learn as for models that herd.
+    """
+
+    def free_energy(v: Array | SelectedRows | StreamedRows) -> Array:
+        result = np.empty(len(v))
+        for block in row_blocks(len(v), sum(state.W[m].shape)):
+            part = v[block].astype(np.float32)
+            inputs = exact_arithmetic.product(part, state.W[m]) + state.c[m]
+            result[block] = -exact_arithmetic.product(part, state.b[m]) - problem.hidden.summed_log_partition(inputs)
+            if not problem.visible.two_state:
+                result[block] -= problem.visible.log_base(part)
+        return result
+
+    accumulate_energies(total, free_energy(rows), free_energy(problem.rows[m]))

@@ -1,0 +1,74 @@
+"""Training rows with missing entries: what is learned is the likelihood of the entries that are there.
+
+With v_O what is known of a row and v_M the rest,  ∂ log p(v_O) = E[∂(−E(v, h)) | v_O] − E[∂(−E(v, h))]:  the first phase is a mean over v_M
+and h given v_O, the second is as of whole rows.  Gibbs sweeps that hold v_O fast draw v_M; of few hidden states the mean is a sum.
+It is right where entries are missing whatever their values are (missing at random).
+Sources: Little & Rubin (2002), sec. 6.2; Salakhutdinov, Mnih & Hinton (2007), of harmoniums that see few of their units.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.likelihood.enumeration import enumerate_hidden, log2_states
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.sampling.gibbs import GibbsSweeper
+from herdcli.rbm.sampling.imputation import STATES, hidden_posterior
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+SWEEPS = 10  # of an update, from values drawn from their columns
+
+
+def fill_missing(X: Array, seed: int) -> Array:
+    """Rows (n, D) with each NaN replaced by a known value of its column, drawn at random: columns keep their means and deviations.
+
+    Raises DataError for a column without any known value.
+    """
+    found = np.array(X, dtype=np.float64)
+    draws = generator(seed, Stream.MISSING)
+    for j in np.flatnonzero(np.isnan(found).any(axis=0)):
+        known = np.flatnonzero(~np.isnan(found[:, j]))
+        if not len(known):
+            raise DataError(f"column {j} of /X has no known value", hint="leave the column out")
+        gaps = np.flatnonzero(np.isnan(found[:, j]))
+        found[gaps, j] = found[known[draws.integers(0, len(known), len(gaps))], j]
+    return found
+
+
+def sample_missing(sweeper: GibbsSweeper, rows: Array, known: Array) -> Array:
+    """Rows (n, D) float32 with the entries that `known` (n, D) leaves out drawn given the others, from where they stand."""
+    v = np.ascontiguousarray(rows, dtype=np.float32)
+    if known.all():
+        return v
+    v = v.copy() if v is rows else v
+    hidden = np.empty((len(v), len(sweeper.c)), dtype=np.float32)
+    inputs, means, visible, gaps = np.empty_like(hidden), np.empty_like(v), np.empty_like(v), ~known
+    for _ in range(SWEEPS):
+        sweeper.up(v, inputs, hidden)
+        sweeper.down(hidden, means, visible)
+        v[gaps] = visible[gaps]
+    return v
+
+
+def can_sum_hidden(h: Harmonium) -> bool:
+    """Whether the hidden states are few enough for sums over them for each row."""
+    return log2_states(h.hidden, h.W.shape[1]) <= STATES
+
+
+def observed_moments(h: Harmonium, rows: Array, known: Array) -> tuple[Array, Array, Array]:
+    """Means over rows (n, D) of E[v h' | v_O] (D, K), E[v | v_O] (D,) and E[h | v_O] (K,), by all hidden states."""
+    blocks = list(enumerate_hidden(h))
+    states, natural = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("hidden", "natural"))
+    means, fixed = h.visible.mean(natural), exact_arithmetic.product(states, h.c) + h.hidden.log_base(states)
+    pairs, visible, hidden = np.zeros(h.W.shape), np.zeros(len(h.b)), np.zeros(len(h.c))
+    for row, given in zip(rows, known, strict=True):
+        p = hidden_posterior(h, row, given, natural, fixed)
+        # Units of a layer are independent given the other: E[v_j h' | v_O] = Σ_h p(h | v_O) E[v_j | h] h', and v_j where that is known.
+        values = np.where(given, row, means)
+        pairs += exact_arithmetic.product((values * p[:, None]).T, states)
+        visible += exact_arithmetic.product(p, values)
+        hidden += exact_arithmetic.product(p, states)
+    return pairs / len(rows), visible / len(rows), hidden / len(rows)

@@ -1,0 +1,244 @@
+"""Learning M harmoniums side by side: minibatches, momentum, decay; the gradients are in `phases` and `gradients`.
+
+A step is one minibatch of every model: with n rows v and m chain states (v~, h~) after k sweeps,
+
+    G_W = 1/n Σ v E[h|v]' − 1/m Σ v~ E[h|v~]',   Δ ← μ Δ + ε_t (G − λ W),   W ← W + Δ,
+
+and likewise the biases, without λ.  CD starts its chains at the rows of the minibatch, persistent
+CD where the last step left them.  Hidden units drive the chain by sampled states and enter the
+statistics by their means; visible units of the chain are sampled.  ε_t falls linearly to 0.
+The other algorithms differ in the second term of G: chains driven by fast weights too, rows with one unit changed
+(pseudo-likelihood), or the model's own expectation (exact).  Rates are those of values as data show them: where a unit
+counts n replicas, its statistics enter as proportions, count/n.
+Source: Hinton (2002); Tieleman (2008); Tieleman & Hinton (2009); Hinton (2010), "A practical guide", sec. 3, 4, 8, 9, 10;
+Teh (2003), sec. 2.5.2 and 3.4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import SelectedRows
+from herdcli.numerics.streamed_rows import StreamedRows
+from herdcli.rbm.learning import sparse_updates, validation
+from herdcli.rbm.learning.gradient_step import SQUARES
+from herdcli.rbm.learning.learning_problem import InitialModels, LearningProblem
+from herdcli.rbm.learning.learning_state import BestModels, LearningState, ParameterMeans, TrackingParticles
+from herdcli.rbm.learning.minibatch_statistics import RemoteGroups
+from herdcli.rbm.learning.minibatch_update import FAST, constrain_weights, seen_figures, update_model, validation_criterion
+from herdcli.rbm.likelihood import likelihood_tracking
+from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS
+from herdcli.rbm.settings import Settings
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+__all__ = ["RBMLearning", "LearningProblem", "SelectedRows", "Settings", "LearningState"]
+
+
+@dataclass(frozen=True)
+class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningState]):
+    """The algorithm that learns the models of a problem; a step is one minibatch of every model that is not done yet.
+
+    map  runs the models of the step, which touch disjoint parts of the state, or the blocks of a single one; it may use threads.
+    away  other processes that take the groups of blocks of a single model.
+    """
+
+    problem: LearningProblem
+    map: Callable[..., Iterable[Any]] = map
+    away: RemoteGroups | None = None
+    state = LearningState  # the type of its states
+
+    @property
+    def steps(self) -> int:
+        """Steps until the model with most minibatches is done."""
+        return max(self.problem.updates(m) - self.problem.completed_minibatches(m) for m in range(len(self.problem.rows)))
+
+    def _active(self, state: LearningState) -> list[int]:
+        """The models that are not done yet."""
+        given = self.problem
+        unfinished = [m for m in range(len(given.rows)) if state.step < given.updates(m) - given.completed_minibatches(m)]
+        return unfinished if state.best is None else [m for m in unfinished if not state.best.stopped[m]]
+
+    def done(self, state: LearningState) -> bool:
+        """Whether no model is left to learn."""
+        return not self._active(state)
+
+    def memory(self) -> int:
+        """Bytes of a State and of the float64 models that are made of it in the end."""
+        problem, settings = self.problem, self.problem.settings
+        D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
+        more = (settings.algorithm == "fpcd", settings.every > 0, settings.average > 0, settings.optimizer != "momentum")
+        per_weight = 4 + 4 + 8 + 4 * sum(more) + 8 * settings.track_likelihood
+        tracked = settings.track_likelihood * POPULATIONS * likelihood_tracking.ROWS * (8 * D + 32 * K)
+        each = per_weight * (D * K + D + K) + 4 * chains * settings.temperatures * K + 8 * settings.epochs + tracked
+        read = sum(rows.memory for rows in problem.rows if isinstance(rows, StreamedRows))
+        return read + len(problem.rows) * each
+
+    def like(self) -> LearningState:
+        """Models without weights."""
+        return _initial_state(self.problem, drawn=False)
+
+    def init(self) -> LearningState:
+        """Every model before its first minibatch."""
+        return _initial_state(self.problem)
+
+    def step(self, state: LearningState) -> LearningState:
+        """One minibatch of every model that is not done yet; `state` is updated in place.
+
+        Raises Diverged if a parameter is not finite or beyond 1e3.
+        """
+        active = self._active(state)
+        if len(active) == 1:
+            update_model(self.problem, state, active[0], self.map, self.away)
+        else:
+            list(self.map(partial(update_model, self.problem, state), active))
+        state.step += 1
+        return state
+
+    def progress(self, state: LearningState) -> RunProgress:
+        """With the reconstruction error of the last whole epoch, the largest of all models."""
+        given = self.problem
+        ended = [min((state.step + given.completed_minibatches(m)) // given.batches(m), len(state.trace)) for m in range(len(given.rows))]
+        figure = f"error {max(state.trace[epochs - 1, m] for m, epochs in enumerate(ended)):.3g}" if all(ended) else ""
+        if state.best is not None and state.best.epoch.all():
+            figure += (
+                f", valid "
+                f"{validation_criterion(state.best.figures).max(axis=0, where=seen_figures(state.best.figures), initial=-np.inf).min():.4g}"
+            )
+        return RunProgress(state.step, self.steps, figure + self._tracked(state))
+
+    def _tracked(self, state: LearningState) -> str:
+        """The last log-likelihoods where log Z is kept along, of the model whose training rows have the lowest."""
+        known = [] if state.track is None else [part[np.isfinite(part[:, 0])] for part in state.track.figures.transpose(1, 0, 2)]
+        if not known or not all(map(len, known)):
+            return ""
+        lowest = min((part[-1] for part in known), key=lambda figures: float(figures[2]))
+        return f", tracked {lowest[2]:.4g}" + (f", validation {lowest[3]:.4g}" if np.isfinite(lowest[3]) else "")
+
+    def result(self, state: LearningState) -> LearningState:
+        """The last state, with the best models in the place of the last where learning could stop, or with the means."""
+        other = state.best if self.problem.settings.patience else state.mean
+        if other is not None:
+            state.W, state.b, state.c = other.W, other.b, other.c
+        if state.best is not None:
+            for m in np.flatnonzero(state.best.stopped):
+                state.trace[state.best.stopped[m] :, m] = np.nan
+                if state.track is not None:
+                    state.track.figures[state.best.stopped[m] :, m] = np.nan
+        return state
+
+
+def _initial_state(problem: LearningProblem, drawn: bool = True) -> LearningState:
+    """W ~ N(0, 0.01²), smaller for units of many replicas, b at the data's base rates, c = 0; chains at fair states."""
+    settings = problem.settings
+    M, D, K = len(problem.rows), problem.rows[0].shape[1], settings.hidden
+    hidden = problem.hidden.layer()
+    W = np.empty((M, D, K), dtype=np.float32)
+    chain = np.empty((M, problem.chains * settings.temperatures if settings.persistent else 0, K), dtype=np.float32)
+    b, c = np.empty((M, D), dtype=np.float32), np.zeros((M, K), dtype=np.float32)
+    scale = settings.initial_scale / math.sqrt(problem.visible.scale * problem.hidden.scale)
+    for m in range(M if drawn else 0):
+        first = generator(settings.seed, Stream.INITIAL, unit=problem.unit(m))
+        W[m] = exact_arithmetic.standard_normals(first, (D, K), np.float32) * np.float32(scale)
+        b[m] = problem.rates(m)
+        chain[m] = hidden.fair_states(chain[m].shape, first)
+        if problem.start is not None:
+            W[m], b[m], c[m] = problem.start
+        if problem.begun is not None:
+            W[m], b[m], c[m] = problem.begun.W[m], problem.begun.b[m], problem.begun.c[m]
+        constrain_weights(problem, m, W[m])
+    fast_weights = {name: np.zeros_like(part) for name, part in zip(FAST, (W, b, c), strict=True)} if settings.algorithm == "fpcd" else {}
+    means = settings.centering or settings.sparsity_target > 0 or settings.optimizer == "natural"
+    squares = {name: np.zeros_like(part) for name, part in zip(SQUARES, (W, b, c), strict=True)} if settings.optimizer != "momentum" else {}
+    R = settings.temperatures
+    tempered = {"betas": np.tile(np.linspace(1.0, 0.0, R), (M, 1)), "rejected": np.full((M, R - 1), 0.5)} if R > 1 else {}
+    state = LearningState(
+        step=0,
+        W=W,
+        b=b,
+        c=c,
+        W_velocity=np.zeros_like(W),
+        b_velocity=np.zeros_like(b),
+        c_velocity=np.zeros((M, K), dtype=np.float32),
+        trace=np.zeros((settings.epochs, M)),
+        chain=chain if settings.persistent else None,
+        hidden_mean=np.tile(problem.hidden.mean(np.zeros(K)).astype(np.float32), (M, 1)) if means else None,
+        energy=None if problem.scored is None else np.zeros((len(problem.scored), M)),
+        best=_empty_best(problem, W, b, c) if settings.every else None,
+        mean=ParameterMeans(np.zeros_like(W), np.zeros_like(b), np.zeros_like(c)) if settings.average else None,
+        log_scale=np.zeros_like(b) if settings.learn_variances else None,
+        track=_empty_track(W, b, c, settings.epochs) if settings.track_likelihood else None,
+        lag=sparse_updates.empty_lag(M, D, K) if problem.wide else None,
+        **fast_weights,
+        **squares,
+        **tempered,
+    )
+    if problem.begun is not None:
+        state = _continued_state(problem.begun, state)
+    if state.track is not None and drawn:
+        _begin_tracks(problem, state, state.track)
+    if state.lag is not None and drawn:
+        for m in range(M):
+            sparse_updates.settle_weights(problem, state, m, state.lag)
+    return state
+
+
+def _empty_track(W: Array, b: Array, c: Array, epochs: int) -> TrackingParticles:
+    """Particles that are nowhere yet."""
+    (M, D), shape = b.shape, (len(b), POPULATIONS, likelihood_tracking.ROWS)
+    figures = np.full((epochs, M, len(likelihood_tracking.FIGURES)), np.nan)
+    return TrackingParticles(
+        np.zeros((*shape, D), np.float32),
+        np.zeros(shape),
+        np.zeros(shape[:2]),
+        np.zeros(M),
+        W.copy(),
+        b.copy(),
+        c.copy(),
+        figures,
+    )
+
+
+def _begin_tracks(problem: LearningProblem, state: LearningState, track: TrackingParticles) -> None:
+    """The particles of every model where its learning begins: as they were kept, else carried there from independent columns."""
+    kept = None if problem.begun is None else problem.begun.state
+    for m in range(len(state.W)):
+        if kept is not None and kept.track_values is not None and kept.track_log_weights is not None and kept.track_log_means is not None:
+            track.values[m], track.log_weights[m] = kept.track_values[m], kept.track_log_weights[m]
+            track.log_means[m] = kept.track_log_means[m]
+            track.lost[m] = 0.0 if kept.track_lost is None else kept.track_lost[m]
+        else:
+            likelihood_tracking.begin_tracking(problem, m, track, likelihood_tracking.PathPoint(state.W[m], state.b[m], state.c[m]))
+    if problem.begun is not None and problem.begun.tracked is not None:
+        track.figures[: len(problem.begun.tracked)] = problem.begun.tracked
+
+
+def _empty_best(problem: LearningProblem, W: Array, b: Array, c: Array) -> BestModels:
+    """What looks at rows held out will show."""
+    count, looks = len(W), problem.settings.looks
+    figures = np.full((looks, count, len(validation.FIGURES)), np.nan)
+    best = BestModels(W.copy(), b.copy(), c.copy(), figures, np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64))
+    if problem.settings.joint != "none":
+        best.error = np.full((looks, count), np.nan)
+    if problem.told is not None:
+        best.densities = np.full((looks, count, len(problem.told)), np.nan, dtype=np.float32)
+    return best
+
+
+def _continued_state(begun: InitialModels, state: LearningState) -> LearningState:
+    """The first state of a run that goes on from another one's last."""
+    if begun.trace is not None:
+        state.trace[: len(begun.trace)] = begun.trace
+    for name, part in {} if begun.state is None else vars(begun.state).items():
+        own = getattr(state, name, None)
+        if own is not None and part is not None and own.shape == part.shape:
+            setattr(state, name, part.copy())
+    return state

@@ -1,0 +1,314 @@
+"""Models of many visible units of which few are on: an update costs what is on, not what there is.
+
+Units that neither the rows nor the chains of a minibatch have on get no gradient but that of centring, which is of rank one: their
+weights w and last changes v follow  v ← μ v − ε λ w − ε r_i g,  w ← w + v  with the mean r_i of the unit and g = G_c, and are brought up
+to date when they are needed, by two sums and the tables of `LaggedWeights`, which are the same for all units that were last moved together.
+ After
+WINDOW updates, and at the end of every epoch, all are.
+
+Draws are exact, though weights lag.  Visible units of two states: a uniform number u turns unit i on if u < logistic(x_i).  The product
+of hidden states with the weights as they were, and a bound on what they have moved by, |Δw·h| ≤ |Δw| |h|, give numbers that are above
+x_i; only where u is below the logistic of these is x_i found.  Words: proposed with probabilities ∝ e^u_j, u_j ≥ x_j, and taken with
+e^(x_j − u_j) (von Neumann 1951); u_j is b_j and the largest w_j·h of any hidden states, one table for a minibatch, or where that is far
+above, as weights grow, the product and its bound for each row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.row_selection import SelectedRows, as_dense, is_sparse, select_rows
+from herdcli.rbm.learning.gradient_step import MEAN_SHARE, StepRates
+from herdcli.rbm.learning.learning_problem import LearningProblem
+from herdcli.rbm.learning.learning_state import LaggedWeights, LearningState
+from herdcli.rbm.learning.minibatch_statistics import BatchBlock, map_items, split_minibatch
+from herdcli.rbm.learning.phases import squared_distance
+from herdcli.rbm.likelihood.row_likelihood import Map
+from herdcli.rbm.units.words import MultinomialLayer
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+WINDOW = 32  # updates after which all weights are brought up to date
+TOGETHER = 1024  # rows of weights that are brought up to date at one time
+ROUNDING = 1e-4  # of |w| |h|: more than sums over hidden units can round by
+WORTH = 6  # columns for a word that is tried: where more are, a product with all weights is cheaper
+
+
+class ActiveUnits(NamedTuple):
+    """Units that are on in each row, those of row i from starts[i] on, and their values."""
+
+    starts: Array
+    units: Array
+    values: Array
+
+
+def empty_lag(M: int, D: int, K: int) -> LaggedWeights:
+    """Of weights that are all up to date; `settle_weights` has still to see them."""
+    P = np.zeros((M, WINDOW + 1, 4))
+    P[:, 0, ::3] = 1.0
+    lag, now = np.zeros((M, D), np.int32), np.zeros(M, np.int64)
+    return LaggedWeights(lag, now, P, np.zeros((M, WINDOW + 1, 2, K)), np.zeros((M, 3, D), np.float32), np.full(M, np.inf))
+
+
+class ProposalTable(NamedTuple):
+    """What words are proposed by: `upper` (D,), running sums of its exponentials, a guide into them, and the logarithm of the last sum."""
+
+    upper: Array
+    sums: Array
+    guide: Array
+    log_sum: float
+
+
+class LaggingModel:
+    """One model whose weights lag, as it is during one update."""
+
+    def __init__(self, problem: LearningProblem, state: LearningState, m: int, lag: LaggedWeights) -> None:
+        self.problem, self.m = problem, m
+        self.W, self.V, self.b, self.c = state.W[m], state.W_velocity[m], state.b[m], state.c[m]
+        self.lag, self.now, self.extents = lag.rows[m], int(lag.now[m]), lag.extents[m]
+        self.P, self.Q = lag.P[m, : self.now + 1].astype(np.float32), lag.Q[m, : self.now + 1].astype(np.float32)
+        self.constant = problem.constant(m)
+        self.mean = np.where(self.constant, np.float32(0.0), problem.visible_mean(m))
+        if not problem.settings.centering:
+            self.mean = np.zeros_like(self.mean)
+        far = np.stack(
+            (np.abs(1.0 - self.P[:, 0]) + ROUNDING, np.abs(self.P[:, 1]) * (1.0 + ROUNDING), np.sqrt(np.square(self.Q[:, 0]).sum(axis=1))),
+            axis=1,
+        )
+        self.slack = np.empty_like(self.b)  # what b + w·h may have moved by for each unit of |h|, and may be rounded by
+        fast.lag_slacks(self.lag, far.astype(np.float32), self.extents, self.mean, self.b, self.slack)
+
+    def times(self, shown: ActiveUnits, out: Array) -> None:
+        """Rows of what is shown times the weights as they are now, into out (n, K)."""
+        fast.shown_product(self.W, self.V, self.lag, self.P, self.Q, self.mean, *shown, out)
+
+    def arguments(self, h: Array) -> tuple[Array, Array, Array, Array, Array, Array, Array, Array]:
+        """What `fast.natural_at` and `fast.draw_words` are told of hidden states h (n, K)."""
+        return self.W, self.V, self.lag, self.P, np.ascontiguousarray(exact_arithmetic.product(h, self.Q[:, 0].T)), self.b, self.mean, h
+
+    def reach(self, h: Array) -> Array:
+        """|h| of each row, and a little for what |h| = 0 rounds by: (n,) float32."""
+        found: Array = np.sqrt(np.square(h).sum(axis=1)) * np.float32(1.001) + np.float32(1.0)
+        return found
+
+
+def settle_weights(problem: LearningProblem, state: LearningState, m: int, lag: LaggedWeights) -> None:
+    """Bring all weights of model m up to date."""
+    own, D = LaggingModel(problem, state, m, lag), len(state.W[m])
+    low, high = problem.hidden.range or (0.0, 0.0)
+    W, V = (np.empty((min(TOGETHER, D), own.W.shape[1]), np.float32) for _ in range(2))
+    other = np.empty(len(W), np.float32)
+    for start in range(0, D, TOGETHER):
+        units = slice(start, min(start + TOGETHER, D))
+        n = units.stop - start
+        fast.current_rows(own.W, own.V, np.arange(start, units.stop), own.lag, own.P, own.Q, own.mean, W[:n], V[:n])
+        own.W[units], own.V[units], own.lag[units] = W[:n], V[:n], 0
+        fast.row_extents(W[:n], low, high, own.extents[0, units], own.extents[2, units])
+        fast.row_extents(V[:n], low, high, own.extents[1, units], other[:n])
+    lag.now[m] = 0
+    lag.P[m, 0], lag.Q[m, 0] = (1.0, 0.0, 0.0, 1.0), 0.0
+
+
+def sparse_update(
+    problem: LearningProblem, state: LearningState, m: int, lag: LaggedWeights, order: Array, step: int, map: Map
+) -> tuple[float, list[float]]:
+    """One minibatch of model m, the rows in `order` (n,), by CD.
+
+    The squared error of the reconstruction, of the first minibatch of an epoch, else 0; and the largest of W, b and c moved.
+    """
+    own, n, batch = LaggingModel(problem, state, m, lag), len(order), step % problem.batches(m)
+    data = _active_units(problem.rows[m], order)
+    draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step)
+    hidden = problem.hidden.layer()
+    h, states = np.empty((2 * n, len(own.c)), np.float32), np.empty((n, len(own.c)), np.float32)
+    own.times(data, h[:n])
+    hidden.sample(h[:n], own.c, states, draws, scale=1.0 / n)
+    error = 0.0 if batch else _reconstruction_error(own, states, problem.rows[m][order])
+    sweeps = problem.settings.sweeps(step / problem.updates(m))
+    for sweep in range(sweeps):
+        shown = _sample_visible(own, states, data, step, sweep, map, lag)
+        own.times(shown, h[n:])
+        if sweep < sweeps - 1:
+            hidden.sample(h[n:], own.c, states, draws)
+        else:
+            hidden.means(h[n:], own.c, scale=-1.0 / n)
+    largest = _move_weights(problem, state, own, lag, step, (data, shown), h)
+    if lag.now[m] == WINDOW or batch == problem.batches(m) - 1:
+        settle_weights(problem, state, m, lag)
+    if batch == problem.batches(m) - 1:
+        lag.tries[m] = np.inf  # an epoch begins as a run does that goes on from it
+    return error, largest
+
+
+def _active_units(rows: Any, order: Array) -> ActiveUnits:
+    """Some of the rows (n, D), dense or CSR, as what is on in them."""
+    if isinstance(rows, SelectedRows) and is_sparse(rows.base):
+        base, chosen = rows.base, rows.index[order]
+        first = base.indptr[chosen]
+        starts = np.concatenate([[0], np.cumsum(base.indptr[chosen + 1] - first)]).astype(np.int32)
+        entries = np.arange(starts[-1]) + np.repeat(first - starts[:-1], np.diff(starts))
+        return ActiveUnits(starts, base.indices[entries].astype(np.int32), base.data[entries].astype(np.float32))
+    taken = as_dense(select_rows(rows, order))
+    row, unit = np.nonzero(taken)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(taken)))])
+    return ActiveUnits(starts.astype(np.int32), unit.astype(np.int32), taken[row, unit].astype(np.float32))
+
+
+def _reconstruction_error(own: LaggingModel, states: Array, rows: Array) -> float:
+    """Squared distance of rows from E[v | h], before the first minibatch of an epoch, when all weights are up to date."""
+    means, v, visible = exact_arithmetic.product(states, own.W.T), rows.astype(np.float32), own.problem.visible.layer()
+    if own.problem.visible.multinomial:
+        visible = MultinomialLayer(v.sum(axis=1))
+    visible.means(means, own.b)
+    return squared_distance(means, v)
+
+
+def _sample_visible(
+    own: LaggingModel, states: Array, data: ActiveUnits, step: int, sweep: int, map: Map, lag: LaggedWeights
+) -> ActiveUnits:
+    """Visible units drawn given hidden states (n, K), in blocks of rows with random numbers of their own."""
+    parts = [part for group in split_minibatch(len(states), len(states)) for part in group]
+    problem = own.problem
+    words = problem.visible.multinomial
+    lengths = np.rint(np.add.reduceat(data.values, data.starts[:-1])).astype(np.int64) if words else None
+    by_columns = lengths is not None and lag.tries[own.m] * lengths.mean() <= len(own.b) / WORTH
+    table = _proposal_table(own.b + own.extents[2] + own.slack * own.reach(states).max()) if words else None
+
+    def part(given: BatchBlock) -> tuple[ActiveUnits, float]:
+        draws = generator(
+            problem.settings.seed, Stream.GIBBS, unit=problem.unit(own.m), step=step, part=1 + sweep * len(parts) + given.number
+        )
+        h = states[given.rows]
+        if lengths is None or table is None:
+            return _sample_two_state(own, h, draws), 0.0
+        return (_propose_words if by_columns else _propose_words_per_row)(own, h, lengths[given.rows], table, draws)
+
+    found, tries = zip(*map_items(map, part, parts), strict=True)
+    if lengths is not None:
+        lag.tries[own.m] = sum(tries) / max(1, lengths.sum())
+    ends = np.cumsum([0] + [shown.starts[-1] for shown in found])
+    starts = np.concatenate([[0], *(shown.starts[1:] + end for shown, end in zip(found, ends[:-1], strict=True))]).astype(np.int32)
+    return ActiveUnits(starts, *(np.concatenate([getattr(shown, name) for shown in found]) for name in ("units", "values")))
+
+
+def _sample_two_state(own: LaggingModel, h: Array, draws: np.random.Generator) -> ActiveUnits:
+    """Two-state visible units given hidden states h (n, K): those that are on."""
+    n, D = len(h), len(own.b)
+    room, total = own.problem.scratch(), n * (D + 1)
+    raw = room.v.reshape(-1)[: 2 * -(-total // 4)].view(np.uint64)
+    fast.fill_words(int(draws.bit_generator.random_raw()), raw)
+    words, natural = raw.view(np.uint16)[:total].reshape(n, D + 1), room.visible[:n]
+    exact_arithmetic.product(h, own.W.T, out=natural)
+    starts, listed = np.empty(n + 1, np.int32), room.difference[:n].reshape(-1).view(np.int32)
+    # Natural parameters can have grown by as much, so that what is not listed is off.
+    count = fast.list_below(natural, own.b + own.slack * own.reach(h).max() + np.float32(ROUNDING), words, starts, listed)
+    listed = listed[:count].copy()
+    p = np.empty(count, np.float32)
+    fast.natural_at(*own.arguments(h), starts, listed, p)
+    fast.logistic(p)
+    row = np.repeat(np.arange(n), np.diff(starts))
+    on = words[row, listed] < p * np.float32(2.0**16) - words[row, D] * np.float32(2.0**-16)  # as `fast.two_state_sample` has it
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row[on], minlength=n))]).astype(np.int32)
+    return ActiveUnits(starts, listed[on], np.ones(int(on.sum()), np.float32))
+
+
+def _proposal_table(upper: Array) -> ProposalTable:
+    """Of natural parameters (D,) float32 that none is above."""
+    highest = upper.max()
+    sums, guide = np.empty((1, len(upper))), np.empty(len(upper), np.int32)
+    fast.running_sums(exact_arithmetic.exp(upper - highest)[None], sums)
+    fast.guide_table(sums[0], guide)
+    return ProposalTable(upper, sums[0], guide, float(highest) + float(exact_arithmetic.log(sums[0, -1])))
+
+
+def _propose_words(
+    own: LaggingModel, h: Array, lengths: Array, table: ProposalTable, draws: np.random.Generator
+) -> tuple[ActiveUnits, float]:
+    """Words of rows with hidden states h (n, K), proposed by one table; and how many were tried."""
+    drawn, seeds = np.empty(int(lengths.sum()), np.int32), draws.bit_generator.random_raw(len(h))
+    tries = fast.draw_words(*own.arguments(h), own.slack, own.reach(h), *table[:3], lengths, seeds, drawn)
+    return ActiveUnits(np.concatenate([[0], np.cumsum(lengths)]), drawn, np.ones(len(drawn), np.float32)), float(tries)
+
+
+def _propose_words_per_row(
+    own: LaggingModel, h: Array, lengths: Array, table: ProposalTable, draws: np.random.Generator
+) -> tuple[ActiveUnits, float]:
+    """The same by a table for each row; and how many the other table would have tried."""
+    natural = own.problem.scratch().visible[: len(h)]
+    exact_arithmetic.product(h, own.W.T, out=natural)
+    natural += own.b
+    shown, tries = [], 0.0
+    for row, (reach, length) in enumerate(zip(own.reach(h), lengths, strict=True)):
+        near = _proposal_table(natural[row] + own.slack * reach)
+        shown.append(_propose_words(own, h[row : row + 1], lengths[row : row + 1], near, draws)[0])
+        tries += float(length) * float(exact_arithmetic.exp(min(table.log_sum - near.log_sum, 100.0)))
+    units, values = (np.concatenate([getattr(part, name) for part in shown]) for name in ("units", "values"))
+    return ActiveUnits(np.concatenate([[0], np.cumsum(lengths)]), units, values), tries
+
+
+def _move_weights(
+    problem: LearningProblem,
+    state: LearningState,
+    own: LaggingModel,
+    lag: LaggedWeights,
+    step: int,
+    both: tuple[ActiveUnits, ActiveUnits],
+    h: Array,
+) -> list[float]:
+    """The step along the statistics, as `descent` takes it: momentum, decay, centring; the largest of W, b and c that was moved.
+
+    both  what rows and chains show; h (2n, K) hidden means of both by 1/n, negative for the chains.
+    """
+    settings, m, n, K = problem.settings, own.m, len(h) // 2, h.shape[1]
+    rates = StepRates.of(problem, m, step)
+    signs = np.repeat(np.array([1.0, -1.0], np.float32) / np.float32(n), n)
+    c = np.zeros_like(own.c) if problem.visible.multinomial else h.sum(axis=0)  # of words all columns' weights are what it would be
+    b, above, gradient = np.zeros_like(own.b), np.zeros(K, np.float32), np.zeros(K, np.float32)
+    if state.hidden_mean is not None:
+        state.hidden_mean[m] += np.float32(MEAN_SHARE) * (h[:n].sum(axis=0) - state.hidden_mean[m])
+        if settings.centering:
+            above, gradient = state.hidden_mean[m], c.copy()
+    entries = ActiveUnits(*(np.concatenate([getattr(part, name) for part in both]) for name in ("starts", "units", "values")))
+    rows = np.repeat(np.arange(2 * n, dtype=np.int32), np.concatenate([np.diff(part.starts) for part in both]))
+    order, units, heads = (np.empty(len(rows) + more, kind) for more, kind in ((0, np.int32), (0, np.int64), (1, np.int32)))
+    count = fast.by_unit(entries.units, np.empty(len(own.b), np.int32), order, units, heads)
+    units, heads = units[:count], heads[: count + 1]
+    (statistics, dots), (follows, room) = np.empty((2, count), np.float32), np.zeros((2, K), np.float32)
+    tables = (own.W, own.V, own.lag, own.P, own.Q, own.mean)
+    decay = settings.weight_decay * problem.visible.scale * problem.hidden.scale
+    largest = fast.move_units(
+        *tables,
+        *(units, heads, rows[order], entries.values[order], h, signs, above, gradient, own.constant.view(np.uint8)),
+        *(rates.W, settings.momentum, decay, *(problem.hidden.range or (0.0, 0.0)), own.extents),
+        *(statistics, dots, follows, room),
+    )
+    # Of units that are not moved G_W is −μ_i G_c' alone.  The biases of the usual form follow a change of W (see `centre_pairs`).
+    share, mean = np.float32(rates.share / problem.hidden.scale), own.mean[units]
+    b += share * exact_arithmetic.dot(gradient, above) * own.mean
+    b[units] = statistics - share * dots
+    c -= np.float32(rates.share) * (
+        follows - np.float32(exact_arithmetic.dot(own.mean, own.mean) - exact_arithmetic.dot(mean, mean)) * gradient
+    )
+    _advance_lag(lag, m, rates.W, settings.momentum, decay, gradient)
+    own.lag[units] = lag.now[m]
+    return [
+        largest,
+        fast.momentum_step(own.b, state.b_velocity[m], b, rates.b, settings.momentum, 0.0),
+        fast.momentum_step(own.c, state.c_velocity[m], c, rates.c, settings.momentum, 0.0),
+    ]
+
+
+def _advance_lag(lag: LaggedWeights, m: int, rate: float, momentum: float, decay: float, gradient: Array) -> None:
+    """What an update without a gradient but −r_i g does, g (K,), into the tables, which have one place more from then on."""
+    now = int(lag.now[m]) + 1
+    kept, lost = 1.0 - rate * decay, -rate * decay
+    for table, more in ((lag.P[m, :now].reshape(now, 2, 2), 0.0), (lag.Q[m, :now], rate * gradient.astype(np.float64))):
+        w, v = table[:, 0], momentum * table[:, 1] + more
+        table[:, 1] = lost * w + v
+        table[:, 0] = kept * w + v
+    lag.P[m, now], lag.Q[m, now] = (1.0, 0.0, 0.0, 1.0), 0.0
+    lag.now[m] = now

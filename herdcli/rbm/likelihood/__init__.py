@@ -1,0 +1,1 @@
+"""Likelihoods and partition functions of restricted Boltzmann machines, exact and estimated."""

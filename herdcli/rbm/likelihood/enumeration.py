@@ -1,0 +1,263 @@
+"""log Z of a harmonium exactly: by all states of its smaller layer, or in closed form where both layers are Gaussian."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.numerics import exact_arithmetic, symmetric_matrices
+from herdcli.rbm.likelihood.gaussian_enumeration import QuadraticSums
+from herdcli.rbm.likelihood.row_likelihood import BLOCK, Map
+from herdcli.rbm.likelihood.unit_states import state_rows
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.normalizability import require_proper
+from herdcli.rbm.units.base import UnitFamily
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+ENUMERABLE = 20  # a layer of at most 2^20 states is summed state by state
+BY_PRODUCTS = 25  # and one of 2^25 where the other layer's units are two-state ones or counts of them
+BY_QUADRATICS = 37  # and one of 2^37 for log Z alone where they are gaussian (`quadratic_sums`)
+NEAR = 4096  # states of a block whose work arrays stay in the first cache
+LARGEST_SUM = 600.0  # of logarithms whose exponentials are multiplied in float64
+
+
+def log2_states(units: UnitFamily, columns: int) -> float:
+    """log2 of how many states a layer of so many columns has; infinite if they are not finitely many."""
+    return float("inf") if units.support is None else columns // units.group * math.log2(len(units.support))
+
+
+def is_enumerable(h: Harmonium) -> bool:
+    """Whether log Z can be computed exactly: a layer has few enough states (`layer_to_sum`), or both layers are Gaussian."""
+    return is_gaussian(h) or layer_to_sum(h, log_z_alone=True) is not None
+
+
+def enumeration_limit(other: UnitFamily, *, log_z_alone: bool = False) -> int:
+    """log2 of the states up to which a layer is enumerated when the layer summed in closed form is `other`."""
+    if log_z_alone and other.standard_normal:
+        return BY_QUADRATICS
+    return BY_PRODUCTS if other.states is not None else ENUMERABLE
+
+
+def layer_to_sum(h: Harmonium, *, log_z_alone: bool = False) -> Harmonium | None:
+    """The model turned so that its hidden layer is the one to enumerate; None if both layers have too many states.
+
+    log_z_alone  whether nothing else is asked of the states.
+    """
+    sides = [
+        (log2_states(side.hidden, side.W.shape[1]), turned, side)
+        for turned, side in enumerate((h, h.transposed()))
+        if log2_states(side.hidden, side.W.shape[1]) <= enumeration_limit(side.visible, log_z_alone=log_z_alone)
+    ]
+    return min(sides, key=lambda side: side[:2])[2] if sides else None
+
+
+def is_gaussian(h: Harmonium) -> bool:
+    """Whether both layers are, so that the model is one Gaussian."""
+    return h.visible.standard_normal and h.hidden.standard_normal
+
+
+def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
+    """log Z = log Σ_h e^{c·h + log h(h) + Σ_j A_j(b_j + (W h)_j)} over all states of the smaller layer, in nats.
+
+    Raises BadUsage if both layers have more states than `layer_to_sum` allows (25 two-state units, 37 beside gaussian ones), DataError if
+    the model has no finite Z.
+    """
+    require_proper(h)
+    if is_gaussian(h):
+        return _gaussian_log_partition(h)
+    side = layer_to_sum(h, log_z_alone=True)
+    if side is None:
+        raise BadUsage(
+            f"exact likelihood enumerates the smaller layer, at most {BY_PRODUCTS} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
+            if h.visible.two_state and h.hidden.two_state
+            else f"exact likelihood enumerates a layer of at most 2^{enumeration_limit(h.visible, log_z_alone=True)} states; both layers "
+            f"have more",
+            hint="use annealed importance sampling",
+        )
+    fast = QuadraticSums.from_harmonium(side) if side.visible.standard_normal else HiddenSums.of(side)
+    if fast is not None:
+        sums = map(fast.log_sum, range(fast.blocks))
+    else:
+        sums = map(lambda block: float(_log_sum_exp(block.log_weight)), enumerate_hidden(side))
+    return float(exact_arithmetic.log_sum_exp(np.fromiter(sums, dtype=np.float64)))
+
+
+@dataclass(frozen=True)
+class HiddenStateBlock:
+    """Hidden states in one block of an enumeration, made when they are asked for."""
+
+    h: Harmonium
+    near: int  # units whose states are the block's rows
+    block: int  # number of the state of all others
+    _rows: Array
+    _natural: Array
+    _weight: Array
+
+    @property
+    def far(self) -> Array:
+        """The state of the other units, (K − near columns,)."""
+        count = self.h.W.shape[1] // self.h.hidden.group - self.near
+        state: Array = state_rows(self.h.hidden, count, np.array([self.block]))[0]
+        return state
+
+    @property
+    def hidden(self) -> Array:
+        """(S, K) states."""
+        states: Array = np.hstack([self._rows, np.tile(self.far, (len(self._rows), 1))])
+        return states
+
+    @property
+    def natural(self) -> Array:
+        """(S, D) natural parameters of the visible units."""
+        result: Array = self._natural + exact_arithmetic.product(self.h.W[:, self.near * self.h.hidden.group :], self.far)
+        return result
+
+    @property
+    def log_weight(self) -> Array:
+        """(S,) log of the sum over visible states of e^{−E}."""
+        far = self.far
+        # Given h the visible units are independent: Σ_v e^{−E(v, h)} is e^{c·h} times the base measure of h times Π_j e^{A_j(b_j +
+        # (Wh)_j)}.
+        fixed = exact_arithmetic.product(far, self.h.c[self.near * self.h.hidden.group :]) + self.h.hidden.log_base(far)
+        result: Array = self._weight + fixed + self.h.visible.summed_log_partition(self.natural)
+        return result
+
+
+def enumerate_hidden(h: Harmonium) -> Iterator[HiddenStateBlock]:
+    """All states of the hidden layer, in blocks whose work arrays hold at most BLOCK numbers."""
+    blocks, states = hidden_blocks(h)
+    return map(states, range(blocks))
+
+
+def hidden_blocks(h: Harmonium) -> tuple[int, Callable[[int], HiddenStateBlock]]:
+    """How many blocks of hidden states there are, and what makes the one of a number."""
+    assert h.hidden.support is not None
+    base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
+    near = 0  # the states of the first `near` units are one block's rows; a block fixes all the others
+    while near < units and base ** (near + 1) * h.W.shape[0] <= BLOCK:
+        near += 1
+    columns = near * h.hidden.group
+    rows = state_rows(h.hidden, near, np.arange(base**near))
+    natural = exact_arithmetic.product(rows, h.W.T[:columns]) + h.b
+    weight = exact_arithmetic.product(rows, h.c[:columns]) + h.hidden.log_base(rows)
+    return base ** (units - near), lambda block: HiddenStateBlock(h, near, block, rows, natural, weight)
+
+
+def hidden_log_weights(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
+    """log Σ_v e^{−E(v, h)} of all hidden states h: units whose states make up a block, number of blocks, and (S,) of the block of a number.
+
+    State i of block k is that of number k S + i in `state_rows`.
+    """
+    products = HiddenSums.of(h)
+    if products is not None:
+        return products.near, products.blocks, products.log_weights
+    blocks, states = hidden_blocks(h)
+    return states(0).near, blocks, lambda block: states(block).log_weight
+
+
+@dataclass(frozen=True)
+class HiddenSums:
+    """Sums over hidden states of a model whose visible units are two-state ones, by products of exponentials.
+
+    A visible unit of values l and l + g with natural parameter a contributes e^{la} (1 + e^{ga}).  A hidden state is a near part,
+    one of S rows, and a far part, fixed in a block; a = near + far, so that e^{ga} = E[j, s] · u_j with E computed once for all blocks.
+    One multiplication, one addition and one product for each state and unit then stand instead of an exponential and a logarithm.
+    Products are turned into logarithms before they could leave float64.  A count of n replicas is n times its unit's term.
+    """
+
+    h: Harmonium
+    near: int  # units of the near part
+    low: float
+    gap: float
+    replicas: int
+    _exponentials: Array  # (D, S)
+    _highest: Array  # (D,) of g times the near parts
+    _weight: Array  # (S,) log weights of the near parts, with what is linear in them
+
+    @classmethod
+    def of(cls, h: Harmonium) -> HiddenSums | None:
+        """None where a model's units or the size of its weights ask for the logarithms one by one."""
+        assert h.hidden.support is not None
+        if h.visible.states is None:
+            return None
+        low, high = h.visible.states
+        base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
+        near = 0
+        while near < units and base ** (near + 1) <= NEAR:
+            near += 1
+        columns = near * h.hidden.group
+        rows = state_rows(h.hidden, near, np.arange(base**near))
+        natural = (high - low) * exact_arithmetic.product(h.W[:, :columns], rows.T)
+        reach = (high - low) * np.abs(h.W[:, columns:]).sum(axis=1) * float(np.abs(h.hidden.support).max()) + np.abs(h.b) * (high - low)
+        if np.abs(natural).max(initial=0.0) > LARGEST_SUM / 2 or reach.max(initial=0.0) > LARGEST_SUM / 2:
+            return None
+        weight = (
+            exact_arithmetic.product(rows, h.c[:columns])
+            + h.hidden.log_base(rows)
+            + low * exact_arithmetic.product(rows, h.W[:, :columns].sum(axis=0))
+        )
+        return cls(h, near, low, high - low, h.visible.scale, exact_arithmetic.exp(natural), natural.max(axis=1), np.asarray(weight))
+
+    @property
+    def blocks(self) -> int:
+        """How many far parts there are."""
+        assert self.h.hidden.support is not None
+        return int(len(self.h.hidden.support) ** (self.h.W.shape[1] // self.h.hidden.group - self.near))
+
+    def log_sum(self, block: int) -> float:
+        """log of the sum of e^{−E} over all visible states and the near parts, for one far part."""
+        weights, fixed = self._weigh_states(block)
+        return float(_log_sum_exp(weights) + fixed)
+
+    def log_weights(self, block: int) -> Array:
+        """(S,) log of the sum of e^{−E} over all visible states, of each near part, for one far part."""
+        weights, fixed = self._weigh_states(block)
+        return weights + fixed
+
+    def _weigh_states(self, block: int) -> tuple[Array, float]:
+        """Log weights (S,), and what all of them lack."""
+        h, columns = self.h, self.near * self.h.hidden.group
+        far = state_rows(h.hidden, h.W.shape[1] // h.hidden.group - self.near, np.array([block]))[0]
+        natural = h.b + exact_arithmetic.product(h.W[:, columns:], far)
+        shift = self.gap * natural
+        # log Π_j (1 + e^{x_j}) ≤ Σ_j log(1 + e^{highest x_j}): the product is turned into its logarithm before this bound passes
+        # LARGEST_SUM.
+        most = exact_arithmetic.log_add_exp(0.0, shift + self._highest)
+        factors, held = exact_arithmetic.exp(shift), 0.0  # held: what the logarithm of the product may have reached
+        total, term, product = np.zeros(len(self._weight)), np.empty(len(self._weight)), np.ones(len(self._weight))
+        for j in range(len(factors)):
+            if held + most[j] > LARGEST_SUM:
+                total += exact_arithmetic.log(product)
+                product.fill(1.0)
+                held = 0.0
+            held += most[j]
+            np.multiply(self._exponentials[j], factors[j], out=term)
+            np.add(term, 1.0, out=term)
+            np.multiply(product, term, out=product)
+        total += exact_arithmetic.log(product)
+        total *= self.replicas
+        fixed = exact_arithmetic.product(far, h.c[columns:]) + h.hidden.log_base(far) + self.low * natural.sum()
+        return self._weight + total, float(fixed)
+
+
+def _log_sum_exp(terms: Array) -> float:
+    top = terms.max()
+    return float(top + exact_arithmetic.log(exact_arithmetic.exp(terms - top).sum()))
+
+
+def joint_precision(h: Harmonium) -> Array:
+    """The precision (D + K, D + K) of (v, h) jointly where both layers are Gaussian."""
+    D, K = h.W.shape
+    return np.block([[np.eye(D), -h.W], [-h.W.T, np.eye(K)]])
+
+
+def _gaussian_log_partition(h: Harmonium) -> float:
+    """½ m'Λ⁻¹m − ½ log |Λ| with the biases m = (b, c) and the precision Λ; the base measures are normal densities."""
+    # ∫ e^{m·x − ½ x'Λx} dx = (2π)^{(D+K)/2} |Λ|^{−½} e^{½ m'Λ⁻¹m}; the normal base measures divide by the power of 2π.
+    matrix, biases = joint_precision(h), np.concatenate([h.b, h.c])
+    quadratic = exact_arithmetic.product(0.5 * biases, symmetric_matrices.solve_definite(matrix, biases))
+    return float(quadratic - 0.5 * symmetric_matrices.log_determinant(matrix))

@@ -1,0 +1,106 @@
+"""log Z of a harmonium beside gaussian units: sums over all states of the other layer, a multiplication each.
+
+With gaussian visible units Σ_v e^{−E} is e^{c·h + ½ |b + W h|²} times the base measure of h: a quadratic form q(h) = h·(c + W'b) + ½ h'G h
+with G = W'W, however many visible units there are.  A hidden state is two near parts n and m and a far part f.  For one far part
+
+    Σ_{n,m} e^{q} = e^{q(f)} Σ_{n,m} e^{q(n) + n·u} M_{nm} e^{q(m) + m·w},      M_{nm} = e^{n'G m},
+
+with the fields u and w that the far part makes.  M is computed once, so that many far parts together are one product of matrices.
+Where so small a share of a sum is left that exponentials may have vanished in it, the sum is made of logarithms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.likelihood.unit_states import state_rows
+from herdcli.rbm.model import Harmonium
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+NEAR = 256  # states of a near part
+TOGETHER = 256  # far parts of a block
+SMALL = 1e-200  # of the largest sum that its terms could have: below it terms may have vanished
+
+
+@dataclass(frozen=True)
+class QuadraticSums:
+    """The sums of a model, by blocks of far parts.
+
+    first, second  (n, ·) and (m, ·), the states of the near parts.  cross  (n, m) what q has of both, no more than 0 in any row and
+    column, M  its exponentials.  own  (n,) and (m,), all else of them.
+    """
+
+    h: Harmonium
+    first: Array
+    second: Array
+    cross: Array
+    M: Array
+    own: tuple[Array, Array]
+    field: Array  # (K,) c + W'b
+    G: Array  # (K, K)
+
+    @classmethod
+    def from_harmonium(cls, h: Harmonium) -> QuadraticSums:
+        """Of a model with gaussian visible units, and hidden ones of finitely many states."""
+        assert h.hidden.support is not None
+        base, group = len(h.hidden.support), h.hidden.group
+        units = h.W.shape[1] // group
+        one = 0
+        while one < units // 2 and base ** (one + 1) <= NEAR:
+            one += 1
+        two = min(one, units - one)
+        first, second = (state_rows(h.hidden, count, np.arange(base**count)) for count in (one, two))
+        G, field = exact_arithmetic.product(h.W.T, h.W), h.c + exact_arithmetic.product(h.W.T, h.b)
+        a, b = first.shape[1], first.shape[1] + second.shape[1]
+        cross = np.asarray(exact_arithmetic.product(exact_arithmetic.product(first, G[:a, a:b]), second.T))
+        own = [np.zeros(len(first)), np.zeros(len(second))]
+        for side, (rows, place) in enumerate(((first, slice(0, a)), (second, slice(a, b)))):
+            quadratic = 0.5 * (exact_arithmetic.product(rows, G[place, place]) * rows).sum(axis=1)
+            own[side] = np.asarray(exact_arithmetic.product(rows, field[place]) + quadratic + h.hidden.log_base(rows))
+        for side in (0, 1):  # what M lacks of its rows' and columns' largest entries is given back with the near parts' own
+            largest = cross.max(axis=1 - side)
+            cross = cross - (largest[:, None] if side == 0 else largest)
+            own[side] = own[side] + largest
+        return cls(h, first, second, cross, np.asarray(exact_arithmetic.exp(cross)), (own[0], own[1]), field, G)
+
+    @property
+    def near(self) -> int:
+        """Columns of both near parts."""
+        return int(self.first.shape[1] + self.second.shape[1])
+
+    @property
+    def parts(self) -> int:
+        """How many far parts there are."""
+        assert self.h.hidden.support is not None
+        return int(len(self.h.hidden.support) ** ((self.h.W.shape[1] - self.near) // self.h.hidden.group))
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of far parts there are."""
+        return -(-self.parts // TOGETHER)
+
+    def log_sum(self, block: int) -> float:
+        """log of the sum of e^{−E} over all visible states and the near parts, for the far parts of a block."""
+        h, near, cut = self.h, self.near, self.first.shape[1]
+        numbers = np.arange(block * TOGETHER, min((block + 1) * TOGETHER, self.parts))
+        far = state_rows(h.hidden, (h.W.shape[1] - near) // h.hidden.group, numbers)
+        fixed = exact_arithmetic.product(far, self.field[near:]) + 0.5 * (exact_arithmetic.product(far, self.G[near:, near:]) * far).sum(
+            axis=1
+        )
+        fixed = fixed + h.hidden.log_base(far) + 0.5 * exact_arithmetic.product(h.b, h.b)
+        fields = exact_arithmetic.product(far, self.G[near:, :near])
+        left = exact_arithmetic.product(fields[:, :cut], self.first.T) + self.own[0]
+        right = exact_arithmetic.product(fields[:, cut:], self.second.T) + self.own[1]
+        tops = left.max(axis=1), right.max(axis=1)
+        shares = (
+            exact_arithmetic.product(exact_arithmetic.exp(left - tops[0][:, None]), self.M) * exact_arithmetic.exp(right - tops[1][:, None])
+        ).sum(axis=1)
+        found = fixed + tops[0] + tops[1] + np.asarray(exact_arithmetic.log(np.maximum(shares, SMALL)))
+        for part in np.flatnonzero(shares <= SMALL):
+            found[part] = fixed[part] + self._sum_by_logarithms(left[part], right[part])
+        return float(exact_arithmetic.log_sum_exp(found))
+
+    def _sum_by_logarithms(self, left: Array, right: Array) -> float:
+        return float(exact_arithmetic.log_sum_exp((self.cross + left[:, None] + right).ravel()))

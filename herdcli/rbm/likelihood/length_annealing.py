@@ -1,0 +1,268 @@
+"""log Z of counts of words at every length, by populations of hidden states that are carried along the lengths.
+
+Hidden states of rows of N words have  p_N(h) ∝ h(h) e^{c·h + N G(h)},  G(h) = log Σ_j e^{b_j + (W h)_j}.  Of no words they are
+independent, log Z_0 = Σ A(c); and from there the number of words itself is what chains are annealed along:
+
+    Z_{N+s} / Z_N = E_{p_N}[e^{s G(h)}],
+
+so that one way gives log Z of all lengths that it passes, with nothing interpolated.  After each step a Gibbs sweep at the new length
+follows: N words given h, and h given these.  N is any number: of N + r words, r < 1, a sweep of N words, which is in detailed balance
+with p_N, is a proposal that is taken with probability min(1, e^{r (G(h') − G(h))}).  Populations, rows that are drawn anew and the pilot
+are those of `sequential_monte_carlo`.
+Source: Neal (2001); Del Moral, Doucet & Jasra (2006), sec. 3; the model: Salakhutdinov & Hinton (2009).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from herdcli.algorithm import FixedLengthAlgorithm, RunProgress, Watch, run_algorithm
+from herdcli.errors import BadUsage
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.likelihood import sequential_monte_carlo, word_counts
+from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate, is_settled, is_sound, single_run_estimate, widened_estimate
+from herdcli.rbm.likelihood.row_likelihood import Map
+from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS, ParticlePopulation
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.units.words import MultinomialLayer, softmax_weights
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+LEVELS = 6  # runs at most, each of twice the sweeps of the last
+STRIDE = 8  # a step is at most an eighth of the words so far: hidden states that only long rows have are met on the way or not at all
+PLACES_PER_STEP = 10
+
+
+@dataclass(frozen=True)
+class LengthEstimates:
+    """log Z (L,) of the lengths, and an estimate of its mean over rows: error, chains in effect, sweeps, whether runs agree."""
+
+    log_z: Array
+    mean: LogZEstimate
+
+
+@dataclass
+class LengthWalk:
+    """Hidden states (n, K) float32, overwritten; G (n,) float64 of each, and the shares of words given it (n, D) float32, to a factor."""
+
+    W: Array
+    b: Array
+    c: Array
+    h: Harmonium
+    hidden: Array
+    growth: Array
+    shares: Array
+
+    @classmethod
+    def of(cls, h: Harmonium, hidden: Array) -> LengthWalk:
+        """Working arrays in float32, of hidden states (n, K)."""
+        W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
+        walk = cls(W, b, c, h, hidden, np.empty(len(hidden)), np.empty((len(hidden), len(b)), dtype=np.float32))
+        walk._look()
+        return walk
+
+    def gains(self, before: float, after: float) -> Array:
+        """What so many words more weigh, (n,) float64."""
+        found: Array = (after - before) * self.growth
+        return found
+
+    def sweep(self, at: float, draws: np.random.Generator) -> None:
+        """Words given hidden states, and these given the words; of a word in part, taken or left."""
+        whole, rest = divmod(at, 1.0)
+        inputs = exact_arithmetic.product(MultinomialLayer(int(whole)).drawn(self.shares, draws), self.W)
+        own, growth = self.hidden.copy(), self.growth
+        self.h.hidden.layer().sample(inputs, self.c, self.hidden, draws)
+        self._look()
+        left = draws.random(len(own)) >= exact_arithmetic.exp(np.minimum(rest * (self.growth - growth), 0.0))
+        if left.any():
+            self.hidden[left] = own[left]
+            self._look()
+
+    def _look(self) -> None:
+        exact_arithmetic.product(self.hidden, self.W.T, out=self.shares)
+        self.shares += self.b
+        self.growth = softmax_weights(self.shares)
+
+    def select(self, places: Array) -> None:
+        """Row i becomes what row places[i] is, places (n,)."""
+        for part in (self.hidden, self.growth, self.shares):
+            part[...] = part[places]
+
+
+@dataclass(frozen=True)
+class LengthProblem:
+    """A model whose populations are carried along places (T + 1,), numbers of words from 0.
+
+    lengths  sorted (L,), of which there are `counts` (L,) rows;  level  which run of several this is: each has random numbers of its own.
+    """
+
+    h: Harmonium
+    lengths: Array
+    counts: Array
+    places: Array
+    chains: int = 100
+    seed: int = 0
+    unit: int = 0
+    level: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of one population."""
+        return max(2, -(-self.chains // POPULATIONS))
+
+    def draws(self, p: int, step: int) -> np.random.Generator:
+        """The random numbers of a population's step."""
+        return generator(self.seed, Stream.POPULATIONS, unit=(self.unit * POPULATIONS + p) * 64 + self.level, step=step)
+
+
+@dataclass
+class LengthState:
+    """Where the populations are, and what they said of the lengths that are behind them."""
+
+    hidden: Array = array("P n K", "hidden units, float32", kind="f")
+    log_weights: Array = array("P n", "log weight since rows were last drawn anew", kind="f")
+    log_means: Array = array("P", "log of the mean weights until then", kind="f")
+    ancestors: Array = array("P n", "first row that a row descends from", kind="iu")
+    log_z: Array = array("P L", "log Z of each length", kind="f")
+    squares: Array = array("P L", "squared share of each first row's descendants, summed", kind="f")
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class LengthAnnealing(FixedLengthAlgorithm[LengthState]):
+    """The algorithm; a step is ten places.  map: runs over populations."""
+
+    problem: LengthProblem
+    map: Map = map
+    state = LengthState  # the type of its states
+
+    @property
+    def steps(self) -> int:
+        """Steps until the last place."""
+        return -(-(len(self.problem.places) - 1) // PLACES_PER_STEP)
+
+    def memory(self) -> int:
+        """Bytes of the state, and of the words of a population while it is carried."""
+        (D, K), rows = self.problem.h.W.shape, POPULATIONS * self.problem.rows
+        return int(rows * (4 * K + 16) + self.problem.rows * (16 * D + 8 * K) + 16 * POPULATIONS * len(self.problem.lengths))
+
+    def init(self) -> LengthState:
+        """Rows of no words: hidden states drawn at their biases.  Raises BadUsage for fewer than 2 chains."""
+        given, h = self.problem, self.problem.h
+        if given.chains < 2:
+            raise BadUsage(f"annealing needs at least 2 chains, not {given.chains}")
+        shape = (POPULATIONS, given.rows)
+        hidden = np.empty((*shape, len(h.c)), dtype=np.float32)
+        for p in range(POPULATIONS):
+            h.hidden.layer().sample(np.zeros_like(hidden[p]), h.c.astype(np.float32), hidden[p], given.draws(p, 0))
+        start = float(h.hidden.summed_log_partition(np.array(h.c, dtype=np.float64)))
+        said = (POPULATIONS, len(given.lengths))  # that of rows without words is known, and nothing passes it
+        ancestors = np.tile(np.arange(given.rows), (POPULATIONS, 1))
+        known = np.full(said, start), np.full(said, 1.0 / given.rows)
+        return LengthState(hidden, np.zeros(shape), np.full(POPULATIONS, start), ancestors, *known)
+
+    def step(self, state: LengthState) -> LengthState:
+        """Ten places further."""
+        list(self.map(partial(_carry_population, self.problem, state), range(POPULATIONS)))
+        state.step += 1
+        return state
+
+    def progress(self, state: LengthState) -> RunProgress:
+        """With the number of words that rows have."""
+        places = self.problem.places
+        return RunProgress(state.step, self.steps, f"{int(places[min(state.step * PLACES_PER_STEP, len(places) - 1)])} words")
+
+    def result(self, state: LengthState) -> LengthEstimates:
+        """log Z of each length, and of the mean over rows with its standard error."""
+        top = state.log_z.max(axis=0)
+        shares = exact_arithmetic.exp(state.log_z - top)
+        log_z = top + exact_arithmetic.log(shares.mean(axis=0))
+        weight = self.problem.counts / self.problem.counts.sum()
+        # By the delta method the mean of log Z over rows moves by the mean of each population's relative excess.
+        error = sequential_monte_carlo.relative_error(exact_arithmetic.product(shares / shares.mean(axis=0), weight))
+        count = exact_arithmetic.product(np.square(shares.sum(axis=0)) / (np.square(shares) * state.squares).sum(axis=0), weight)
+        return LengthEstimates(
+            log_z, LogZEstimate(float(exact_arithmetic.product(log_z, weight)), error, float(count), len(self.problem.places) - 1)
+        )
+
+
+def _carry_population(problem: LengthProblem, state: LengthState, p: int) -> None:
+    """One population by ten places, and what it says of the lengths between them."""
+    first, lengths = state.step * PLACES_PER_STEP, problem.lengths
+    draws, walk = problem.draws(p, state.step + 1), LengthWalk.of(problem.h, state.hidden[p])
+    rows = ParticlePopulation(walk, state.log_weights[p], state.log_means[p, ...], state.ancestors[p])
+    for before, after in pairwise(problem.places[first : first + PLACES_PER_STEP + 1].tolist()):
+        for i in np.flatnonzero((lengths > before) & (lengths <= after)):
+            reached = rows.log_weights + walk.gains(before, lengths[i])
+            total = exact_arithmetic.log_sum_exp(reached)
+            state.log_z[p, i] = rows.log_mean + total - exact_arithmetic.log(len(reached))
+            state.squares[p, i] = np.square(np.bincount(rows.ancestors, exact_arithmetic.exp(reached - total))).sum()
+        rows.carry(before, after, draws)
+
+
+def pilot_lengths(h: Harmonium, longest: int, seed: int, unit: int) -> Array:
+    """Lengths (T + 1,) from 0 to the longest, each as far from the last as the conditional effective sample size allows."""
+    draws = generator(seed, Stream.PILOT, unit=unit)
+    hidden = np.empty((sequential_monte_carlo.PILOT_ROWS, len(h.c)), dtype=np.float32)
+    h.hidden.layer().sample(np.zeros_like(hidden), h.c.astype(np.float32), hidden, draws)
+
+    def step(rows: ParticlePopulation, before: float) -> float:
+        return rows.furthest_place(before, min(longest, before + max(1.0, before / STRIDE)))
+
+    return sequential_monte_carlo.pilot_places(
+        ParticlePopulation.begun(LengthWalk.of(h, hidden), sequential_monte_carlo.PILOT_ROWS), longest, draws, step
+    )
+
+
+def log_partitions_by_length(
+    h: Harmonium,
+    lengths: Array,
+    counts: Array,
+    *,
+    chains: int,
+    most: int,
+    seed: int,
+    unit: int = 0,
+    map: Map = map,
+    progress: Watch | None = None,
+) -> LengthEstimates:
+    """log Z_N of sorted lengths N (L,) of `counts` (L,) rows, by all hidden states where they are few enough; else annealed."""
+    if word_counts.can_enumerate(h):
+        return LengthEstimates(word_counts.log_partitions_by_length(h, lengths), LogZEstimate(0.0, 0.0))
+    return annealed_partitions(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, map=map, progress=progress)
+
+
+def annealed_partitions(
+    h: Harmonium,
+    lengths: Array,
+    counts: Array,
+    *,
+    chains: int,
+    most: int,
+    seed: int,
+    unit: int = 0,
+    once: bool = False,
+    map: Map = map,
+    progress: Watch | None = None,
+) -> LengthEstimates:
+    """log Z_N of sorted lengths N (L,), of which there are `counts` (L,) rows.
+
+    Runs end once two agree, or the next would take more sweeps than `most`.  once  one run alone.
+    """
+    first, found = pilot_lengths(h, int(lengths[-1]), seed, unit), list[LengthEstimates]()
+    for level in range(LEVELS):
+        places = sequential_monte_carlo.refine_places(first, level)
+        if found and len(places) - 1 > most:
+            break
+        problem = LengthProblem(h, lengths, counts, places, chains, seed, unit, level)
+        found.append(run_algorithm(LengthAnnealing(problem, map), watch=progress))
+        if once:
+            return LengthEstimates(found[0].log_z, single_run_estimate(found[0].mean))
+        if level and is_settled([run.mean for run in found]):
+            break
+    runs = [run.mean for run in found]
+    return LengthEstimates(found[-1].log_z, widened_estimate(runs[-1], runs[-2:-1], len(runs) > 1 and is_sound(runs)))

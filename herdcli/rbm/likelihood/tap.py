@@ -1,0 +1,160 @@
+"""The free energy of Thouless, Anderson and Palmer: log Z of a harmonium expanded in its weights, and its gradient, without sampling.
+
+Means m of all units minimise the free energy that is left when the means are held fast.  To third order in W, with the units' variances κ
+and third cumulants κ₃ as functions of their means (natural exponential families: κ(m) = α + β m + γ m²),
+
+    log Z ≈ S(m_v) + S(m_h) + b·m_v + c·m_h + m_v'W m_h + ½ κ_v'W² κ_h + ⅙ κ₃_v'W³ κ₃_h,    S(m) = A(a) − a m,  A'(a) = m,
+
+powers of W entry by entry.  Where m is a fixed point the slopes along W are those of the last three terms alone.
+Sources: Plefka (1982); Gabrié, Tramel & Krzakala (2015), eq. 8 to 14, of binary units; Tramel et al. (2018), of others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.learning.gradients import GradientSums
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.sampling.gibbs import GibbsSweeper
+from herdcli.rbm.units.base import UnitFamily
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+DAMPING = 0.5  # share of the old means that is kept
+CONVERGED, MOST = 1e-12, 5000  # largest change of a mean, and iterations, of a fixed point
+
+
+@dataclass(frozen=True)
+class LayerMeans:
+    """Means m (n, u) of one layer, and what the expansion takes of them: variances and third cumulants with their slopes along m."""
+
+    m: Array
+    variance: Array
+    variance_slope: Array
+    third: Array
+    third_slope: Array
+
+    @classmethod
+    def of(cls, units: UnitFamily, m: Array) -> LayerMeans:
+        """Those of a family of one-column units."""
+        alpha, beta, gamma = (m.dtype.type(part) for part in units.variance_function)
+        two = m.dtype.type(2)
+        variance, slope = alpha + (beta + gamma * m) * m, beta + two * gamma * m
+        # κ₃, the third derivative of A, is dκ/da = κ'(m) dm/da = κ' κ; its own slope along m is κ'' κ + κ'² with κ'' = 2γ.
+        return cls(m, variance, slope, slope * variance, two * gamma * variance + np.square(slope))
+
+
+@dataclass(frozen=True)
+class WeightPowers:
+    """W, W² and W³ (D, K), entry by entry."""
+
+    one: Array
+    two: Array
+    three: Array
+
+    @classmethod
+    def of(cls, W: Array) -> WeightPowers:
+        """Those of weights (D, K)."""
+        square = np.square(W)
+        return cls(W, square, square * W)
+
+    def transposed(self) -> WeightPowers:
+        """Those of the other direction."""
+        return WeightPowers(self.one.T, self.two.T, self.three.T)
+
+
+def natural_parameters(bias: Array, powers: WeightPowers, own: LayerMeans | None, other: LayerMeans) -> Array:
+    """Natural parameters (n, u) of a layer given the other one's means (n, w); own None: without the reaction of its own."""
+    found = exact_arithmetic.product(other.m, powers.one.T) + bias
+    if own is None:
+        return found
+    half, sixth = own.m.dtype.type(0.5), own.m.dtype.type(1 / 6)
+    # ∂/∂m of log Z at fixed m of the other layer is 0: a = b + W m + ½ κ'(m) W² κ + ⅙ κ₃'(m) W³ κ₃.
+    found += half * own.variance_slope * exact_arithmetic.product(other.variance, powers.two.T)
+    found += sixth * own.third_slope * exact_arithmetic.product(other.third, powers.three.T)
+    return found
+
+
+@dataclass
+class FixedPoint:
+    """The two layers' means while they are sought, n solutions side by side, and the largest change of the last iteration."""
+
+    visible: LayerMeans
+    hidden: LayerMeans
+    change: float = float("inf")
+
+
+def damped_iteration(
+    b: Array, c: Array, powers: WeightPowers, layers: tuple[UnitFamily, UnitFamily], at: FixedPoint | None, hidden: Array
+) -> FixedPoint:
+    """One damped iteration from `at`, or from hidden means (n, K) where there is none."""
+    kind = hidden.dtype
+    if at is None:
+        start = LayerMeans.of(layers[1], hidden)
+        at = FixedPoint(LayerMeans.of(layers[0], layers[0].mean(natural_parameters(b, powers, None, start)).astype(kind)), start)
+    keep, new = kind.type(DAMPING), kind.type(1 - DAMPING)
+    v = keep * at.visible.m + new * layers[0].mean(natural_parameters(b, powers, at.visible, at.hidden)).astype(kind)
+    visible = LayerMeans.of(layers[0], v)
+    h = keep * at.hidden.m + new * layers[1].mean(natural_parameters(c, powers.transposed(), at.hidden, visible)).astype(kind)
+    change = max(float(np.abs(v - at.visible.m).max()), float(np.abs(h - at.hidden.m).max()))
+    return FixedPoint(visible, LayerMeans.of(layers[1], h), change)
+
+
+def fixed_point(h: Harmonium, hidden: Array, most: int = MOST) -> FixedPoint:
+    """The means that iterations from hidden means (n, K) end at."""
+    powers, layers = WeightPowers.of(h.W), (h.visible, h.hidden)
+    at = damped_iteration(h.b, h.c, powers, layers, None, hidden)
+    for _ in range(most):
+        if at.change < CONVERGED:
+            break
+        at = damped_iteration(h.b, h.c, powers, layers, at, hidden)
+    return at
+
+
+def tap_log_partition(h: Harmonium, at: FixedPoint) -> Array:
+    """log Z (n,) in nats by the expansion at n fixed points."""
+    powers, v, k = WeightPowers.of(h.W), at.visible, at.hidden
+    inputs = natural_parameters(h.b, powers, v, k), natural_parameters(h.c, powers.transposed(), k, v)
+    entropies = [(units.log_partition(a) - a * units.mean(a)).sum(axis=1) for units, a in zip((h.visible, h.hidden), inputs, strict=True)]
+    pairs = [
+        (exact_arithmetic.product(left, W) * right).sum(axis=1)
+        for left, W, right in ((v.m, powers.one, k.m), (v.variance, powers.two, k.variance), (v.third, powers.three, k.third))
+    ]
+    found: Array = (
+        sum(entropies)
+        + exact_arithmetic.product(v.m, h.b)
+        + exact_arithmetic.product(k.m, h.c)
+        + pairs[0]
+        + 0.5 * pairs[1]
+        + pairs[2] / 6.0
+    )
+    return found
+
+
+def tap_gradient(W: Array, at: FixedPoint) -> Array:
+    """∂ log Z/∂W (D, K), the mean over n fixed points: m m' + W ∘ κ κ' + ½ W² ∘ κ₃ κ₃'."""
+    v, k = at.visible, at.hidden
+    found: Array = exact_arithmetic.product(v.m.T, k.m)
+    found += W * exact_arithmetic.product(v.variance.T, k.variance)
+    found += W.dtype.type(0.5) * np.square(W) * exact_arithmetic.product(v.third.T, k.third)
+    found /= W.dtype.type(len(v.m))
+    return found
+
+
+def tap_phases(sweeper: GibbsSweeper, layers: tuple[UnitFamily, UnitFamily], rows: Array, chain: Array, steps: int) -> GradientSums:
+    """The gradient for rows (n, D) float32 with the second phase at means that go on from `chain` (C, K), in place.
+
+    They take so many iterations an update: between updates the model changes little, and so do they.
+    """
+    W, powers = sweeper.W, WeightPowers.of(sweeper.W)
+    at = damped_iteration(sweeper.b, sweeper.c, powers, layers, None, chain)
+    for _ in range(steps - 1):
+        at = damped_iteration(sweeper.b, sweeper.c, powers, layers, at, chain)
+    chain[...] = at.hidden.m
+    inputs, means = np.empty((len(rows), len(sweeper.c)), dtype=np.float32), np.empty_like(rows)
+    sweeper.up(rows, inputs)
+    sweeper.down(inputs, means)
+    pairs = exact_arithmetic.product(rows.T, inputs) / np.float32(len(rows)) - tap_gradient(W, at)
+    below, above = rows.mean(axis=0) - at.visible.m.mean(axis=0), inputs.mean(axis=0) - at.hidden.m.mean(axis=0)
+    return GradientSums(pairs, below, above, float(np.square(rows - means).sum()), inputs.mean(axis=0))

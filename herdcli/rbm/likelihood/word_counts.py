@@ -1,0 +1,59 @@
+"""log Z and likelihoods of harmoniums of counts of words, one partition function for each length of a row.
+
+Rows of N words have  Z_N = Σ_h e^{c·h} h(h) (Σ_j e^{b_j + (W h)_j})^N:  the sum over words is closed given the hidden states, and the
+logarithm inside is the same for all lengths, so that one pass over the states gives all of them.  Where there are too many states
+hidden states are carried along the lengths (`lengthening`).
+Source: Salakhutdinov & Hinton (2009), eq. 6; hidden biases N c are in W.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.likelihood.enumeration import ENUMERABLE, enumerate_hidden, log2_states
+from herdcli.rbm.likelihood.row_likelihood import Map, log_likelihood
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.units.words import WordCountUnits
+from herdcli.schema import Array
+
+
+def can_enumerate(h: Harmonium) -> bool:
+    """Whether the hidden states are few enough to be summed over."""
+    return log2_states(h.hidden, h.W.shape[1]) <= ENUMERABLE
+
+
+def model_of_length(h: Harmonium, length: int) -> Harmonium:
+    """The model of rows of one length."""
+    return replace(h, visible=WordCountUnits(length))
+
+
+def log_partitions_by_length(h: Harmonium, lengths: Array) -> Array:
+    """log Z_N (L,) in nats of lengths N (L,), by all hidden states.  Raises BadUsage where these are too many."""
+    if not can_enumerate(h):
+        raise BadUsage(
+            f"exact likelihood of words enumerates hidden units, at most 2^{ENUMERABLE} states; this model has {h.W.shape[1]} of them",
+            hint="use annealed importance sampling",
+        )
+    found = np.full(len(lengths), -np.inf)
+    for block in enumerate_hidden(model_of_length(h, 1)):
+        one = exact_arithmetic.log_sum_exp(block.natural, axis=1)
+        fixed = exact_arithmetic.product(block.hidden, h.c) + h.hidden.log_base(block.hidden)
+        found = exact_arithmetic.log_add_exp(found, exact_arithmetic.log_sum_exp(fixed + lengths[:, None] * one, axis=1))
+    return found
+
+
+def row_log_likelihoods(h: Harmonium, rows: Any, known: Array, log_z: Array, *, map: Map = map) -> Array:
+    """log p(v | N) (n,) of rows (n, D), dense or CSR, with log Z (L,) of the known lengths (L,), which are sorted."""
+    lengths = row_lengths(rows)
+    total: Array = log_likelihood(model_of_length(h, 1), rows, 0.0, map=map) - log_z[np.searchsorted(known, lengths)]
+    return total
+
+
+def row_lengths(rows: Any) -> Array:
+    """Words in each of the rows (n, D): (n,) int64."""
+    return np.asarray(rows.sum(axis=1)).ravel().round().astype(np.int64)

@@ -1,0 +1,104 @@
+"""What a harmonium says of the missing entries of rows: their expectations given the entries that are known.
+
+Given the known entries v_O of a row, the hidden states have
+
+    log p(h | v_O) = c·h + log h_H(h) + Σ_{j in O} v_j (W h)_j + Σ_{j not in O} A_j(b_j + (W h)_j) + const,
+
+and E[v_j | v_O] = Σ_h p(h | v_O) A'_j(b_j + (W h)_j): the joint e^{−E} summed over the missing entries,
+whose units are independent given h.  Where too many states stand against the sum, chains of Gibbs sweeps hold the known entries
+fast, and the same means are taken over them.
+Sources: Welling, Rosen-Zvi & Hinton (2005), sec. 2; Rao–Blackwellised means: Gelfand & Smith (1990), sec. 2.3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import exact_arithmetic
+from herdcli.rbm.likelihood.enumeration import enumerate_hidden, log2_states
+from herdcli.rbm.likelihood.row_likelihood import Map
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.normalizability import require_proper
+from herdcli.rbm.sampling.gibbs import GibbsSweeper
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+STATES = 12  # log2 of the hidden states that are summed over for each row
+CHAINS, BURN_IN, SWEEPS = 10, 100, 200  # of each row whose hidden layer has more
+PART = 64  # rows whose chains are moved together
+
+
+def impute_rows(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, first: int = 0, map: Map = map) -> Array:
+    """Rows (n, D) in unit values with the entries that `known` (n, D) leaves out at their expectations given the others, float64.
+
+    first  how many rows, a multiple of PART, come before these.
+
+    Exact where the hidden layer has at most 2^12 states, else by Gibbs sampling.  Raises DataError for a model that has no finite Z,
+    and where some columns of one softmax unit are known and others not.
+    """
+    require_proper(h)
+    require_whole_units(h, known)
+    result = np.array(rows, dtype=np.float64)
+    if log2_states(h.hidden, h.W.shape[1]) <= STATES:
+        blocks = list(enumerate_hidden(h))
+        states, natural = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("hidden", "natural"))
+        means, fixed = h.visible.mean(natural), exact_arithmetic.product(states, h.c) + h.hidden.log_base(states)
+
+        def fill(index: int) -> None:
+            given = known[index]
+            if not given.all():
+                result[index, ~given] = exact_arithmetic.product(
+                    hidden_posterior(h, result[index], given, natural, fixed), means[:, ~given]
+                )
+
+        list(map(fill, range(len(rows))))
+        return result
+
+    def sampled(start: int) -> None:
+        part = slice(start, start + PART)
+        if not known[part].all():
+            result[part] = _impute_by_gibbs(h, result[part], known[part], generator(seed, Stream.CONDITIONAL, unit=first + start))
+
+    list(map(sampled, range(0, len(rows), PART)))
+    return result
+
+
+def hidden_posterior(h: Harmonium, row: Array, given: Array, natural: Array, fixed: Array) -> Array:
+    """p(h | v_O) (S,) of all hidden states, whose visible units have natural parameters (S, D)."""
+    group = h.visible.group
+    free = h.visible.log_partition(natural)[:, ~given.reshape(-1, group)[:, 0]].sum(axis=1)
+    # p(h, v_O) ∝ e^{c·h} (base of h) Π_{j ∈ O} e^{a_j v_j} Π_{j ∉ O} e^{A_j(a_j)} with a = b + Wh: known units enter with their values, the
+    # others summed out.
+    weight = fixed + exact_arithmetic.product(natural[:, given], row[given]) + free
+    weight = exact_arithmetic.exp(weight - weight.max())
+    shares: Array = weight / weight.sum()
+    return shares
+
+
+def _impute_by_gibbs(h: Harmonium, rows: Array, known: Array, draws: np.random.Generator) -> Array:
+    """Rows (n, D) with their missing entries at means over clamped chains."""
+    W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
+    sweeper = GibbsSweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
+    held, values = np.repeat(known, CHAINS, axis=0), np.repeat(rows, CHAINS, axis=0).astype(np.float32)
+    hidden = sweeper.hidden.fair_states((len(values), len(c)), draws)
+    means, visible, natural = np.empty_like(values), np.empty_like(values), np.empty_like(hidden)
+    total = np.zeros(values.shape)
+    for sweep in range(BURN_IN + SWEEPS):
+        sweeper.down(hidden, means, visible)
+        if sweep >= BURN_IN:
+            total += means
+        visible[held] = values[held]
+        sweeper.up(visible, natural, hidden)
+    found = total.reshape(len(rows), CHAINS, -1).mean(axis=1) / SWEEPS
+    return np.where(known, rows, found)
+
+
+def require_whole_units(h: Harmonium, known: Array) -> None:
+    """Raise DataError where of `known` (n, D) some columns of one unit are true and others not."""
+    units = known.reshape(len(known), -1, h.visible.group)
+    torn = units.any(axis=2) & ~units.all(axis=2)
+    if torn.any():
+        row, unit = np.argwhere(torn)[0]
+        first = unit * h.visible.group
+        raise DataError(f"columns {first} to {first + h.visible.group - 1} are one unit, of which row {row} has only some")

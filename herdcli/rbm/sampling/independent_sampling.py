@@ -1,0 +1,270 @@
+"""Independent draws from a harmonium: states of one layer, all of which are weighed, then the other layer given them.
+
+A hidden layer of few enough states has  p(h) ∝ Σ_v e^{−E(v, h)},  and v given h is a layer of independent units; or the visible layer
+is the one that is weighed.  Where entries v_O of a row are given, the free ones and h are the harmonium of the free units with hidden
+biases c + W_O' v_O.  Two Gaussian layers are one Gaussian, whose hidden part has the precision I − W'W and the mean (I − W'W)⁻¹ (c + W'b).
+Nothing walks, so that modes have their shares however far apart they lie.
+
+States pass by in groups.  A draw holds one of those so far and gives it up for one of the next group with the probability that the group
+has among all so far, which leaves it at every state with that state's share: memory does not grow with the number of states.
+Source: Chao (1982), a sample of size one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from functools import partial
+from itertools import accumulate
+
+import numpy as np
+
+from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.numerics import exact_arithmetic, symmetric_matrices
+from herdcli.rbm.likelihood.enumeration import enumeration_limit, hidden_log_weights, is_gaussian, layer_to_sum, log2_states
+from herdcli.rbm.likelihood.row_likelihood import Map
+from herdcli.rbm.likelihood.unit_states import state_rows
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.sampling.gibbs_samples import SampledRows, SamplingProblem, carry_down, make_sweeper
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+GROUP = 1 << 17  # states that pass by together, no fewer than a block of an enumeration has
+WORK = float(1 << 32)  # states times units of the other layer, a few seconds, above which chains are run
+OF_A_ROW, BY_LOGARITHMS = 4, 4  # units that a row more, and a unit whose terms are not multiplied, take as long as
+
+
+@dataclass(frozen=True)
+class EnumerationPart:
+    """Rows that share one enumeration.
+
+    side    the harmonium of the free units, turned so that its hidden layer is the one whose states are weighed.  turned  whether it is.
+    free    (D,) which visible units these are.  extra  (n, K) what each row adds to the biases of that layer.
+    places  of each of the n rows, where among all draws its own are.
+    """
+
+    side: Harmonium
+    turned: bool
+    free: Array
+    extra: Array
+    places: tuple[Array, ...]
+
+    @property
+    def units(self) -> int:
+        """Of the layer whose states are weighed; none where it has infinitely many."""
+        return 0 if self.side.hidden.support is None else self.side.W.shape[1] // self.side.hidden.group
+
+    @property
+    def base(self) -> int:
+        """States of one of them."""
+        return 1 if self.side.hidden.support is None else len(self.side.hidden.support)
+
+    @property
+    def together(self) -> int:
+        """Units of which all states pass by in one group."""
+        together = 0
+        while together < self.units and self.base ** (together + 1) <= GROUP:
+            together += 1
+        return together
+
+    @property
+    def groups(self) -> int:
+        """How many there are."""
+        return int(self.base ** (self.units - self.together))
+
+    @property
+    def work(self) -> float:
+        """States times the units of the other layer, and what rows add; of Gaussian layers that of a factor."""
+        if not self.units:
+            return float(len(self.side.c)) ** 3
+        each = 1 if self.side.visible.states is not None else BY_LOGARITHMS
+        return float(self.base**self.units * (each * len(self.side.b) + OF_A_ROW * len(self.places)))
+
+
+def enumeration_parts(problem: SamplingProblem) -> tuple[EnumerationPart, ...] | None:
+    """What is to be weighed for the rows of a problem; None if some of it has too many states."""
+    found = (
+        _parts_of_models(problem)
+        if problem.given is None
+        else _parts_of_given_rows(problem.models[0], np.asarray(problem.given, dtype=np.float32))
+    )
+    return None if found is None or sum(part.work for part in found) > WORK else tuple(found)
+
+
+def _parts_of_models(problem: SamplingProblem) -> list[EnumerationPart] | None:
+    found = []
+    for m, h in enumerate(problem.models):
+        side = h if is_gaussian(h) else layer_to_sum(h)
+        if side is None:
+            return None
+        places = (np.arange(m * problem.count, (m + 1) * problem.count),)
+        everything = np.ones(h.W.shape[0], dtype=bool)
+        found.append(EnumerationPart(side, side is not h, everything, np.zeros((1, side.W.shape[1])), places))
+    return found
+
+
+def _parts_of_given_rows(h: Harmonium, given: Array) -> list[EnumerationPart] | None:
+    """Rows (n, D), NaN where they are free: those with gaps at the same places share an enumeration of hidden states."""
+    alike: dict[bytes, list[int]] = {}
+    for i, row in enumerate(given):
+        alike.setdefault(row.tobytes(), []).append(i)
+    patterns: dict[bytes, list[list[int]]] = {}
+    for places in alike.values():
+        patterns.setdefault(np.isnan(given[places[0]]).tobytes(), []).append(places)
+    found = []
+    for pattern, rows in patterns.items():
+        free = np.frombuffer(pattern, dtype=bool)
+        if free.any():
+            parts = _parts_of_pattern(h, free, given[[places[0] for places in rows]], [np.array(places) for places in rows])
+            if parts is None:
+                return None
+            found.extend(parts)
+    return found
+
+
+def _parts_of_pattern(h: Harmonium, free: Array, rows: Array, places: list[Array]) -> list[EnumerationPart] | None:
+    """Rows (n, D) that are free at the same units: weighed by hidden states together, or by free ones each for itself."""
+    own = Harmonium(h.W[free], h.b[free], h.c, h.visible, h.hidden)
+    extra = exact_arithmetic.product(rows[:, ~free].astype(np.float64), h.W[~free])
+    together = [EnumerationPart(own, False, free, extra, tuple(places))]
+    if is_gaussian(h):
+        return together
+    alone = []
+    if log2_states(h.visible, int(free.sum())) <= enumeration_limit(h.hidden):
+        for more, draws in zip(extra, places, strict=True):
+            side = Harmonium(own.W, own.b, own.c + more, h.visible, h.hidden).transposed()
+            alone.append(EnumerationPart(side, True, free, np.zeros((1, side.W.shape[1])), (draws,)))
+    if log2_states(h.hidden, h.W.shape[1]) > enumeration_limit(h.visible):
+        return alone or None
+    return min(alone or together, together, key=lambda parts: sum(part.work for part in parts))
+
+
+@dataclass
+class IndependentState:
+    """Log of the sum of weights that passed by each row, and the number of the state that each draw holds."""
+
+    totals: Array = array("n", "log weight of the states so far, nats", kind="f")
+    chosen: Array = array("N", "number of the state that is held", kind="iu")
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
+    """The algorithm; a step is a group of states.  Its result is that of `gibbs_samples.BlockGibbsSampling`.  map: runs over blocks, and
+    over
+    rows."""
+
+    problem: SamplingProblem
+    parts: tuple[EnumerationPart, ...]
+    map: Map = map
+    _made: dict[int, tuple[int, int, Callable[[int], Array]]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    state = IndependentState  # the type of its states
+
+    @property
+    def draws(self) -> int:
+        """Of all models."""
+        return len(self.problem.models) * self.problem.count
+
+    @property
+    def steps(self) -> int:
+        """Groups of all parts."""
+        return sum(part.groups for part in self.parts)
+
+    def memory(self) -> int:
+        """Bytes of the rows, and of the weights of a group."""
+        D, K = self.problem.models[0].W.shape
+        return int(self.draws * (8 * D + 20 * K + 16) + 32 * GROUP)
+
+    def init(self) -> IndependentState:
+        """No state has passed by."""
+        return IndependentState(np.full(sum(len(part.places) for part in self.parts), -np.inf), np.zeros(self.draws, dtype=np.int64))
+
+    def step(self, state: IndependentState) -> IndependentState:
+        """The next group."""
+        ends = list(accumulate(part.groups for part in self.parts))
+        number = int(np.searchsorted(ends, state.step, side="right"))
+        part = self.parts[number]
+        if part.units:
+            self._group_log_weights(state, number, part, state.step - (ends[number] - part.groups))
+        state.step += 1
+        return state
+
+    def _group_log_weights(self, state: IndependentState, number: int, part: EnumerationPart, group: int) -> None:
+        if number not in self._made:
+            self._made.clear()
+            self._made[number] = hidden_log_weights(part.side)
+        near, _, weights_of = self._made[number]
+        blocks = part.base ** (part.together - near)
+        weights = np.concatenate(list(self.map(weights_of, range(group * blocks, (group + 1) * blocks))))
+        first = sum(len(each.places) for each in self.parts[:number])
+        list(self.map(partial(self._pass_weights, state, part, weights, group, first), range(len(part.places))))
+
+    def _pass_weights(self, state: IndependentState, part: EnumerationPart, weights: Array, group: int, first: int, row: int) -> None:
+        """A group's log weights (S,) pass by the draws of one row."""
+        hidden, columns = part.side.hidden, part.together * part.side.hidden.group
+        if part.extra[row].any():
+            near = state_rows(hidden, part.together, np.arange(len(weights)))
+            far = state_rows(hidden, part.units - part.together, np.array([group]))[0]
+            weights = (
+                weights
+                + exact_arithmetic.product(near, part.extra[row, :columns])
+                + exact_arithmetic.product(far, part.extra[row, columns:])
+            )
+        top = weights.max()
+        sums = np.cumsum(exact_arithmetic.exp(weights - top))
+        total = top + exact_arithmetic.log(sums[-1])
+        state.totals[first + row] = exact_arithmetic.log_add_exp(state.totals[first + row], total)
+        share = exact_arithmetic.exp(total - state.totals[first + row])
+        draws = generator(self.problem.seed, Stream.SAMPLE, unit=first + row, step=state.step + 1)
+        places = part.places[row]
+        moved = places[draws.random(len(places)) < share]
+        chosen = np.searchsorted(sums, draws.random(len(moved)) * sums[-1], side="right")
+        state.chosen[moved] = group * len(weights) + np.minimum(chosen, len(weights) - 1)
+
+    def progress(self, state: IndependentState) -> RunProgress:
+        """In groups of states."""
+        return RunProgress(state.step, self.steps, "states weighed")
+
+    def result(self, state: IndependentState) -> SampledRows:
+        """The rows (count, D) of each model, carried down to the lowest layer."""
+        problem = self.problem
+        rows = np.zeros((self.draws, problem.models[0].W.shape[0]), dtype=np.float32)
+        if problem.given is not None:
+            known = ~np.isnan(problem.given)
+            rows[known] = problem.given[known]
+        for number, part in enumerate(self.parts):
+            _fill_free_entries(problem, part, number, self.steps + 1, state.chosen, rows)
+        return SampledRows(carry_down(problem, list(rows.reshape(len(problem.models), problem.count, -1))))
+
+
+def _fill_free_entries(problem: SamplingProblem, part: EnumerationPart, number: int, step: int, chosen: Array, rows: Array) -> None:
+    """The free entries of a part's rows, given the states (N,) that were chosen, in place."""
+    draws = generator(problem.seed, Stream.SAMPLE, unit=number, step=step)
+    places, means = np.concatenate(part.places), problem.means and not problem.below
+    if part.units:
+        found = state_rows(part.side.hidden, part.units, chosen[places]).astype(np.float32)
+    else:
+        found = _gaussian_states(part, draws)
+    sweeper = make_sweeper(part.side.transposed() if part.turned else part.side, draws)
+    if part.turned and means:
+        hidden = np.empty((len(found), len(sweeper.c)), dtype=np.float32)
+        sweeper.up(found, np.empty_like(hidden), hidden)
+        sweeper.down(hidden, found)
+    elif not part.turned:
+        hidden, found = found, np.empty((len(found), len(sweeper.b)), dtype=np.float32)
+        sweeper.down(hidden, found if means else np.empty_like(found), None if means else found)
+    rows[np.ix_(places, np.flatnonzero(part.free))] = found
+
+
+def _gaussian_states(part: EnumerationPart, draws: np.random.Generator) -> Array:
+    """Hidden states (N, K) float32 of two Gaussian layers."""
+    h = part.side
+    # Visible units summed out: h has the exponent (c + W'b)·h + |W h|²/2 − |h|²/2.
+    L = symmetric_matrices.cholesky(np.eye(len(h.c)) - exact_arithmetic.product(h.W.T, h.W))
+    linear_part = part.extra + h.c + exact_arithmetic.product(h.b, h.W)
+    means = symmetric_matrices.solve_lower(L, symmetric_matrices.solve_lower(L, linear_part.T), transposed=True).T
+    noise = exact_arithmetic.standard_normals(draws, (sum(len(places) for places in part.places), len(h.c)))
+    # L'⁻¹ z has the covariance (L L')⁻¹.
+    spread = symmetric_matrices.solve_lower(L, noise.T, transposed=True).T
+    return (np.repeat(means, [len(places) for places in part.places], axis=0) + spread).astype(np.float32)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,10 +16,7 @@ from herdcli.markov.learning.learners import LearningSettings
 from herdcli.markov.model import constraints, network, random_networks
 from herdcli.markov.model.constraints import LearningProblem, StateRows
 from herdcli.markov.model.graphs import structure_selection
-
-_spec = importlib.util.spec_from_file_location("learning_cases", Path(__file__).with_name("learning_cases.py"))
-cases = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(cases)
+from tests.support import learning_cases as cases
 
 BINARY = np.full(6, 2)
 GRID = [tuple(edge) for edge in random_networks.grid_edges(2, 3).tolist()]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,10 +21,7 @@ from herdcli.markov.learning.learners import LearningSettings
 from herdcli.markov.model import constraints, network, random_networks
 from herdcli.markov.model.constraints import Cluster, LearningProblem
 from herdcli.markov.model.graphs import structure_selection
-
-_spec = importlib.util.spec_from_file_location("learning_cases", Path(__file__).with_name("learning_cases.py"))
-cases = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(cases)
+from tests.support import learning_cases as cases
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 1.0])

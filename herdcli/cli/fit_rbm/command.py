@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @input_argument
 @stage(Request, cleaning_options, threads_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Learn restricted Boltzmann machines, harmoniums with any unit families.
+    """Fit restricted Boltzmann machines (RBMs) to binary, count or real data.
 
     \b
       herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
@@ -36,8 +36,7 @@ def command(session: Session, request: Request) -> None:
       herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5
       herd fit-rbm nights.csv --recurrent --visible-units gaussian --standardize | herd eval
 
-    Rows of split 0 are learned from; those of 1 and 2 are stored for eval.  With --continue units are the model's,
-    and --epochs counts further ones.
+    Rows of split 0 train the model; splits 1 and 2 are stored for herd eval.
     """
     if isinstance(request, SequencesRequest):
         from herdcli.cli.fit_rbm.recurrent_fit import fit_recurrent

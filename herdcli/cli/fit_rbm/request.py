@@ -128,38 +128,48 @@ class Request:
         HIDDEN,
         default=100,
         only=(NEW, ONE_LAYER, When(AUTO, SIZES_SEARCHED), When(AUTO, SIZE_OF_MODEL)),
-        help="Hidden units; auto tries 4 to 500.",
+        help="Hidden units; auto: best of 4 to 500.",
     )
     algorithm: str = option(
         choice(*ALGORITHMS),
         default="auto",
         group=LEARNING,
         only=When(PAIRS, ALGORITHM_OF_PAIRS),
-        help="How the gradient is computed; auto: rpcd (chains that restart at rows) of up to 32 two-state units, pt of words, else cd.",
+        help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (pcd with restarts at rows), fpcd (pcd with fast "
+        "weights), pt (parallel tempering), tap (TAP mean field), pseudo-likelihood or exact. auto: rpcd for up to 32 hidden two-state "
+        "units, pt for words, else cd.",
     )
-    steps: int = option(whole(1), default=1, group=LEARNING, only=CHAINS, help="Gibbs sweeps per update (the k of CD-k); tap: iterations.")
+    steps: int = option(
+        whole(1), default=1, group=LEARNING, only=CHAINS, help="Gibbs sweeps per update (the k of CD-k); with tap, fixed-point iterations."
+    )
     chains: int | None = option(
         whole(1),
         group=LEARNING,
         only=PERSISTENT,
-        help="Persistent chains.  [default: the batch size, rpcd: at least 100, words: 10 more]",
+        help="Number of persistent Gibbs chains.  [default: --batch-size; rpcd: at least 100; words: --replicas more]",
     )
-    epochs: int = option(whole(1), default=100, group=LEARNING, help="Passes over the training rows.")
+    epochs: int = option(whole(1), default=100, group=LEARNING, help="Passes over training rows.")
     batch_size: int = option(BATCH_SIZE, default=20, group=LEARNING, help="Rows per update.")
     learning_rate: float | None = option(
-        number(0, open_low=True), group=LEARNING, help="Rate of the first update.  [default: by units, batch and updates]"
+        number(0, open_low=True),
+        group=LEARNING,
+        help="Initial learning rate.  [default: computed from units, batch size and update count]",
     )
     rate_decay: str = option(
         choice("linear", "cosine", "inverse", "none"),
         default="linear",
         group=LEARNING,
-        help="How the rate falls: to 0 by the end, along a line or a cosine; inverse: to a tenth; or not.",
+        help="Learning rate schedule: linear and cosine fall to 0 at the end, inverse falls to a tenth, none is constant.",
     )
-    momentum: float = option(number(0, 1, open_high=True), default=0.9, group=LEARNING, help="Share of the last update that is kept.")
+    momentum: float = option(
+        number(0, 1, open_high=True), default=0.9, group=LEARNING, help="Fraction of the last update that is added to the next one."
+    )
     weight_decay: float | None = option(
-        number(0), group=LEARNING, help="L2 penalty.  [default: two-state: by rows, to .0005; others: .0001]"
+        number(0),
+        group=LEARNING,
+        help="L2 penalty on the weights.  [default: two-state units: 2 / training rows, from .0001 to .0005; others: .0001]",
     )
-    per_class: bool = flag(only=(NEW, ONE_MODEL), help="One model per label, and class scores for eval.")
+    per_class: bool = flag(only=(NEW, ONE_MODEL), help="Fit one model per label, to classify rows.")
     folds: int | None = option(
         whole(2),
         group=LEARNING,
@@ -168,20 +178,20 @@ class Request:
             Excludes("model", refusal="--continue and --folds exclude each other", hint="the models of folds are not kept"),
             When(PER_CLASS, Excludes("average_scores", hint="averaged energies have no models that left rows out")),
         ),
-        help="With --per-class: score training rows too, by models that did not see them.",
+        help="With --per-class: score training rows too, by N-fold cross-validation.",
     )
     average_scores: int | None = option(
         whole(1),
         metavar="N",
         group=LEARNING,
         only=PER_CLASS,
-        help="With --per-class: average energies over the last N updates.",
+        help="With --per-class: average the class scores (free energies) of rows over the last N updates.  [default: final scores]",
     )
     layers: tuple[int, ...] | None = option(
         SIZES,
         metavar="N,N,…",
         only=(WORDLESS, Excludes(*WATCHED)),
-        help="Learn a deep belief network: hidden units of each layer, the lowest first.",
+        help="Fit a deep belief network with these numbers of hidden units, lowest layer first.",
     )
     below: str | None = option(
         text(),
@@ -189,121 +199,129 @@ class Request:
         group=INPUT,
         record=as_file(),
         only=(WORDLESS, Excludes(*WATCHED)),
-        help="Train the next layer on this model, from its hidden states given the rows.",
+        help="Train the next layer of a deep belief network on the hidden states of this model.",
     )
     pairs: bool = flag(
         only=(WORDLESS, Excludes(*OF_ONE_MODEL, hint="a model of pairs is one model of all labels"), Excludes(*WATCHED)),
-        help="Learn all ordered pairs of rows of one label, as faces of one person.  Different defaults: rate:10 and 100 rate:100 units, "
-        "2000 batches of 100, rates .0025 and .005 (biases) without decay, momentum .95, visible mean field.",
+        help="Model pairs of rows with the same label, such as photos of one person.  Other defaults: 100 rate:100 hidden and rate:10 "
+        "visible units, 2000 updates of 100 pairs, constant learning rates .0025 and .005 (biases), momentum .95, no weight decay, "
+        "--mean-field visible.",
     )
     recurrent: bool = flag(
         record=where_changed(False),
         only=WORDLESS,
-        help="Learn a recurrent temporal RBM of sequences of rows.  Different defaults: 20 hidden units, 5 Gibbs sweeps, 5 sequences a "
-        "batch, first weights of .1, a rate of .2 for two-state units; and the epoch that does best on split 1 is kept.",
+        help="Fit a recurrent temporal RBM to sequences of rows, and keep the epoch that does best on split 1.  Other defaults: 20 "
+        "hidden units, 5 Gibbs sweeps, 5 sequences per batch, initial weights of scale .1, learning rate .2 for two-state units.",
     )
     sequence: str | None = option(
         text(),
         metavar="COLUMN",
         record=where_given(),
         only=RECURRENT,
-        help="With --recurrent: column that says which sequence a row belongs to.  [default: sequence]",
+        help="With --recurrent: column that identifies the sequence of each row.  [default: sequence]",
     )
     links: str = option(
         choice("both", "hidden", "none"),
         default="both",
         record=where_changed("both"),
         only=RECURRENT,
-        help="With --recurrent: layers whose biases depend on the row before; none: an ordinary RBM, to compare with.",
+        help="With --recurrent: layers whose biases depend on the previous row; none: an ordinary RBM, for comparison.",
     )
     window: int | None = option(
         whole(2),
         metavar="N",
         record=where_given(),
         only=RECURRENT,
-        help="With --recurrent: longer sequences are learned in pieces of at most N rows.  [default: 100]",
+        help="With --recurrent: cut longer sequences into pieces of at most N rows for training.  [default: 100]",
     )
     units: str | None = unit_options.units(only=(NEW, LOWEST))
     visible_units: str | None = unit_options.visible_units(only=(NEW, LOWEST))
     hidden_units: str | None = unit_options.hidden_units(only=NEW)
-    standardize: bool = flag(
-        only=NEW, help="gaussian visible units: subtract the training mean of each column and divide by its standard deviation."
+    standardize: bool = flag(only=NEW, help="Scale gaussian columns to mean 0 and variance 1.")
+    bias_rate: float | None = option(
+        number(0, open_low=True), group=LEARNING, help="Initial learning rate of the biases.  [default: --learning-rate]"
     )
-    bias_rate: float | None = option(number(0, open_low=True), group=LEARNING, help="Rate of the biases.  [default: --learning-rate]")
     l1_decay: float = option(number(0), default=0.0, group=LEARNING, help="L1 penalty on the weights.")
-    initial_scale: float = option(number(0), default=0.01, group=LEARNING, help="Standard deviation of the first weights.")
+    initial_scale: float = option(number(0), default=0.01, group=LEARNING, help="Standard deviation of the random initial weights.")
     mean_field: str = option(
         choice("none", "visible", "both"),
         default="none",
         group=LEARNING,
         only=OneOf("algorithm", "cd"),
-        help="cd: units of the chain that are means, not samples.",
+        help="With cd: use means in place of samples in the Gibbs chain, for the visible units or for both layers.",
     )
     centering: bool | None = flag(
         default=None,
         negative="--no-centering",
         group=LEARNING,
-        help="Learn with units centred at their means.  [default: two-state units are]",
+        help="Subtract the units' means in the gradient (centred RBM).  [default: yes if all units are binary or spin]",
     )
     non_negative: bool = flag(group=LEARNING, help="Set negative weights to 0 after each update.")
     sparsity_target: float | None = option(
         number(0, 1, open_low=True, open_high=True),
         group=LEARNING,
-        help="Target mean of the hidden units, as a share of their range.",
+        help="Desired mean of each hidden unit, as a fraction of its range.  [default: none]",
     )
-    sparsity_cost: float = option(number(0), default=0.1, group=LEARNING, only=SPARSE, help="Weight of --sparsity-target.")
+    sparsity_cost: float = option(
+        number(0), default=0.1, group=LEARNING, only=SPARSE, help="Strength with which --sparsity-target is enforced."
+    )
     fast_rate: float | None = option(
         number(0, open_low=True),
         group=LEARNING,
         only=OneOf("algorithm", "fpcd"),
-        help="fpcd: rate of the fast weights.  [default: --learning-rate]",
+        help="With fpcd: learning rate of the fast weights, which speed up the chains' mixing.  [default: --learning-rate]",
     )
     fast_decay: float = option(
         number(0, 1, open_high=True),
         default=0.95,
         group=LEARNING,
         only=OneOf("algorithm", "fpcd"),
-        help="fpcd: share of the fast weights that is kept.",
+        help="With fpcd: factor that the fast weights are multiplied by at each update.",
     )
     replicas: int | None = option(
         whole(2),
         record=where_given(),
         only=OneOf("algorithm", "pt"),
-        help="pt: temperatures of each chain; of words chains shorter than all rows.  [default: 10]",
+        help="With pt: number of temperatures per chain; for words, number of extra chains with fewer words than any row.  [default: 10]",
     )
     learn_variances: bool | None = flag(
         default=None,
         record=where_given(),
         only=SINGLE,
-        help="gaussian visible units: learn the standard deviation of each column.",
+        help="Learn the standard deviation of each gaussian column.  [default: fixed]",
     )
     generative_share: float | None = option(
-        number(0), record=where_given(), only=HYBRID, help="With --labels hybrid: weight of log p(v, y).  [default: 0.01]"
+        number(0),
+        record=where_given(),
+        only=HYBRID,
+        help="With --labels hybrid: weight of the joint log-likelihood log p(v, y) next to log p(y | v).  [default: 0.01]",
     )
     labels: str | None = option(
         choice("generative", "discriminative", "hybrid"),
         record=where_given(),
         only=(NEW, SINGLE),
-        help="Learn rows with their labels as one more visible unit: log p(v, y), log p(y | v), or this and a share of that.",
+        help="Fit one classifier: the label y of a row v is a visible unit.  generative maximises log p(v, y), discriminative "
+        "log p(y | v), hybrid log p(y | v) plus --generative-share times log p(v, y).",
     )
     final_steps: int | None = option(
         whole(1),
         metavar="N",
         record=where_given(),
         only=CHAINS,
-        help="Gibbs sweeps of the last updates; their number goes there evenly.  [default: --steps]",
+        help="Change the Gibbs sweeps per update evenly from --steps at the start to N at the end.  [default: --steps]",
     )
     optimizer: str | None = option(
         choice("momentum", "adam", "natural"),
         record=where_given(),
         only=When(PAIRS, OPTIMIZER_OF_PAIRS),
-        help="adam: gradient over its root mean square; natural: over the Fisher diagonal, centred.  [default: momentum]",
+        help="Update rule: gradient steps with momentum, Adam, or natural (centred gradient divided by the diagonal of the Fisher "
+        "matrix).  [default: momentum]",
     )
     validate_every: int | None = option(
         whole(1),
         metavar="N",
         record=where_given(),
-        help="Compute the likelihood and free energy of the validation rows after every N epochs.  [default: 1 with --patience]",
+        help="Compute the likelihood and free energy of the validation rows every N epochs.  [default: 1 with --patience, else never]",
     )
     patience: int | None = option(
         whole(1),
@@ -317,13 +335,17 @@ class Request:
         whole(1), metavar="N", group=LEARNING, record=where_given(), help="Average the parameters over the last N updates."
     )
     model: str | None = option(
-        text(), "--continue", metavar="MODEL", record=input_file(), help="Continue training this rbm for --epochs more."
+        text(),
+        "--continue",
+        metavar="MODEL",
+        record=input_file(),
+        help="Train this RBM for --epochs more, with its own units and, unless you give others, its own settings.",
     )
     keep_state: bool | None = flag(
         default=None,
         record=where_given(),
         only=Excludes("patience", "average", hint="momentum and chains are those of the last update"),
-        help="Store in the artifact the state that --continue needs.",
+        help="Store momentum and chains in the output, so that --continue resumes training exactly.",
     )
     draw_missing: bool | None = flag(
         default=None,
@@ -332,20 +354,20 @@ class Request:
             Excludes("folds", "average_scores", "learn_variances", "model", "on_disk", hint="--missing drop or mean"),
             LIKELY,
         ),
-        help="Learn from rows with missing values: draw them in every update given the others.",
+        help="Learn from rows with missing values: sample these given the known values in every update.",
     )
     track_likelihood: bool | None = flag(
         default=None,
         record=where_given(),
-        help="Keep log Z along the updates (trajectory annealing): the likelihood after every epoch, with its error, for eval --plot "
-        "tracked.",
+        help="Estimate the log-likelihood during training (log Z by trajectory annealing), which takes about twice the time.  "
+        "herd eval --plot tracked shows it.",
     )
     on_disk: bool | None = flag(
         default=None,
         group=INPUT,
         record=where_given(),
         only=Excludes(*IN_MEMORY, hint="{option} is of a single rbm"),
-        help="Read rows in shuffled blocks.  [default: if they would take more than --max-memory]",
+        help="Read rows from disk in shuffled blocks.  [default: if they would take more than --max-memory]",
     )
     split: str | None = shared_options.split()
     threshold: float | None = shared_options.threshold()

@@ -39,10 +39,12 @@ TABLE: dict[str, FamilyEntry] = {
     "binary": FamilyEntry(path="herdcli.rbm.units.two_state.BinaryUnits", values="{0,1}", exact=True),
     "spin": FamilyEntry(path="herdcli.rbm.units.two_state.SpinUnits", values="{−1,+1}", exact=True),
     "rate": FamilyEntry(path="herdcli.rbm.units.rate.RateUnits", values="(0 to 1 in steps of 1/N)", number=("N", 1)),
-    "gaussian": FamilyEntry(path="herdcli.rbm.units.gaussian.GaussianUnits", values="(variance 1)", exact=True),
+    "gaussian": FamilyEntry(path="herdcli.rbm.units.gaussian.GaussianUnits", values="(real, variance 1)", exact=True),
     "poisson": FamilyEntry(path="herdcli.rbm.units.poisson.PoissonUnits", values="(counts)"),
-    "softmax": FamilyEntry(path="herdcli.rbm.units.softmax.SoftmaxUnits", values="(one of K columns)", number=("K", 2), exact=True),
-    "words": FamilyEntry(path="herdcli.rbm.units.words.WordCountUnits", values="(counts of words, visible)"),
+    "softmax": FamilyEntry(
+        path="herdcli.rbm.units.softmax.SoftmaxUnits", values="(K categories in K 0/1 columns)", number=("K", 2), exact=True
+    ),
+    "words": FamilyEntry(path="herdcli.rbm.units.words.WordCountUnits", values="(word counts, visible units only)"),
 }
 
 

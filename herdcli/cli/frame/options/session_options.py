@@ -46,36 +46,34 @@ UNDIVIDED = Condition("is_undivided", refusal="--cluster makes all shards, --sha
 class SessionOptions:
     """The options of a run beside those of its request."""
 
-    weights_column: str | None = option(
-        text(), "--weights", metavar="COLUMN", help="Column of the table with the rows' weights; none: no weights."
-    )
+    weights_column: str | None = option(text(), "--weights", metavar="COLUMN", help="Column with the row weights; none: no weights.")
     thousands: str | None = option(
-        choice(*THOUSANDS), metavar="MARK", help="Mark between groups of digits: , . ' or ' ' for any blank.  [default: none]"
+        choice(*THOUSANDS), metavar="MARK", help="Thousands separator in numbers: , . ' or ' ' for any blank.  [default: none]"
     )
-    decimal: str | None = option(choice(*DECIMAL), metavar="MARK", help="Mark before the fraction: . or ,  [default: as the text looks]")
+    decimal: str | None = option(choice(*DECIMAL), metavar="MARK", help="Decimal separator in numbers: . or ,  [default: detected]")
     percent: bool = flag(help="Read 12 % as 0.12.")
     currency: bool = flag(help="Read $1.50 as 1.5, and (1.50) as -1.5.")
-    encoding: str | None = option(text(), metavar="NAME", help="Encoding of text, as latin-1 or utf-16.  [default: utf-8, or guessed]")
+    encoding: str | None = option(text(), metavar="NAME", help="Encoding of text, such as latin-1 or utf-16.  [default: utf-8, or guessed]")
     missing: str | None = option(
         choice("drop", "mean"),
         group=INPUT,
-        help="Rows with missing values: drop them, or fill the gaps with the training rows' column means.",
+        help="Drop rows with missing values, or fill in column means (training rows).  [default: error, unless the model handles them]",
     )
     categorical: str = option(
         choice("auto", "none"),
         default="auto",
         group=INPUT,
-        help="Text columns: a 0/1 column for each value (auto), or leave them out (none).",
+        help="Text columns: convert each to 0/1 columns, one per value (auto), or leave them out (none).",
     )
-    layer: str | None = option(text(), metavar="NAME", group=INPUT, help="AnnData: read this layer instead of X.")
+    layer: str | None = option(text(), metavar="NAME", group=INPUT, help="AnnData files: read this layer instead of X.")
     read_columns: tuple[str, ...] | None = option(
-        COLUMNS, "--columns", metavar="NAME,…", help="Read these columns alone: names, patterns (x*), ranges (a:f), places from 1 (3:7)."
+        COLUMNS, "--columns", metavar="NAME,…", help="Read only these columns: names, patterns (x*), ranges (a:f), positions from 1 (3:7)."
     )
     drop_columns: tuple[str, ...] | None = option(
-        COLUMNS, "--drop", metavar="NAME,…", help="Leave these columns out: names, patterns (x*), ranges (a:f), places from 1 (3:7)."
+        COLUMNS, "--drop", metavar="NAME,…", help="Leave out these columns: names, patterns (x*), ranges (a:f), positions from 1 (3:7)."
     )
     split_column: str | None = option(
-        text(), metavar="COLUMN", help="Column of the table with train, valid and test, or 0, 1 and 2; none: there is none."
+        text(), metavar="COLUMN", help="Column that assigns each row to train, valid or test (or 0, 1 or 2); none: ignore such columns."
     )
     threads: int | None = option(whole(1), "-j", "--threads", group=LONG, help="Worker threads; any number gives the same result.")
     shard: ShardPlace | None = option(
@@ -86,7 +84,7 @@ class SessionOptions:
         help="Do every N-th unit of work, starting with the I-th, and write a shard; herd merge joins all N.",
     )
     cluster: ClusterAddress | None = option(
-        CLUSTER, metavar="WHERE", group=LONG, help=f"Deal the work to Dask workers: {FORMS}.  The output is that of one run."
+        CLUSTER, metavar="WHERE", group=LONG, help=f"Distribute the work over Dask workers: {FORMS}.  The output is the same as without."
     )
     cluster_options: tuple[tuple[str, str], ...] = repeated(
         SETTING,
@@ -94,28 +92,38 @@ class SessionOptions:
         metavar="KEY=VALUE",
         group=LONG,
         only=WITH_WORKERS,
-        help="--cluster: a setting of the cluster, as queue=long or tls-ca-file=ca.pem; repeatable.",
+        help="With --cluster: a setting of the cluster, such as queue=long or tls-ca-file=ca.pem; repeatable.",
     )
     retries: int = option(
-        whole(0), default=3, group=LONG, only=WITH_WORKERS, help="--cluster: how often a unit that failed is tried again."
+        whole(0), default=3, group=LONG, only=WITH_WORKERS, help="With --cluster: how often to retry a unit of work that failed."
     )
-    mixed: bool = flag(group=LONG, only=WITH_WORKERS, help="--cluster: take workers whose BLAS differs, as may the last digits.")
+    mixed: bool = flag(
+        group=LONG,
+        only=WITH_WORKERS,
+        help="With --cluster: accept workers with another BLAS kernel, which may change the last digits of the results.",
+    )
     checkpoint: str | None = option(path(), metavar="FILE", group=LONG, help="Save the state here every minute, and when interrupted.")
-    every: int | None = option(whole(1), metavar="N", group=LONG, only=WITH_CHECKPOINT, help="Save every N steps.  [default: every 60 s]")
+    every: int | None = option(
+        whole(1),
+        metavar="N",
+        group=LONG,
+        only=WITH_CHECKPOINT,
+        help="With --checkpoint: save every N steps (updates or iterations).  [default: every 60 s]",
+    )
     resume: bool = flag(group=LONG, only=WITH_CHECKPOINT, help="Resume from the checkpoint, if there is one.")
     trace_file: str | None = option(
         path(),
         "--trace",
         metavar="FILE.jsonl",
         group=LONG,
-        help="Write the figures of every step to this file, one JSON object per line.",
+        help="Write the progress (likelihood, error, …) of every step to this file, one JSON object per line.",
     )
-    dry_run: bool = flag(group=LONG, help="Check the input, print the time and memory needed, and stop.")
+    dry_run: bool = flag(group=LONG, help="Check the input, estimate time and memory, and stop.")
     output: str = option(
         text(), "-o", "--output", default="-", shown=False, metavar="FILE", group=OUTPUT, help="Where the result goes.  [default: stdout]"
     )
     no_clobber: bool = flag("-n", "--no-clobber", group=OUTPUT, help="Refuse to replace an existing output (exit 73).")
-    lock: str | None = option(path(), metavar="FILE", group=LONG, help="Exit with 75 at once if another run holds FILE: for cron.")
+    lock: str | None = option(path(), metavar="FILE", group=LONG, help="Exit with 75 at once if another run holds this lock file.")
     quiet: bool = flag("-q", "--quiet", group=OUTPUT, help="Print only errors.")
     verbose: bool = flag("-v", "--verbose", group=OUTPUT, help="Print more on stderr.")
     debug: bool = flag(group=OUTPUT, help="Show a traceback with an error.")
@@ -123,7 +131,8 @@ class SessionOptions:
         SIZE,
         metavar="SIZE",
         group=LONG,
-        help="Most that may be resident, as 2G, and declared by what is read whole.  [default: half of what is free may be declared]",
+        help="Maximum memory of the process, such as 2G; larger inputs are refused or stay on disk.  [default: half of the free memory, "
+        "for inputs only]",
     )
 
 

@@ -31,8 +31,8 @@ from herdcli.cli.frame.options.declaration import (
 TABLE_FORMATS = ("hdf5", "parquet", "csv", "npz", "npy", "svmlight", "arrow", "excel", "idx", "json", "matlab", "wav")
 NETWORK_FORMATS = ("hdf5", "uai", "fg", "bif", "xmlbif", "net", "xdsl", "dsl")
 EXACT = (
-    "The same bytes on every x86-64 processor and with any BLAS: products, exponentials and logarithms of herd's own, in one order.  "
-    "Takes up to 1.7 times the CPU time; what it does not work with is refused."
+    "Make the output identical, byte for byte, on every x86-64 processor and with any BLAS library.  "
+    "Takes up to 1.7 times the CPU time; options that do not support it are refused."
 )
 
 
@@ -112,7 +112,7 @@ def missing_rows() -> str:
         choice("refuse", "uniform"),
         default="refuse",
         record=where_changed("refuse"),
-        help="Rows of NaN in tables of a Bayesian network, as bnlearn writes for states of the parents without data.",
+        help="Bayesian networks from bnlearn: refuse tables with rows of NaN (parent states without data), or make these rows uniform.",
     )
 
 
@@ -124,7 +124,8 @@ def output_format(*formats: str) -> str | None:
 
 def label() -> str | None:
     """--label."""
-    return option(text(), metavar="COLUMN", group=INPUT, help="Column of labels, or none.  [default: y or none]")
+    help = "Column with the labels; none: no labels.  [default: y, label, class or target, if needed]"
+    return option(text(), metavar="COLUMN", group=INPUT, help=help)
 
 
 def split() -> str | None:
@@ -133,18 +134,18 @@ def split() -> str | None:
         text(),
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
-        help="Fractions of the rows, or counts of each class, drawn with the seed.  [default: the data set's own split, else .6,.2,.2]",
+        help="Fractions of rows, or rows per class, drawn by --seed.  [default: the input's own, else .6,.2,.2]",
     )
 
 
 def threshold() -> float | None:
     """--threshold of commands that make values two-valued."""
-    return option(number(0, 1), group=INPUT, help="Values at or above this fraction of the value range are on.")
+    return option(number(0, 1), group=INPUT, help="Binarise: on at or above this share of the range.")
 
 
 def value_range() -> tuple[float, float] | None:
     """--range of commands that need to know where values lie."""
-    return option(INTERVAL, "--range", metavar="LO,HI", group=INPUT, help="Declare the data's value range.")
+    return option(INTERVAL, "--range", metavar="LO,HI", group=INPUT, help="Lowest and highest possible value, such as 0,255.")
 
 
 def seed(only: tuple[Condition, ...] | Condition = ()) -> int:
@@ -170,5 +171,5 @@ def iterations(only: tuple[Condition, ...] | Condition = ()) -> int:
 
 def on_nonconvergence(only: tuple[Condition, ...] | Condition = ()) -> str:
     """--on-nonconvergence of algorithms that may end without having converged."""
-    help = "What to do if it has not converged by then."
+    help = "What to do if the last of --iterations ends without convergence."
     return option(choice("warn", "error"), default="warn", group=LEARNING, only=only, help=help)

@@ -25,14 +25,14 @@ UNITS = parsed("units", _parse_units)
 def units(only: tuple[Condition, ...] | Condition = ()) -> str:
     """--units."""
     names = ", ".join(f"{entry.typed(name)} {entry.values}" for name, entry in TABLE.items())
-    return option(UNITS, default="binary", metavar="UNITS", only=only, help=f"Values of all units: {names}.")
+    return option(UNITS, default="binary", metavar="UNITS", only=only, help=f"Type of all units, visible and hidden: {names}.")
 
 
 def visible_units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """--visible-units."""
-    return option(UNITS, metavar="UNITS", only=only, help="Values of the visible units.  [default: --units]")
+    return option(UNITS, metavar="UNITS", only=only, help="Type of the visible units.  [default: --units]")
 
 
 def hidden_units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """--hidden-units."""
-    return option(UNITS, metavar="UNITS", only=only, help="Values of the hidden units.  [default: --units]")
+    return option(UNITS, metavar="UNITS", only=only, help="Type of the hidden units.  [default: --units]")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @input_argument
 @stage(Request, cleaning_options, threads_option, cluster_options, IN_ROUNDS, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Mixtures, k-means, factors, hidden Markov models and linear dynamical systems by expectation-maximisation.
+    """Fit mixtures, k-means, factor models, hidden Markov models and linear dynamical systems by EM.
 
     \b
       herd data digits | herd em --model ppca --components 10 | herd eval
@@ -36,10 +36,10 @@ def command(session: Session, request: Request) -> None:
       herd em nights.csv --model hmm --components 3 | herd eval
       herd em rivers.csv --model lds --components 2 | herd eval
 
-    The model is learned from the rows of split 0; those of split 1 can choose the number of components, and those of
-    split 2 are kept for eval.  Empty cells and NaN are missing values, which every model but kmeans can handle.
-    For hmm and lds, rows with the same value in a column form a sequence, in their order, and splits keep sequences
-    whole.  The result does not depend on the number of threads.
+    EM is expectation-maximisation.  The model is fitted to the rows of split 0.  The rows of split 1 can choose the number
+    of components, and the rows of split 2 are stored for herd eval.  Empty cells and NaN are missing values, which all
+    models handle except kmeans and gmm with --bayes.  For hmm and lds, rows with the same value in the column of
+    --sequence form a sequence, in their order, and splits keep sequences whole.
     """
     from herdcli.cli.em import hmm_fit, inputs, lds_fit, model_fits
     from herdcli.cli.frame.output import outputs

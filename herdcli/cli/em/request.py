@@ -94,40 +94,40 @@ class Request:
         choice(*TABLE),
         default="gmm",
         only=When(KMEANS, CLUSTERS),
-        help="Gaussian mixture, k-means, factor analysis, principal components with noise and without, hidden Markov model, "
-        "linear dynamical system.",
+        help="Gaussian mixture, k-means, factor analysis, principal components with noise (ppca) or without (pca), hidden Markov "
+        "model, or linear dynamical system.",
     )
     components: tuple[int, int] | None = option(
         RANGE,
         metavar="N|N-M",
-        help="Components, clusters, factors or states; of a range, the best number is kept.  "
-        "[default: pca all; kmeans none; others 1-10 until two are worse]",
+        help="Number of components, clusters, factors or states; from a range, --criterion chooses.  "
+        "[default: all for pca; required for kmeans; else 1-10, stopping after two worse numbers in a row]",
     )
     criterion: str = option(
         choice("bic", "aic", "icl", "valid"),
         default="bic",
         only=(WITH_DENSITY, When(BAYES, BY_BOUND)),
-        help="How a range is judged; valid: by the likelihood of the rows in split 1.",
+        help="Criterion that chooses the number of components from a range; valid: the likelihood of the rows in split 1.",
     )
     covariance: str = option(
         choice("full", "tied", "diagonal", "spherical"),
         default="full",
         only=(OneOf("model", "gmm", "hmm"), When(HMM, OneOf("emission", "gaussian", "gmm")), When(BAYES, FULL)),
-        help="gmm, hmm; tied: one covariance for all components.",
+        help="With gmm and hmm: form of the covariance matrices; tied: one full matrix for all components.",
     )
     emission: str = option(
         choice("gaussian", "categorical", "poisson", "bernoulli", "gmm"),
         default="gaussian",
         record=where_changed("gaussian"),
         only=HMM,
-        help="What the states of hmm emit; gmm: a mixture of Gaussians each.",
+        help="With hmm: distribution of a row given its state; gmm: a mixture of --mixtures Gaussians.",
     )
     mixtures: int = option(
         whole(1),
         default=2,
         record=where_changed(2),
         only=(HMM, OneOf("emission", "gmm")),
-        help="Gaussians per state, for --emission gmm.",
+        help="With --emission gmm: number of Gaussians per state.",
     )
     transitions: str = option(
         text(),
@@ -135,81 +135,95 @@ class Request:
         default="full",
         record=where_changed("full", lambda value: value if value.partition(":")[0] in STRUCTURES else "file"),
         only=HMM,
-        help="full, left-to-right, left-to-right:W (at most W ahead), banded:W, or a file with a matrix: zeros forbid.",
+        help="With hmm: allowed transitions.  full, left-to-right, left-to-right:W (at most W states ahead), banded:W (at most W in "
+        "either direction), or a file with a matrix, in which 0 forbids a transition.",
     )
     sequence: str | None = option(
         text(),
         metavar="COLUMN",
         record=where_given(),
         only=SEQUENCES,
-        help="Column that says which sequence a row belongs to.  [default: sequence]",
+        help="With hmm and lds: column that identifies the sequence of each row.  [default: sequence]",
     )
     controls: tuple[str, ...] | None = option(
-        NAMES, metavar="A,B", record=where_given(), only=LDS, help="Columns that drive the states of lds."
+        NAMES, metavar="A,B", record=where_given(), only=LDS, help="With lds: input columns that drive the states."
     )
-    diagonal: bool = flag(record=where_changed(False), only=LDS, help="lds: noise that is independent in every column.")
+    diagonal: bool = flag(record=where_changed(False), only=LDS, help="With lds: independent observation noise in each column.")
     accelerate: bool | None = flag(
         default=None,
         negative="--no-accelerate",
         record=where_changed(False),
         only=LDS,
-        help="lds: quasi-Newton steps between those of EM, taken where the likelihood does not fall.  [default: lds yes]",
+        help="With lds: add quasi-Newton steps between EM steps for faster convergence; the likelihood never falls.  [default: yes]",
     )
     bayes: bool = flag(
         record=where_changed(False),
         only=OneOf("model", "gmm"),
-        help="gmm by variational Bayes: components that are not needed become empty; ranges are judged by its bound.",
+        help="With gmm: variational Bayes, in which components that are not needed become empty.  Its bound chooses from a range.",
     )
     concentration: float | None = option(
         number(0, open_low=True),
         record=where_given(),
         only=BAYES,
-        help="Concentration of --bayes' Dirichlet prior; smaller values keep fewer components.  [default: 1/N]",
+        help="With --bayes: concentration of the Dirichlet prior on the component weights; smaller values keep fewer components.  "
+        "[default: 1 / --components]",
     )
-    iterations: int = option(whole(0), default=500, group=LEARNING, help="Maximum number of M steps per start.")
-    restarts: int = option(whole(1), default=1, group=LEARNING, help="Number of starts, of which the best is kept.")
-    patience: int = option(whole(1), default=3, group=LEARNING, help="Iterations in a row that may gain less than the tolerance.")
-    tolerance: float = option(number(0), default=1e-6, group=LEARNING, help="Least gain per iteration, in nats a row.")
+    iterations: int = option(whole(0), default=500, group=LEARNING, help="Maximum number of iterations (M steps) per start.")
+    restarts: int = option(whole(1), default=1, group=LEARNING, help="Number of starts; the best fit is kept.")
+    patience: int = option(
+        whole(1), default=3, group=LEARNING, help="Stop after this many iterations in a row that gain less than --tolerance."
+    )
+    tolerance: float = option(
+        number(0), default=1e-6, group=LEARNING, help="Smallest gain per iteration that counts as progress, in nats per row."
+    )
     init: str | None = option(
         text(),
         metavar="FILE|METHOD",
         group=LEARNING,
         record=as_recorded(lambda value: value if value in (None, *METHODS) else "file"),
         only=(METHOD, ONE_SIZE),
-        help="random, kmeans++, pca, newton, a model to continue from, or rows as starting centres.  "
-        "[default: kmeans++; fa: newton; (p)pca: pca]",
+        help="Starting values: random, kmeans++ (centres), pca (principal axes), newton (Newton's method, for fa), or a FILE with a "
+        "model to continue from or rows as centres.  [default: newton for fa; pca for pca, ppca and lds; else kmeans++]",
     )
     floor: float | None = option(
         number(0),
         group=LEARNING,
         only=WITH_DENSITY,
-        help="Least variance in any direction.  [default: by columns, 1e-6 to 1e-2 of each]",
+        help="Smallest variance that a component may have in any direction (hmm of counts or symbols: smallest rate or probability).  "
+        "[default: 1e-6 of the columns' mean variance, but 1e-6 to 1e-2 of the column's own]",
     )
     per_class: bool = flag(
         only=(LABELLED, When(HMM, STATE_PER_CLASS)),
-        help="A component for each class, or --components N of them; rows labelled −1 or not at all are shared out.",
+        help="Classify: fit a component (hmm: a state) for each class, or with gmm --components N per class.  Rows without a label "
+        "(empty or −1) are assigned by posterior probability.",
     )
-    weights: str | None = option(text(), metavar="COLUMN", group=INPUT, help="The column with the weights of the rows.  [default: weight]")
-    rotation: str = option(choice("none", "varimax", "promax"), default="none", only=FACTORS, help="Rotation of the factor loadings.")
+    weights: str | None = option(text(), metavar="COLUMN", group=INPUT, help="Column with the row weights.  [default: weight, if present]")
+    rotation: str = option(
+        choice("none", "varimax", "promax"),
+        default="none",
+        only=FACTORS,
+        help="With fa, ppca and pca: rotate the factor loadings, which makes them easier to interpret.",
+    )
     solver: str = option(
         choice("auto", "lapack", "randomised"),
         default="auto",
         record=where_changed("auto"),
         only=(OneOf("model", "pca"), When(OneOf("solver", "randomised"), RANDOM_DIRECTIONS)),
-        help="pca: randomised takes passes with few directions instead of the covariance; auto: that for few axes of many columns.",
+        help="With pca: lapack (exact decomposition) or randomised (subspace iteration, faster for few axes of many columns); "
+        "auto chooses by size.",
     )
     minibatch: int | None = option(
         whole(1),
         metavar="N",
         group=LEARNING,
         only=(KMEANS, When(KMEANS, ONE_START)),
-        help="K-means with N batches of 2,048 rows.",
+        help="With kmeans: fit N random batches of 2,048 rows instead of all rows, which is faster for many rows.",
     )
     on_disk: bool = flag(
         group=INPUT,
         record=unrecorded(),
         only=(ROWS, UNLABELLED),
-        help="Keep the rows of a Parquet or HDF5 file in $TMPDIR instead of memory; without splits all rows are training rows.",
+        help="Keep the rows of a Parquet or HDF5 file in $TMPDIR instead of memory.  Without a split, all rows are training rows.",
     )
     split: str | None = shared_options.split()
     label: str | None = shared_options.label()

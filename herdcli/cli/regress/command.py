@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @input_argument
 @stage(Request, cleaning_options, threads_option, shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Fit a generalised linear model: least squares, logistic, Poisson, gamma and softmax regression, ridge and lasso.
+    """Fit a generalised linear model: linear, logistic, softmax, Poisson or gamma regression, with ridge or lasso.
 
     \b
       herd data digits | herd regress --l2 0.01 | herd eval
@@ -34,10 +34,10 @@ def command(session: Session, request: Request) -> None:
       herd apply digits.glm.h5 data.csv -o predicted.csv
       herd regress prices.csv --target price --gls ar1 -o prices.glm.h5
 
-    INPUT is a data set; the rows of split 0 are fitted, the others judge (herd eval).  -o FILE.csv is the table of
-    coefficients: estimate, standard error, robust error, z, p and 95 % interval.  Steps are halved until the loss
-    falls; herd warns of separable classes and repeated columns.  Columns of text lose their first level to the intercept
-    unless there is a penalty.
+    INPUT is a data set.  The model is fitted to the rows of split 0; herd eval uses the other rows.  -o FILE.csv writes
+    the table of coefficients: estimate, standard error, robust error, z, p and 95 % interval.  A text column becomes 0/1
+    columns, one per value; without a penalty, the first value is the reference level.  herd warns of separable classes
+    and repeated columns.
     """
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.regress import error_covariance, inputs, one_pass, runs

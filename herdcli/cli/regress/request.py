@@ -73,23 +73,28 @@ class Request:
 
     source: str = input_file()
     input_format: str | None = shared_options.input_format()
-    target: str | None = option(text(), metavar="COLUMN", group=INPUT, help="Column to predict.  [default: y, or the labels]")
+    target: str | None = option(text(), metavar="COLUMN", group=INPUT, help="Column to predict.  [default: y, label, class or target]")
     family: str | None = option(
         choice(*TABLE),
-        help="What the target follows.  gamma: its mean is modelled; gamma-shape: its shape, the scale known.  "
-        "[default: bernoulli or softmax of classes and of 0 and 1, else gaussian]",
+        help="Distribution of the target.  gamma models its mean; gamma-shape models its shape, with the scale given by --gamma-scale.  "
+        "[default: bernoulli for two classes or 0 and 1, softmax for more classes, else gaussian]",
     )
-    offset: str | None = option(text(), metavar="COLUMN", group=INPUT, help="Added to the linear predictor, as the log of an exposure.")
+    offset: str | None = option(
+        text(),
+        metavar="COLUMN",
+        group=INPUT,
+        help="Column that is added to the linear predictor with coefficient 1, such as the log of an exposure.",
+    )
     weights: str | None = option(
-        text(), metavar="COLUMN", group=INPUT, help="Weights of the rows.  [default: weight, where the data have it]"
+        text(), metavar="COLUMN", group=INPUT, help="Column with the row weights; 0 leaves the row out.  [default: weight, if present]"
     )
     weight_kind: str | None = option(
         choice("precision", "frequency", "trials", "exposure"),
         group=INPUT,
         record=where_given(),
         only=KINDS,
-        help="What weights stand for: the precision of a row, how often it occurs, trials whose share of successes is the target, or an "
-        "exposure whose rate it is.  0: no row.  [default: precision]",
+        help="Meaning of --weights: the row's precision (1 / relative variance), the number of equal rows, the number of trials (target: "
+        "share of successes), or the exposure (target: events per exposure).  [default: precision]",
     )
     trials: str | None = option(
         text(),
@@ -97,7 +102,7 @@ class Request:
         group=INPUT,
         record=where_given(),
         only=(Excludes("failures", "exposure", refusal=TOGETHER, hint="leave out {other}"), *OF_TRIALS),
-        help="Trials of each row; the target is their successes, or the share of them.",
+        help="bernoulli: column with the number of trials; the target is the number or the share of successes.",
     )
     failures: str | None = option(
         text(),
@@ -105,7 +110,7 @@ class Request:
         group=INPUT,
         record=where_given(),
         only=(Excludes("exposure", refusal=TOGETHER, hint="leave out {other}"), *OF_TRIALS),
-        help="Failures of each row; the target is the successes.",
+        help="bernoulli: column with the number of failures; the target is the number of successes.",
     )
     exposure: str | None = option(
         text(),
@@ -113,50 +118,55 @@ class Request:
         group=INPUT,
         record=where_given(),
         only=(UNWEIGHTED, *OF_EXPOSURE),
-        help="Exposure of each row; the target is a count of events, or their rate.",
+        help="poisson: column with the exposure, such as years; the target is the number of events, or their rate.",
     )
-    l2: float = option(number(0), default=0.0, group=LEARNING, help="½ l2 ‖β‖² is added to the mean loss; intercepts are not penalised.")
+    l2: float = option(
+        number(0), default=0.0, group=LEARNING, help="Ridge penalty: adds ½ l2 ‖β‖² to the mean loss; intercepts are not penalised."
+    )
     penalty: str | None = option(
         choice("firth"),
         group=LEARNING,
         record=where_given(),
         only=ONE_PENALTY,
-        help="firth: half the log-determinant of the information (bernoulli, poisson), so that estimates are finite where classes "
-        "separate.",
+        help="firth: Firth's bias-reducing penalty (bernoulli, poisson), which keeps estimates finite for separable classes.  "
+        "[default: none]",
     )
-    l1: float = option(number(0), default=0.0, group=LEARNING, help="l1 ‖β‖₁ is added to the mean loss.")
-    gamma_scale: float = option(number(0, open_low=True), default=1.0, help="The known scale of gamma-shape.")
+    l1: float = option(number(0), default=0.0, group=LEARNING, help="Lasso penalty: adds l1 ‖β‖₁ to the mean loss.")
+    gamma_scale: float = option(
+        number(0, open_low=True), default=1.0, help="With --family gamma-shape: the known scale of the gamma distribution."
+    )
     dispersion: str | None = option(
         choice("one", "pearson"),
         record=where_given(),
-        help="pearson: multiply errors of bernoulli, poisson and gamma-shape by √(X²/(n − p)), as quasi-Poisson does.  [default: one]",
+        help="pearson: for overdispersed data, scale the standard errors of bernoulli, poisson and gamma-shape by √(X²/(n − p)), X² being "
+        "Pearson's statistic (quasi-Poisson).  [default: one]",
     )
     gls: str | None = option(
         text(),
         metavar="ar1|ar1:R|variance|variance:A,B|FILE",
         record=where_changed(None, lambda value: value if str(value).partition(":")[0] in FORMS else "file"),
         only=OF_GLS,
-        help="Errors of gaussian that are not alike.  ar1: correlation R^|s − t| in time, R fitted or given; variance: its log linear in "
-        "the columns, or in A and B; or a file with the covariance of all rows.",
+        help="Generalised least squares, for gaussian errors with correlation or unequal variance.  ar1: correlation R^|s − t| between "
+        "times s and t, R fitted or given; variance: log variance linear in all columns, or in A and B; FILE: covariance of all rows.",
     )
     sequence: str | None = option(
         text(),
         metavar="COLUMN",
         record=where_given(),
         only=Condition("has_time_steps", why="without --gls ar1"),
-        help="Which sequence a row of --gls ar1 is of.  [default: sequence]",
+        help="With --gls ar1: column that identifies the sequence of each row.  [default: sequence]",
     )
     one_pass: bool = flag(
         record=where_changed(False),
         only=OF_ONE_PASS,
-        help="gaussian: fit sums of products, which one pass over the rows makes; rows stay in their files, and --shard divides them.",
+        help="gaussian: read the rows only once and keep sums of products in memory, not rows; for large files, and with --shard.",
     )
-    iterations: int = option(whole(1), default=100, group=LEARNING, help="Maximum number of steps.")
+    iterations: int = option(whole(1), default=100, group=LEARNING, help="Maximum number of iterations.")
     split: str | None = option(
         text(),
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
-        help="Rows as counts or fractions, drawn with the seed.  [default: the data set's own split, else .6,.2,.2]",
+        help="Fractions or numbers of rows, drawn by --seed.  [default: the input's own, else .6,.2,.2]",
     )
     on_nonconvergence: str = shared_options.on_nonconvergence()
     seed: int = shared_options.seed()

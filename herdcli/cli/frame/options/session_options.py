@@ -123,7 +123,9 @@ class SessionOptions:
         text(), "-o", "--output", default="-", shown=False, metavar="FILE", group=OUTPUT, help="Where the result goes.  [default: stdout]"
     )
     no_clobber: bool = flag("-n", "--no-clobber", group=OUTPUT, help="Refuse to replace an existing output (exit 73).")
-    lock: str | None = option(path(), metavar="FILE", group=LONG, help="Exit with 75 at once if another run holds this lock file.")
+    lock: str | None = option(
+        path(), metavar="FILE", group=LONG, help="Exit with 75 at once if another run holds this lock file; for cron."
+    )
     quiet: bool = flag("-q", "--quiet", group=OUTPUT, help="Print only errors.")
     verbose: bool = flag("-v", "--verbose", group=OUTPUT, help="Print more on stderr.")
     debug: bool = flag(group=OUTPUT, help="Show a traceback with an error.")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @learner_options
 @stage(Request, weights_option, cleaning_options, seed_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Learn a classifier in one or more passes over a stream of examples.
+    """Learn a linear or kernel classifier (or regression) from a stream of examples, one at a time.
 
     \b
       herd data digits | herd nherd-train --normalize l2 | herd eval
@@ -40,8 +40,9 @@ def command(session: Session, request: Request) -> None:
       herd nherd-train mails.csv --text body --label folder -o m.h5
 
     INPUT is svmlight or Vowpal Wabbit text, read as it arrives in constant memory, or a data set
-    (HDF5, Parquet, CSV, NPZ), whose rows of split 0 are learned.  Every example is judged before it is
-    learned; the running error is printed after 1, 2, 4, 8, … examples.
+    (HDF5, Parquet, CSV, NPZ), of which the training rows are learned.  No option is needed: the learner, C and
+    the number of passes are chosen on your data.  Each example is predicted before it is learned; the error
+    of these predictions is printed after 1, 2, 4, 8, … examples.
     """
     from herdcli.cli.nherd_train import runs, text_documents
 

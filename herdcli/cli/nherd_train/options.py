@@ -84,20 +84,32 @@ OPTIONS: tuple[Decorator, ...] = (
         type=ALGORITHMS,
         default="auto",
         show_default=True,
-        help="Gaussian herding (nherd), or another of its family; auto: nherd or arow, by --C auto.",
+        help="Learner.  auto: the one with the fewest mistakes on the first examples, usually nherd (Gaussian herding) or arow; others: "
+        "cw, scw1, scw2 (confidence-weighted, soft I, II), pa, pa1, pa2 (passive-aggressive), perceptron, sop (second-order perceptron).",
     ),
     _choice_option(
         "--task",
         ["classification", "regression", "multilabel"],
-        "regression: learn numbers by squared loss, with nherd or arow; multilabel: rows have any number of labels, as in 1,3,7 | a b.",
+        "What to predict: one class per row, a number (regression, by squared loss, with nherd or arow), or any number of labels per row "
+        "(multilabel, such as 1,3,7 | a b).",
     ),
     _choice_option(
         "--covariance",
         ["diagonal", "full"],
-        "Covariance of the weights; full takes d² numbers, and is the default for numbers of data sets with up to 300 columns.",
+        "Covariance of the weights: a variance for each weight, or full, which suits few, correlated columns and stores d² numbers "
+        "for d columns.  --task regression uses full for data sets with up to 300 columns.",
     ),
-    _choice_option("--form", ["project", "exact", "drop"], "How a diagonal covariance is kept diagonal."),
-    _choice_option("--loss", ["squared-hinge", "log", "squared"], "Loss of nherd and arow; squared-hinge is ½ max(0, 1 − m)²."),
+    _choice_option(
+        "--form",
+        ["project", "exact", "drop"],
+        "Update of a diagonal covariance: keep the diagonal of the full update's inverse covariance (project) or of its covariance (drop), "
+        "or solve for the best diagonal (exact).  Change it only to compare with the paper.",
+    ),
+    _choice_option(
+        "--loss",
+        ["squared-hinge", "log", "squared"],
+        "Loss that nherd and arow minimise; squared-hinge is ½ max(0, 1 − m)², where m is the margin.",
+    ),
     click.option(
         "--C",
         "C",
@@ -105,8 +117,8 @@ OPTIONS: tuple[Decorator, ...] = (
         type=_Number("X|auto|running", _parse_c),
         default="auto",
         show_default=True,
-        help="Weight of an example.  auto: eight values compete on the first 10 000 examples, and the one with the lowest "
-        "progressive error is kept; running: ¼ divided by the running mean of |x|².",
+        help="Weight of one example against all earlier ones; small values suit noisy labels.  auto: try eight values on the first 10 000 "
+        "examples and keep the one with the fewest mistakes; running: ¼ divided by the running mean of |x|², without trials.",
     ),
     click.option(
         "--half-life",
@@ -114,38 +126,44 @@ OPTIONS: tuple[Decorator, ...] = (
         type=_Number("N|auto|none", _parse_half_life),
         default="auto",
         show_default=True,
-        help="Let evidence fade to half in N examples, for streams that drift (nherd, arow); auto: where that makes fewer mistakes on the "
-        "first 10 000 examples.",
+        help="For streams that drift: after N examples, an example counts half (nherd, arow).  auto: forget only if that makes fewer "
+        "mistakes on the first 10 000 examples; none: never forget.",
     ),
     click.option(
-        "--confidence", type=click.FloatRange(0.5, 1, min_open=True, max_open=True), default=0.9, show_default=True, help="η of cw and scw."
+        "--confidence",
+        type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+        default=0.9,
+        show_default=True,
+        help="Probability with which an updated classifier must be right about the example (cw; a goal for scw1 and scw2).",
     ),
     _choice_option(
         "--multiclass",
         ["auto", "top-1", "one-vs-rest"],
-        "More than two classes: against the best rival, or each against the rest; auto: by --C auto, else top-1.",
+        "Update with more than two classes: the true class against its best rival (top-1), or each class against the rest.  auto: the "
+        "better of the two if --C auto compares learners, else top-1.",
     ),
     click.option(
         "--passes",
         type=click.IntRange(1),
         default=None,
-        help="Number of passes over the examples.  [default: 1; over rows of a data set that fit into memory, until the error of held-out "
-        "rows stops falling]",
+        help="Number of passes over the examples.  [default: 1; for data sets that fit into memory, until the error on held-out rows stops "
+        "falling]",
     ),
     click.option(
         "--holdout",
         type=click.IntRange(0),
         default=None,
         metavar="N",
-        help="Judge every N-th example in each pass and never learn it; 0: learn all.  [default: 0; of several passes without "
-        "validation rows only the last learns every 20th]",
+        help="Hold out every N-th example: predict it in each pass, but never learn it; 0: hold out none.  [default: 0; with several "
+        "--passes and no validation rows, every 20th until the last pass]",
     ),
     click.option(
         "--early-stop",
         type=click.IntRange(1),
         default=None,
         metavar="K",
-        help="End after K passes without a lower error of held-out examples, with the best pass's weights (--holdout 10 if not given).",
+        help="Stop after K passes without a lower error on the held-out examples, and keep the weights of the best pass.  Without "
+        "--holdout, every 10th example is held out.",
     ),
     click.option(
         "--coverage",
@@ -153,103 +171,138 @@ OPTIONS: tuple[Decorator, ...] = (
         callback=_parse_share,
         default=None,
         metavar="P",
-        help="Give each example a set of classes, or an interval, that holds the truth for a share P of them in the long run "
-        "(adaptive conformal prediction), and have herd apply --want sets give them to new rows.",
+        help="Prediction sets (for --task regression, intervals) that contain the truth for a share P of the examples in the long run, by "
+        "adaptive conformal prediction; herd apply --want sets writes them for new rows.",
     ),
     click.option(
         "--shuffle",
         is_flag=True,
         help="Shuffle the examples before each pass; text is then kept in memory.  "
-        "Rows of a data set that are sorted by class are shuffled anyway.",
+        "A data set sorted by class is always shuffled, except with --in-order.",
     ),
-    click.option("--in-order", is_flag=True, help="Learn the rows of a data set in its order, even where that is sorted by class."),
+    click.option("--in-order", is_flag=True, help="Keep the order of a data set's rows, even if they are sorted by class."),
     click.option(
         "--parts",
         type=click.IntRange(1, 1 << 20),
         default=1,
         show_default=True,
         metavar="P",
-        help="Learn a data set in P parts, merged by precision; --shard and --cluster deal them out.",
+        help="Train on P parts of a data set independently and merge the classifiers, weighted by what each has learned; use it to "
+        "distribute the training with --shard or --cluster.",
     ),
     click.option(
-        "--rounds", type=click.IntRange(1), default=1, show_default=True, metavar="R", help="Rounds of --parts, each from their merge."
+        "--rounds",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        metavar="R",
+        help="Repeat the training of --parts R times, each time starting from the merged classifier.",
     ),
-    click.option("--normalize", type=click.Choice(["l2"]), default=None, help="Scale each example to length 1."),
+    click.option("--normalize", type=click.Choice(["l2"]), default=None, help="Scale each example to Euclidean length 1 (l2)."),
     click.option(
         "--scale",
         "scaling",
         type=click.Choice(["standard", "online", "none"]),
         default=None,
-        help="online: divide each feature by the mean size of its values ≠ 0 so far; standard: and take those that most examples have "
-        "about their running means.  [default: standard; without bias online; with --kernel none]",
+        help="Scaling of features.  online: divide each by the mean size of its nonzero values so far; standard: also subtract the running "
+        "mean of features that are nonzero in most examples.  [default: standard; --no-bias: online; --kernel: none]",
     ),
-    click.option("--bias/--no-bias", default=None, help="Add a feature that is always 1.  [default: yes, with --kernel no]"),
-    click.option("--always-update", is_flag=True, help="Shrink the covariance also where the margin is 1 or more (nherd, arow, sop)."),
+    click.option(
+        "--bias/--no-bias", default=None, help="Add an intercept: a feature that is always 1.  [default: --bias; with --kernel: --no-bias]"
+    ),
+    click.option(
+        "--always-update",
+        is_flag=True,
+        help="Reduce the variances on every example, also on those that leave the weights unchanged (nherd, arow, sop).",
+    ),
     click.option(
         "--label-noise",
         type=click.FloatRange(0, 1),
         default=0.0,
         show_default=True,
-        help="Share of training labels to replace by wrong ones.",
+        help="Share of training labels to replace by random wrong ones, for experiments.",
     ),
-    _choice_option("--kernel", ["none", "linear", "polynomial", "gaussian"], "Learn with a kernel (full covariance only)."),
-    click.option("--width", type=POSITIVE, default=1.0, show_default=True, help="Gaussian kernel: exp(−|x−z|²/2 width²)."),
-    click.option("--degree", type=click.IntRange(1), default=2, show_default=True, help="Polynomial kernel: (1 + x·z)^degree."),
+    _choice_option(
+        "--kernel",
+        ["none", "linear", "polynomial", "gaussian"],
+        "Kernel of a nonlinear classifier (full covariance only); none: a linear one.",
+    ),
+    click.option("--width", type=POSITIVE, default=1.0, show_default=True, help="Width of --kernel gaussian, exp(−|x−z|²/2 width²)."),
+    click.option("--degree", type=click.IntRange(1), default=2, show_default=True, help="Degree of --kernel polynomial, (1 + x·z)^degree."),
     click.option(
-        "--budget", type=click.IntRange(1), default=None, help="Maximum number of support vectors; further updates are refused and counted."
+        "--budget",
+        type=click.IntRange(1),
+        default=None,
+        help="Maximum number of support vectors of a --kernel; later updates are skipped and counted.",
     ),
     click.option(
-        "--bits", type=click.IntRange(1, 30), default=None, help="Hash features into 2^bits columns.  [default: 18 for vw, else not]"
+        "--bits",
+        type=click.IntRange(1, 30),
+        default=None,
+        help="Hash features into 2^N columns, for feature names or very many features.  [default: 18 for Vowpal Wabbit text and --text; "
+        "otherwise no hashing]",
     ),
     click.option(
         "--cache",
         metavar="FILE",
         default=None,
-        help="Keep the parsed text in FILE: later passes, and runs on the same text, need not parse it again.",
+        help="Store the parsed text in FILE, so that later passes and later runs on the same text skip the parsing.",
     ),
     click.option(
         "--interactions",
         multiple=True,
         metavar="AB,…",
         callback=_parse_pairs,
-        help="Multiply the features of namespaces that begin with A by those of namespaces with B (vw); :: for all pairs.",
+        help="Add products of features of Vowpal Wabbit text: ab multiplies each feature of namespaces that begin with a by each of those "
+        "that begin with b; :: stands for all pairs.",
     ),
     click.option(
         "--text",
         metavar="COLUMN",
         default=None,
-        help="Learn the documents in a column of CSV, Parquet or JSON lines; of a folder with a folder of .txt files for each class, all.",
+        help="Train on the documents in this column of a CSV, Parquet or JSON Lines file.  If INPUT is a folder with one folder of .txt "
+        "files per class, --text is not needed.",
     ),
     click.option(
-        "--ngrams", type=click.IntRange(1, 5), default=1, show_default=True, metavar="N", help="Longest n-gram of words (--text)."
+        "--ngrams",
+        type=click.IntRange(1, 5),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Longest n-gram of words; 2 adds pairs of neighbours (--text).",
     ),
-    _choice_option("--weighting", ["tf-idf", "counts"], "Weights of words (--text)."),
-    click.option("--keep-case", is_flag=True, help="Tell upper from lower case in words (--text)."),
-    click.option("--inverse-map", is_flag=True, help="Keep the first feature name of each hashed column (slower)."),
-    click.option("--zero-based", is_flag=True, help="Indices of svmlight text begin at 0."),
+    _choice_option("--weighting", ["tf-idf", "counts"], "Weights of words: tf-idf, where rare words count more, or plain counts (--text)."),
+    click.option("--keep-case", is_flag=True, help="Distinguish upper and lower case in words (--text)."),
+    click.option("--inverse-map", is_flag=True, help="Store a feature name for each hashed column, so that reports can show it (slower)."),
+    click.option("--zero-based", is_flag=True, help="Read svmlight indices as starting at 0 instead of 1."),
     click.option("--skip-bad", type=click.IntRange(0), default=0, metavar="N", help="Skip up to N malformed lines of text."),
-    click.option("--classes", metavar="A,B,…", default=None, help="All possible labels; of two, the last is the positive one."),
+    click.option(
+        "--classes", metavar="A,B,…", default=None, help="All labels that can occur; if there are two, the last is the positive class."
+    ),
     click.option(
         "--max-classes",
         type=click.IntRange(2),
         default=1000,
         show_default=True,
         metavar="N",
-        help="Refuse more different labels than this.",
+        help="Stop with an error if there are more than N different labels.",
     ),
-    click.option("--only", metavar="A,B,…", default=None, help="Use only the rows of these classes (data sets; * and ? match)."),
-    click.option("--positive", metavar="A,B,…", default=None, help="Two classes: these against the rest (data sets; * and ? match)."),
+    click.option("--only", metavar="A,B,…", default=None, help="Use only the rows of these classes (data sets; * and ? are wildcards)."),
+    click.option(
+        "--positive", metavar="A,B,…", default=None, help="Learn two classes: these against all others (data sets; * and ? are wildcards)."
+    ),
     click.option(
         "--split",
         metavar="TRAIN,VALID,TEST",
         default=None,
-        help="Fractions of the rows, or counts of each class.  [default: the data set's own, else .6,.2,.2]",
+        help="Training, validation and test rows, as fractions or as counts per class.  [default: the data set's own split, else .6,.2,.2]",
     ),
     click.option(
         "--label",
         default=None,
         metavar="COLUMN",
-        help="Column that holds the labels (multilabel: lists such as 1,3,7, or columns of 0 and 1: A,B,… or topic_*).  [default: y]",
+        help="Column with the labels.  --task multilabel: a column of lists such as 1,3,7, or columns of 0 and 1 such as a,b,c or topic_*."
+        "  [default: y]",
     ),
     click.option(
         "--input-format",
@@ -257,8 +310,12 @@ OPTIONS: tuple[Decorator, ...] = (
         default=None,
         help="Read the input as this format.  [default: detected]",
     ),
-    click.option("--continue", "model", metavar="MODEL", default=None, help="Continue training this classifier."),
-    click.option("--verify", is_flag=True, help="Minimise the objective numerically, print how far the closed forms are, and stop."),
+    click.option("--continue", "model", metavar="MODEL", default=None, help="Continue to train this classifier, with its settings."),
+    click.option(
+        "--verify",
+        is_flag=True,
+        help="Check the update formulas instead of training: compare them with a numerical minimiser on random examples, and stop.",
+    ),
 )
 
 

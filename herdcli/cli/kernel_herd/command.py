@@ -30,72 +30,121 @@ if TYPE_CHECKING:
 
 @click.command("kernel-herd", cls=Command)
 @input_argument
-@click.option("-m", "--count", type=click.IntRange(1), required=True, help="Number of atoms, in each group.")
-@click.option("--rule", type=RULES, default="herding", help="How atoms are chosen.  [default: herding; of stein kernels greedy]")
+@click.option("-m", "--count", type=click.IntRange(1), required=True, help="Number of atoms (chosen points), in each group.")
+@click.option(
+    "--rule",
+    type=RULES,
+    default="herding",
+    help="How atoms are chosen.  herding: equal weights, any first t atoms are good; min-norm-point: smallest error; others: see above.  "
+    "[default: herding; greedy with Stein kernels]",
+)
 @click.option(
     "--init",
     type=click.Choice(["nearest", "zero", "mean"]),
     default=None,
-    help="The first atom: the candidate nearest to μ, or candidate 0, both with w₀ = 0; or w₀ = μ.  [default: nearest for rows, else zero]",
+    help="First atom: the candidate nearest to the mean embedding, or the first candidate (zero).  mean: start from the mean embedding "
+    "instead of 0, for grids over wide boxes.  [default: nearest for rows, else zero]",
 )
-@click.option("--step", "rates", metavar="constant:ρ|FILE", default=None, help="Step sizes of --rule step; a file holds ρ₁, ρ₂, ….")
-@click.option("--refine", type=click.IntRange(0), default=0, show_default=True, help="Swap passes over atoms of equal weight.")
+@click.option(
+    "--step",
+    "rates",
+    metavar="constant:ρ|FILE",
+    default=None,
+    help="Step sizes of --rule step, from 0 to 1: the constant ρ, or a file with one for each atom.",
+)
+@click.option(
+    "--refine",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Passes that replace each atom by the candidate that lowers the error most (rules with equal weights).  Try 10 for a small "
+    "error with --count equally weighted atoms.",
+)
 @click.option("--unique", is_flag=True, help="Choose no candidate twice.")
 @click.option(
     "--weights",
     type=click.Choice(["rule", "uniform", "simplex", "affine", "free"]),
     default="rule",
     show_default=True,
-    help="The rule's own weights, equal ones, or the best: non-negative with sum 1 (simplex), with sum 1 (affine), or any (free).",
+    help="Weights of the atoms: the rule's own, equal ones, or those with the smallest error: non-negative with sum 1 (simplex), with "
+    "sum 1 (affine), or any (free).",
 )
 @click.option(
-    "--kernel", metavar="NAME[:PARAMETER]", default="gaussian", show_default=True, help="A kernel, or sums and products of kernels."
+    "--kernel",
+    metavar="NAME[:PARAMETER]",
+    default="gaussian",
+    show_default=True,
+    help="Kernel that compares points, or a sum or product of kernels: see above.",
 )
 @click.option(
-    "--scores", metavar="FILE|PREFIX", default=None, help="∇ log p at each row, for stein kernels: a file, or columns named PREFIX…."
+    "--scores",
+    metavar="FILE|PREFIX",
+    default=None,
+    help="Gradients of the log density at each row, for Stein kernels: a file, or columns with this prefix.",
 )
 @click.option(
     "--bandwidth",
     type=Parsed("median|float", parse_bandwidth),
     default="median",
     show_default=True,
-    help="Length scale of kernels without one: the median distance, or a number.",
+    help="Length scale of kernels that are given without one: the median distance between rows, or a number.",
 )
 @click.option(
-    "--scale", type=Parsed("none|std|range|numbers", parse_scale), default="none", show_default=True, help="What columns are divided by."
+    "--scale",
+    type=Parsed("none|std|range|numbers", parse_scale),
+    default="none",
+    show_default=True,
+    help="Divisor of each column: its standard deviation (std), its range, or a number for each, S1,S2,…; use std for mixed units.",
 )
 @click.option(
     "--target",
     metavar="rows|NAME[:…]",
     default="rows",
     show_default=True,
-    help="The rows, or uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE, trigonometric:FILE, signs:FILE, moments:FILE.",
+    help="What the atoms represent: the rows of INPUT, or the distribution uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE (of "
+    "Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (of a Gaussian vector), or moments:FILE (mean and covariance alone).",
 )
 @click.option(
-    "--dimension", type=click.IntRange(1), default=None, help="Columns of uniform and gaussian targets.  [default: the candidates', else 1]"
+    "--dimension",
+    type=click.IntRange(1),
+    default=None,
+    help="Number of columns of a uniform or gaussian target.  [default: as many as the candidates have, else 1]",
 )
 @click.option(
-    "--candidates", metavar="FILE|grid:N|sobol:N|sample:N|cube:D", default=None, help="What atoms are chosen from.  [default: the rows]"
+    "--candidates",
+    metavar="FILE|grid:N|sobol:N|sample:N|cube:D",
+    default=None,
+    help="Points that atoms are chosen from: a file, a grid of N values per column, N Sobol points, N draws from the target (sample), or "
+    "all states of D two-valued variables (cube).  [default: the rows]",
 )
 @click.option(
     "--norm",
     type=Parsed("exact|sample:N", parse_norm),
     default=None,
-    help="With --candidates: ‖μ‖² from all pairs of rows, or estimated from N.  [default: exact to 10,000 rows, then sample:2000]",
+    help="With --candidates: compute the squared norm of the rows' mean embedding, a constant in the error, from all pairs of rows, or "
+    "estimate it from N rows.  [default: exact up to 10,000 rows, then sample:2000]",
 )
-@click.option("--polish", is_flag=True, help="Search around each chosen candidate, in the target's interval or box.")
+@click.option("--polish", is_flag=True, help="Move each chosen candidate to the best point near it, within the range of the target.")
 @click.option(
     "--label",
     metavar="COLUMN[:KERNEL]",
     default=None,
-    help="Rows with this label: --kernel times one on it.  [default: hamming or gaussian]",
+    help="Represent rows together with this label: multiply --kernel by a kernel on the label.  [default kernel: hamming for whole numbers "
+    "and names, else gaussian]",
 )
 @group_options
-@click.option("--row-weight", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
+@click.option(
+    "--row-weight", metavar="COLUMN", default=None, help="Column with the weights of the rows.  [default: weight, if there is one]"
+)
 @large_options
-@click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")
-@click.option("--extend", metavar="ARTIFACT", default=None, help="Extend these samples to --count atoms.")
-@click.option("--no-state", is_flag=True, help="Leave out the state that --extend needs.")
+@click.option(
+    "--trace-projected",
+    is_flag=True,
+    help="Also store the error under the best non-negative weights for 1 to --count atoms (some eight numbers per power of ten), for "
+    "herd eval --trace.",
+)
+@click.option("--extend", metavar="ARTIFACT", default=None, help="Add atoms to the result of an earlier run, up to --count.")
+@click.option("--no-state", is_flag=True, help="Leave out the state that --extend needs, for a smaller file.")
 @stage(
     Request,
     input_format_option,
@@ -108,7 +157,7 @@ if TYPE_CHECKING:
     output_options,
 )
 def command(session: Session, request: Request) -> None:
-    """Choose a few weighted points that represent a data set or a density: kernel herding and conditional gradients.
+    """Choose a few weighted points (atoms) that represent a data set or a density, by kernel herding and related methods.
 
     \b
       herd data digits | herd kernel-herd -m 100 -o prototypes.h5
@@ -118,17 +167,22 @@ def command(session: Session, request: Request) -> None:
     Kernels: gaussian, laplace, matern12, matern32, matern52, inverse-multiquadric,
     rational-quadratic[:ℓ,α], energy, linear, polynomial:p[,c], hamming[:λ], bernoulli:1|2|3 on [0,1],
     features:x, features:x+xx; joined by + and *, numbers are weights: '0.5*gaussian:1+linear'.
-    Of a sampler's rows with --scores: stein:imq, stein:gaussian, with a length or the rows'
-    covariance as metric: stein:imq,2.5, stein:imq,smpcov; --by CHAIN treats each chain separately.
+    For draws of a sampler, with --scores: stein:imq or stein:gaussian, with a length (stein:imq,2.5)
+    or the covariance of the rows (stein:imq,smpcov) as metric; --by CHAIN treats each chain separately.
 
-    Other methods, for comparison: kernel-thinning and compress++ (with a swap pass of their own),
-    support-points (energy distance, moved to the nearest rows), facility-location: equal weights, of
-    the rows alone; rpcholesky: weights of any sign and sum, of any candidates.
+    Rules: start with herding, or with min-norm-point, which also chooses weights and usually has the smallest error.
+    greedy, line-search, open-loop and step are variants of herding; away, pairwise and bpcg also choose weights;
+    random and sobol draw atoms from the target.  For comparison there are kernel-thinning, compress++,
+    support-points and facility-location, which choose rows with equal weights, and rpcholesky, whose weights
+    have any sign and sum.
 
-    Ties go to the lowest row; a row may be chosen again (not with --unique), as may its
-    duplicate.  The first m atoms of herding, greedy, line-search, open-loop, step, random and sobol are the
-    same whatever --count (not after --refine).  The artifact holds the MMD for each number of atoms; -o FILE.csv and
-    FILE.parquet are plain tables of the atoms: row, weight, MMD, columns.
+    The error is the MMD (maximum mean discrepancy): the distance between the mean embedding of the atoms and that
+    of the target.  A mean embedding is the average of the kernel over all points.  The result holds the MMD for
+    each number of atoms; -o FILE.csv or FILE.parquet writes a table of the atoms: row, weight, MMD, columns.
+
+    If several candidates are equally good, the first one is taken.  A row can be chosen more than once; --unique
+    prevents that, but not the choice of another row with the same values.  With herding, greedy, line-search,
+    open-loop, step, random and sobol a larger --count only adds atoms (not with --refine).
     """
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.kernel_herd import block_tree, groups, inputs, results, stream_sketches

@@ -66,21 +66,27 @@ def large_options(command: F) -> F:
             type=click.Choice(["float64", "float32"]),
             default="float64",
             show_default=True,
-            help="Precision of the mean embedding.",
+            help="Floating-point type for the sums of the mean embedding; float64 is more precise.",
         ),
         click.option(
             "--embedding",
             type=Parsed("exact|sample:N|nystrom:R|fourier:R", parse_embedding),
             default=None,
-            help="μ of the rows from all pairs, or from N or R rows or frequencies.  [default: exact, or nystrom where that costs less]",
+            help="Mean embedding of the rows: from all pairs (exact), or for many rows approximated by N random rows (sample), R landmark "
+            "rows (nystrom) or R random frequencies (fourier).  [default: exact, or nystrom if that is faster]",
         ),
         click.option(
             "--block-rows",
             type=click.IntRange(2),
             default=None,
-            help="Herd blocks of N rows, then their atoms; of a pipe see each row once, in constant memory.",
+            help="Read N rows at a time, for more rows than fit into memory; a pipe is read once.",
         ),
-        click.option("--block-atoms", type=click.IntRange(1), default=None, help="Atoms of each block.  [default: 4 times --count]"),
+        click.option(
+            "--block-atoms",
+            type=click.IntRange(1),
+            default=None,
+            help="Atoms to choose from each block, before the final choice.  [default: 4 times --count]",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -94,18 +100,18 @@ def group_options(command: F) -> F:
             "--by",
             metavar="COLUMN",
             default=None,
-            help="Choose atoms separately for each value of this column, with one length scale for all.",
+            help="Choose atoms separately for each value of this column; the kernel's length scale is the same for all.",
         ),
         click.option(
             "--thin-by-chain",
             is_flag=True,
-            help="Choose atoms separately in each chain of a sampler: --by chain, or a file for each chain: 'chain-*.csv'.",
+            help="Choose atoms separately for each chain of a sampler: by the column chain, or one file per chain such as 'chain-*.csv'.",
         ),
         click.option(
             "--report",
             metavar="FILE",
             default=None,
-            help="Write mean, deviation and quantiles of each parameter, of all rows and of the atoms, to FILE (.csv, or text).",
+            help="Write mean, standard deviation and quantiles of each column to FILE (.csv, or text), for all rows and for the atoms.",
         ),
     )
     for option in reversed(options):

@@ -33,9 +33,9 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd herd --hidden 50 -o digits.herd.h5
       herd herd --rates digits.herd.h5 -o without-data.herd.h5
 
-    INPUT is a data set; runs are driven by the rows of split 0.  With --per-class the rows of splits
-    1 and 2 are scored by every class, for eval.  Arithmetic is exact: any number of threads, the compiled
-    and the NumPy loops give the same bytes.
+    INPUT is a data set; its training rows drive the run.  With --per-class there is a run for each class,
+    which scores the validation and test rows, so that herd eval can report the error.  Arithmetic is exact: the
+    result has the same bytes for any number of threads, with the compiled and with the NumPy loops.
     """
     from herdcli.cli.frame.output import outputs
     from herdcli.cli.herd import inputs, runs

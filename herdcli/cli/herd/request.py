@@ -33,51 +33,60 @@ class Request:
     """The options of `herd herd`; names and meanings are those of its --help."""
 
     source: str = input_file()
-    model: str = option(choice(*MODELS), default=MODELS[0], help="With hidden units, or fully visible.")
+    model: str = option(choice(*MODELS), default=MODELS[0], help="Model: rbm with hidden units, or mrf, fully visible.")
     features: str | None = option(
         choice("x", "x,xx", "rows"),
         only=Condition("visible", refusal="--features is for fully visible models", hint="use --model mrf"),
-        help="mrf: which features; rows: INPUT's rows are feature vectors.  [default: x]",
+        help="Features of --model mrf: the units (x), also their products (x,xx), or INPUT's rows as feature vectors (rows).  [default: x]",
     )
     maximiser: str | None = option(
         choice("exact", "enumerate", "rows", "coordinates"),
         only=FULLY_VISIBLE,
-        help="mrf: by sign (x alone), over all states, over all rows, or by single flips.  [default: exact, or what is exact at this size]",
+        help="How --model mrf finds its next state: by sign (exact, for --features x), among all states (enumerate) or all rows, or by "
+        "single flips (coordinates).  [default: an exact way, if there is one at this size]",
     )
-    hidden: int = option(whole(1), default=100, only=WITH_HIDDEN_UNITS, help="Hidden units.")
+    hidden: int = option(whole(1), default=100, only=WITH_HIDDEN_UNITS, help="Number of hidden units.")
     variant: str = option(
-        choice("local", "safe"), default="local", only=WITH_HIDDEN_UNITS, help="Ascent from the last state, or the best row."
+        choice("local", "safe"),
+        default="local",
+        only=WITH_HIDDEN_UNITS,
+        help="Start of each ascent: local, the last state, classifies better; safe, the training row of lowest energy, bounds the weights.",
     )
     flip: bool = flag(
         default=True,
         negative="--no-flip",
         only=(WITH_HIDDEN_UNITS, Condition("can_flip", why="with --variant safe or binary units")),
-        help="Flip all spins at a fixed point where that helps.",
+        help="Flip all spins where an ascent ends, if that raises the score.",
     )
     hidden_bias: str = option(
         choice("growthless", "none", "full"),
         default="none",
         only=WITH_HIDDEN_UNITS,
-        help="Which part of the hidden features' update is kept.",
+        help="Update of the hidden biases: none, without its growing part (growthless), or full.  Change it only to compare with "
+        "the paper.",
     )
     sweeps: int = option(
-        whole(0), default=0, group=LEARNING, only=WITH_HIDDEN_UNITS, help="Sweeps of block ascent; 0: until a fixed point."
+        whole(0), default=0, group=LEARNING, only=WITH_HIDDEN_UNITS, help="Sweeps of each ascent; 0: until nothing changes."
     )
     step_sizes: tuple[int, ...] = option(
         STEP_SIZES,
         default=(1, 1, 1),
         group=LEARNING,
         only=WITH_HIDDEN_UNITS,
-        help="Step sizes of pair, visible and hidden features.",
+        help="Whole-number step sizes of the weights (w), visible biases (b) and hidden biases (c).",
     )
-    iterations: int = option(whole(1), default=2000, group=LEARNING, help="Herding iterations.")
-    burn_in: int | None = option(whole(0), group=LEARNING, help="Iterations before energies are averaged and states kept.  [default: half]")
-    energy_every: int = option(whole(1), default=1, only=PER_CLASS, help="Average energies every N iterations.")
+    iterations: int = option(whole(1), default=2000, group=LEARNING, help="Number of herding iterations.")
+    burn_in: int | None = option(
+        whole(0), group=LEARNING, help="Iterations before energies are averaged and states are kept.  [default: half of --iterations]"
+    )
+    energy_every: int = option(
+        whole(1), default=1, only=PER_CLASS, help="With --per-class: use every N-th iteration for the average energies; larger is faster."
+    )
     keep: int | None = option(whole(0), group=INPUT, help="Keep the last N pseudo-samples.  [default: all after burn-in]")
-    per_class: bool = flag(help="One run per label, and class scores for eval.")
-    score_training: bool = flag(only=PER_CLASS, help="With --per-class: average the training rows' energies too.")
-    representation: str = option(choice("spin", "binary"), default="spin", help="Units in {−1,+1} or {0,1}.")
-    moments: bool = flag(group=INPUT, help="INPUT's one row holds the moments of mrf's features.")
+    per_class: bool = flag(help="Run once for each label, and score rows by class, so that herd eval can report the error.")
+    score_training: bool = flag(only=PER_CLASS, help="With --per-class: score the training rows too, not only validation and test rows.")
+    representation: str = option(choice("spin", "binary"), default="spin", help="States of a unit: −1 and +1 (spin), or 0 and 1 (binary).")
+    moments: bool = flag(group=INPUT, help="With --model mrf: INPUT is one row, with the average of each feature.")
     rates: str | None = option(
         text(),
         metavar="ARTIFACT",
@@ -86,9 +95,9 @@ class Request:
         only=Condition(
             "has_hidden_units", refusal="--rates drive hidden features, and mrf has none", hint="use --moments, which need no data"
         ),
-        help="Continue this herding by its rates, without data.",
+        help="Herd without data: drive the weights by the average rates of change that this earlier result stores.",
     )
-    on_nonconvergence: str = option(choice("warn", "error"), default="warn", group=LEARNING, help="What to do if weights run away.")
+    on_nonconvergence: str = option(choice("warn", "error"), default="warn", group=LEARNING, help="What to do if the weights keep growing.")
     input_format: str | None = shared_options.input_format()
     label: str | None = shared_options.label()
     value_range: tuple[float, float] | None = shared_options.value_range()

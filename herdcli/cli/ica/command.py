@@ -40,11 +40,13 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd ica --algorithm ebm --whiten pca --components 20 --filters 30 --rates 0.01x200 -o filters.h5
       herd data digits | herd ica --algorithm sparse-coding --components 16 --filters 24 --rates 0.1x20 -o codes.h5
 
-    ml is maximum likelihood by L-BFGS.  infomax is its stochastic gradient; with more filters than dimensions
-    it maximises the entropy of their squashed outputs.  ebm are energy-based models by contrastive divergence,
-    square or overcomplete; equil draws from the square model itself.  sparse-coding explains rows by sources.
-    sobi uses autocorrelations, so its rows must be in order of time.  With as many filters as dimensions ml, infomax
-    and equil choose for each output whether its density has heavier or lighter tails than a Gaussian's.
+    Start with ml: maximum likelihood by L-BFGS, one filter per dimension.  fastica and picard are those libraries
+    (pip install 'herdcli[ica]').  sobi separates by autocorrelations, so its rows must be in order of time.
+    For more filters than dimensions: infomax maximises the entropy of their squashed outputs (with one filter per
+    dimension it is a stochastic gradient of the likelihood), ebm fits energy-based models by contrastive
+    divergence, and sparse-coding explains each row by a few sources.  equil is ebm with one filter per dimension
+    and samples of the model itself.  With one filter per dimension ml, infomax and equil choose for each output
+    whether its density has heavier or lighter tails than a Gaussian's.
     """
     from herdcli.cli.frame.output import outputs
     from herdcli.cli.frame.rows import streamed_rows

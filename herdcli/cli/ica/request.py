@@ -44,122 +44,159 @@ class Request:
     """The options of `herd ica`; names and meanings are those of its --help."""
 
     source: str = input_file()
-    algorithm: str = option(choice(*ALGORITHMS), default="ml", group=LEARNING, help="How the filters are learned: see above.")
+    algorithm: str = option(choice(*ALGORITHMS), default="ml", group=LEARNING, help="Algorithm that fits the filters: see above.")
     filters: int | None = option(whole(1), help="Number of filters (infomax, ebm, sparse-coding).  [default: one per dimension]")
     whiten: Method | None = option(
         choice("zca", "pca", "fa", "centre"),
-        help="How rows are whitened; fa: by --components N factors, for noisy columns.  [default: zca; with --components: pca]",
+        help="Whitening of the rows: zca (stays close to the rows), pca (principal components), fa (factor analysis with --components N, "
+        "for noisy columns), or centring alone.  [default: zca; with --components: pca]",
     )
     components: int | float | None = option(
-        COMPONENTS, help="Principal components to keep: a number, or the fewest that hold a share of the variance.  [default: all]"
+        COMPONENTS, help="Principal components to keep: N, or as many as have P% of the variance.  [default: all]"
     )
-    log: bool = flag(help="Replace every intensity x by log(1 + x); undone together with the whitening.")
-    mix: tuple[str, float] | None = option(MIX, help="INPUT's columns are sources: mix them first.")
+    log: bool = flag(help="Replace each value x by log(1 + x), for intensities; herd apply --want rows undoes it.")
+    mix: tuple[str, float] | None = option(
+        MIX,
+        help="For experiments: INPUT's columns are sources; mix them by a random matrix or by Teh's (instamix) first.",
+    )
     mixing: str | None = option(
         text(),
         metavar="FILE",
         group=INPUT,
         record=as_file(),
-        help="A data set whose X is the known mixing of INPUT's rows, for Amari distances.",
+        help="Data set with the known mixing matrix of INPUT's columns, to report the distance (Amari) from it.",
     )
     density: str | None = option(
         choice("auto", *TABLE),
         only=OneOf("algorithm", "infomax", "ml", "ebm"),
-        help="Density of the outputs (infomax, ml); auto: one for each output.  [default: auto; more filters than dimensions, ebm: "
-        "logistic]",
+        help="Density of the outputs (infomax, ml, ebm --expert infomax); auto: choose for each output by its tails.  [default: auto; "
+        "logistic for ebm and for more filters than dimensions]",
     )
-    gradient: str = option(choice("natural", "exact"), default="natural", only=OneOf("algorithm", "infomax"), help="Gradient of infomax.")
+    gradient: str = option(
+        choice("natural", "exact"),
+        default="natural",
+        only=OneOf("algorithm", "infomax"),
+        help="Gradient of infomax; natural does not depend on the mixing.",
+    )
     expert: str | None = option(
         choice("auto", *SEPARATING, "infomax"),
         only=OneOf("algorithm", "ebm", "equil", "sparse-coding"),
-        help="Energy of an output.  [default: student; equil: auto; sparse-coding: laplace]",
+        help="Energy of an output, the negative log of its density (ebm, equil), or prior of a source (sparse-coding).  [default: student; "
+        "equil: auto; sparse-coding: laplace]",
     )
     gamma: float | None = option(
         number(0, open_low=True),
         only=OneOf("algorithm", "ml", "infomax", "ebm", "equil", "sparse-coding"),
-        help="Initial weight of every expert.  [default: 1]",
+        help="Initial weight γ of each expert's energy.  [default: 1]",
     )
     gamma_rate: float | None = option(
         number(0),
         group=LEARNING,
         only=OneOf("algorithm", "ebm", "equil"),
-        help="Rate of the Student density's γ, relative to that of the filters; 0: fixed.  [default: 0]",
+        help="Learning rate of the weights γ, relative to that of the filters; 0: keep them fixed.  [default: 0]",
     )
     on_nonconvergence: str = option(
         choice("warn", "error"),
         default="warn",
         group=LEARNING,
         only=ITERATED,
-        help="What to do if ml, fastica, picard or sobi do not converge.",
+        help="What to do if the fit does not converge (ml, fastica, picard, sobi).",
     )
     split: str | None = option(
         text(),
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
-        help="Rows, as counts or fractions.  [default: the data's own, else .6,.2,.2; sobi: all]",
+        help="Training, validation and test rows, as counts or fractions.  [default: the data's own split, else .6,.2,.2; sobi: all rows]",
     )
     one_pass: bool = flag(
         record=where_changed(False),
-        help="Whiten by sums over all rows and learn from 65,536 of them, evenly spread: one pass, whose rows --shard divides.",
+        help="Read large files once: whiten by all rows, learn from 65,536 of them, evenly spread.  --shard divides the rows.",
     )
     label: str | None = shared_options.label()
     rates: tuple[tuple[float, int], ...] | None = option(
-        RATES, metavar="RxN,…", group=LEARNING, only=MINIBATCH, help="Rate R for N updates, and so on."
+        RATES,
+        metavar="RxN,…",
+        group=LEARNING,
+        only=MINIBATCH,
+        help="Learning rates, such as 0.05x2000,0.01x500: 0.05 for 2000 updates, then 0.01 for 500.",
     )
     batch_size: int | None = option(
-        whole(1), group=LEARNING, only=MINIBATCH, help="Rows per update.  [default: 100; square infomax: 900, at least 4 a dimension]"
+        whole(1),
+        group=LEARNING,
+        only=MINIBATCH,
+        help="Rows per update.  [default: 100; infomax with one filter per dimension: 900, or 4 per dimension if that is more]",
     )
-    momentum: float = option(number(0, 1, open_high=True), default=0.9, group=LEARNING, only=MINIBATCH, help="Share of an update kept.")
+    momentum: float = option(
+        number(0, 1, open_high=True),
+        default=0.9,
+        group=LEARNING,
+        only=MINIBATCH,
+        help="Share of each update that carries over to the next.",
+    )
     weight_decay: float = option(number(0), default=0.0, group=LEARNING, only=MINIBATCH, help="L2 penalty on the filters.")
     initial_scale: float = option(
-        INITIAL_SCALE, default=0.1, group=LEARNING, only=MINIBATCH, help="Initial filters: their standard deviation, or unit length."
+        INITIAL_SCALE,
+        default=0.1,
+        group=LEARNING,
+        only=MINIBATCH,
+        help="Initial filters: the standard deviation of their entries, or unit for filters of length 1.",
     )
     average: int | None = option(
         whole(0),
         group=LEARNING,
         only=MINIBATCH,
-        help="Average the filters over the last N updates.  [default: 0; square infomax without --rates: 900]",
+        help="Average the filters over the last N updates, against noise.  [default: 0; infomax with one filter per dimension and no "
+        "--rates: 900]",
     )
-    steps: int = option(whole(1), default=1, group=LEARNING, only=OneOf("algorithm", "ebm"), help="Proposals per update (the n of CD-n).")
-    leapfrog: int = option(whole(1), default=30, group=LEARNING, only=OneOf("algorithm", "ebm"), help="Leapfrog steps of a proposal.")
+    steps: int = option(
+        whole(1),
+        default=1,
+        group=LEARNING,
+        only=OneOf("algorithm", "ebm"),
+        help="Hybrid Monte Carlo proposals per update: the n of contrastive divergence (CD-n).",
+    )
+    leapfrog: int = option(whole(1), default=30, group=LEARNING, only=OneOf("algorithm", "ebm"), help="Leapfrog steps per proposal.")
     acceptance: float = option(
         number(0, 1, open_low=True, open_high=True),
         default=0.9,
         group=LEARNING,
         only=OneOf("algorithm", "ebm"),
-        help="Acceptance rate that the step size is adapted to.",
+        help="Share of accepted proposals that the step size is adapted to.",
     )
     step_size: float = option(
         number(0, open_low=True), default=0.1, group=LEARNING, only=OneOf("algorithm", "ebm"), help="Initial leapfrog step size."
     )
     topography: tuple[int, int] | None = option(
-        GRID, metavar="HxW", only=OneOf("algorithm", "ebm"), help="Pool squared outputs on a map of H × W filters."
+        GRID, metavar="HxW", only=OneOf("algorithm", "ebm"), help="Fit a topographic map of H × W filters, in which neighbours are pooled."
     )
-    neighbourhood: int = option(whole(1), default=3, only=OneOf("algorithm", "ebm"), help="Side of the squares that are pooled; odd.")
+    neighbourhood: int = option(whole(1), default=3, only=OneOf("algorithm", "ebm"), help="Side of the pooled squares (an odd number).")
     posterior: str | None = option(
         choice("map", "laplace", "variational", "gaussian"),
         only=SPARSE_CODING,
-        help="Posterior of sparse-coding; gaussian: learned by EM, with a covariance for each row.  [default: map]",
+        help="Posterior of the sources given a row: its mode (map), an approximation around the mode (laplace), a variational bound, or "
+        "gaussian, by EM over all rows, with a covariance for each row (slow).  [default: map]",
     )
     e_step: str | None = option(
         choice("exact", "book"),
         record=where_given(),
         only=(SPARSE_CODING, BY_EM),
-        help="E step of --posterior gaussian; book: at the maximum of the posterior, where the bound can fall.  [default: exact]",
+        help="E step of --posterior gaussian: exact never lowers the bound; book, the one of Makin's book, can.  [default: exact]",
     )
-    noise: float | None = option(number(0), only=SPARSE_CODING, help="Noise of sparse-coding; 0 is basis pursuit.  [default: 0.1]")
+    noise: float | None = option(
+        number(0), only=SPARSE_CODING, help="Standard deviation of the noise in sparse-coding; 0: basis pursuit.  [default: 0.1]"
+    )
     tolerance: float | None = option(
         number(0, open_low=True),
         group=LEARNING,
         only=ITERATED,
-        help="Tolerance of ml, fastica, picard and sobi.  [default: 1e-7; fastica: 1e-4; --posterior gaussian: 1e-6]",
+        help="Convergence tolerance of ml, fastica, picard, sobi.  [default: 1e-7; fastica: 1e-4; --posterior gaussian: 1e-6]",
     )
-    lags: int = option(whole(1), default=100, only=OneOf("algorithm", "sobi"), help="sobi: largest lag of the autocorrelations.")
+    lags: int = option(whole(1), default=100, only=OneOf("algorithm", "sobi"), help="Largest lag of the autocorrelations that sobi uses.")
     iterations: int | None = option(
         whole(1),
         group=LEARNING,
         only=ITERATED,
-        help="At most, for ml, fastica, picard and sobi.  [default: 1000; --posterior gaussian: 100]",
+        help="Maximum number of iterations of ml, fastica, picard, sobi.  [default: 1000; --posterior gaussian: 100]",
     )
     input_format: str | None = shared_options.input_format()
     seed: int = shared_options.seed()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     output_options,
 )
 def command(session: Session, request: Request) -> None:
-    """Learn a Markov network: the likeliest one, or the one of maximum entropy, with the marginals of the data.
+    """Learn a Markov network (or a Bayesian network) of discrete variables from data.
 
     \b
       herd data digits | herd fit-mrf --smoothing 1 | herd eval
@@ -42,13 +42,16 @@ def command(session: Session, request: Request) -> None:
 
     DATA is a data set whose columns are discrete: two-valued, grey (--threshold), whole numbers as states, or
     text, whose values name the states (--categorical none leaves it out).
-    Which columns are joined is given by --structure, --edges or --clusters; without them it is the tree of largest
-    mutual information (Chow & Liu).  The model has one factor per cluster.  Exact learning (ups-jt, the default) takes
-    milliseconds if the clusters' junction tree is small; loopy-is and cvm are for clusters whose tree is not.
-    --moments FILE learns from marginals and expectations (JSON) instead of rows, and --base NETWORK finds the
-    distribution nearest to a network instead of the one of maximum entropy.  --algorithm bayes learns the tables of a
-    Bayesian network, whose parents --network or --structure gives; missing values and hidden variables are its affair.
-    herd eval gives test log-likelihoods.  Blocks of rows are units of --shard and --cluster, which count them.
+
+    --structure, --edges or --clusters says which columns are joined; the default is the tree of largest mutual
+    information (Chow & Liu).  The model has one factor per cluster of joined columns.  It has the marginals of the
+    data, and of all networks with this structure the largest likelihood.  The default algorithm, ups-jt, is exact
+    and takes milliseconds if the clusters' junction tree is small; loopy-is and cvm are for large ones.
+
+    --moments FILE learns from marginals and expectations (JSON) instead of rows.  --base NETWORK finds the
+    distribution nearest to a network instead of the one of maximum entropy.  --algorithm bayes learns the tables of
+    a Bayesian network, whose parents --network or --structure gives; it handles missing values and hidden
+    variables.  herd eval reports test log-likelihoods.  --shard and --cluster distribute blocks of rows.
     """
     from herdcli.cli.fit_mrf import bayesian_networks, counted_rows, inputs, learn
     from herdcli.cli.frame.rows.network_files import check_output, output_format

@@ -68,29 +68,45 @@ class Request:
         choice("auto", "two", "states"),
         default="auto",
         group=INPUT,
-        help="How columns are read: on and off, or whole numbers as states; auto: states where there are some above 1 and no range.",
+        help="Meaning of the columns' numbers: on or off (two), or states.  auto: states if some are above 1 and no --range is given.",
     )
     structure: tuple[str, float, int] | None = option(
         STRUCTURE,
         metavar="NAME",
-        help="chow-liu, chow-liu+random:P,R (and each pair at most R steps apart on the tree with probability P), grid, full, "
-        "independent; l1[:PENALTY] (pairs that l1-penalised regressions of two-state variables choose, by extended BIC where no "
-        "penalty is given), stability[:HALVES] (pairs chosen in three quarters of random halves of the rows); hill-climb (of "
-        "--algorithm bayes, by --score).  [default: chow-liu]",
+        help="Pairs to join: chow-liu (the tree of largest mutual information), chow-liu+random:P,R (also each pair up to R steps apart on "
+        "the tree, with probability P), grid (neighbouring pixels), full, independent; l1[:PENALTY] (pairs of two-state variables "
+        "chosen by l1-penalised regressions; without PENALTY by extended BIC), stability[:HALVES] (pairs that l1 chooses in three "
+        "quarters of HALVES random halves of the rows); hill-climb (parents for --algorithm bayes, by --score).  [default: chow-liu]",
     )
-    edges: str | None = option(text(), metavar="FILE", record=as_file(), help="The pairs, two variables per line.")
-    clusters: str | None = option(text(), metavar="FILE", record=as_file(), help="The clusters, one per line: its variables.")
-    induce: int = option(whole(0), default=0, shown=False, metavar="N", help="Add the N pairs with the largest gain in likelihood.")
-    smoothing: float = option(number(0), resolved=True, help="Pseudo-rows of the uniform distribution to add to DATA.  [default: 1]")
+    edges: str | None = option(text(), metavar="FILE", record=as_file(), help="File with the pairs to join, two variables per line.")
+    clusters: str | None = option(
+        text(), metavar="FILE", record=as_file(), help="File with the clusters of variables to join, one cluster per line."
+    )
+    induce: int = option(
+        whole(0),
+        default=0,
+        shown=False,
+        metavar="N",
+        help="Add N pairs to the structure, each time the one with the largest gain in likelihood.",
+    )
+    smoothing: float = option(
+        number(0),
+        resolved=True,
+        help="Number of uniformly distributed rows to add to DATA, so that states without rows stay possible.  [default: 1]",
+    )
     path: str | None = option(
-        text(), metavar="FILE", record=output_file(), only=PATH, help="Write the path of --structure l1 or stability as a table, CSV."
+        text(),
+        metavar="FILE",
+        record=output_file(),
+        only=PATH,
+        help="Write the pairs chosen at each penalty of --structure l1 or stability to this CSV file.",
     )
     support: str | None = option(
         text(),
         metavar="FILE",
         record=output_file(),
         only=(SUPPORT, SEARCH),
-        help="Write the share of the samples that have each edge, CSV.",
+        help="Write the share of the --bootstrap samples that have each edge to this CSV file.",
     )
     bootstrap: int = option(
         whole(0),
@@ -99,106 +115,128 @@ class Request:
         metavar="N",
         record=where_changed(0),
         only=SEARCH,
-        help="Learn from N bootstrap samples too, for the support of edges.",
+        help="Also run hill-climb on N bootstrap samples of the rows, to see how certain each edge is.",
     )
     forbidden_edges: str | None = option(
         text(),
         metavar="FILE",
         record=where_changed(None, lambda value: "file"),
         only=SEARCH,
-        help="Edges that hill-climb leaves out, likewise.",
+        help="File with edges that hill-climb never adds, a parent and a child per line.",
     )
     required_edges: str | None = option(
         text(),
         metavar="FILE",
         record=where_changed(None, lambda value: "file"),
         only=SEARCH,
-        help="Edges that hill-climb keeps, a parent and a child per line.",
+        help="File with edges that hill-climb always keeps, a parent and a child per line.",
     )
     tabu: int = option(
         whole(0),
         default=10,
         record=where_changed(10),
         only=SEARCH,
-        help="Edges that hill-climb does not change again for as many steps, in which it goes on without a better network.",
+        help="Number of steps for which hill-climb does not change an edge again, and that it makes without finding a better network.",
     )
     equivalent_rows: float = option(
         number(0, open_low=True),
         default=1.0,
         record=where_changed(1.0),
         only=(SEARCH, OneOf("score", "bdeu")),
-        help="Prior rows of --score bdeu.",
+        help="Weight of the prior of --score bdeu, as a number of rows.",
     )
-    score: str = option(choice(*SCORES), default="bic", record=where_changed("bic"), only=SEARCH, help="What hill-climb maximises.")
-    max_parents: int = option(whole(1), default=3, record=where_changed(3), only=SEARCH, help="Most parents that hill-climb gives.")
+    score: str = option(choice(*SCORES), default="bic", record=where_changed("bic"), only=SEARCH, help="Score that hill-climb maximises.")
+    max_parents: int = option(
+        whole(1), default=3, record=where_changed(3), only=SEARCH, help="Maximum number of parents of a variable in hill-climb."
+    )
     network: str | None = option(
         text(),
         metavar="FILE",
         record=where_changed(None, lambda value: "file"),
         only=PARENTS,
-        help="A Bayesian network that gives the parents of --algorithm bayes.",
+        help="Bayesian network whose structure --algorithm bayes takes; only its tables are learned from DATA.",
     )
     moments: str | None = option(
-        text(), metavar="FILE", group=INPUT, record=as_file(), help="Marginals and expectations to fit, as JSON, instead of DATA."
+        text(), metavar="FILE", group=INPUT, record=as_file(), help="JSON file with the marginals and expectations to fit, instead of DATA."
     )
     features: str | None = option(
-        text(), metavar="FILE", record=as_file(), help="Clusters of which only expectations of features are fitted, as JSON."
+        text(),
+        metavar="FILE",
+        record=as_file(),
+        help="JSON file with clusters and their features; only the averages of the features are fitted, not whole marginals.",
     )
     base: str | None = option(
-        text(), metavar="NETWORK", record=as_file(), help="Find the distribution nearest to this network (least KL divergence)."
+        text(),
+        metavar="NETWORK",
+        record=as_file(),
+        help="Start from this network: find the distribution with the marginals of DATA that is nearest to it (least KL divergence).",
     )
     algorithm: str = option(
         choice(*ALGORITHMS, *DIRECTED),
         default="ups-jt",
         group=LEARNING,
-        help="Exact: ups-jt, effective-ipf, ipf, gis, iis, gradient.  Approximate: loopy-is, cvm, pseudo-likelihood, linear-response.  "
-        "bayes: the tables of a Bayesian network, by EM where values are missing or variables hidden.",
+        help="Exact: ups-jt; the older effective-ipf, ipf, gis, iis, gradient give the same model.  Approximate, for large junction trees: "
+        "loopy-is, cvm, pseudo-likelihood, linear-response.  bayes: tables of a Bayesian network (by EM if values are missing).",
     )
-    tolerance: float = option(number(0, open_low=True), default=1e-9, group=LEARNING, only=ITERATED, help="Largest error of a marginal.")
-    orders: int = option(whole(1), default=8, only=WITH_ORDERS, help="Elimination orders tried for junction trees.")
+    tolerance: float = option(
+        number(0, open_low=True),
+        default=1e-9,
+        group=LEARNING,
+        only=ITERATED,
+        help="Largest error of a marginal at which the fit has converged.",
+    )
+    orders: int = option(
+        whole(1), default=8, only=WITH_ORDERS, help="Number of elimination orders to try; more can give a smaller junction tree."
+    )
     max_clique: int | None = option(
         whole(2),
         metavar="K",
         only=OF_CLIQUES,
-        help="Grow the cliques of loopy-is and cvm to K variables, inside those of the junction tree, by mutual information.",
+        help="Largest clique of loopy-is and cvm: grow their cliques to K variables, by mutual information, for a better approximation.",
     )
     regions: str | None = option(
-        text(), metavar="FILE", group=INPUT, record=as_file(), only=OF_CLIQUES, help="The cliques of loopy-is and cvm, one per line."
+        text(),
+        metavar="FILE",
+        group=INPUT,
+        record=as_file(),
+        only=OF_CLIQUES,
+        help="File with the cliques of loopy-is and cvm, one per line.",
     )
     double_loop: bool = flag(
         group=LEARNING,
         only=OneOf("algorithm", "loopy-is"),
-        help="Let loopy-is maximise its entropy by a double loop, which always converges.",
+        help="Fit loopy-is by a double loop, which always converges but takes longer.",
     )
     damping: float = option(
         number(0, 1, open_high=True),
         default=0.0,
         group=LEARNING,
         only=OneOf("algorithm", "loopy-is"),
-        help="Share of its old value that each separator of loopy-is keeps (geometric mean); .7 mostly ends where 0 runs away.",
+        help="Share of its old value that each message of loopy-is keeps (geometric mean); try 0.7 if it does not converge.",
     )
     penalty: float = option(
         number(0),
         default=0.0,
         group=LEARNING,
         only=OneOf("algorithm", "gradient", "pseudo-likelihood"),
-        help="L2 penalty on log factors (gradient, pseudo-likelihood).",
+        help="L2 penalty on the logarithms of the factors (gradient, pseudo-likelihood).",
     )
     expectations: str = option(
         choice("exact", "gibbs", "cd"),
         default="exact",
         only=BY_GRADIENT,
-        help="What gradient compares the data with; gibbs: persistent chains; cd: chains that start at rows.",
+        help="Model expectations of --algorithm gradient: exact, or sampled by persistent Gibbs chains (gibbs) or short chains that start "
+        "at rows (cd).",
     )
     learning_rate: float = option(
         number(0, open_low=True),
         default=0.5,
         group=LEARNING,
         only=SAMPLED,
-        help="Initial step size of gradient with gibbs or cd; it falls to 0 over the iterations.",
+        help="Initial step size of --expectations gibbs or cd; it falls to 0 over the iterations.",
     )
-    chains: int = option(whole(1), default=100, group=LEARNING, only=SAMPLED, help="Number of Gibbs chains of gradient.")
-    sweeps: int = option(whole(1), default=1, group=LEARNING, only=SAMPLED, help="Gibbs sweeps per update of gradient.")
+    chains: int = option(whole(1), default=100, group=LEARNING, only=SAMPLED, help="Number of Gibbs chains of --algorithm gradient.")
+    sweeps: int = option(whole(1), default=1, group=LEARNING, only=SAMPLED, help="Gibbs sweeps per update of --algorithm gradient.")
     iterations: int = shared_options.iterations(only=ITERATED)
     on_nonconvergence: str = shared_options.on_nonconvergence(only=ITERATED)
     input_format: str | None = shared_options.input_format()

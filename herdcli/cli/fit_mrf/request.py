@@ -205,7 +205,7 @@ class Request:
     double_loop: bool = flag(
         group=LEARNING,
         only=OneOf("algorithm", "loopy-is"),
-        help="Fit loopy-is by a double loop, which always converges but takes longer.",
+        help="Fit loopy-is by a double loop, which always converges; use it if --damping does not help.",
     )
     damping: float = option(
         number(0, 1, open_high=True),

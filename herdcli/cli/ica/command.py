@@ -41,7 +41,9 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd ica --algorithm sparse-coding --components 16 --filters 24 --rates 0.1x20 -o codes.h5
 
     Start with ml: maximum likelihood by L-BFGS, one filter per dimension.  fastica and picard are those libraries
-    (pip install 'herdcli[ica]').  sobi separates by autocorrelations, so its rows must be in order of time.
+    (pip install 'herdcli[ica]'; without it, ml is used).  sobi separates by autocorrelations, so its rows must be
+    in order of time.
+
     For more filters than dimensions: infomax maximises the entropy of their squashed outputs (with one filter per
     dimension it is a stochastic gradient of the likelihood), ebm fits energy-based models by contrastive
     divergence, and sparse-coding explains each row by a few sources.  equil is ebm with one filter per dimension

@@ -64,7 +64,7 @@ class Request:
         metavar="FILE",
         group=INPUT,
         record=as_file(),
-        help="Data set with the known mixing matrix of INPUT's columns, to report the distance (Amari) from it.",
+        help="Data set with the known mixing matrix of INPUT's columns, to report the Amari distance from it.",
     )
     density: str | None = option(
         choice("auto", *TABLE),

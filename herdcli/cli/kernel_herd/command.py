@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     default="rows",
     show_default=True,
     help="What the atoms represent: the rows of INPUT, or the distribution uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE (of "
-    "Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (of a Gaussian vector), or moments:FILE (mean and covariance alone).",
+    "Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (of a Gaussian vector), or moments:FILE (mean and second moments alone).",
 )
 @click.option(
     "--dimension",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @learner_options
 @stage(Request, weights_option, cleaning_options, seed_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Learn a linear or kernel classifier (or regression) from a stream of examples, one at a time.
+    """Learn a linear or kernel classifier, or a regression, from a stream of examples, one at a time.
 
     \b
       herd data digits | herd nherd-train --normalize l2 | herd eval

@@ -302,7 +302,7 @@ OPTIONS: tuple[Decorator, ...] = (
         default=None,
         metavar="COLUMN",
         help="Column with the labels.  --task multilabel: a column of lists such as 1,3,7, or columns of 0 and 1 such as a,b,c or topic_*."
-        "  [default: y]",
+        "  [default: y, label, class or target]",
     ),
     click.option(
         "--input-format",
